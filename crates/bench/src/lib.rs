@@ -1,0 +1,1 @@
+//! Benchmarks: every number the README quotes.

@@ -1,0 +1,57 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use arrow::datatypes::SchemaRef;
+
+/// A table as CREATE TABLE declares it, without computed columns and watermark: what is physically there.
+#[derive(Clone, Debug)]
+pub struct TableSpec {
+    /// Name, case kept.
+    pub name: String,
+    /// Physical columns in declared order.
+    pub schema: SchemaRef,
+    /// The WITH clause. Keys are case-sensitive, as in Flink.
+    pub options: BTreeMap<String, String>,
+    /// The folder against which relative paths are read: the SQL file's.
+    pub base: PathBuf,
+}
+
+/// A WITH option that cannot be used. The user can fix it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("option '{key}' of table {table}: {message}")]
+pub struct OptionError {
+    /// The table.
+    pub table: String,
+    /// The option, or the missing one.
+    pub key: String,
+    /// What was expected, with the valid choices.
+    pub message: String,
+}
+
+/// Why reading or writing failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The user can fix it.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// The world failed: a file, a disk, a permission.
+    #[error("cannot {action} {path:?}")]
+    Io {
+        /// "read", "write", "open", "list" …
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The file is not what its format says, as a whole. Single bad rows are dead letters, not errors.
+    #[error("{path:?} cannot be read as {format}: {message}")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format expected.
+        format: &'static str,
+        /// What is wrong, with a line where there is one.
+        message: String,
+    },
+}

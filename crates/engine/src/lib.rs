@@ -1,0 +1,1 @@
+//! The embedded engine: mailboxes, worker threads, back-pressure, accounting, the clock.

@@ -1,0 +1,15 @@
+//! The nouns every other crate speaks: event time and processing time, ids, latency targets, and the
+//! dataflow graph of a query.
+//!
+//! Not here: rows (Arrow lives in `operators` and `connect`), decisions (`sched`), clocks and threads
+//! (`engine`). Read [`Dataflow`] first.
+
+mod dataflow;
+mod id;
+mod settings;
+mod time;
+
+pub use dataflow::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning};
+pub use id::{OperatorId, QueryId, WorkerId};
+pub use settings::{LatencyTarget, QuerySettings};
+pub use time::{EventClock, EventTime, ProcessingTime, WindowShape};

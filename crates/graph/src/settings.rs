@@ -1,0 +1,54 @@
+use std::time::Duration;
+
+/// The output latency a query is promised: from the ingestion of the last event that influenced a result
+/// to the moment the result leaves the sink (Cameo §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LatencyTarget(Duration);
+
+impl LatencyTarget {
+    /// What a query gets that names no target. Long, so that queries with a target go first.
+    pub const DEFAULT: LatencyTarget = LatencyTarget(Duration::from_secs(60));
+
+    /// `None` for zero: a target that nothing can meet is a user error, not a promise.
+    pub fn new(target: Duration) -> Option<LatencyTarget> {
+        (!target.is_zero()).then_some(LatencyTarget(target))
+    }
+
+    /// The target as a duration.
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+
+    /// The target in nanoseconds, saturating.
+    pub fn ns(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a user says about one query besides its SQL: the SET keys before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuerySettings {
+    /// `pipeline.name`. Unique within a process.
+    pub name: String,
+    /// `laxity.latency.target`.
+    pub latency_target: LatencyTarget,
+    /// `laxity.weight`: relative importance, positive, default 1.
+    pub weight: f64,
+    /// `table.exec.source.idle-timeout`: an input silent for so long no longer holds the watermark back.
+    pub idle_timeout: Option<Duration>,
+    /// `laxity.memory.limit`: bytes of state and queued rows at which this query alone is stopped.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+impl QuerySettings {
+    /// Settings of a query that says nothing but its name.
+    pub fn named(name: impl Into<String>) -> QuerySettings {
+        QuerySettings {
+            name: name.into(),
+            latency_target: LatencyTarget::DEFAULT,
+            weight: 1.0,
+            idle_timeout: None,
+            memory_limit_bytes: None,
+        }
+    }
+}

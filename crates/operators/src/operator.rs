@@ -1,0 +1,162 @@
+use arrow::array::{Int64Array, RecordBatch};
+use laxity_graph::{EventTime, ProcessingTime};
+
+/// A running operator instance. One worker runs it at a time; a driver calls it in this order:
+///
+/// 1. [`on_batch`](Operator::on_batch) and [`on_watermark`](Operator::on_watermark) for each message;
+/// 2. after either returned [`Flow::More`]: [`resume`](Operator::resume) until [`Flow::Done`], before the
+///    next message, with other operators' work in between if that is more urgent.
+///
+/// # Contract
+/// - One call does at most about one output batch of work (`InstanceContext::batch_rows`) beyond what its
+///   input batch demands; the rest is left for `resume`. This is what lets a worker switch within its quantum.
+/// - Results depend on the rows and watermarks seen, never on how rows were cut into batches.
+/// - A watermark is forwarded only after everything it released: emit it into the outbox last.
+/// - The watermark given is the minimum over all inputs and channels and only ever rises. `EventTime::MAX`
+///   means that all inputs have ended.
+pub trait Operator: Send {
+    /// Takes one batch from input `input`. `ingested` is t_M of Cameo: when the last event in it came in.
+    fn on_batch(
+        &mut self,
+        input: usize,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError>;
+
+    /// Learns that no row at or before `watermark` is still to come, on any input.
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError>;
+
+    /// Does the next piece of work that a call left.
+    fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        let _ = out;
+        Ok(Flow::Done)
+    }
+
+    /// Bytes of state held, an estimate that a memory bound can trust within a factor of two.
+    fn state_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Whether a call finished what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// All done.
+    Done,
+    /// Call [`Operator::resume`] before anything else.
+    More,
+}
+
+/// Rows with what the late-data rule needs to judge them wherever they are cut.
+///
+/// Flink's rule: a row is too late for a window when `window_end - 1 <= watermark before the row`. The
+/// watermark rises inside a batch, so the rule needs the watermark before *each row*; otherwise results would
+/// depend on batch size.
+#[derive(Clone, Debug)]
+pub struct StreamBatch {
+    /// The rows.
+    pub rows: RecordBatch,
+    /// The source's watermark (ms) just before each row. `None`: every row is ahead of it, so none can be
+    /// late for any window it falls in.
+    pub watermark_before: Option<Int64Array>,
+}
+
+impl StreamBatch {
+    /// A batch none of whose rows is behind the watermark.
+    pub fn on_time(rows: RecordBatch) -> StreamBatch {
+        StreamBatch { rows, watermark_before: None }
+    }
+
+    /// Number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    /// Zero-copy slice.
+    #[must_use]
+    pub fn slice(&self, offset: usize, length: usize) -> StreamBatch {
+        StreamBatch {
+            rows: self.rows.slice(offset, length),
+            watermark_before: self.watermark_before.as_ref().map(|w| w.slice(offset, length)),
+        }
+    }
+}
+
+/// What an operator sends on, in order.
+#[derive(Debug)]
+pub enum Emitted {
+    /// Result rows.
+    Batch {
+        /// The rows.
+        batch: StreamBatch,
+        /// The latest ingestion among the rows that influenced this one, where the operator held them back
+        /// (a window, a join). `None`: that of the message being processed.
+        ingested: Option<ProcessingTime>,
+        /// End of the window that this batch is the result of (ms), for event-time latency.
+        window_end: Option<EventTime>,
+    },
+    /// Everything before this point is complete up to the watermark.
+    Watermark(EventTime),
+}
+
+/// Rows dropped because their window had closed.
+#[derive(Debug)]
+pub struct LateRows {
+    /// The rows as the windowed operator received them. Counted; routed to the late table if there is one.
+    pub rows: RecordBatch,
+    /// End of the last window that each row missed (ms), same length as `rows`.
+    pub window_end: Int64Array,
+}
+
+/// Collects what one call produces.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Output in order.
+    pub emitted: Vec<Emitted>,
+    /// Rows refused as late.
+    pub late: Vec<LateRows>,
+}
+
+impl Outbox {
+    /// Sends rows on that the current message alone influenced.
+    pub fn batch(&mut self, batch: StreamBatch) {
+        if batch.num_rows() > 0 {
+            self.emitted.push(Emitted::Batch { batch, ingested: None, window_end: None });
+        }
+    }
+
+    /// Sends a result on that rows of earlier messages influenced.
+    pub fn result(&mut self, batch: StreamBatch, ingested: ProcessingTime, window_end: Option<EventTime>) {
+        if batch.num_rows() > 0 {
+            self.emitted.push(Emitted::Batch { batch, ingested: Some(ingested), window_end });
+        }
+    }
+
+    /// Forwards a watermark.
+    pub fn watermark(&mut self, watermark: EventTime) {
+        self.emitted.push(Emitted::Watermark(watermark));
+    }
+}
+
+/// Why an operator had to stop its query.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// A row made an expression fail (division by zero, overflow, bad cast). The user can fix it.
+    #[error("{operator}: {message}")]
+    Row {
+        /// The operator, as `explain` names it.
+        operator: String,
+        /// What went wrong.
+        message: String,
+    },
+    /// A broken invariant. Ours to fix.
+    #[error("{operator}: internal error: {message} (please report this)")]
+    Internal {
+        /// The operator.
+        operator: String,
+        /// The values that broke it.
+        message: String,
+    },
+}

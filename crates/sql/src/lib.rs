@@ -1,0 +1,1 @@
+//! Flink SQL to a dataflow of operators.
