@@ -1,0 +1,40 @@
+# What CI runs is what a person runs. Needs a Rust toolchain (1.94 or newer), a C compiler and make; cargo
+# fetches the rest. Everything goes to target/ and out/.
+
+POLICY  ?= laxity
+FOR     ?=
+WORKERS ?=
+FILE    ?= examples/two-tenants.sql
+
+TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+LAXITY     := $(TARGET_DIR)/release/laxity
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint wasm bench clean
+
+help: ## show this list
+	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 10
+
+build: ## build the laxity program (release, about 9 minutes on two cores the first time)
+	cargo build --locked --release -p laxity-cli
+
+run: build ## run the two tenants; make run POLICY=fifo or POLICY=os to compare, FOR='20 s' to cut it short
+	$(LAXITY) run $(FILE) --policy $(POLICY) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
+
+test: ## run every test
+	cargo test --locked --workspace
+
+lint: ## check format, clippy and docs, warnings as errors
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items
+
+wasm: ## build the pure crates for wasm32-unknown-unknown
+	scripts/wasm.sh
+
+bench: ## measure every number the README quotes
+	cargo run --locked --release -p laxity-bench
+
+clean: ## remove what the other targets made
+	cargo clean
+	rm -rf out
