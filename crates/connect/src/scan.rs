@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use laxity_graph::{EventClock, ProcessingTime};
+use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
-use crate::{ConnectError, TableSpec};
+use crate::options::OptionReader;
+use crate::{ConnectError, OptionError, TableSpec, datagen, filesystem};
 
 /// What a query asks of a table. Scans of one table are shared between queries of one engine.
 #[derive(Clone, Debug)]
@@ -58,4 +59,69 @@ pub struct ScannedBatch {
     /// The *intended* arrival of the last row: latency is counted from here, so that a slow reader cannot
     /// hide its own delay. Equal to the poll's `now` where the source has no pace of its own.
     pub arrival: ProcessingTime,
+}
+
+/// Where and when a scan starts.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanEnvironment {
+    /// The instant at which the first row of a paced source is due, also for a scan that skips rows: scans of
+    /// one table that were opened with the same `start` offer the same row at the same instant.
+    pub start: ProcessingTime,
+    /// The wall clock at `start`: what `datagen` stamps its rows with.
+    pub start_wall: EventTime,
+    /// Rows not delivered, counted as delivered rows: for a reader that takes over where another one was.
+    /// Both must ask for the same columns, because a value is only checked where it is read. Such a scan
+    /// counts dead rows but leaves the dead-letter file to the one it follows.
+    pub skip_rows: u64,
+}
+
+impl ScanEnvironment {
+    /// A scan from the first row on, paced from `start`.
+    pub fn new(start: ProcessingTime, start_wall: EventTime) -> ScanEnvironment {
+        ScanEnvironment { start, start_wall, skip_rows: 0 }
+    }
+}
+
+/// Opens a table for reading.
+///
+/// # Errors
+/// When an option is wrong or a file is missing or not readable. Faults inside files come from
+/// [`Scan::poll`].
+pub fn open_scan(spec: &ScanSpec, env: &ScanEnvironment) -> Result<Box<dyn Scan>, ConnectError> {
+    let options = OptionReader::new(&spec.table);
+    match SourceConnector::read(&options)? {
+        SourceConnector::Filesystem => filesystem::open_scan(spec, env, &options),
+        SourceConnector::Datagen => datagen::open_scan(spec, env, &options),
+    }
+}
+
+/// Checks the WITH clause of a table that a query reads, without touching files.
+///
+/// # Errors
+/// Names the first option that is missing, unknown or malformed, with the valid choices.
+pub fn validate_source(table: &TableSpec) -> Result<(), OptionError> {
+    let options = OptionReader::new(table);
+    match SourceConnector::read(&options)? {
+        SourceConnector::Filesystem => filesystem::validate_source(table, &options),
+        SourceConnector::Datagen => datagen::validate(table, &options),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum SourceConnector {
+    Filesystem,
+    Datagen,
+}
+
+impl SourceConnector {
+    fn read(options: &OptionReader<'_>) -> Result<SourceConnector, OptionError> {
+        let choices = [("filesystem", SourceConnector::Filesystem), ("datagen", SourceConnector::Datagen)];
+        options.required_choice("connector", &choices).map_err(|error| match options.text("connector") {
+            Some("print" | "blackhole") => options.error(
+                "connector",
+                "the table can be written but not read; sources are 'filesystem' and 'datagen'",
+            ),
+            _ => error,
+        })
+    }
 }

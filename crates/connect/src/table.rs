@@ -54,4 +54,18 @@ pub enum ConnectError {
         /// What is wrong, with a line where there is one.
         message: String,
     },
+    /// More rows were bad than `laxity.dead-letter.max` allows.
+    #[error("table {table} has more than {max} bad rows; the last one: {path:?} line {line}: {reason}")]
+    TooManyDeadRows {
+        /// The table.
+        table: String,
+        /// The budget.
+        max: u64,
+        /// File of the row that exceeded it.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
 }

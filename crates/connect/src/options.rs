@@ -1,0 +1,223 @@
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::{OptionError, TableSpec};
+
+/// Options of a table's WITH clause that others read: the engine and SQL. Accepted on every table.
+pub const ENGINE_OPTIONS: &[&str] = &[
+    "laxity.late.table",
+    "laxity.allowed.lateness",
+    "laxity.max.event.ahead",
+    "scan.watermark.idle-timeout",
+    "scan.parallelism",
+    "sink.parallelism",
+];
+
+/// Reads a WITH clause. It remembers which keys were asked for, so that the list of valid keys in the error
+/// about an unknown one cannot be out of date.
+pub(crate) struct OptionReader<'a> {
+    table: &'a TableSpec,
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> OptionReader<'a> {
+    pub(crate) fn new(table: &'a TableSpec) -> OptionReader<'a> {
+        OptionReader { table, asked: RefCell::default() }
+    }
+
+    pub(crate) fn table(&self) -> &'a TableSpec {
+        self.table
+    }
+
+    pub(crate) fn error(&self, key: &str, message: impl Into<String>) -> OptionError {
+        OptionError { table: self.table.name.clone(), key: key.to_owned(), message: message.into() }
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
+        self.asked.borrow_mut().insert(key.to_owned());
+        self.table.options.get(key).map(String::as_str)
+    }
+
+    pub(crate) fn required(&self, key: &str, what: &str) -> Result<&'a str, OptionError> {
+        self.text(key).ok_or_else(|| self.error(key, format!("missing; give {what}")))
+    }
+
+    /// `parse` answers `None` to a value that it does not understand.
+    pub(crate) fn parsed<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, OptionError> {
+        self.text(key)
+            .map(|text| {
+                parse(text.trim()).ok_or_else(|| self.error(key, format!("'{text}' is not {expected}")))
+            })
+            .transpose()
+    }
+
+    pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, OptionError> {
+        let Some(text) = self.text(key) else { return Ok(None) };
+        match choices.iter().find(|(name, _)| *name == text) {
+            Some((_, value)) => Ok(Some(*value)),
+            None => {
+                let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+                let hint = did_you_mean(text, names.iter().copied());
+                Err(self.error(key, format!("'{text}' is not known{hint}; expected {}", quoted(&names))))
+            }
+        }
+    }
+
+    pub(crate) fn required_choice<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+    ) -> Result<T, OptionError> {
+        self.choice(key, choices)?.ok_or_else(|| {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            self.error(key, format!("missing; expected {}", quoted(&names)))
+        })
+    }
+
+    pub(crate) fn boolean(&self, key: &str) -> Result<Option<bool>, OptionError> {
+        self.parsed(key, "'true' or 'false'", |text| match text.to_ascii_lowercase().as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn count(&self, key: &str, min: u64) -> Result<Option<u64>, OptionError> {
+        self.parsed(key, &format!("a whole number from {min} on"), |text| {
+            text.parse().ok().filter(|n| *n >= min)
+        })
+    }
+
+    pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>, OptionError> {
+        self.parsed(key, "a duration such as '500 ms', '10 s', '5 min', '1 h' or '2 d'", parse_duration)
+    }
+
+    pub(crate) fn bytes(&self, key: &str) -> Result<Option<u64>, OptionError> {
+        self.parsed(key, "a size such as '64 kb', '256 mb' or '1 gb'", parse_bytes)
+    }
+
+    /// One ASCII character; `\t` may be written as such.
+    pub(crate) fn character(&self, key: &str) -> Result<Option<u8>, OptionError> {
+        let Some(text) = self.text(key) else { return Ok(None) };
+        match text.as_bytes() {
+            b"\\t" => Ok(Some(b'\t')),
+            [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r') => Ok(Some(*byte)),
+            _ => Err(self.error(key, format!("'{text}' is not one ASCII character (or '\\t')"))),
+        }
+    }
+
+    /// To be called when every key has been asked for: refuses the ones that nobody asked for.
+    pub(crate) fn finish(&self) -> Result<(), OptionError> {
+        let asked = self.asked.borrow();
+        for key in self.table.options.keys() {
+            if !asked.contains(key) && !ENGINE_OPTIONS.contains(&key.as_str()) {
+                let valid: Vec<&str> = asked.iter().map(String::as_str).collect();
+                let hint = did_you_mean(key, valid.iter().copied().chain(ENGINE_OPTIONS.iter().copied()));
+                return Err(
+                    self.error(key, format!("unknown option{hint}; valid ones: {}", valid.join(", ")))
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+fn quoted(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+fn did_you_mean<'a>(given: &str, valid: impl Iterator<Item = &'a str>) -> String {
+    // A third of the letters wrong is still a typing error; more is another word.
+    let limit = (given.chars().count() / 3).max(2);
+    valid
+        .map(|name| (edit_distance(&given.to_lowercase(), name), name))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, name)| format!(", did you mean '{name}'?"))
+        .unwrap_or_default()
+}
+
+/// Levenshtein distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn split_unit(text: &str) -> Option<(u64, String)> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    Some((text[..digits].parse().ok()?, text[digits..].trim().to_ascii_lowercase()))
+}
+
+/// Flink's duration syntax. A number without unit is milliseconds, as there.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split_unit(text)?;
+    let unit_ns: u64 = match unit.as_str() {
+        "ns" | "nano" | "nanosecond" | "nanoseconds" => 1,
+        "us" | "µs" | "micro" | "microsecond" | "microseconds" => 1_000,
+        "" | "ms" | "milli" | "millisecond" | "milliseconds" => 1_000_000,
+        "s" | "sec" | "second" | "seconds" => 1_000_000_000,
+        "m" | "min" | "minute" | "minutes" => 60_000_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000_000,
+        "d" | "day" | "days" => 86_400_000_000_000,
+        _ => return None,
+    };
+    Some(Duration::from_nanos(number.checked_mul(unit_ns)?))
+}
+
+/// Flink's memory-size syntax: powers of 1 024.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let (number, unit) = split_unit(text)?;
+    let shift = match unit.as_str() {
+        "" | "b" | "bytes" => 0,
+        "k" | "kb" | "kibibytes" => 10,
+        "m" | "mb" | "mebibytes" => 20,
+        "g" | "gb" | "gibibytes" => 30,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_are_flinks() {
+        assert_eq!(parse_duration("500 ms"), Some(Duration::from_millis(500)));
+        assert_eq!(parse_duration("10s"), Some(Duration::from_secs(10)));
+        assert_eq!(parse_duration("2 min"), Some(Duration::from_secs(120)));
+        assert_eq!(parse_duration("7"), Some(Duration::from_millis(7)));
+        assert_eq!(parse_duration("fast"), None);
+        assert_eq!(parse_duration("1 fortnight"), None);
+        assert_eq!(parse_bytes("256 mb"), Some(256 << 20));
+        assert_eq!(parse_bytes("12"), Some(12));
+        assert_eq!(parse_bytes("-1"), None);
+    }
+
+    #[test]
+    fn distance_counts_edits() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("path", "path"), 0);
+    }
+}
