@@ -3,8 +3,25 @@
 //! Pure: an operator sees batches, watermarks and the instants they were ingested at, as arguments. It
 //! knows no clock, thread, file or socket, and never decides when it runs. Start with [`Operator`].
 
+mod calc;
+mod chain;
+mod expression;
+mod groups;
 mod operator;
+mod session;
+mod slices;
+mod source;
 mod stage;
+mod union;
+mod window;
+mod window_aggregate;
 
-pub use operator::{Emitted, Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch};
+pub use calc::{Calc, CalcSpec};
+pub use chain::Chain;
+pub use groups::AggregateCall;
+pub use operator::{DeadReason, DeadRows, Emitted, Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch};
+pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{InstanceContext, OperatorFactory, Stage};
+pub use union::Union;
+pub use window::{WindowKind, Windows};
+pub use window_aggregate::{WindowAggregate, WindowAggregateSpec, WindowInput};
