@@ -1,0 +1,158 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::quantity::{HumaneBytes, HumaneDuration};
+
+/// Runs many streaming SQL queries on few cores and keeps each inside its latency target.
+#[derive(Debug, Parser)]
+#[command(name = "laxity", version, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run every INSERT of the files until their inputs end, or until Ctrl-C.
+    Run(RunArgs),
+    /// Show how each query would run, without running it.
+    Explain(ExplainArgs),
+    /// List the scheduling policies.
+    Policies,
+}
+
+/// What `run` takes.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_AFTER_HELP)]
+pub struct RunArgs {
+    /// SQL files, Flink's dialect. Paths in a file are relative to the file. '-' is the standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Who decides what runs next; 'laxity policies' lists the choices. 'os' gives every operator a thread
+    /// and leaves the choice to the operating system.
+    #[arg(long, default_value = "laxity", value_name = "POLICY")]
+    pub policy: String,
+
+    /// Threads that run operators [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
+
+    /// Stop after this long as Ctrl-C does: '20 s', '2 min'.
+    #[arg(long = "for", value_name = "DURATION")]
+    pub run_for: Option<HumaneDuration>,
+
+    /// Write what happened as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
+    /// How long a worker stays with an operator before it asks whether another is more urgent. Shorter costs
+    /// switches, longer costs latency.
+    #[arg(long, default_value = "1 ms", value_name = "DURATION")]
+    pub quantum: HumaneDuration,
+
+    /// State and queued rows of all queries together. Near it sources wait; beyond it the largest query is
+    /// stopped [default: 2 gb].
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<HumaneBytes>,
+
+    /// One line per second instead of a table that is redrawn. The default where the standard error is not
+    /// a terminal.
+    #[arg(long)]
+    pub plain: bool,
+}
+
+/// What `explain` takes.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// SQL files, Flink's dialect. '-' is the standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+A first query, without any file of your own (Ctrl-C ends it):
+
+  echo \"CREATE TABLE ticks (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at)
+          WITH ('connector' = 'datagen', 'rows-per-second' = '1000');
+        SET 'laxity.latency.target' = '50 ms';
+        SELECT window_end, COUNT(*) AS ticks
+          FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '1' SECOND))
+         GROUP BY window_start, window_end;\" | laxity run -
+
+Results go to the sinks that the SQL names, or to the standard output. What Laxity itself has to say goes to
+the standard error; LAXITY_LOG=debug makes it say more.
+
+Exit code: 0 all went well, 1 a query failed while running, 2 the SQL or an option has to be corrected.";
+
+const RUN_AFTER_HELP: &str = "\
+Examples:
+  laxity run pipeline.sql                            run it
+  laxity run tenants/*.sql --for '10 min'            many files, one process
+  laxity run pipeline.sql --policy fifo              the same without deadlines
+  laxity run pipeline.sql --report run.json --plain  for scripts
+
+A query's own settings are SET statements before its INSERT:
+  SET 'pipeline.name' = 'alerts';
+  SET 'laxity.latency.target' = '50 ms';
+
+The columns of the table: p50 and p99 of the latency, from the arrival of the last row that mattered to a result
+to its leaving the sink; met, the share of results within the target; rows in and out; lag, how far behind
+the watermark is; late, rows too late for their window; dead, rows that could not be read; queue, rows waiting.
+
+Ctrl-C stops reading, finishes what was read, prints the summary and exits with 0; a second one exits at once.";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_takes_humane_quantities() {
+        let cli = Cli::parse_from([
+            "laxity",
+            "run",
+            "a.sql",
+            "b.sql",
+            "--for",
+            "20 s",
+            "--quantum",
+            "500us",
+            "--memory",
+            "512mb",
+            "--workers",
+            "3",
+        ]);
+        let Command::Run(run) = cli.command else { panic!("{cli:?}") };
+        assert_eq!(run.files, [PathBuf::from("a.sql"), PathBuf::from("b.sql")]);
+        assert_eq!(run.run_for.unwrap().0, Duration::from_secs(20));
+        assert_eq!(run.quantum.0, Duration::from_micros(500));
+        assert_eq!(run.memory.unwrap().0, 512 << 20);
+        assert_eq!(run.workers, Some(3));
+        assert_eq!(run.policy, "laxity");
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        for wrong in
+            [&["run"][..], &["run", "a.sql", "--for", "20"], &["run", "a.sql", "--workers", "0"], &["walk"]]
+        {
+            let args = ["laxity"].iter().chain(wrong);
+            let refused = Cli::try_parse_from(args).unwrap_err();
+            assert_eq!(refused.exit_code(), 2, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Ctrl-C and its relatives: the first asks for a drain, the second ends the process at once.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Whether somebody asked the program to stop.
+#[derive(Clone, Debug)]
+pub struct StopRequest(Arc<AtomicBool>);
+
+impl StopRequest {
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn listen() -> io::Result<StopRequest> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // The order matters: at the first signal this sees the flag still down, at the second it is up.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked))?;
+        }
+        Ok(StopRequest(asked))
+    }
+
+    /// True from the first signal on.
+    pub fn made(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
