@@ -2,8 +2,27 @@
 //!
 //! Three verbs, used the same way by threads, simulator and agent: `on_*` says what happened,
 //! [`Scheduler::next`] says what to do, [`Scheduler::next_timeout`] says when to ask again. Time and
-//! randomness are arguments. Start with [`Scheduler`].
+//! randomness are arguments. Start with [`Scheduler`]; a new policy starts at [`Rank`].
+//!
+//! Not here: rows, threads, clocks, back-pressure. A message's body is the driver's and never looked at.
 
+mod config;
+mod context;
+mod estimate;
+mod mailbox;
 mod message;
+mod policy;
+mod run_queue;
+mod scheduler;
+mod snapshot;
 
+pub use config::Config;
+pub use context::MessageContext;
+pub use estimate::{CostModel, Frontier, Selectivity};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
+pub use policy::{
+    Composition, Edf, Fcfs, Fifo, Laxity, Llf, POLICY_NAMES, Plan, Random, Rank, RoundRobin, Sjf, Ties,
+    Train, Traversal, Unit, UnknownPolicy, WaitBound,
+};
+pub use scheduler::Scheduler;
+pub use snapshot::{OperatorSnapshot, QuerySnapshot, Snapshot};

@@ -1,0 +1,30 @@
+/// How the core behaves whatever the policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Workers that will ask; more may ask later. Default 1.
+    pub workers: usize,
+    /// How long a worker keeps an operator before it looks whether another is more urgent. Shorter reacts
+    /// sooner, longer switches less. Default 1 ms, the re-scheduling grain of Cameo §5.
+    pub quantum_ns: u64,
+    /// Seed of every random choice. Default 0.
+    pub seed: u64,
+    /// A ready operator that waited so long is served in order of arrival, before all others, under ranks
+    /// that could starve it ([`crate::WaitBound::Ageing`]). Default 10 s.
+    pub ageing_bound_ns: u64,
+    /// The frontier of a window is never believed to be further off than this, so that a bad fit of event
+    /// time to processing time delays a message by this much at most. Default 60 s, the target of a query
+    /// that names none.
+    pub deferral_max_ns: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            workers: 1,
+            quantum_ns: 1_000_000,
+            seed: 0,
+            ageing_bound_ns: 10_000_000_000,
+            deferral_max_ns: 60_000_000_000,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, WindowShape};
+
+/// What a rank may know of a message when it is enqueued: Cameo's priority context (§4.3), completed by the
+/// estimates of the operator it goes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageContext {
+    /// The operator that must process it.
+    pub operator: OperatorId,
+    /// Now.
+    pub now: ProcessingTime,
+    /// t_M.
+    pub ingested: ProcessingTime,
+    /// t_MF: when the result it takes part in can be complete at the earliest, as predicted. Equal to t_M
+    /// for a regular operator; never earlier.
+    pub frontier: ProcessingTime,
+    /// L: the latency target of the query.
+    pub target_ns: u64,
+    /// C_o(n): predicted CPU time of the message.
+    pub cost_ns: u64,
+    /// C_path(o): predicted CPU time from behind the operator to the sink.
+    pub path_cost_ns: u64,
+    /// Rows; 0 for a bare watermark.
+    pub rows: u32,
+    /// Importance of the query.
+    pub weight: f64,
+}
+
+impl MessageContext {
+    /// When the result is due: t_MF + L.
+    pub fn deadline(&self) -> ProcessingTime {
+        self.frontier.plus_ns(self.target_ns)
+    }
+}
+
+/// What the frontier logic remembers of one input channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Channel {
+    /// Local priority of the last message, below which the next may not fall: channel order.
+    pub local: i64,
+    /// Furthest progress of its messages with rows.
+    data: EventTime,
+    /// Furthest progress of its bare watermarks.
+    watermark: EventTime,
+}
+
+impl Channel {
+    pub const NEW: Channel = Channel { local: i64::MIN, data: EventTime::MIN, watermark: EventTime::MIN };
+
+    /// TRANSFORM: the progress at which the window that this message takes part in closes, or `None` if the
+    /// message itself may close one and so must not wait.
+    ///
+    /// Deviates from Cameo §4.3 where a message *crosses* a window's end: read literally, the message that
+    /// closes a window would be deferred to the end of the next one. A watermark w closes the windows that end at
+    /// or before w + 1 (Flink). Bare watermarks and rows are followed apart, because rows run ahead of the
+    /// watermark that closes their window.
+    pub fn transform(&mut self, progress: EventTime, rows: u32, slide_ms: i64) -> Option<EventTime> {
+        let seen = if rows == 0 { &mut self.watermark } else { &mut self.data };
+        let before = *seen;
+        *seen = before.max(progress);
+        let ended = |p: EventTime| p.0.saturating_add(1).div_euclid(slide_ms);
+        if progress == EventTime::MIN || progress == EventTime::MAX {
+            return None;
+        }
+        if before == EventTime::MIN || ended(progress) > ended(before) {
+            return None;
+        }
+        ended(progress).checked_add(1)?.checked_mul(slide_ms).map(EventTime)
+    }
+}
+
+/// The slide TRANSFORM works with: `None` where the operator is regular for messages of that upstream slide.
+pub(crate) fn deferring_slide_ms(window: Option<WindowShape>, upstream_slide_ms: i64) -> Option<i64> {
+    window.map(|w| w.slide_ms).filter(|&slide| slide > 0 && upstream_slide_ms < slide)
+}

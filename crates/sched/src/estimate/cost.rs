@@ -1,0 +1,119 @@
+/// Predicted CPU time of an operator: C_o(n) = a + b·n, so that a 1-row and an 8 192-row message are both
+/// predicted.
+///
+/// An exponentially decayed least-squares fit of (rows, CPU ns) with a, b ≥ 0. Messages without rows (bare
+/// watermarks) have a decayed mean of their own: firing a window costs nothing like taking rows in, and one
+/// line through both would predict neither.
+#[derive(Clone, Debug)]
+pub struct CostModel {
+    fixed_ns: f32,
+    per_row_ns: f32,
+    watermark_ns: f32,
+    mean_rows: f32,
+    watermark_seen: bool,
+    weight: f64,
+    rows: f64,
+    cost: f64,
+    /// Decayed sums of squared deviations from the decayed means, which keep their precision where raw
+    /// sums of squares would cancel.
+    rows_rows: f64,
+    rows_cost: f64,
+}
+
+/// Weight that a sample keeps when the next arrives: a memory of about 50 runs, long enough to average
+/// noise and short enough to follow a change of load within a second. Picked, not derived.
+const KEEP: f64 = 0.98;
+
+/// Prior of a, before the first run: the order of a small expression over a few rows.
+const PRIOR_FIXED_NS: f64 = 1_000.0;
+
+/// Prior of b: about 50 million rows a second.
+const PRIOR_PER_ROW_NS: f64 = 20.0;
+
+/// The prior speaks through two samples, at 0 and at this many rows.
+const PRIOR_ROWS: f64 = 1_000.0;
+
+impl Default for CostModel {
+    fn default() -> CostModel {
+        CostModel {
+            fixed_ns: PRIOR_FIXED_NS as f32,
+            per_row_ns: PRIOR_PER_ROW_NS as f32,
+            watermark_ns: PRIOR_FIXED_NS as f32,
+            mean_rows: 1.0,
+            watermark_seen: false,
+            // Two samples of weight 1/2: enough to fix the line, little beside the first real run.
+            weight: 1.0,
+            rows: PRIOR_ROWS / 2.0,
+            cost: PRIOR_FIXED_NS + PRIOR_PER_ROW_NS * PRIOR_ROWS / 2.0,
+            rows_rows: PRIOR_ROWS * PRIOR_ROWS / 4.0,
+            rows_cost: PRIOR_PER_ROW_NS * PRIOR_ROWS * PRIOR_ROWS / 4.0,
+        }
+    }
+}
+
+impl CostModel {
+    /// Predicted CPU time of a message of `rows` rows; 0 rows is a bare watermark. Never 0.
+    pub fn predict_ns(&self, rows: u32) -> u64 {
+        let ns = if rows == 0 { self.watermark_ns } else { self.fixed_ns + self.per_row_ns * rows as f32 };
+        (ns as u64).max(1)
+    }
+
+    /// What a message costs here as messages have been: the dearer of a usual batch and a usual watermark,
+    /// since a result may wait for either.
+    pub fn usual_ns(&self) -> u64 {
+        let batch = self.fixed_ns + self.per_row_ns * self.mean_rows;
+        let ns = if self.watermark_seen { batch.max(self.watermark_ns) } else { batch };
+        (ns as u64).max(1)
+    }
+
+    /// a and b in ns and ns per row.
+    pub fn line(&self) -> (f64, f64) {
+        (self.fixed_ns.into(), self.per_row_ns.into())
+    }
+
+    /// Takes in one processed message: all its grants together.
+    pub fn observe(&mut self, rows: u32, cpu_ns: u64) {
+        let cost = cpu_ns as f64;
+        if rows == 0 {
+            let keep = if self.watermark_seen { KEEP } else { 0.0 };
+            self.watermark_ns = (f64::from(self.watermark_ns) * keep + cost * (1.0 - keep)) as f32;
+            self.watermark_seen = true;
+            return;
+        }
+        let n = f64::from(rows);
+        // West's update of weighted means and co-moments, with every old weight multiplied by KEEP.
+        let old = self.weight * KEEP;
+        self.weight = old + 1.0;
+        let (d_rows, d_cost) = (n - self.rows, cost - self.cost);
+        self.rows += d_rows / self.weight;
+        self.cost += d_cost / self.weight;
+        let share = old / self.weight;
+        self.rows_rows = self.rows_rows * KEEP + share * d_rows * d_rows;
+        self.rows_cost = self.rows_cost * KEEP + share * d_rows * d_cost;
+        self.mean_rows = self.rows as f32;
+        self.fit();
+    }
+
+    fn fit(&mut self) {
+        // Batches of one size alone say nothing of the slope: keep the last a, let b explain the rest.
+        let (a, b) = if self.rows_rows > 1e-9 * self.rows * self.rows * self.weight {
+            let b = self.rows_cost / self.rows_rows;
+            (self.cost - b * self.rows, b)
+        } else {
+            let a = f64::from(self.fixed_ns);
+            (a, (self.cost - a) / self.rows)
+        };
+        let (a, b) = if b < 0.0 {
+            (self.cost, 0.0)
+        } else if a < 0.0 {
+            // Least squares through the origin.
+            let second = self.rows_rows + self.weight * self.rows * self.rows;
+            let mixed = self.rows_cost + self.weight * self.rows * self.cost;
+            (0.0, mixed / second)
+        } else {
+            (a, b)
+        };
+        self.fixed_ns = a as f32;
+        self.per_row_ns = b as f32;
+    }
+}

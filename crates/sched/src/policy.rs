@@ -1,0 +1,209 @@
+//! The seam: mechanism is in [`crate::Scheduler`], a policy is a [`Composition`] of four independent choices.
+//!
+//! | Part | Question | Type |
+//! | --- | --- | --- |
+//! | unit | what waits and is granted as one | [`Unit`] |
+//! | rank | which unit is most urgent | [`Rank`] |
+//! | traversal | which operator of the unit goes next | [`Traversal`] |
+//! | train | when a worker looks up again | [`Train`] |
+//!
+//! How the policies of the papers map on to it:
+//!
+//! | Policy | unit | rank | traversal | train |
+//! | --- | --- | --- | --- | --- |
+//! | Cameo | operator | `llf`, `edf`, `sjf`: [`Rank::message`] | – | quantum |
+//! | token shares (Cameo §5.4) | operator | [`Rank::message`]: tag of the token the source's rate grants, `+inf` without one | – | quantum |
+//! | Aurora, box at a time | operator | `rr`: [`Rank::join`] | – | fraction of the queue |
+//! | Aurora, superbox | query | `rr`, or utility and slack per [`Rank::cycle`] | a [`Plan`]: min-cost, min-latency, min-memory | fraction 1 |
+//! | Klink | query | slack per [`Rank::cycle`], 120 ms; the top n keep the n workers | by rank | the cycle as CPU time |
+//! | HR, QS, Haren | operator | [`Rank::cycle`] over queue lengths, costs, selectivities | – | quantum |
+
+mod edf;
+mod fcfs;
+mod fifo;
+mod laxity;
+mod llf;
+mod parse;
+mod random;
+mod rr;
+mod sjf;
+
+use std::fmt;
+
+use laxity_graph::OperatorId;
+
+use crate::{MessageContext, Snapshot};
+
+pub use edf::Edf;
+pub use fcfs::Fcfs;
+pub use fifo::Fifo;
+pub use laxity::Laxity;
+pub use llf::Llf;
+pub use parse::{POLICY_NAMES, UnknownPolicy};
+pub use random::Random;
+pub use rr::RoundRobin;
+pub use sjf::Sjf;
+
+/// A policy: what waits, who is first, in which order inside, and for how long.
+#[derive(Debug)]
+pub struct Composition {
+    /// What waits in the run queue and is granted to one worker as one.
+    pub unit: Unit,
+    /// Which unit is most urgent.
+    pub rank: Box<dyn Rank>,
+    /// Which operator inside the unit goes next.
+    pub traversal: Traversal,
+    /// When a worker looks whether another unit is more urgent.
+    pub train: Train,
+    /// Ignore what queries mean (Cameo §6.3, "topology only"): t_MF = t_M for every message.
+    pub topology_only: bool,
+}
+
+impl Composition {
+    /// Operators one by one under this rank, with the quantum of the configuration: Cameo's shape.
+    pub fn of(rank: impl Rank + 'static) -> Composition {
+        Composition {
+            unit: Unit::Operator,
+            rank: Box::new(rank),
+            traversal: Traversal::ByRank,
+            train: Train::Quantum,
+            topology_only: false,
+        }
+    }
+
+    /// The name it would be asked for by, for a report. Only the rank and the switch take part.
+    pub fn name(&self) -> String {
+        let suffix = if self.topology_only { parse::TOPOLOGY_ONLY } else { "" };
+        format!("{}{suffix}", self.rank.name())
+    }
+}
+
+/// What waits and is granted as one. One worker holds a unit at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Every operator instance on its own.
+    Operator,
+    /// All operators of a query together (Aurora's superbox, Klink's query).
+    Query,
+}
+
+/// Order of the operators inside a unit.
+#[derive(Debug)]
+pub enum Traversal {
+    /// The operator whose head is most urgent, chosen anew at every message.
+    ByRank,
+    /// A list made when a worker takes the unit, and again when it has come to the list's end.
+    Planned(Box<dyn Plan>),
+}
+
+/// Makes the order in which one dispatch goes through a query's operators.
+///
+/// An operator may stand in it several times. Each time, it works off the messages that wait for it as its
+/// turn begins; where none wait, its turn is skipped.
+pub trait Plan: fmt::Debug + Send {
+    /// Appends the order to `order`, which is empty. `operators` are those of the unit, producers first.
+    /// What it leaves out waits until the next plan; a plan without any ready operator is replaced by rank.
+    fn plan(&mut self, operators: &[OperatorSnapshot], order: &mut Vec<OperatorId>);
+}
+
+use crate::OperatorSnapshot;
+
+/// How much a worker does with a unit before it looks whether another is more urgent. It never has to leave
+/// a unit that is still the most urgent, and it leaves one that has nothing more to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Train {
+    /// One message.
+    Message,
+    /// As long as the quantum of the configuration since it took the unit.
+    Quantum,
+    /// So many rows.
+    Rows(u64),
+    /// This fraction, above 0 and at most 1, of the messages that waited for the unit when it took it.
+    Fraction(f64),
+    /// So much CPU time.
+    CostNs(u64),
+}
+
+/// How urgent something is. Lower runs first.
+///
+/// Two kinds behind one trait. *Per message*: [`message`](Rank::message) is asked once, when a message is
+/// enqueued. *Per cycle*: [`period_ns`](Rank::period_ns) is given, and [`cycle`](Rank::cycle) ranks all units
+/// anew every period. Ranks by turn (fifo, rr, random) are the per-message kind that ignores the message and
+/// decides when a unit joins the run queue.
+///
+/// # Contract
+/// - Never NaN.
+/// - Deterministic: randomness comes from the seed given by [`seed`](Rank::seed).
+pub trait Rank: fmt::Debug + Send {
+    /// The name it is asked for by.
+    fn name(&self) -> &'static str;
+
+    /// How long a ready unit may wait under this rank. [`WaitBound::Ageing`] turns the core's guard on.
+    fn wait_bound(&self) -> WaitBound;
+
+    /// Priority of a message as it is enqueued.
+    fn message(&mut self, context: &MessageContext) -> f64 {
+        let _ = context;
+        0.0
+    }
+
+    /// Whether an urgent message makes those that must run before it in its mailbox as urgent. Right where the
+    /// priority is a deadline; wrong where it describes the next message alone (shortest job).
+    fn inherits(&self) -> bool {
+        false
+    }
+
+    /// Priority with which a unit joins the run queue, given that of its head.
+    fn join(&mut self, unit: u32, head: f64) -> f64 {
+        let _ = unit;
+        head
+    }
+
+    /// A worker was given this unit at this priority.
+    fn granted(&mut self, unit: u32, priority: f64) {
+        let _ = (unit, priority);
+    }
+
+    /// How units of equal priority are ordered.
+    fn ties(&self) -> Ties {
+        Ties::Arrival
+    }
+
+    /// `Some` for a rank per cycle.
+    fn period_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Ranks every unit. `priorities` has one entry per unit, by operator or query id, each holding its
+    /// last priority (0 at first).
+    fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
+        let _ = (snapshot, priorities);
+    }
+
+    /// Told once, before anything else.
+    fn seed(&mut self, seed: u64) {
+        let _ = seed;
+    }
+}
+
+/// Order among equals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// Who joined the run queue first.
+    Arrival,
+    /// The lower id.
+    Id,
+}
+
+/// How long a ready unit waits at most, where at most U units are ready, W workers run, and no grant runs longer
+/// than G beyond the quantum Q.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitBound {
+    /// Everyone else has one turn: ⌈U / W⌉ · (Q + G).
+    Turns,
+    /// Keys are instants: only work whose key is earlier goes before, so new work passes it until its key
+    /// (t_MF + L at most) and none after.
+    Deadline,
+    /// None of its own; the core's guard gives the ageing bound plus the turns of those that aged before it.
+    Ageing,
+}

@@ -1,0 +1,23 @@
+use super::{Rank, WaitBound};
+use crate::MessageContext;
+
+/// `sjf`: the operator whose next message is predicted to cost least goes first. Cameo §4.2: priority = C_o.
+///
+/// Least mean waiting time for independent messages; blind to deadlines. Does badly where urgent work is
+/// dear, and starves dear work while cheap work keeps coming, hence the ageing guard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sjf;
+
+impl Rank for Sjf {
+    fn name(&self) -> &'static str {
+        "sjf"
+    }
+
+    fn wait_bound(&self) -> WaitBound {
+        WaitBound::Ageing
+    }
+
+    fn message(&mut self, context: &MessageContext) -> f64 {
+        context.cost_ns as f64
+    }
+}

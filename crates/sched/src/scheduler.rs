@@ -1,0 +1,332 @@
+mod graph;
+mod operator;
+mod questions;
+mod ready;
+
+use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
+
+use self::operator::{Operator, Query};
+use self::ready::{Ready, Worker};
+use crate::mailbox::Queued;
+use crate::{Composition, Config, Grant, Message, MessageContext, RunReport, Work};
+
+/// Decides which worker runs which operator.
+///
+/// A driver calls it in this order, under one lock if several threads do:
+///
+/// 1. [`add_query`](Scheduler::add_query), then [`add_operator`](Scheduler::add_operator) from sources to sinks.
+/// 2. Events: [`on_message`](Scheduler::on_message) for every batch or watermark that reaches an operator,
+///    [`on_finished`](Scheduler::on_finished) after every grant was carried out. What a run sends on
+///    is given by `on_message` before its `on_finished`.
+/// 3. [`next`](Scheduler::next) says what a worker does. After `on_finished` the worker keeps its operator until
+///    it calls `next`, so call it at once; a worker that stops for good calls [`release`](Scheduler::release).
+/// 4. [`next_timeout`](Scheduler::next_timeout) says when to ask again although nothing happened.
+///
+/// ```
+/// use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
+/// use laxity_sched::{Composition, Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler};
+///
+/// let policy: Composition = "llf".parse()?;
+/// let mut scheduler = Scheduler::new(policy, Config::default());
+/// scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 50_000_000, weight: 1.0 });
+/// scheduler.add_operator(OperatorSpec {
+///     id: OperatorId(0),
+///     query: QueryId(0),
+///     upstream: vec![],
+///     window: None,
+///     channels: 1,
+/// });
+/// let now = ProcessingTime(1_000);
+/// let message = Message {
+///     to: OperatorId(0),
+///     channel: 0,
+///     progress: EventTime(7),
+///     ingested: now,
+///     rows: 128,
+///     bytes: 4_096,
+///     body: "a batch",
+/// };
+/// assert!(scheduler.on_message(message, now), "a worker should wake");
+/// let grant = scheduler.next(WorkerId(0), now).expect("the message is ready");
+/// assert_eq!(grant.operator, OperatorId(0));
+/// let report = RunReport { rows_in: 128, rows_out: 12, cpu_ns: 3_000, more: false };
+/// scheduler.on_finished(WorkerId(0), report, ProcessingTime(4_000));
+/// assert!(scheduler.next(WorkerId(0), ProcessingTime(4_000)).is_none());
+/// # Ok::<(), laxity_sched::UnknownPolicy>(())
+/// ```
+///
+/// # Invariants
+/// - A message is in one mailbox, in one grant, or handed back by `remove_query`; never in two places.
+/// - Messages of one channel are granted in the order given.
+/// - An operator is idle, ready or running. It runs on one worker, and what comes meanwhile waits.
+/// - `next` answers `None` only if no unit waits and the worker's own has nothing left.
+/// - The same calls with the same seed give the same answers.
+#[derive(Debug)]
+pub struct Scheduler<T> {
+    composition: Composition,
+    config: Config,
+    /// By query id; `None` once removed.
+    queries: Vec<Option<Query>>,
+    /// By operator id; `None` once removed.
+    operators: Vec<Option<Operator<T>>>,
+    ready: Ready,
+    workers: Vec<Worker>,
+    inherits: bool,
+    /// When the next cycle is due, for ranks per cycle.
+    cycle_due: ProcessingTime,
+    /// Mailboxes that are empty and keep their memory: idle operators hold none.
+    spare: Vec<crate::mailbox::Mailbox<T>>,
+}
+
+impl<T> Scheduler<T> {
+    /// A scheduler without queries.
+    pub fn new(mut composition: Composition, config: Config) -> Scheduler<T> {
+        composition.rank.seed(config.seed);
+        Scheduler {
+            inherits: composition.rank.inherits(),
+            ready: Ready::new(&*composition.rank, &config),
+            workers: (0..config.workers).map(|_| Worker::default()).collect(),
+            composition,
+            config,
+            queries: Vec::new(),
+            operators: Vec::new(),
+            cycle_due: ProcessingTime::ZERO,
+            spare: Vec::new(),
+        }
+    }
+
+    /// A batch or a watermark reached an operator. True if a unit just became ready: wake a worker.
+    ///
+    /// A message to an operator that was removed is dropped.
+    pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
+        let index = message.to.index();
+        let Some(operator) = self.operators.get_mut(index).and_then(Option::as_mut) else {
+            return false;
+        };
+        if operator.upstream.is_empty() {
+            operator.frontier.get_or_insert_default().observe(message.progress, message.ingested);
+        }
+        let (mut channel, frontier) = self.frontier(&message);
+        let operator = self.operators[index].as_mut().expect("looked up above");
+        let context = MessageContext {
+            operator: message.to,
+            now,
+            ingested: message.ingested,
+            frontier,
+            target_ns: operator.target_ns,
+            cost_ns: operator.cost.predict_ns(message.rows),
+            path_cost_ns: operator.path_cost_ns,
+            rows: message.rows,
+            weight: operator.weight,
+        };
+        let urgency = self.composition.rank.message(&context);
+        debug_assert!(!urgency.is_nan(), "{} ranked {context:?} NaN", self.composition.rank.name());
+        let before = operator.urgency(self.inherits);
+        if operator.mailbox.is_empty()
+            && let Some(spare) = self.spare.pop()
+        {
+            operator.mailbox = spare;
+        }
+        // No progress yet says nothing of the order: such a message stays behind those that wait already.
+        let local = message.progress.0.max(channel.local);
+        let local = if local == i64::MIN { operator.mailbox.last_local() } else { local };
+        channel.local = local;
+        operator.channels[message.channel as usize] = channel;
+        let deadline = context.deadline();
+        operator.mailbox.push(Queued { message, enqueued: now, deadline, local, urgency }, self.inherits);
+        if operator.running {
+            return false;
+        }
+        let after = operator.urgency(self.inherits);
+        let unit = operator.unit;
+        match before {
+            None => self.became_ready(unit, now),
+            Some(before) => {
+                if after != Some(before) {
+                    self.urgency_changed(unit);
+                }
+                false
+            }
+        }
+    }
+
+    /// A grant was carried out.
+    pub fn on_finished(&mut self, worker: WorkerId, report: RunReport, now: ProcessingTime) {
+        let worker = &mut self.workers[worker.index()];
+        let Some(id) = worker.running.take() else {
+            debug_assert!(false, "{report:?} without a grant");
+            return;
+        };
+        worker.rows += u64::from(report.rows_in);
+        worker.cpu_ns += report.cpu_ns;
+        let Some(operator) = self.operators[id.index()].as_mut() else {
+            worker.unit = None;
+            return;
+        };
+        operator.running = false;
+        operator.run.rows_in += report.rows_in;
+        operator.run.rows_out += report.rows_out;
+        operator.run.cpu_ns += report.cpu_ns;
+        operator.resume = report.more;
+        let unit = operator.unit;
+        if operator.has_work() {
+            self.ready.units[unit as usize].ready += 1;
+        } else if self.ready.units[unit as usize].ready == 0 {
+            self.ready.units[unit as usize].held = false;
+            worker.unit = None;
+        }
+        if !report.more {
+            operator.observe_run();
+            self.reply(id);
+        }
+        let _ = now;
+    }
+
+    /// What this worker does now; `None` if nothing is ready for it.
+    pub fn next(&mut self, worker: WorkerId, now: ProcessingTime) -> Option<Grant<T>> {
+        if self.workers.len() <= worker.index() {
+            self.workers.resize_with(worker.index() + 1, Worker::default);
+        }
+        self.cycle(now);
+        let place = worker.index();
+        if let Some(unit) = self.workers[place].unit {
+            let state = self.ready.units[unit as usize];
+            if state.ready == 0 || !state.held {
+                self.workers[place].unit = None;
+            } else if !self.workers[place].expired(self.composition.train, self.config.quantum_ns, now) {
+                return Some(self.grant(place, unit, now));
+            } else {
+                return Some(self.swap(place, unit, now));
+            }
+        }
+        let unit = self.ready.take(now)?;
+        let priority = self.ready.units[unit as usize].priority;
+        self.take(place, unit, priority, now);
+        Some(self.grant(place, unit, now))
+    }
+
+    /// When to call [`next`](Scheduler::next) again although nothing happened: the next cycle of a rank per
+    /// cycle. `None` for the others.
+    pub fn next_timeout(&self) -> Option<ProcessingTime> {
+        self.composition.rank.period_ns().map(|_| self.cycle_due)
+    }
+
+    /// The worker goes away without asking for more work; what it held may go to others. True if
+    /// something now waits that no worker was woken for.
+    pub fn release(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
+        let Some(unit) = self.workers.get_mut(worker.index()).and_then(|w| w.unit.take()) else {
+            return false;
+        };
+        let state = &mut self.ready.units[unit as usize];
+        state.held = false;
+        if state.ready == 0 {
+            return false;
+        }
+        self.join(unit, now);
+        true
+    }
+
+    /// The quantum is over: go on with `unit`, or put it back and take the more urgent one.
+    fn swap(&mut self, place: usize, unit: u32, now: ProcessingTime) -> Grant<T> {
+        let head = self.unit_urgency(unit);
+        let priority = self.ready.priority(&mut *self.composition.rank, unit, head);
+        let unit = match self.ready.swap(unit, priority, now) {
+            Some(other) => {
+                let priority = self.ready.units[other as usize].priority;
+                self.take(place, other, priority, now);
+                other
+            }
+            None => {
+                self.composition.rank.granted(unit, priority);
+                unit
+            }
+        };
+        self.grant(place, unit, now)
+    }
+
+    fn take(&mut self, place: usize, unit: u32, priority: f64, now: ProcessingTime) {
+        self.composition.rank.granted(unit, priority);
+        self.ready.units[unit as usize].held = true;
+        let budget = match self.composition.train {
+            crate::Train::Fraction(fraction) => {
+                let queued = self.unit_messages(unit) as f64;
+                (queued * fraction).ceil() as u64
+            }
+            _ => 0,
+        };
+        self.workers[place].start(unit, budget, now);
+    }
+
+    fn grant(&mut self, place: usize, unit: u32, now: ProcessingTime) -> Grant<T> {
+        let id = self.choose(place, unit, now);
+        self.ready.units[unit as usize].ready -= 1;
+        let worker = &mut self.workers[place];
+        worker.running = Some(id);
+        worker.messages += 1;
+        let operator = self.operators[id.index()].as_mut().expect("a held unit has its operators");
+        operator.running = true;
+        if operator.resume {
+            operator.resume = false;
+            return Grant { operator: id, work: Work::Resume };
+        }
+        let queued = operator.mailbox.pop().expect("a ready operator has a message or a resumption");
+        operator.run = operator::Run { urgency: queued.urgency, rows_in: 0, rows_out: 0, cpu_ns: 0 };
+        if operator.mailbox.is_empty() && self.spare.len() < SPARE_MAX {
+            self.spare.push(std::mem::take(&mut operator.mailbox));
+        }
+        Grant { operator: id, work: Work::Message { message: queued.message, enqueued: queued.enqueued } }
+    }
+
+    fn became_ready(&mut self, unit: u32, now: ProcessingTime) -> bool {
+        let state = &mut self.ready.units[unit as usize];
+        state.ready += 1;
+        if state.held {
+            return false;
+        }
+        if state.ready == 1 {
+            self.join(unit, now);
+            return true;
+        }
+        self.urgency_changed(unit);
+        false
+    }
+
+    fn join(&mut self, unit: u32, now: ProcessingTime) {
+        let head = self.unit_urgency(unit);
+        let priority = self.ready.priority(&mut *self.composition.rank, unit, head);
+        self.ready.join(unit, priority, now);
+    }
+
+    fn urgency_changed(&mut self, unit: u32) {
+        if self.ready.queue.contains(unit) {
+            let head = self.unit_urgency(unit);
+            let priority = self.ready.priority(&mut *self.composition.rank, unit, head);
+            self.ready.update(unit, priority);
+        }
+    }
+
+    fn cycle(&mut self, now: ProcessingTime) {
+        let Some(period_ns) = self.composition.rank.period_ns() else { return };
+        if now < self.cycle_due {
+            return;
+        }
+        let snapshot = self.snapshot(now);
+        self.composition.rank.cycle(&snapshot, &mut self.ready.priorities);
+        self.ready.rekey();
+        self.cycle_due = now.plus_ns(period_ns.max(1));
+    }
+}
+
+/// Empty mailboxes kept: about as many as are filled between two rests of a busy process. Picked.
+const SPARE_MAX: usize = 256;
+
+impl<T> Scheduler<T> {
+    /// The ids that a caller may ask about.
+    fn operator(&self, id: OperatorId) -> Option<&Operator<T>> {
+        self.operators.get(id.index())?.as_ref()
+    }
+
+    fn query(&self, id: QueryId) -> Option<&Query> {
+        self.queries.get(id.index())?.as_ref()
+    }
+}

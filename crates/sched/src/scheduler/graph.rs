@@ -1,0 +1,267 @@
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+
+use super::operator::{Operator, Query, Run};
+use crate::context::{Channel, deferring_slide_ms};
+use crate::mailbox::Mailbox;
+use crate::{
+    CostModel, Message, OperatorSnapshot, OperatorSpec, QuerySpec, Scheduler, Selectivity, Traversal, Unit,
+};
+
+/// What queries look like, and what is known along their paths.
+impl<T> Scheduler<T> {
+    /// A query is about to get operators.
+    pub fn add_query(&mut self, spec: QuerySpec) {
+        let index = spec.id.index();
+        if self.queries.len() <= index {
+            self.queries.resize_with(index + 1, || None);
+        }
+        if self.composition.unit == Unit::Query {
+            self.ready.grow(index + 1);
+        }
+        self.queries[index] = Some(Query { spec, operators: Vec::new() });
+    }
+
+    /// An operator instance starts, idle.
+    ///
+    /// # Panics
+    /// If its query or an operator upstream of it was not added before.
+    pub fn add_operator(&mut self, spec: OperatorSpec) {
+        let OperatorSpec { id, query: query_id, upstream, window, channels } = spec;
+        let index = id.index();
+        let slide_above_ms = upstream
+            .iter()
+            .map(|&u| {
+                self.operator(u)
+                    .unwrap_or_else(|| panic!("operator {id} comes before its input {u}"))
+                    .slide_ms
+            })
+            .max()
+            .unwrap_or(0);
+        let sources = match deferring_slide_ms(window, slide_above_ms) {
+            Some(_) => self.sources_of(&upstream),
+            None => Vec::new(),
+        };
+        let query = self.queries.get_mut(query_id.index()).and_then(Option::as_mut);
+        let query = query.unwrap_or_else(|| panic!("operator {id} comes before its query {query_id}"));
+        query.operators.push(id);
+        let cost = CostModel::default();
+        let operator = Operator {
+            unit: match self.composition.unit {
+                Unit::Operator => id.0,
+                Unit::Query => query_id.0,
+            },
+            running: false,
+            resume: false,
+            mailbox: Mailbox::default(),
+            run: Run::default(),
+            path_cost_ns: 0,
+            reply_ns: cost.usual_ns(),
+            cost,
+            target_ns: query.spec.target_ns,
+            weight: query.spec.weight,
+            deferring_slide_ms: deferring_slide_ms(window, slide_above_ms).unwrap_or(0),
+            channels: vec![Channel::NEW; channels as usize],
+            selectivity: Selectivity::default(),
+            query: query_id.0,
+            slide_ms: window.map_or(slide_above_ms, |w| w.slide_ms),
+            downstream: Vec::new(),
+            sources,
+            frontier: None,
+            upstream,
+        };
+        if self.operators.len() <= index {
+            self.operators.resize_with(index + 1, || None);
+        }
+        for place in 0..operator.upstream.len() {
+            let above = operator.upstream[place];
+            self.operators[above.index()].as_mut().expect("checked above").downstream.push(id);
+        }
+        self.operators[index] = Some(operator);
+        self.ready.grow(if self.composition.unit == Unit::Operator { index + 1 } else { 0 });
+        self.path_changed(id);
+    }
+
+    /// A query ends. Its queued messages are handed back; what runs finishes, and its report is ignored.
+    pub fn remove_query(&mut self, id: QueryId) -> Vec<Message<T>> {
+        let Some(query) = self.queries.get_mut(id.index()).and_then(Option::take) else {
+            return Vec::new();
+        };
+        let mut messages = Vec::new();
+        for id in query.operators {
+            let Some(mut operator) = self.operators[id.index()].take() else { continue };
+            self.ready.remove(operator.unit);
+            while let Some(queued) = operator.mailbox.pop() {
+                messages.push(queued.message);
+            }
+            for above in operator.upstream {
+                if let Some(above) = self.operators[above.index()].as_mut() {
+                    above.downstream.retain(|&below| below != id);
+                }
+                self.refresh_path(above);
+            }
+        }
+        messages
+    }
+
+    /// The reply context of a finished message: one hop up, as acknowledgements travel (Cameo §4.3).
+    pub(super) fn reply(&mut self, id: OperatorId) {
+        let Some(operator) = self.operators[id.index()].as_mut() else { return };
+        let reply_ns = operator.cost.usual_ns() + operator.path_cost_ns;
+        let told_ns = operator.reply_ns;
+        // A change that no deadline would notice is not worth the walk.
+        if reply_ns.abs_diff(told_ns) <= told_ns / 64 {
+            return;
+        }
+        operator.reply_ns = reply_ns;
+        for place in 0..operator.upstream.len() {
+            let Some(operator) = &self.operators[id.index()] else { return };
+            let id = operator.upstream[place];
+            let Some(above) = self.operators[id.index()].as_mut() else { continue };
+            if reply_ns >= above.path_cost_ns {
+                above.path_cost_ns = reply_ns;
+            } else if told_ns == above.path_cost_ns {
+                self.refresh_path(id);
+            }
+        }
+    }
+
+    /// C_path: the maximum over the operators below of what they replied.
+    fn refresh_path(&mut self, id: OperatorId) {
+        let Some(operator) = self.operator(id) else { return };
+        let replies =
+            operator.downstream.iter().filter_map(|&below| self.operator(below)).map(|o| o.reply_ns);
+        let path_cost_ns = replies.max().unwrap_or(0);
+        if let Some(operator) = self.operators[id.index()].as_mut() {
+            operator.path_cost_ns = path_cost_ns;
+        }
+    }
+
+    /// A new operator lengthens every path to it at once, so that priors count before the first reply.
+    fn path_changed(&mut self, id: OperatorId) {
+        let mut changed = vec![id];
+        while let Some(id) = changed.pop() {
+            let Some(operator) = self.operators[id.index()].as_mut() else { continue };
+            operator.reply_ns = operator.cost.usual_ns() + operator.path_cost_ns;
+            let reply_ns = operator.reply_ns;
+            for above in operator.upstream.clone() {
+                if let Some(operator) = self.operators[above.index()].as_mut()
+                    && operator.path_cost_ns < reply_ns
+                {
+                    operator.path_cost_ns = reply_ns;
+                    changed.push(above);
+                }
+            }
+        }
+    }
+
+    fn sources_of(&self, upstream: &[OperatorId]) -> Vec<OperatorId> {
+        let mut sources = Vec::new();
+        let mut seen = upstream.to_vec();
+        let mut place = 0;
+        while let Some(&id) = seen.get(place) {
+            place += 1;
+            let Some(operator) = self.operator(id) else { continue };
+            if operator.upstream.is_empty() {
+                sources.push(id);
+            }
+            for above in &operator.upstream {
+                if !seen.contains(above) {
+                    seen.push(*above);
+                }
+            }
+        }
+        sources.sort_unstable();
+        sources.dedup();
+        sources
+    }
+
+    pub(super) fn unit_urgency(&self, unit: u32) -> f64 {
+        let urgency = |id: &OperatorId| {
+            self.operator(*id).filter(|o| !o.running).and_then(|o| o.urgency(self.inherits))
+        };
+        match self.composition.unit {
+            Unit::Operator => urgency(&OperatorId(unit)).unwrap_or(f64::INFINITY),
+            Unit::Query => self.unit_operators(unit).iter().filter_map(urgency).fold(f64::INFINITY, f64::min),
+        }
+    }
+
+    pub(super) fn unit_messages(&self, unit: u32) -> usize {
+        let messages = |id: OperatorId| self.queued_messages(id);
+        match self.composition.unit {
+            Unit::Operator => messages(OperatorId(unit)),
+            Unit::Query => self.unit_operators(unit).iter().map(|&id| messages(id)).sum(),
+        }
+    }
+
+    /// Which operator of a held unit goes next. The unit has a ready operator.
+    pub(super) fn choose(&mut self, place: usize, unit: u32, now: ProcessingTime) -> OperatorId {
+        match (self.composition.unit, &self.composition.traversal) {
+            (Unit::Operator, _) => OperatorId(unit),
+            (Unit::Query, Traversal::ByRank) => self.most_urgent(unit),
+            (Unit::Query, Traversal::Planned(_)) => {
+                if let Some(id) = self.follow_plan(place) {
+                    return id;
+                }
+                let view: Vec<OperatorSnapshot> = self
+                    .unit_operators(unit)
+                    .iter()
+                    .filter_map(|&id| self.operator_snapshot(id, now))
+                    .collect();
+                let Traversal::Planned(planner) = &mut self.composition.traversal else {
+                    unreachable!("matched above")
+                };
+                let plan = &mut self.workers[place].plan;
+                plan.clear();
+                planner.plan(&view, plan);
+                plan.reverse();
+                let (workers, operators) = (&mut self.workers, &self.operators);
+                workers[place].plan.retain(|id| {
+                    let operator = operators.get(id.index()).and_then(Option::as_ref);
+                    operator.is_some_and(|o| o.unit == unit)
+                });
+                self.workers[place].turn = 0;
+                self.follow_plan(place).unwrap_or_else(|| self.most_urgent(unit))
+            }
+        }
+    }
+
+    /// The operator whose turn it is in the worker's plan, skipping those that have nothing.
+    fn follow_plan(&mut self, place: usize) -> Option<OperatorId> {
+        let (workers, operators) = (&mut self.workers, &self.operators);
+        let worker = &mut workers[place];
+        while let Some(&id) = worker.plan.last() {
+            let operator = operators[id.index()].as_ref();
+            let (resume, waiting) = operator.map_or((false, 0), |o| (o.resume, o.mailbox.len()));
+            if resume {
+                return Some(id);
+            }
+            if worker.turn == 0 {
+                worker.turn = waiting + 1;
+            }
+            worker.turn -= 1;
+            if worker.turn > 0 && waiting > 0 {
+                return Some(id);
+            }
+            worker.turn = 0;
+            worker.plan.pop();
+        }
+        None
+    }
+
+    fn most_urgent(&self, unit: u32) -> OperatorId {
+        let mut best: Option<(f64, OperatorId)> = None;
+        for &id in self.unit_operators(unit) {
+            let urgency = self.operator(id).and_then(|o| o.urgency(self.inherits));
+            if let Some(urgency) = urgency
+                && best.is_none_or(|(least, _)| urgency < least)
+            {
+                best = Some((urgency, id));
+            }
+        }
+        best.expect("a unit is granted only while an operator of it is ready").1
+    }
+
+    fn unit_operators(&self, unit: u32) -> &[OperatorId] {
+        self.query(QueryId(unit)).map_or(&[], |query| &query.operators)
+    }
+}

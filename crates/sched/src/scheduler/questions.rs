@@ -1,0 +1,104 @@
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+
+use crate::{Composition, Config, OperatorSnapshot, QuerySnapshot, Scheduler, Snapshot};
+
+/// Questions. None changes anything; an id that is unknown or removed has nothing queued and costs nothing.
+impl<T> Scheduler<T> {
+    /// The policy.
+    pub fn composition(&self) -> &Composition {
+        &self.composition
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Messages that wait for an operator.
+    pub fn queued_messages(&self, id: OperatorId) -> usize {
+        self.operator(id).map_or(0, |o| o.mailbox.len())
+    }
+
+    /// Rows in the messages that wait for an operator.
+    pub fn queued_rows(&self, id: OperatorId) -> u64 {
+        self.operator(id).map_or(0, |o| o.mailbox.rows())
+    }
+
+    /// Bytes in the messages that wait for an operator.
+    pub fn queued_bytes(&self, id: OperatorId) -> u64 {
+        self.operator(id).map_or(0, |o| o.mailbox.bytes())
+    }
+
+    /// Rows that wait for all operators of a query.
+    pub fn queued_rows_of(&self, id: QueryId) -> u64 {
+        self.query(id).map_or(0, |query| query.operators.iter().map(|&o| self.queued_rows(o)).sum())
+    }
+
+    /// Operators that could run now: those that wait and those of units that a worker holds.
+    pub fn ready_operators(&self) -> usize {
+        self.ready.units.iter().map(|unit| unit.ready as usize).sum()
+    }
+
+    /// Units in the run queue: for how many more workers there is work.
+    pub fn waiting_units(&self) -> usize {
+        self.ready.queue.len()
+    }
+
+    /// C_o(rows): predicted CPU time of a message; 0 rows is a bare watermark.
+    pub fn cost_ns(&self, id: OperatorId, rows: u32) -> u64 {
+        self.operator(id).map_or(0, |o| o.cost.predict_ns(rows))
+    }
+
+    /// C_path: predicted CPU time from behind the operator to the sink.
+    pub fn path_cost_ns(&self, id: OperatorId) -> u64 {
+        self.operator(id).map_or(0, |o| o.path_cost_ns)
+    }
+
+    /// Rows out per row in.
+    pub fn selectivity(&self, id: OperatorId) -> f64 {
+        self.operator(id).map_or(1.0, |o| o.selectivity.get())
+    }
+
+    /// When the result of the message that the operator takes next is due: t_MF + L.
+    pub fn head_deadline(&self, id: OperatorId) -> Option<ProcessingTime> {
+        self.operator(id)?.mailbox.head().map(|head| head.deadline)
+    }
+
+    /// Everything at one instant.
+    pub fn snapshot(&self, now: ProcessingTime) -> Snapshot {
+        let operators = 0..self.operators.len() as u32;
+        Snapshot {
+            now,
+            operators: operators.filter_map(|id| self.operator_snapshot(OperatorId(id), now)).collect(),
+            queries: self
+                .queries
+                .iter()
+                .flatten()
+                .map(|query| QuerySnapshot {
+                    id: query.spec.id,
+                    target_ns: query.spec.target_ns,
+                    weight: query.spec.weight,
+                    operators: query.operators.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn operator_snapshot(&self, id: OperatorId, _now: ProcessingTime) -> Option<OperatorSnapshot> {
+        let operator = self.operator(id)?;
+        let head = operator.mailbox.head();
+        Some(OperatorSnapshot {
+            id,
+            query: QueryId(operator.query),
+            downstream: operator.downstream.clone(),
+            queued_messages: operator.mailbox.len(),
+            queued_rows: operator.mailbox.rows(),
+            queued_bytes: operator.mailbox.bytes(),
+            head_ingested: head.map(|head| head.message.ingested),
+            head_deadline: head.map(|head| head.deadline),
+            cost: operator.cost.line(),
+            path_cost_ns: operator.path_cost_ns,
+            selectivity: operator.selectivity.get(),
+        })
+    }
+}

@@ -1,0 +1,211 @@
+use laxity_graph::{OperatorId, ProcessingTime};
+
+use crate::run_queue::{Key, RunQueue};
+use crate::{Config, Rank, Ties, Train, WaitBound};
+
+/// The units that wait, and who is next among them.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub units: Vec<UnitState>,
+    pub queue: RunQueue,
+    /// Of a rank per cycle: what it said last, by unit.
+    pub priorities: Vec<f64>,
+    per_cycle: bool,
+    ties: Ties,
+    /// Arrivals at the run queue so far.
+    arrivals: u64,
+    /// The ageing guard: `None` where the rank bounds the wait itself.
+    ageing_bound_ns: Option<u64>,
+    /// Ends of the list of waiting units in order of arrival, kept for the guard.
+    oldest: u32,
+    newest: u32,
+}
+
+/// A unit waits (in the queue), is held by a worker, or has nothing ready.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnitState {
+    /// Operators of it that are ready.
+    pub ready: u32,
+    /// A worker has it.
+    pub held: bool,
+    /// With which it last joined.
+    pub priority: f64,
+    since: ProcessingTime,
+    older: u32,
+    newer: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Ready {
+    pub fn new(rank: &dyn Rank, config: &Config) -> Ready {
+        Ready {
+            units: Vec::new(),
+            queue: RunQueue::default(),
+            priorities: Vec::new(),
+            per_cycle: rank.period_ns().is_some(),
+            ties: rank.ties(),
+            arrivals: 0,
+            ageing_bound_ns: (rank.wait_bound() == WaitBound::Ageing).then_some(config.ageing_bound_ns),
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+
+    pub fn grow(&mut self, units: usize) {
+        if self.units.len() < units {
+            let state = UnitState {
+                ready: 0,
+                held: false,
+                priority: 0.0,
+                since: ProcessingTime::ZERO,
+                older: NONE,
+                newer: NONE,
+            };
+            self.units.resize(units, state);
+            self.queue.grow(units);
+            if self.per_cycle {
+                self.priorities.resize(units, 0.0);
+            }
+        }
+    }
+
+    /// With which priority a unit joins, given that of its head.
+    pub fn priority(&mut self, rank: &mut dyn Rank, unit: u32, head: f64) -> f64 {
+        if self.per_cycle { self.priorities[unit as usize] } else { rank.join(unit, head) }
+    }
+
+    pub fn join(&mut self, unit: u32, priority: f64, now: ProcessingTime) {
+        let key = self.key(unit, priority);
+        self.arrivals += 1;
+        let state = &mut self.units[unit as usize];
+        state.priority = priority;
+        state.since = now;
+        self.queue.push(unit, key);
+        if self.ageing_bound_ns.is_some() {
+            self.link(unit);
+        }
+    }
+
+    pub fn update(&mut self, unit: u32, priority: f64) {
+        self.units[unit as usize].priority = priority;
+        self.queue.update(unit, priority);
+    }
+
+    pub fn rekey(&mut self) {
+        let Ready { queue, priorities, units, .. } = self;
+        queue.rekey(|unit| {
+            units[unit as usize].priority = priorities[unit as usize];
+            priorities[unit as usize]
+        });
+    }
+
+    /// Takes the next unit out.
+    pub fn take(&mut self, now: ProcessingTime) -> Option<u32> {
+        let unit = match self.aged(now) {
+            Some(aged) => {
+                self.queue.remove(aged);
+                aged
+            }
+            None => self.queue.pop()?.0,
+        };
+        self.unlink(unit);
+        Some(unit)
+    }
+
+    /// Takes the next unit out and puts `unit` back in its stead, if that is more urgent than `unit` is.
+    pub fn swap(&mut self, unit: u32, priority: f64, now: ProcessingTime) -> Option<u32> {
+        let (_, top) = self.queue.peek()?;
+        if !top.before(&self.key(unit, priority)) && self.aged(now).is_none() {
+            return None;
+        }
+        let other = self.take(now)?;
+        self.units[unit as usize].held = false;
+        self.join(unit, priority, now);
+        Some(other)
+    }
+
+    /// Takes a unit out for good.
+    pub fn remove(&mut self, unit: u32) {
+        if self.queue.remove(unit).is_some() {
+            self.unlink(unit);
+        }
+        let state = &mut self.units[unit as usize];
+        state.ready = 0;
+        state.held = false;
+    }
+
+    fn key(&self, unit: u32, priority: f64) -> Key {
+        let tie = match self.ties {
+            Ties::Arrival => self.arrivals,
+            Ties::Id => u64::from(unit),
+        };
+        Key { priority, tie }
+    }
+
+    /// The unit that has waited longest, if it has waited too long.
+    fn aged(&self, now: ProcessingTime) -> Option<u32> {
+        let bound_ns = self.ageing_bound_ns?;
+        let oldest = self.units.get(self.oldest as usize)?;
+        (now.since_ns(oldest.since) >= bound_ns).then_some(self.oldest)
+    }
+
+    fn link(&mut self, unit: u32) {
+        let newest = std::mem::replace(&mut self.newest, unit);
+        match self.units.get_mut(newest as usize) {
+            Some(before) => before.newer = unit,
+            None => self.oldest = unit,
+        }
+        let state = &mut self.units[unit as usize];
+        state.older = newest;
+        state.newer = NONE;
+    }
+
+    fn unlink(&mut self, unit: u32) {
+        if self.ageing_bound_ns.is_none() {
+            return;
+        }
+        let UnitState { older, newer, .. } = self.units[unit as usize];
+        match self.units.get_mut(older as usize) {
+            Some(state) => state.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.units.get_mut(newer as usize) {
+            Some(state) => state.older = older,
+            None => self.newest = older,
+        }
+    }
+}
+
+/// What a worker has, and how much of its train is used.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    pub unit: Option<u32>,
+    pub running: Option<OperatorId>,
+    since: ProcessingTime,
+    pub messages: u64,
+    pub rows: u64,
+    pub cpu_ns: u64,
+    messages_max: u64,
+    /// What is left of the plan, last first, and how many messages of the operator at its end are left.
+    pub plan: Vec<OperatorId>,
+    pub turn: usize,
+}
+
+impl Worker {
+    pub fn start(&mut self, unit: u32, messages_max: u64, now: ProcessingTime) {
+        let mut plan = std::mem::take(&mut self.plan);
+        plan.clear();
+        *self = Worker { unit: Some(unit), since: now, messages_max, plan, ..Worker::default() };
+    }
+
+    pub fn expired(&self, train: Train, quantum_ns: u64, now: ProcessingTime) -> bool {
+        match train {
+            Train::Message => true,
+            Train::Quantum => now.since_ns(self.since) >= quantum_ns,
+            Train::Rows(rows) => self.rows >= rows,
+            Train::Fraction(_) => self.messages >= self.messages_max,
+            Train::CostNs(cpu_ns) => self.cpu_ns >= cpu_ns,
+        }
+    }
+}
