@@ -9,6 +9,7 @@
 mod config;
 mod context;
 mod estimate;
+mod lateness;
 mod mailbox;
 mod message;
 mod policy;
@@ -19,6 +20,7 @@ mod snapshot;
 pub use config::Config;
 pub use context::MessageContext;
 pub use estimate::{CostModel, Frontier, Selectivity};
+pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{
     Composition, Edf, Fcfs, Fifo, Laxity, Llf, POLICY_NAMES, Plan, Random, Rank, RoundRobin, Sjf, Ties,
