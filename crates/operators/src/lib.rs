@@ -15,6 +15,7 @@ mod slices;
 mod source;
 mod stage;
 mod union;
+mod watermark;
 mod window;
 mod window_expand;
 mod window_join;
@@ -30,6 +31,7 @@ pub use operator::{DeadReason, DeadRows, Emitted, Flow, LateRows, Operator, Oper
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{InstanceContext, OperatorFactory, Stage};
 pub use union::Union;
+pub use watermark::WatermarkSpec;
 pub use window::{WindowKind, Windows};
 pub use window_expand::WindowExpandSpec;
 pub use window_join::{WindowJoinInput, WindowJoinSpec};

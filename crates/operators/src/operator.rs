@@ -1,3 +1,5 @@
+use std::fmt;
+
 use arrow::array::{Int64Array, RecordBatch};
 use laxity_graph::{EventTime, ProcessingTime};
 
@@ -110,6 +112,33 @@ pub struct LateRows {
     pub window_end: Int64Array,
 }
 
+/// Rows that cannot be processed: bad, and not merely late.
+#[derive(Debug)]
+pub struct DeadRows {
+    /// The rows as the operator received them. Counted; routed to the dead-letter file if there is one.
+    pub rows: RecordBatch,
+    /// Why they are refused.
+    pub reason: DeadReason,
+}
+
+/// Why a row is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeadReason {
+    /// The time attribute is NULL.
+    NullTime,
+    /// The event time is further ahead of all others than the query allows.
+    TooFarAhead,
+}
+
+impl fmt::Display for DeadReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeadReason::NullTime => "event time is NULL",
+            DeadReason::TooFarAhead => "event time is too far in the future",
+        })
+    }
+}
+
 /// Collects what one call produces.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -117,6 +146,8 @@ pub struct Outbox {
     pub emitted: Vec<Emitted>,
     /// Rows refused as late.
     pub late: Vec<LateRows>,
+    /// Rows refused as bad.
+    pub dead: Vec<DeadRows>,
 }
 
 impl Outbox {

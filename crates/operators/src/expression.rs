@@ -1,0 +1,92 @@
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use datafusion_common::cast::as_boolean_array;
+use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_expr::ColumnarValue;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::{Column, Literal};
+
+use crate::OperatorError;
+
+/// An expression, ready to be evaluated batch by batch. Columns and constants, the commonest kinds, cost no
+/// evaluation.
+#[derive(Debug)]
+pub(crate) enum Expression {
+    Column(usize),
+    /// A constant with an array of it, as long as the longest batch so far.
+    Constant(ScalarValue, ArrayRef),
+    Computed(Arc<dyn PhysicalExpr>),
+}
+
+impl Expression {
+    pub(crate) fn new(expr: &Arc<dyn PhysicalExpr>) -> Result<Expression, DataFusionError> {
+        if let Some(column) = expr.downcast_ref::<Column>() {
+            return Ok(Expression::Column(column.index()));
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            let value = literal.value().clone();
+            let array = value.to_array_of_size(1)?;
+            return Ok(Expression::Constant(value, array));
+        }
+        Ok(Expression::Computed(Arc::clone(expr)))
+    }
+
+    pub(crate) fn evaluate(&mut self, rows: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
+        match self {
+            Expression::Column(index) => Ok(Arc::clone(rows.column(*index))),
+            Expression::Constant(value, array) => {
+                if array.len() < rows.num_rows() {
+                    *array = value.to_array_of_size(rows.num_rows().next_power_of_two())?;
+                }
+                Ok(array.slice(0, rows.num_rows()))
+            }
+            Expression::Computed(expr) => expr.evaluate(rows)?.into_array(rows.num_rows()),
+        }
+    }
+}
+
+/// Which rows a predicate keeps.
+pub(crate) enum Selection {
+    All,
+    Nothing,
+    /// A mask without nulls.
+    Some(BooleanArray),
+}
+
+/// Evaluates a predicate. NULL keeps nothing, as in SQL.
+pub(crate) fn select(
+    predicate: &Arc<dyn PhysicalExpr>,
+    rows: &RecordBatch,
+) -> Result<Selection, DataFusionError> {
+    let array = match predicate.evaluate(rows)? {
+        ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => return Ok(Selection::All),
+        ColumnarValue::Scalar(ScalarValue::Boolean(_)) => return Ok(Selection::Nothing),
+        value => value.into_array(rows.num_rows())?,
+    };
+    let mask = as_boolean_array(&array)?;
+    let mask = match mask.nulls() {
+        None => mask.clone(),
+        Some(nulls) => BooleanArray::new(mask.values() & nulls.inner(), None),
+    };
+    Ok(match mask.values().count_set_bits() {
+        0 => Selection::Nothing,
+        count if count == mask.len() => Selection::All,
+        _ => Selection::Some(mask),
+    })
+}
+
+/// A failed expression: the user's to fix.
+pub(crate) fn row_error(operator: &str, error: &DataFusionError) -> OperatorError {
+    let message = match error.find_root() {
+        DataFusionError::Internal(_) => return internal(operator, error.strip_backtrace()),
+        DataFusionError::ArrowError(arrow, _) => arrow.to_string(),
+        root => root.strip_backtrace(),
+    };
+    OperatorError::Row { operator: operator.to_owned(), message }
+}
+
+/// A broken invariant: ours to fix.
+pub(crate) fn internal(operator: &str, message: impl ToString) -> OperatorError {
+    OperatorError::Internal { operator: operator.to_owned(), message: message.to_string() }
+}

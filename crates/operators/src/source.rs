@@ -1,0 +1,149 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion_common::DataFusionError;
+use datafusion_physical_expr::PhysicalExpr;
+use laxity_graph::{EventTime, ProcessingTime};
+
+use crate::expression::{Expression, internal, row_error};
+use crate::watermark::{WatermarkGenerator, WatermarkSpec};
+use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+
+/// How physical rows become a table's rows.
+#[derive(Clone, Debug)]
+pub struct SourceSpec {
+    /// As `explain` names it.
+    pub name: String,
+    /// The table's columns in order.
+    pub columns: Vec<SourceColumn>,
+    /// One field per column. A processing-time column is `TIMESTAMP(3)`, with a time zone or without.
+    pub output_schema: SchemaRef,
+    /// The WATERMARK clause.
+    pub watermark: Option<WatermarkSpec>,
+    /// The Unix time, in milliseconds, of [`ProcessingTime::ZERO`].
+    pub processing_origin_ms: i64,
+}
+
+/// Where a column comes from.
+#[derive(Clone, Debug)]
+pub enum SourceColumn {
+    /// The physical column of that index among those scanned.
+    Physical(usize),
+    /// An expression over the columns scanned.
+    Computed(Arc<dyn PhysicalExpr>),
+    /// `PROCTIME()`: when the row came in.
+    ProcessingTime,
+}
+
+impl SourceSpec {
+    /// Makes the instances.
+    pub fn factory(self) -> OperatorFactory {
+        OperatorFactory::new(move |_| Ok(Box::new(SourceOperator::new(&self)?)))
+    }
+}
+
+/// Turns physical rows into a table's rows and finds the watermark.
+///
+/// Flink's rule: the watermark after a row is the maximum of the watermark expression over all rows up to it.
+/// The batch carries the watermark before each row wherever a row is behind it, and the watermark follows the
+/// batch if it rose.
+pub struct SourceOperator {
+    name: String,
+    columns: Vec<Filled>,
+    output_schema: SchemaRef,
+    generator: Option<WatermarkGenerator>,
+    processing_origin_ms: i64,
+    /// The last watermark sent.
+    sent: EventTime,
+}
+
+/// How a column is filled.
+enum Filled {
+    From(Expression),
+    /// With the ingestion time, as this type.
+    Ingested(DataType),
+}
+
+impl SourceOperator {
+    /// Makes one instance.
+    ///
+    /// # Errors
+    /// If columns and schema do not fit each other.
+    pub fn new(spec: &SourceSpec) -> Result<SourceOperator, OperatorError> {
+        let fields = spec.output_schema.fields();
+        if fields.len() != spec.columns.len() {
+            let message = format!("{} columns for {} fields", spec.columns.len(), fields.len());
+            return Err(internal(&spec.name, message));
+        }
+        let columns = spec.columns.iter().zip(fields).map(|(column, field)| match column {
+            SourceColumn::Physical(index) => Ok(Filled::From(Expression::Column(*index))),
+            SourceColumn::Computed(expr) => {
+                Expression::new(expr).map(Filled::From).map_err(|e| internal(&spec.name, e))
+            }
+            SourceColumn::ProcessingTime => match field.data_type() {
+                DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                    Ok(Filled::Ingested(field.data_type().clone()))
+                }
+                other => Err(internal(&spec.name, format!("processing time as {other}"))),
+            },
+        });
+        Ok(SourceOperator {
+            name: spec.name.clone(),
+            columns: columns.collect::<Result<_, _>>()?,
+            output_schema: Arc::clone(&spec.output_schema),
+            generator: spec.watermark.as_ref().map(WatermarkGenerator::new),
+            processing_origin_ms: spec.processing_origin_ms,
+            sent: EventTime::MIN,
+        })
+    }
+
+    fn fill(&mut self, rows: &RecordBatch, ingested: ProcessingTime) -> Result<RecordBatch, DataFusionError> {
+        let since_origin_ms = i64::try_from(ingested.0 / 1_000_000).unwrap_or(i64::MAX);
+        let ingested_ms = self.processing_origin_ms.saturating_add(since_origin_ms);
+        let columns = self.columns.iter_mut().map(|column| match column {
+            Filled::From(expression) => expression.evaluate(rows),
+            Filled::Ingested(data_type) => {
+                let times = TimestampMillisecondArray::from_value(ingested_ms, rows.num_rows());
+                Ok(Arc::new(times.with_data_type(data_type.clone())) as ArrayRef)
+            }
+        });
+        let columns = columns.collect::<Result<_, _>>()?;
+        let count = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output_schema), columns, &count)?)
+    }
+
+    fn send_watermark(&mut self, watermark: EventTime, out: &mut Outbox) {
+        if watermark > self.sent {
+            self.sent = watermark;
+            out.watermark(watermark);
+        }
+    }
+}
+
+impl Operator for SourceOperator {
+    fn on_batch(
+        &mut self,
+        _input: usize,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        let rows = self.fill(&batch.rows, ingested).map_err(|e| row_error(&self.name, &e))?;
+        let Some(generator) = &mut self.generator else {
+            out.batch(StreamBatch::on_time(rows));
+            return Ok(Flow::Done);
+        };
+        let batch = generator.observe(rows, &mut out.dead).map_err(|e| row_error(&self.name, &e))?;
+        let watermark = generator.watermark();
+        out.batch(batch);
+        self.send_watermark(watermark, out);
+        Ok(Flow::Done)
+    }
+
+    /// The end of the input, or the clock of a table without event time.
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.send_watermark(watermark, out);
+        Ok(Flow::Done)
+    }
+}

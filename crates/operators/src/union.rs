@@ -1,0 +1,50 @@
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use laxity_graph::{EventTime, ProcessingTime};
+
+use crate::expression::internal;
+use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+
+/// UNION ALL: rows of every input under one schema, as they come. Inputs must agree in the types of their
+/// columns; names and metadata are the union's.
+pub struct Union {
+    output_schema: SchemaRef,
+}
+
+impl Union {
+    /// A union whose rows carry this schema.
+    pub fn new(output_schema: SchemaRef) -> Union {
+        Union { output_schema }
+    }
+
+    /// Makes the instances.
+    pub fn factory(output_schema: SchemaRef) -> OperatorFactory {
+        OperatorFactory::new(move |_| Ok(Box::new(Union::new(Arc::clone(&output_schema)))))
+    }
+}
+
+impl Operator for Union {
+    fn on_batch(
+        &mut self,
+        _input: usize,
+        batch: StreamBatch,
+        _ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        let rows = if Arc::ptr_eq(batch.rows.schema_ref(), &self.output_schema) {
+            batch.rows
+        } else {
+            RecordBatch::try_new(Arc::clone(&self.output_schema), batch.rows.columns().to_vec())
+                .map_err(|e| internal("Union", e))?
+        };
+        out.batch(StreamBatch { rows, ..batch });
+        Ok(Flow::Done)
+    }
+
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        out.watermark(watermark);
+        Ok(Flow::Done)
+    }
+}

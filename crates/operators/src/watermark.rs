@@ -1,0 +1,185 @@
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
+use datafusion_common::{DataFusionError, ScalarValue, internal_err};
+use datafusion_expr::Operator as BinaryOperator;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal};
+use laxity_graph::EventTime;
+
+use crate::{DeadReason, DeadRows, StreamBatch};
+
+/// `WATERMARK FOR column AS expression`.
+#[derive(Clone, Debug)]
+pub struct WatermarkSpec {
+    /// The event-time column among the table's columns, `TIMESTAMP(3)`. Rows where it is NULL are dead.
+    pub time_column: usize,
+    /// Over the table's columns, `TIMESTAMP(3)`. Where it is NULL the watermark stays.
+    pub expression: Arc<dyn PhysicalExpr>,
+    /// A row whose event time is more than this ahead of the highest before it is dead, so that one bad clock
+    /// cannot close every window. The first row is believed, having none before it. Choose it larger than any
+    /// true silence of the source: after a longer one every row is refused.
+    pub max_ahead_ms: Option<i64>,
+}
+
+/// Finds the watermark of a stream of rows: the maximum of an expression over the rows so far.
+pub(crate) struct WatermarkGenerator {
+    time_column: usize,
+    bound: Bound,
+    max_ahead_ms: Option<i64>,
+    /// The highest event time of a row that was kept.
+    time_max: Option<i64>,
+    watermark: i64,
+}
+
+/// The watermark expression of one row.
+enum Bound {
+    /// Event time minus a constant, by far the commonest: needs no evaluation.
+    Delay(i64),
+    Expression(Arc<dyn PhysicalExpr>),
+}
+
+impl WatermarkGenerator {
+    pub(crate) fn new(spec: &WatermarkSpec) -> WatermarkGenerator {
+        let bound = match constant_delay_ms(&spec.expression, spec.time_column) {
+            Some(delay_ms) => Bound::Delay(delay_ms),
+            None => Bound::Expression(Arc::clone(&spec.expression)),
+        };
+        WatermarkGenerator {
+            time_column: spec.time_column,
+            bound,
+            max_ahead_ms: spec.max_ahead_ms,
+            time_max: None,
+            watermark: EventTime::MIN.0,
+        }
+    }
+
+    pub(crate) fn watermark(&self) -> EventTime {
+        EventTime(self.watermark)
+    }
+
+    /// Takes the next rows. Returns those that are not dead, with the watermark before each.
+    pub(crate) fn observe(
+        &mut self,
+        rows: RecordBatch,
+        dead: &mut Vec<DeadRows>,
+    ) -> Result<StreamBatch, DataFusionError> {
+        let rows = self.bury(rows, dead)?;
+        let Some(times) = rows.column(self.time_column).as_primitive_opt::<TimestampMillisecondType>() else {
+            return internal_err!("event time is {}", rows.column(self.time_column).data_type());
+        };
+        let watermark_before = match &self.bound {
+            Bound::Delay(delay_ms) => {
+                let (delay_ms, times) = (*delay_ms, times.values());
+                let (Some(&low), Some(&high)) = (times.iter().min(), times.iter().max()) else {
+                    return Ok(StreamBatch::on_time(rows));
+                };
+                let after = self.watermark.max(behind(high, delay_ms));
+                if low > after {
+                    self.watermark = after;
+                    None
+                } else {
+                    self.advance(times, |i| behind(times[i], delay_ms))
+                }
+            }
+            Bound::Expression(expression) => {
+                let bounds = expression.evaluate(&rows)?.into_array(rows.num_rows())?;
+                let bounds = cast(&bounds, &DataType::Timestamp(TimeUnit::Millisecond, None))?;
+                let bounds: &TimestampMillisecondArray = bounds.as_primitive();
+                let bound = |i| if bounds.is_valid(i) { behind(bounds.value(i), 0) } else { i64::MIN };
+                self.advance(times.values(), bound)
+            }
+        };
+        Ok(StreamBatch { rows, watermark_before })
+    }
+
+    /// The watermark before each row, unless no row is behind it.
+    fn advance(&mut self, times: &[i64], bound: impl Fn(usize) -> i64) -> Option<Int64Array> {
+        let mut any_behind = false;
+        let before: Vec<i64> = times
+            .iter()
+            .enumerate()
+            .map(|(i, &time)| {
+                let before = self.watermark;
+                any_behind |= time <= before;
+                self.watermark = before.max(bound(i));
+                before
+            })
+            .collect();
+        any_behind.then(|| before.into())
+    }
+
+    /// Takes dead rows out.
+    fn bury(&mut self, rows: RecordBatch, dead: &mut Vec<DeadRows>) -> Result<RecordBatch, DataFusionError> {
+        let times = rows.column(self.time_column);
+        let rows = match times.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => rows,
+            Some(nulls) => {
+                let valid = BooleanArray::new(nulls.inner().clone(), None);
+                split(&rows, &valid, DeadReason::NullTime, dead)?
+            }
+        };
+        let Some(max_ahead_ms) = self.max_ahead_ms else { return Ok(rows) };
+        let times = rows.column(self.time_column).as_primitive::<TimestampMillisecondType>().values();
+        let Some(&high) = times.iter().max() else { return Ok(rows) };
+        let believed = |time_max: Option<i64>, time: i64| {
+            time_max.is_none_or(|time_max| time <= time_max.saturating_add(max_ahead_ms))
+        };
+        if self.time_max.is_some() && believed(self.time_max, high) {
+            self.time_max = self.time_max.max(Some(high));
+            return Ok(rows);
+        }
+        let keep = times.iter().map(|&time| {
+            let keep = believed(self.time_max, time);
+            if keep {
+                self.time_max = self.time_max.max(Some(time));
+            }
+            Some(keep)
+        });
+        let keep: BooleanArray = keep.collect();
+        if keep.false_count() == 0 { Ok(rows) } else { split(&rows, &keep, DeadReason::TooFarAhead, dead) }
+    }
+}
+
+/// `time - delay`, kept below the watermark that means the end.
+fn behind(time: i64, delay_ms: i64) -> i64 {
+    time.saturating_sub(delay_ms).min(i64::MAX - 1)
+}
+
+fn split(
+    rows: &RecordBatch,
+    keep: &BooleanArray,
+    reason: DeadReason,
+    dead: &mut Vec<DeadRows>,
+) -> Result<RecordBatch, DataFusionError> {
+    let refused = BooleanArray::new(!keep.values(), None);
+    dead.push(DeadRows { rows: filter_record_batch(rows, &refused)?, reason });
+    Ok(filter_record_batch(rows, keep)?)
+}
+
+/// Recognises `time` and `time - INTERVAL '…'`, where the interval has a fixed length in milliseconds.
+fn constant_delay_ms(expression: &Arc<dyn PhysicalExpr>, time_column: usize) -> Option<i64> {
+    let is_time =
+        |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Column>().is_some_and(|c| c.index() == time_column);
+    if is_time(expression) {
+        return Some(0);
+    }
+    let subtraction = expression.downcast_ref::<BinaryExpr>()?;
+    if *subtraction.op() != BinaryOperator::Minus || !is_time(subtraction.left()) {
+        return None;
+    }
+    const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+    match subtraction.right().downcast_ref::<Literal>()?.value() {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) if interval.months == 0 => {
+            (interval.nanoseconds % 1_000_000 == 0)
+                .then(|| i64::from(interval.days) * DAY_MS + interval.nanoseconds / 1_000_000)
+        }
+        ScalarValue::IntervalDayTime(Some(interval)) => {
+            Some(i64::from(interval.days) * DAY_MS + i64::from(interval.milliseconds))
+        }
+        ScalarValue::DurationMillisecond(Some(ms)) => Some(*ms),
+        _ => None,
+    }
+}

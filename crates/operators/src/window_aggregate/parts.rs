@@ -1,0 +1,323 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion_common::DataFusionError;
+use laxity_graph::{EventTime, ProcessingTime};
+
+use super::firing::{Firing, Input, Task};
+use super::{Window, Windowing};
+use crate::groups::{Aggregation, Groups, Inputs, Partial};
+use crate::slices::Slicing;
+
+/// Rows that every window sees alike.
+///
+/// Sliced: `first` is the slice's start, `second` the end of the first window that sees these rows, or
+/// [`ALL_WINDOWS`]. A row that was late for the first windows of its slice must stay invisible to them even when
+/// they have not been sent yet, or results would depend on how rows are cut into batches.
+///
+/// Attached: end and start of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct PartKey {
+    pub(super) first: i64,
+    pub(super) second: i64,
+}
+
+/// As `PartKey::second`: on time for every window. Sorts before every end.
+pub(super) const ALL_WINDOWS: i64 = i64::MIN;
+
+/// A run of `2^level` slices, aligned to a multiple of its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeKey {
+    /// Index of the first slice.
+    start: i128,
+    level: u32,
+}
+
+/// A window of fewer parts than this is merged part by part. Below it a tree of merged runs costs more than it
+/// saves: about two new nodes per slide and log2 of the parts to merge.
+const TREE_PARTS_MIN: usize = 9;
+
+/// The state of a windowed aggregation, from which windows are put together.
+pub(super) struct Parts {
+    windowing: Windowing,
+    lateness_ms: i64,
+    parts: BTreeMap<PartKey, Part>,
+    /// Merged runs of slices, shared by the windows that contain them (a segment tree). Complete slices only, and
+    /// those take no more rows: a part takes rows until the first window that sees it is sent.
+    nodes: BTreeMap<NodeKey, Arc<Partial>>,
+    /// The last window sent, or a mark past all that the watermark has closed.
+    sent: Window,
+    /// Of everything sealed.
+    sealed_bytes: usize,
+}
+
+struct Part {
+    filling: Option<Groups>,
+    /// More than one only where late rows are allowed.
+    sealed: Vec<Arc<Partial>>,
+    /// The latest ingestion among its rows.
+    ingested: ProcessingTime,
+}
+
+type Result<T> = std::result::Result<T, DataFusionError>;
+
+impl Parts {
+    pub(super) fn new(windowing: Windowing, lateness_ms: i64) -> Parts {
+        Parts {
+            windowing,
+            lateness_ms,
+            parts: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            sent: Window { end: i64::MIN, start: i64::MIN },
+            sealed_bytes: 0,
+        }
+    }
+
+    /// Adds rows to a part.
+    pub(super) fn update(
+        &mut self,
+        key: PartKey,
+        aggregation: &Aggregation,
+        inputs: &Inputs,
+        ingested: ProcessingTime,
+        scratch: &mut Vec<usize>,
+    ) -> Result<()> {
+        let part =
+            self.parts.entry(key).or_insert_with(|| Part { filling: None, sealed: Vec::new(), ingested });
+        part.ingested = part.ingested.max(ingested);
+        let groups = match &mut part.filling {
+            Some(groups) => groups,
+            none => none.insert(aggregation.groups()?),
+        };
+        groups.update(inputs, scratch)
+    }
+
+    /// The earliest window that `watermark` closes and that was not sent yet. Empty windows are skipped.
+    pub(super) fn next_window(&self, watermark: EventTime) -> Option<Window> {
+        let window = match self.windowing {
+            Windowing::Attached => {
+                let sent = PartKey { first: self.sent.end, second: self.sent.start };
+                let (key, _) = self.parts.range((Bound::Excluded(sent), Bound::Unbounded)).next()?;
+                Window { end: key.first, start: key.second }
+            }
+            Windowing::Sliced(slicing) => {
+                let mut end = None;
+                for key in self.parts.keys() {
+                    let after = self.sent.end.max(key.second.saturating_sub(1));
+                    let next = slicing.next_end(key.first, after);
+                    end = end.into_iter().chain(next).min();
+                    // Slices are in order, and so are the ends of the windows that see all of them.
+                    if key.second == ALL_WINDOWS && next.is_some() {
+                        break;
+                    }
+                }
+                let end = end?;
+                Window { end, start: slicing.window_start(end) }
+            }
+        };
+        is_closed(window.end, 0, watermark).then_some(window)
+    }
+
+    /// Windows already sent that see part `key` and that late rows may still change.
+    pub(super) fn sent_windows(&self, key: PartKey, watermark: EventTime) -> Vec<Window> {
+        if self.lateness_ms == 0 {
+            return Vec::new();
+        }
+        match self.windowing {
+            Windowing::Attached if is_closed(key.first, 0, watermark) => {
+                vec![Window { end: key.first, start: key.second }]
+            }
+            Windowing::Attached => Vec::new(),
+            Windowing::Sliced(slicing) => {
+                let first = slicing.next_end(key.first, key.second.saturating_sub(1));
+                std::iter::successors(first, |&end| slicing.next_end(key.first, end))
+                    .take_while(|&end| is_closed(end, 0, watermark))
+                    .map(|end| Window { end, start: slicing.window_start(end) })
+                    .collect()
+            }
+        }
+    }
+
+    /// Begins to send a window; only the groups of these keys if it was sent before.
+    pub(super) fn fire(&mut self, window: Window, changed: Option<Vec<ArrayRef>>) -> Result<Firing> {
+        if changed.is_none() {
+            self.sent = window;
+        }
+        let mut keys = Vec::new();
+        let mut ingested = ProcessingTime::ZERO;
+        for (&key, part) in self.seen_by(window) {
+            keys.push(key);
+            ingested = ingested.max(part.ingested);
+        }
+        let mut tasks = VecDeque::new();
+        let mut inputs = Vec::new();
+        let mut begun = None;
+        match (self.windowing, keys.as_slice()) {
+            (_, &[only]) if self.is_last_use(only, window) => {
+                // Nothing else needs its rows: no merge, no copy.
+                if let Some(part) = self.parts.remove(&only) {
+                    self.sealed_bytes -= part.sealed.iter().map(|p| p.bytes).sum::<usize>();
+                    begun = part.filling;
+                    inputs.extend(part.sealed.into_iter().map(Input::Ready));
+                }
+            }
+            (Windowing::Sliced(slicing), keys) if keys.len() >= TREE_PARTS_MIN && self.lateness_ms == 0 => {
+                for &key in keys {
+                    self.seal(key)?;
+                }
+                self.plan_runs(slicing, window, &mut tasks, &mut inputs);
+                let late = keys.iter().filter(|key| key.second != ALL_WINDOWS);
+                inputs.extend(late.flat_map(|key| self.ready(*key)));
+            }
+            (_, keys) => {
+                for &key in keys {
+                    self.seal(key)?;
+                    inputs.extend(self.ready(key));
+                }
+            }
+        }
+        tasks.push_back(Task::new(inputs, None));
+        Ok(Firing::new(window, ingested, tasks, begun, changed))
+    }
+
+    fn seen_by(&self, window: Window) -> impl Iterator<Item = (&PartKey, &Part)> {
+        let range = match self.windowing {
+            Windowing::Attached => {
+                let key = PartKey { first: window.end, second: window.start };
+                (Bound::Included(key), Bound::Included(key))
+            }
+            Windowing::Sliced(_) => {
+                let bound = |first| PartKey { first, second: ALL_WINDOWS };
+                (Bound::Included(bound(window.start)), Bound::Excluded(bound(window.end)))
+            }
+        };
+        let is_sliced = matches!(self.windowing, Windowing::Sliced(_));
+        self.parts.range(range).filter(move |(key, _)| !is_sliced || key.second <= window.end)
+    }
+
+    fn is_last_use(&self, key: PartKey, window: Window) -> bool {
+        let last_end = match self.windowing {
+            Windowing::Attached => Some(key.first),
+            Windowing::Sliced(slicing) => slicing.last_end(key.first),
+        };
+        self.lateness_ms == 0 && last_end == Some(window.end)
+    }
+
+    fn seal(&mut self, key: PartKey) -> Result<()> {
+        if let Some(part) = self.parts.get_mut(&key)
+            && let Some(groups) = part.filling.take()
+        {
+            let partial = groups.seal()?;
+            self.sealed_bytes += partial.bytes;
+            part.sealed.push(Arc::new(partial));
+        }
+        Ok(())
+    }
+
+    fn ready(&self, key: PartKey) -> impl Iterator<Item = Input> + use<> {
+        let sealed = self.parts.get(&key).map(|part| part.sealed.clone());
+        sealed.unwrap_or_default().into_iter().map(Input::Ready)
+    }
+
+    /// Covers the slices of a window with as few merged runs as there are, planning those that are missing.
+    fn plan_runs(
+        &self,
+        slicing: Slicing,
+        window: Window,
+        tasks: &mut VecDeque<Task>,
+        inputs: &mut Vec<Input>,
+    ) {
+        let mut start = slicing.index(window.start);
+        let end = slicing.index(window.end);
+        while start < end {
+            let mut level = 0;
+            while start.rem_euclid(2 << level) == 0 && start + (2 << level) <= end {
+                level += 1;
+            }
+            inputs.extend(self.plan_run(slicing, NodeKey { start, level }, tasks));
+            start += 1 << level;
+        }
+    }
+
+    fn plan_run(&self, slicing: Slicing, key: NodeKey, tasks: &mut VecDeque<Task>) -> Vec<Input> {
+        if self.nodes.contains_key(&key) || tasks.iter().any(|task| task.output == Some(key)) {
+            return vec![Input::Node(key)];
+        }
+        let bound = |index| PartKey { first: slicing.start_of(index), second: ALL_WINDOWS };
+        let slices = self.parts.range(bound(key.start)..bound(key.start + (1 << key.level)));
+        let mut slices = slices.filter(|(key, _)| key.second == ALL_WINDOWS).map(|(&key, _)| key);
+        match (slices.next(), slices.next()) {
+            (None, _) => Vec::new(),
+            (Some(only), None) => self.ready(only).collect(),
+            _ => {
+                let level = key.level - 1;
+                let mut halves = self.plan_run(slicing, NodeKey { start: key.start, level }, tasks);
+                let right = NodeKey { start: key.start + (1 << level), level };
+                halves.extend(self.plan_run(slicing, right, tasks));
+                if halves.len() > 1 {
+                    tasks.push_back(Task::new(halves, Some(key)));
+                    return vec![Input::Node(key)];
+                }
+                halves
+            }
+        }
+    }
+
+    /// A merged run that was planned before.
+    pub(super) fn node(&self, key: NodeKey) -> Option<Arc<Partial>> {
+        self.nodes.get(&key).cloned()
+    }
+
+    pub(super) fn add_node(&mut self, key: NodeKey, partial: Partial) {
+        self.sealed_bytes += partial.bytes;
+        self.nodes.insert(key, Arc::new(partial));
+    }
+
+    /// Forgets the parts that no window to come sees.
+    pub(super) fn prune(&mut self, watermark: EventTime) {
+        while let Some(entry) = self.parts.first_entry() {
+            let key = entry.key();
+            let last_end = match self.windowing {
+                Windowing::Attached => key.first,
+                Windowing::Sliced(slicing) => slicing.last_end(key.first).unwrap_or(key.first),
+            };
+            let was_sent = match self.windowing {
+                Windowing::Attached => Window { end: key.first, start: key.second } <= self.sent,
+                Windowing::Sliced(_) => last_end <= self.sent.end,
+            };
+            if !was_sent || !is_closed(last_end, self.lateness_ms, watermark) {
+                break;
+            }
+            let part = entry.remove();
+            self.sealed_bytes -= part.sealed.iter().map(|p| p.bytes).sum::<usize>();
+        }
+        if let Windowing::Sliced(slicing) = self.windowing {
+            let first = self.parts.keys().next().map(|key| slicing.index(key.first));
+            while let Some(entry) = self.nodes.first_entry() {
+                if first.is_some_and(|first| entry.key().start >= first) {
+                    break;
+                }
+                self.sealed_bytes -= entry.remove().bytes;
+            }
+        }
+    }
+
+    /// Notes that all windows closed by `watermark` were sent.
+    pub(super) fn close(&mut self, watermark: EventTime) {
+        let end = watermark.0.saturating_add(1);
+        self.sent = self.sent.max(Window { end, start: i64::MAX });
+        self.prune(watermark);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let filling = self.parts.values().filter_map(|part| part.filling.as_ref());
+        self.sealed_bytes + filling.map(Groups::bytes).sum::<usize>() + self.parts.len() * size_of::<Part>()
+    }
+}
+
+/// Flink's rule: `end - 1` is the last millisecond of a window.
+fn is_closed(end: i64, lateness_ms: i64, watermark: EventTime) -> bool {
+    end.saturating_sub(1).saturating_add(lateness_ms) <= watermark.0
+}
