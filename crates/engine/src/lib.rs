@@ -1,1 +1,45 @@
 //! The embedded engine: mailboxes, worker threads, back-pressure, accounting, the clock.
+//!
+//! Workers are as many as cores and run whatever operator the scheduler core names; I/O threads read and
+//! write beside them. What runs next is decided in `laxity_sched`, what an operator does in
+//! `laxity_operators`: this crate only moves batches between them, and counts. Start with [`Engine`].
+
+mod clock;
+mod config;
+mod dispatch;
+mod engine;
+mod frontier;
+mod instance;
+mod mailboxes;
+mod memory;
+mod operator_threads;
+mod payload;
+mod plan;
+mod process;
+mod query;
+mod route;
+mod scan_io;
+mod sink_io;
+mod snapshot;
+mod sync;
+mod worker;
+
+pub use clock::Clock;
+pub use config::{EngineConfig, Policy};
+pub use engine::Engine;
+pub use plan::{LatePlan, QueryPlan, SubmitError};
+pub use query::{LatencySummary, Outcome};
+pub use route::LateColumn;
+pub use snapshot::{EngineSnapshot, QuerySnapshot};
+
+/// An error with what caused it, in one line: for places that have room for just that.
+fn chain_of_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

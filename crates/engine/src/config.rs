@@ -1,0 +1,89 @@
+use std::str::FromStr;
+use std::time::Duration;
+
+use laxity_sched::{Composition, Laxity, UnknownPolicy};
+
+/// How an engine runs. See each field for its default.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Worker threads. Default: the cores this process may use. More than cores only adds switching.
+    pub workers: usize,
+    /// Who decides what runs next. Default: `laxity`.
+    pub policy: Policy,
+    /// How long a worker stays with an operator before it asks whether another is more urgent. Default:
+    /// 1 ms, Cameo's re-scheduling grain (§6.2): shorter costs switches, longer costs latency.
+    pub quantum: Duration,
+    /// Rows in one batch at most. Default: 8 192, where Arrow kernels have reached their full speed.
+    pub batch_rows: usize,
+    /// State and queued rows of all queries together. Above it sources wait; if it still grows, the largest
+    /// query is stopped. Default: 2 GiB.
+    pub memory_limit_bytes: u64,
+    /// Bytes a query may have admitted and not yet processed before its sources wait. Default: 8 MiB, a few
+    /// dozen full batches: enough to keep workers busy, little enough that waiting shows at the source.
+    pub credit_bytes: u64,
+    /// Bytes of a shared scan that a slow reader may leave unread before it gets a scan of its own.
+    /// Default: 64 MiB.
+    pub backlog_bytes: u64,
+    /// Seed of the policies that draw lots. Default: 0.
+    pub seed: u64,
+    /// How long a stop waits for admitted rows to reach the sinks. Default: 10 s.
+    pub drain_timeout: Duration,
+}
+
+impl Default for EngineConfig {
+    fn default() -> EngineConfig {
+        EngineConfig {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            policy: Policy::default(),
+            quantum: Duration::from_millis(1),
+            batch_rows: 8_192,
+            memory_limit_bytes: 2 << 30,
+            credit_bytes: 8 << 20,
+            backlog_bytes: 64 << 20,
+            seed: 0,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Who decides what runs next.
+#[derive(Clone, Debug, Default)]
+pub enum Policy {
+    /// Nobody: every operator instance has a thread and the operating system shares the cores, as in the
+    /// engines in use today. The baseline.
+    ThreadPerOperator,
+    /// The scheduler core, with the policy of this name. Made by parsing, so that the name is known.
+    Scheduled(PolicyName),
+    /// The scheduler core with its default policy.
+    #[default]
+    Laxity,
+}
+
+/// The name of a policy that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyName(String);
+
+impl Policy {
+    pub(crate) fn composition(&self) -> Option<Composition> {
+        match self {
+            Policy::ThreadPerOperator => None,
+            Policy::Scheduled(PolicyName(name)) => Some(name.parse().expect("parsed when it was made")),
+            Policy::Laxity => Some(Composition::of(Laxity)),
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    /// A name as `--policy` takes it: `os`, or any name the scheduler knows.
+    fn from_str(name: &str) -> Result<Policy, UnknownPolicy> {
+        match name {
+            "os" => Ok(Policy::ThreadPerOperator),
+            _ => {
+                let _: Composition = name.parse()?;
+                Ok(Policy::Scheduled(PolicyName(name.to_string())))
+            }
+        }
+    }
+}

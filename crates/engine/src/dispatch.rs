@@ -1,0 +1,52 @@
+use std::sync::Arc;
+
+use laxity_graph::{ProcessingTime, QueryId};
+use laxity_sched::{Message, OperatorSpec, QuerySpec};
+
+use crate::instance::Instance;
+use crate::mailboxes::Mailboxes;
+use crate::operator_threads::OperatorThreads;
+use crate::payload::Payload;
+
+/// Who hands messages to operators: the scheduler core, or a thread for each operator.
+pub(crate) enum Dispatch {
+    Scheduled(Mailboxes<Payload>),
+    Threads(Arc<OperatorThreads>),
+}
+
+impl Dispatch {
+    pub(crate) fn add_query(
+        &self,
+        query: QuerySpec,
+        operators: Vec<OperatorSpec>,
+        instances: &[Arc<Instance>],
+    ) {
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.add_query(query, operators),
+            Dispatch::Threads(threads) => threads.add(instances),
+        }
+    }
+
+    /// Takes rows from a source. Never blocks: a source asks for credit first.
+    pub(crate) fn enqueue(&self, messages: Vec<Message<Payload>>, now: ProcessingTime) {
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.enqueue(messages, now),
+            Dispatch::Threads(threads) => threads.enqueue(messages, now),
+        }
+    }
+
+    /// Forgets a query; the messages it still had.
+    pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Message<Payload>> {
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.remove_query(query),
+            Dispatch::Threads(threads) => threads.remove_query(query),
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.stop(),
+            Dispatch::Threads(threads) => threads.stop(),
+        }
+    }
+}

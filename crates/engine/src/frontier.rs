@@ -1,0 +1,107 @@
+use laxity_graph::EventTime;
+
+/// The watermark of an operator instance: the minimum over its input channels, leaving out idle ones.
+///
+/// Invariant: `combined` never falls. An idle channel that speaks again may bring rows behind it; the
+/// late-data rule judges them by their own `watermark_before`.
+#[derive(Debug)]
+pub(crate) struct Frontier {
+    channels: Vec<Channel>,
+    combined: EventTime,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Channel {
+    watermark: EventTime,
+    idle: bool,
+}
+
+impl Frontier {
+    pub(crate) fn new(channels: usize) -> Frontier {
+        Frontier {
+            channels: vec![Channel { watermark: EventTime::MIN, idle: false }; channels],
+            combined: EventTime::MIN,
+        }
+    }
+
+    pub(crate) fn combined(&self) -> EventTime {
+        self.combined
+    }
+
+    /// Takes a channel's watermark; the new minimum if it rose.
+    pub(crate) fn on_watermark(&mut self, channel: usize, watermark: EventTime) -> Option<EventTime> {
+        let state = &mut self.channels[channel];
+        state.idle = false;
+        state.watermark = state.watermark.max(watermark);
+        self.advance()
+    }
+
+    /// The channel has rows again.
+    pub(crate) fn on_active(&mut self, channel: usize) {
+        self.channels[channel].idle = false;
+    }
+
+    /// The channel holds nothing back until it speaks again; the new minimum if that rose.
+    pub(crate) fn on_idle(&mut self, channel: usize) -> Option<EventTime> {
+        self.channels[channel].idle = true;
+        self.advance()
+    }
+
+    /// True if no channel is active: the instance is then idle for those it feeds.
+    pub(crate) fn all_idle(&self) -> bool {
+        self.channels.iter().all(|channel| channel.idle)
+    }
+
+    /// True once every channel has ended.
+    pub(crate) fn ended(&self) -> bool {
+        self.combined == EventTime::MAX
+    }
+
+    fn advance(&mut self) -> Option<EventTime> {
+        // All idle: nothing is known that was not known before, so the frontier stays.
+        let minimum = self.channels.iter().filter(|channel| !channel.idle).map(|c| c.watermark).min()?;
+        (minimum > self.combined).then(|| {
+            self.combined = minimum;
+            minimum
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minimum_over_channels_only_rises() {
+        let mut frontier = Frontier::new(2);
+        assert_eq!(frontier.on_watermark(0, EventTime(10)), None);
+        assert_eq!(frontier.on_watermark(1, EventTime(4)), Some(EventTime(4)));
+        assert_eq!(frontier.on_watermark(1, EventTime(3)), None);
+        assert_eq!(frontier.on_watermark(1, EventTime(12)), Some(EventTime(10)));
+        assert_eq!(frontier.combined(), EventTime(10));
+    }
+
+    #[test]
+    fn idle_channels_hold_nothing_back_until_they_speak() {
+        let mut frontier = Frontier::new(2);
+        frontier.on_watermark(0, EventTime(10));
+        assert_eq!(frontier.on_idle(1), Some(EventTime(10)));
+        assert!(!frontier.all_idle());
+        // Channel 1 speaks again, behind the frontier: the frontier stays, and now waits for channel 1.
+        assert_eq!(frontier.on_watermark(1, EventTime(5)), None);
+        assert_eq!(frontier.on_watermark(0, EventTime(20)), None);
+        assert_eq!(frontier.on_watermark(1, EventTime(15)), Some(EventTime(15)));
+        frontier.on_idle(0);
+        assert_eq!(frontier.on_idle(1), None);
+        assert!(frontier.all_idle());
+    }
+
+    #[test]
+    fn ends_when_every_channel_has_ended() {
+        let mut frontier = Frontier::new(2);
+        frontier.on_watermark(0, EventTime::MAX);
+        assert!(!frontier.ended());
+        assert_eq!(frontier.on_watermark(1, EventTime::MAX), Some(EventTime::MAX));
+        assert!(frontier.ended());
+    }
+}

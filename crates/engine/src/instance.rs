@@ -1,0 +1,421 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+use laxity_operators::{Emitted, Flow, Operator, OperatorError, Outbox, StreamBatch};
+use laxity_sched::{Message, RunReport, Stamps, Work};
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::frontier::Frontier;
+use crate::payload::{Payload, batch_bytes};
+use crate::query::{Outcome, Query};
+use crate::route::{LateRoute, Route};
+
+/// One parallel copy of one operator, with its state and its way out.
+pub(crate) struct Instance {
+    pub id: OperatorId,
+    pub name: String,
+    pub query: Arc<Query>,
+    // The scheduler grants an instance to one worker at a time, so this is never contended; it is a mutex
+    // because safe Rust cannot see the grant.
+    cell: Mutex<Cell>,
+}
+
+struct Cell {
+    operator: Box<dyn Operator>,
+    frontier: Frontier,
+    input_of_channel: Vec<u16>,
+    outbox: Outbox,
+    routes: Vec<Route>,
+    late: Option<LateRoute>,
+    out_watermark: EventTime,
+    running: Option<Running>,
+    ns_per_row: f64,
+    state_bytes: i64,
+    runs_until_state_check: u32,
+}
+
+/// The message in hand.
+struct Running {
+    channel: u32,
+    rows: u32,
+    bytes: u64,
+    batch: Option<StreamBatch>,
+    next_row: usize,
+    watermark: Option<EventTime>,
+    idle: bool,
+    /// The operator left work that `resume` goes on with.
+    resuming: bool,
+    stamps: Stamps,
+    window_end: Option<EventTime>,
+    paused: ProcessingTime,
+}
+
+/// What a run needs of its surroundings.
+pub(crate) struct RunContext<'a> {
+    pub clock: &'a Clock,
+    pub quantum_ns: u64,
+    /// Messages for other instances, counted as admitted, in order per channel.
+    pub staged: &'a mut Vec<Message<Payload>>,
+}
+
+impl Instance {
+    pub(crate) fn new(
+        id: OperatorId,
+        name: String,
+        query: Arc<Query>,
+        operator: Box<dyn Operator>,
+        input_of_channel: Vec<u16>,
+        routes: Vec<Route>,
+        late: Option<LateRoute>,
+    ) -> Instance {
+        Instance {
+            id,
+            name,
+            query,
+            cell: Mutex::new(Cell {
+                operator,
+                frontier: Frontier::new(input_of_channel.len()),
+                input_of_channel,
+                outbox: Outbox::default(),
+                routes,
+                late,
+                out_watermark: EventTime::MIN,
+                running: None,
+                ns_per_row: 0.0,
+                state_bytes: 0,
+                runs_until_state_check: 0,
+            }),
+        }
+    }
+
+    /// Runs one grant: the message, or what is left of the last, until it is done or the quantum is over.
+    ///
+    /// Whatever the operator does, an error or a panic, ends its query and no other.
+    pub(crate) fn run(&self, work: Work<Payload>, context: &mut RunContext<'_>) -> RunReport {
+        let started = context.clock.now();
+        let mut cell = self.cell.lock();
+        match work {
+            Work::Message { message, enqueued } => cell.accept(message, enqueued, started),
+            Work::Resume => cell.unpause(started),
+        }
+        let staged_before = context.staged.len();
+        let mut report = RunReport::default();
+        if self.query.stopped() {
+            self.drop_message(&mut cell);
+            return report;
+        }
+        report.rows_in = cell.rows_in_hand();
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| self.advance(&mut cell, started, context, &mut report)));
+        match outcome {
+            Ok(Ok(more)) => report.more = more,
+            Ok(Err(error)) => self.fail(error.to_string()),
+            Err(panic) => {
+                self.fail(format!("{}: internal error: {} (please report this)", self.name, text(&*panic)));
+            }
+        }
+        if self.query.stopped() {
+            for message in context.staged.drain(staged_before..) {
+                self.query.release(message.rows, message.bytes);
+            }
+            self.drop_message(&mut cell);
+            report.more = false;
+        } else if !report.more {
+            cell.finish(&self.query);
+        }
+        report.rows_out = context.staged[staged_before..].iter().map(|message| message.rows).sum();
+        report
+    }
+
+    /// Frees state of a query that has ended.
+    pub(crate) fn clear(&self) {
+        let mut cell = self.cell.lock();
+        self.drop_message(&mut cell);
+        cell.operator = Box::new(Ended);
+        self.query.grow_state(-cell.state_bytes);
+        cell.state_bytes = 0;
+    }
+
+    pub(crate) fn fail(&self, why: String) {
+        tracing::error!(query = self.query.settings.name, operator = self.name, why, "query stopped");
+        self.query.end(Outcome::Failed(why));
+    }
+
+    fn drop_message(&self, cell: &mut Cell) {
+        if let Some(running) = cell.running.take() {
+            self.query.release(running.rows, running.bytes);
+        }
+    }
+
+    fn advance(
+        &self,
+        cell: &mut Cell,
+        started: ProcessingTime,
+        context: &mut RunContext<'_>,
+        report: &mut RunReport,
+    ) -> Result<bool, OperatorError> {
+        let mut step_started = started;
+        loop {
+            let rows = cell.step(context.quantum_ns)?;
+            let now = context.clock.now();
+            let step_ns = now.since_ns(step_started);
+            cell.learn(rows, step_ns);
+            cell.running.as_mut().expect("a message is in hand").stamps.execute_ns += step_ns;
+            self.send(cell, now, context)?;
+            let more = cell.has_more();
+            let elapsed_ns = now.since_ns(started);
+            if !more || elapsed_ns >= context.quantum_ns {
+                report.cpu_ns = elapsed_ns;
+                if more {
+                    cell.pause(now);
+                }
+                self.account_state(cell);
+                return Ok(more);
+            }
+            step_started = now;
+        }
+    }
+
+    /// Sends what the last step produced.
+    fn send(
+        &self,
+        cell: &mut Cell,
+        now: ProcessingTime,
+        context: &mut RunContext<'_>,
+    ) -> Result<(), OperatorError> {
+        let Cell { outbox, routes, late, out_watermark, running, frontier, .. } = cell;
+        let running = running.as_ref().expect("a message is in hand");
+        let sent_from = context.staged.len();
+        for emitted in outbox.emitted.drain(..) {
+            match emitted {
+                Emitted::Batch { batch, ingested, window_end } => {
+                    let mut stamps = running.stamps;
+                    if let Some(ingested) = ingested.filter(|&ingested| ingested > stamps.ingested) {
+                        stamps = stamps.released(ingested);
+                    }
+                    let window_end = window_end.or(running.window_end);
+                    let last = routes.len().saturating_sub(1);
+                    for route in &mut routes[..last] {
+                        route.batch(
+                            batch.clone(),
+                            stamps,
+                            window_end,
+                            *out_watermark,
+                            &self.query,
+                            now,
+                            context.staged,
+                        )?;
+                    }
+                    if let Some(route) = routes.last_mut() {
+                        route.batch(
+                            batch,
+                            stamps,
+                            window_end,
+                            *out_watermark,
+                            &self.query,
+                            now,
+                            context.staged,
+                        )?;
+                    }
+                }
+                Emitted::Watermark(watermark) => {
+                    *out_watermark = (*out_watermark).max(watermark);
+                    for route in routes.iter_mut() {
+                        route.watermark(watermark, running.stamps, &self.query, context.staged, sent_from);
+                    }
+                }
+            }
+        }
+        if running.idle && frontier.all_idle() {
+            for route in routes.iter_mut() {
+                route.idle(running.stamps, *out_watermark, &self.query, context.staged);
+            }
+        }
+        for rows in outbox.late.drain(..) {
+            self.query.count_late(rows.window_end.values());
+            if let Some(late) = late {
+                late.send(&rows, running.stamps, now)?;
+            }
+        }
+        for dead in outbox.dead.drain(..) {
+            let rows = dead.rows.num_rows() as u64;
+            tracing::warn!(query = self.query.settings.name, operator = self.name, rows, reason = %dead.reason, "rows refused");
+            self.query.rows_dead.fetch_add(rows, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn account_state(&self, cell: &mut Cell) {
+        // Asking a window for its size walks its slices: every few runs is near enough for a memory bound.
+        const RUNS_BETWEEN_CHECKS: u32 = 16;
+        if cell.runs_until_state_check > 0 {
+            cell.runs_until_state_check -= 1;
+            return;
+        }
+        cell.runs_until_state_check = RUNS_BETWEEN_CHECKS;
+        let bytes = cell.operator.state_bytes() as i64;
+        let total = self.query.grow_state(bytes - cell.state_bytes);
+        cell.state_bytes = bytes;
+        if let Some(limit) = self.query.settings.memory_limit_bytes
+            && total.max(0) as u64 > limit
+        {
+            self.fail(format!(
+                "holds {} MB of state, over its laxity.memory.limit of {} MB: raise the limit, shorten its windows or group by fewer keys",
+                total >> 20,
+                limit >> 20
+            ));
+        }
+    }
+}
+
+impl Cell {
+    fn accept(&mut self, message: Message<Payload>, enqueued: ProcessingTime, now: ProcessingTime) {
+        let Payload { batch, watermark, idle, mut stamps, window_end } = message.body;
+        stamps.queue_ns += now.since_ns(enqueued);
+        self.running = Some(Running {
+            channel: message.channel,
+            rows: message.rows,
+            bytes: message.bytes,
+            batch,
+            next_row: 0,
+            watermark,
+            idle,
+            resuming: false,
+            stamps,
+            window_end,
+            paused: now,
+        });
+    }
+
+    fn unpause(&mut self, now: ProcessingTime) {
+        if let Some(running) = &mut self.running {
+            running.stamps.queue_ns += now.since_ns(running.paused);
+        }
+    }
+
+    fn pause(&mut self, now: ProcessingTime) {
+        if let Some(running) = &mut self.running {
+            running.paused = now;
+        }
+    }
+
+    fn rows_in_hand(&self) -> u32 {
+        self.running.as_ref().map_or(0, |running| if running.next_row == 0 { running.rows } else { 0 })
+    }
+
+    fn finish(&mut self, query: &Query) {
+        if let Some(running) = self.running.take() {
+            query.release(running.rows, running.bytes);
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.running.as_ref().is_some_and(|r| r.resuming || r.batch.is_some() || r.watermark.is_some())
+    }
+
+    /// One piece of work, about a quantum long at most; the rows it took in.
+    fn step(&mut self, quantum_ns: u64) -> Result<usize, OperatorError> {
+        let Some(running) = &mut self.running else { return Ok(0) };
+        if running.resuming {
+            running.resuming = self.operator.resume(&mut self.outbox)? == Flow::More;
+            return Ok(0);
+        }
+        if let Some(batch) = &running.batch {
+            let total = batch.num_rows();
+            let left = total - running.next_row;
+            let take = left.min(rows_in(quantum_ns, self.ns_per_row));
+            let piece = if take == total {
+                running.batch.take().expect("seen above")
+            } else {
+                let piece = batch.slice(running.next_row, take);
+                running.next_row += take;
+                if take == left {
+                    running.batch = None;
+                }
+                piece
+            };
+            self.frontier.on_active(running.channel as usize);
+            let input = usize::from(self.input_of_channel[running.channel as usize]);
+            let flow = self.operator.on_batch(input, piece, running.stamps.ingested, &mut self.outbox)?;
+            running.resuming = flow == Flow::More;
+            return Ok(take);
+        }
+        let risen = match running.watermark.take() {
+            Some(watermark) => self.frontier.on_watermark(running.channel as usize, watermark),
+            None if running.idle => self.frontier.on_idle(running.channel as usize),
+            None => None,
+        };
+        if let Some(watermark) = risen {
+            running.resuming = self.operator.on_watermark(watermark, &mut self.outbox)? == Flow::More;
+        }
+        Ok(0)
+    }
+
+    /// Keeps the cost of a row, so that batches dearer than a quantum are cut.
+    fn learn(&mut self, rows: usize, ns: u64) {
+        // A few rows tell of the call's overhead, not of the row's cost.
+        const ROWS_TO_LEARN_FROM: usize = 64;
+        const DECAY: f64 = 0.8;
+        if rows >= ROWS_TO_LEARN_FROM {
+            let sample = ns as f64 / rows as f64;
+            self.ns_per_row = if self.ns_per_row == 0.0 {
+                sample
+            } else {
+                DECAY * self.ns_per_row + (1.0 - DECAY) * sample
+            };
+        }
+    }
+}
+
+/// Rows that fit in a quantum, never so few that the call's overhead dominates.
+fn rows_in(quantum_ns: u64, ns_per_row: f64) -> usize {
+    const ROWS_MIN: usize = 128;
+    if ns_per_row <= 0.0 {
+        return usize::MAX;
+    }
+    ((quantum_ns as f64 / ns_per_row) as usize).max(ROWS_MIN)
+}
+
+/// Stands where the operator of an ended query was.
+struct Ended;
+
+impl Operator for Ended {
+    fn on_batch(
+        &mut self,
+        _: usize,
+        _: StreamBatch,
+        _: ProcessingTime,
+        _: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        Ok(Flow::Done)
+    }
+
+    fn on_watermark(&mut self, _: EventTime, _: &mut Outbox) -> Result<Flow, OperatorError> {
+        Ok(Flow::Done)
+    }
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("panic without a message")
+}
+
+/// A message for one target, counted against its query.
+pub(crate) fn message(
+    to: OperatorId,
+    channel: u32,
+    progress: EventTime,
+    payload: Payload,
+    query: &Query,
+) -> Message<Payload> {
+    let rows = payload.batch.as_ref().map_or(0, |batch| batch.num_rows() as u32);
+    let bytes = payload.batch.as_ref().map_or(0, |batch| batch_bytes(&batch.rows));
+    query.admit(rows, bytes);
+    Message { to, channel, progress, ingested: payload.stamps.ingested, rows, bytes, body: payload }
+}

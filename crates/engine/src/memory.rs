@@ -1,0 +1,66 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use laxity_graph::ProcessingTime;
+use parking_lot::Mutex;
+
+use crate::query::{Outcome, Query};
+
+/// Bytes of state and queued rows of all queries, and the bound on them.
+///
+/// At the bound sources wait. If that alone does not help, because state does not shrink, the largest query
+/// is stopped, alone, with an error that says so.
+pub(crate) struct Memory {
+    limit_bytes: u64,
+    used_bytes: AtomicI64,
+    over_since: Mutex<Option<ProcessingTime>>,
+}
+
+impl Memory {
+    pub(crate) fn new(limit_bytes: u64) -> Memory {
+        Memory { limit_bytes, used_bytes: AtomicI64::new(0), over_since: Mutex::new(None) }
+    }
+
+    pub(crate) fn grow(&self, bytes: i64) {
+        self.used_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Relaxed).max(0) as u64
+    }
+
+    /// Whether a source may admit more rows of this query.
+    ///
+    /// A query with nothing in flight always may: only rows move its watermark on and free its windows.
+    pub(crate) fn admits(&self, query: &Query) -> bool {
+        self.used_bytes() < self.limit_bytes || query.drained()
+    }
+
+    /// Stops the largest query once the bound has been passed for longer than waiting can explain.
+    pub(crate) fn relieve(&self, queries: &[Arc<Query>], now: ProcessingTime) {
+        // Long enough for admitted rows to be processed and windows to fire.
+        const PATIENCE_NS: u64 = 2_000_000_000;
+        // Rows in flight may pass the bound a little; only state can pass it by so much.
+        const OVERSHOOT: f64 = 1.1;
+        let mut over_since = self.over_since.lock();
+        if (self.used_bytes() as f64) < self.limit_bytes as f64 * OVERSHOOT {
+            *over_since = None;
+            return;
+        }
+        if now.since_ns(*over_since.get_or_insert(now)) < PATIENCE_NS {
+            return;
+        }
+        *over_since = None;
+        let running = queries.iter().filter(|query| !query.stopped());
+        if let Some(largest) = running.max_by_key(|query| query.bytes()) {
+            let why = format!(
+                "the process holds {} MB, over its bound of {} MB, and this query the most of it, {} MB: raise the bound, shorten its windows or group by fewer keys",
+                self.used_bytes() >> 20,
+                self.limit_bytes >> 20,
+                largest.bytes() >> 20
+            );
+            tracing::error!(query = largest.settings.name, why, "query stopped");
+            largest.end(Outcome::Failed(why));
+        }
+    }
+}

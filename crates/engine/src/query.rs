@@ -1,0 +1,282 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::{Arc, OnceLock, Weak};
+
+use hdrhistogram::Histogram;
+use laxity_graph::{EventClock, EventTime, ProcessingTime, QueryId, QuerySettings};
+use laxity_sched::{Lateness, Stamps};
+use parking_lot::Mutex;
+
+use crate::memory::Memory;
+use crate::scan_io::ScanPool;
+
+/// A query while it runs: what the user set, what it holds, what it has done.
+///
+/// Counters are relaxed: each is a total of its own, and no decision rests on two of them agreeing, but for
+/// `in_flight`, whose protocol is written there.
+pub(crate) struct Query {
+    pub id: QueryId,
+    pub settings: QuerySettings,
+    pub rows_in: AtomicU64,
+    pub rows_out: AtomicU64,
+    pub rows_late: AtomicU64,
+    pub rows_dead: AtomicU64,
+    /// Messages admitted and not yet fully processed, writes to sinks included. A message is counted before
+    /// it can be seen by a worker and un-counted after its own outputs are counted, so zero means drained.
+    pub in_flight: AtomicI64,
+    /// Bytes of those messages.
+    pub in_flight_bytes: AtomicI64,
+    /// Rows of those messages.
+    pub in_flight_rows: AtomicI64,
+    /// Bytes of operator state, summed over instances as each reports its change.
+    pub state_bytes: AtomicI64,
+    /// A scan waits for this query's credit.
+    pub held: AtomicBool,
+    /// The watermark that reached the sinks, event-time ms.
+    pub watermark_ms: AtomicI64,
+    pub event_clock: OnceLock<EventClock>,
+    pub open_sinks: AtomicI64,
+    memory: Arc<Memory>,
+    scans: Weak<ScanPool>,
+    /// Below this many bytes in flight, a held scan is woken.
+    wake_below_bytes: i64,
+    /// Part of the bounded inputs read, as the bits of an f64; negative while unknown.
+    progress_bits: AtomicU64,
+    stopped: AtomicBool,
+    failed: AtomicBool,
+    outcome: Mutex<Outcome>,
+    results: Mutex<Results>,
+    late_windows: Mutex<BTreeMap<i64, u64>>,
+}
+
+/// How a query stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Rows may still come.
+    Running,
+    /// All inputs ended and all results were written, or the engine was stopped and the query drained.
+    Finished,
+    /// The query was stopped by this error; the others went on.
+    Failed(String),
+}
+
+#[derive(Default)]
+struct Results {
+    sum_ns: u128,
+    // Made at the first result: 1 000 idle queries must not pay 16 KB each for them.
+    latency_ns: Option<Box<Histogram<u64>>>,
+    event_time_ns: Option<Box<Histogram<u64>>>,
+    event_time_sum_ns: u128,
+    lateness: Lateness,
+}
+
+/// Percentiles of one kind of latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct LatencySummary {
+    /// Results counted.
+    pub count: u64,
+    /// Median, ns.
+    pub p50_ns: u64,
+    /// 90th percentile, ns.
+    pub p90_ns: u64,
+    /// 99th percentile, ns.
+    pub p99_ns: u64,
+    /// 99.9th percentile, ns.
+    pub p999_ns: u64,
+    /// Largest, ns.
+    pub max_ns: u64,
+    /// Mean, ns.
+    pub mean_ns: u64,
+}
+
+/// What the sinks know of a query's results.
+pub(crate) struct ResultSummary {
+    pub latency: LatencySummary,
+    pub event_time_latency: Option<LatencySummary>,
+    pub lateness: Lateness,
+}
+
+impl Query {
+    pub(crate) fn new(
+        id: QueryId,
+        settings: QuerySettings,
+        sinks: usize,
+        memory: Arc<Memory>,
+        scans: &Arc<ScanPool>,
+    ) -> Query {
+        Query {
+            id,
+            settings,
+            rows_in: AtomicU64::new(0),
+            rows_out: AtomicU64::new(0),
+            rows_late: AtomicU64::new(0),
+            rows_dead: AtomicU64::new(0),
+            in_flight: AtomicI64::new(0),
+            in_flight_bytes: AtomicI64::new(0),
+            in_flight_rows: AtomicI64::new(0),
+            state_bytes: AtomicI64::new(0),
+            held: AtomicBool::new(false),
+            watermark_ms: AtomicI64::new(EventTime::MIN.0),
+            event_clock: OnceLock::new(),
+            open_sinks: AtomicI64::new(sinks as i64),
+            memory,
+            scans: Arc::downgrade(scans),
+            wake_below_bytes: scans.credit_bytes() as i64 / 2,
+            progress_bits: AtomicU64::new((-1.0_f64).to_bits()),
+            stopped: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            outcome: Mutex::new(Outcome::Running),
+            results: Mutex::new(Results::default()),
+            late_windows: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Counts a message or a write before anyone else can see it.
+    pub(crate) fn admit(&self, rows: u32, bytes: u64) {
+        self.in_flight.fetch_add(1, AcqRel);
+        self.in_flight_bytes.fetch_add(bytes as i64, Relaxed);
+        self.in_flight_rows.fetch_add(i64::from(rows), Relaxed);
+        self.memory.grow(bytes as i64);
+    }
+
+    /// Un-counts it, after its own outputs were counted.
+    pub(crate) fn release(&self, rows: u32, bytes: u64) {
+        self.memory.grow(-(bytes as i64));
+        self.in_flight_rows.fetch_sub(i64::from(rows), Relaxed);
+        // SeqCst, as in `ScanPool::has_credit`: either it sees the credit or we see that it waits.
+        let left = self.in_flight_bytes.fetch_sub(bytes as i64, SeqCst) - bytes as i64;
+        if left < self.wake_below_bytes && self.held.load(SeqCst) && self.held.swap(false, SeqCst) {
+            if let Some(scans) = self.scans.upgrade() {
+                scans.credit_returned();
+            }
+        }
+        // Last, and AcqRel: whoever reads zero sees everything done before.
+        self.in_flight.fetch_sub(1, AcqRel);
+    }
+
+    pub(crate) fn drained(&self) -> bool {
+        self.in_flight.load(Acquire) == 0
+    }
+
+    /// Takes the change of one instance's state; the query's total after it.
+    pub(crate) fn grow_state(&self, bytes: i64) -> i64 {
+        self.memory.grow(bytes);
+        self.state_bytes.fetch_add(bytes, Relaxed) + bytes
+    }
+
+    pub(crate) fn set_progress(&self, progress: f64) {
+        self.progress_bits.store(progress.to_bits(), Relaxed);
+    }
+
+    pub(crate) fn progress(&self) -> Option<f64> {
+        let progress = f64::from_bits(self.progress_bits.load(Relaxed));
+        (progress >= 0.0).then_some(progress)
+    }
+
+    /// State and queued rows together.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.in_flight_bytes.load(Relaxed).max(0) + self.state_bytes.load(Relaxed).max(0)) as u64
+    }
+
+    /// True once the query has ended in any way: its messages are then dropped, not processed.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// True once an error has ended the query: its results are then not written either.
+    pub(crate) fn failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    /// Ends the query. The first outcome stays: a failure is not overwritten by the end that follows it.
+    pub(crate) fn end(&self, outcome: Outcome) -> bool {
+        let mut current = self.outcome.lock();
+        if *current != Outcome::Running {
+            return false;
+        }
+        self.failed.store(matches!(outcome, Outcome::Failed(_)), Relaxed);
+        *current = outcome;
+        self.stopped.store(true, Relaxed);
+        true
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        self.outcome.lock().clone()
+    }
+
+    pub(crate) fn count_late(&self, window_ends: &[i64]) {
+        // Counts per window are for people: the last thousand windows that lost rows.
+        const WINDOWS_KEPT: usize = 1_000;
+        self.rows_late.fetch_add(window_ends.len() as u64, Relaxed);
+        let mut windows = self.late_windows.lock();
+        for &end in window_ends {
+            *windows.entry(end).or_insert(0) += 1;
+        }
+        while windows.len() > WINDOWS_KEPT {
+            windows.pop_first();
+        }
+    }
+
+    pub(crate) fn late_windows(&self) -> Vec<(EventTime, u64)> {
+        self.late_windows.lock().iter().map(|(&end, &rows)| (EventTime(end), rows)).collect()
+    }
+
+    /// One result has left its sink.
+    pub(crate) fn record_result(
+        &self,
+        stamps: &Stamps,
+        window_end: Option<EventTime>,
+        ready: ProcessingTime,
+        now: ProcessingTime,
+    ) {
+        let latency_ns = now.since_ns(stamps.ingested);
+        let parts = stamps.parts(ready, now);
+        let event_time_ns = match (window_end, self.event_clock.get()) {
+            (Some(end), Some(clock)) => Some(now.since_ns(clock.due(end))),
+            _ => None,
+        };
+        let mut results = self.results.lock();
+        results.lateness.record(self.settings.latency_target.ns(), parts);
+        results.sum_ns += u128::from(latency_ns);
+        record(&mut results.latency_ns, latency_ns);
+        if let Some(ns) = event_time_ns {
+            results.event_time_sum_ns += u128::from(ns);
+            record(&mut results.event_time_ns, ns);
+        }
+    }
+
+    pub(crate) fn results(&self) -> ResultSummary {
+        let results = self.results.lock();
+        ResultSummary {
+            latency: summarize(results.latency_ns.as_deref(), results.sum_ns),
+            event_time_latency: results
+                .event_time_ns
+                .as_deref()
+                .map(|histogram| summarize(Some(histogram), results.event_time_sum_ns)),
+            lateness: results.lateness,
+        }
+    }
+}
+
+fn record(histogram: &mut Option<Box<Histogram<u64>>>, ns: u64) {
+    // Three digits: a p99 read off it is within 0.1 % of the true one.
+    const SIGNIFICANT_DIGITS: u8 = 3;
+    let histogram = histogram
+        .get_or_insert_with(|| Box::new(Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits are legal")));
+    // An auto-resizing histogram takes every u64 but 0, which it counts as 1.
+    histogram.record(ns.max(1)).expect("auto-resizing");
+}
+
+fn summarize(histogram: Option<&Histogram<u64>>, sum_ns: u128) -> LatencySummary {
+    let Some(histogram) = histogram else { return LatencySummary::default() };
+    LatencySummary {
+        count: histogram.len(),
+        p50_ns: histogram.value_at_quantile(0.5),
+        p90_ns: histogram.value_at_quantile(0.9),
+        p99_ns: histogram.value_at_quantile(0.99),
+        p999_ns: histogram.value_at_quantile(0.999),
+        max_ns: histogram.max(),
+        mean_ns: (sum_ns / u128::from(histogram.len().max(1))) as u64,
+    }
+}

@@ -1,0 +1,433 @@
+//! Threads that read tables and admit rows.
+//!
+//! One scan serves all queries that read the table. Each reader has its own credit, so one that falls behind
+//! first leaves a backlog of shared batches, and past a bound gets a scan of its own from where it stands: a
+//! slow query never slows the source of a fast one.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+use laxity_operators::StreamBatch;
+use laxity_sched::{Message, Stamps};
+use parking_lot::{Condvar, Mutex};
+
+use crate::chain_of_causes;
+use crate::clock::Clock;
+use crate::dispatch::Dispatch;
+use crate::instance::message;
+use crate::memory::Memory;
+use crate::payload::{Payload, batch_bytes};
+use crate::query::{Outcome, Query};
+
+/// A table being read, with those who read it.
+pub(crate) struct ScanTask {
+    spec: ScanSpec,
+    scan: Box<dyn Scan>,
+    environment: ScanEnvironment,
+    readers: Vec<Reader>,
+    ended: bool,
+    dead_rows_seen: u64,
+}
+
+/// One query's end of a scan.
+pub(crate) struct Reader {
+    pub query: Arc<Query>,
+    /// The operator instance that takes the rows, by channel 0.
+    pub source: OperatorId,
+    /// Its columns among those of the scan; `None` if it takes all.
+    pub columns: Option<Vec<usize>>,
+    backlog: VecDeque<ScannedBatch>,
+    backlog_bytes: u64,
+    /// Rows given to this reader, its backlog included.
+    rows_offered: u64,
+    last_batch: ProcessingTime,
+    idle: bool,
+}
+
+/// The scans of an engine and the threads' meeting place.
+pub(crate) struct ScanPool {
+    state: Mutex<PoolState>,
+    wake: Condvar,
+    clock: Clock,
+    credit_bytes: u64,
+    backlog_bytes: u64,
+}
+
+#[derive(Default)]
+struct PoolState {
+    slots: Vec<Slot>,
+    due: BinaryHeap<Reverse<Due>>,
+    /// Tasks that wait for a reader's credit.
+    held: Vec<usize>,
+    /// A credit came back while its task was in a thread's hands: the task must look again.
+    credit_returned: bool,
+    stopping: bool,
+}
+
+struct Slot {
+    /// `None` while a thread has it, and once it is done.
+    task: Option<ScanTask>,
+    /// Only the entry of `due` with this number counts; asking for an earlier look outdates the later one.
+    appointment: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: ProcessingTime,
+    slot: usize,
+    appointment: u64,
+}
+
+impl PoolState {
+    fn appoint(&mut self, slot: usize, at: ProcessingTime) {
+        self.slots[slot].appointment += 1;
+        self.due.push(Reverse(Due { at, slot, appointment: self.slots[slot].appointment }));
+    }
+}
+
+enum Step {
+    /// Look again then.
+    At(ProcessingTime),
+    /// Look again when credit comes back.
+    Held,
+    Done,
+}
+
+impl Reader {
+    pub(crate) fn new(query: Arc<Query>, source: OperatorId, columns: Option<Vec<usize>>) -> Reader {
+        Reader {
+            query,
+            source,
+            columns,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            rows_offered: 0,
+            last_batch: ProcessingTime::ZERO,
+            idle: false,
+        }
+    }
+}
+
+impl ScanTask {
+    /// Opens the table for its readers.
+    ///
+    /// # Errors
+    /// If the table cannot be opened.
+    pub(crate) fn open(
+        spec: ScanSpec,
+        environment: ScanEnvironment,
+        mut readers: Vec<Reader>,
+    ) -> Result<ScanTask, ConnectError> {
+        let scan = open_scan(&spec, &environment)?;
+        for reader in &mut readers {
+            reader.rows_offered = environment.skip_rows;
+            reader.last_batch = environment.start;
+        }
+        Ok(ScanTask { spec, scan, environment, readers, ended: false, dead_rows_seen: 0 })
+    }
+}
+
+impl ScanPool {
+    pub(crate) fn new(clock: Clock, credit_bytes: u64, backlog_bytes: u64) -> ScanPool {
+        ScanPool {
+            state: Mutex::new(PoolState::default()),
+            wake: Condvar::new(),
+            clock,
+            credit_bytes,
+            backlog_bytes,
+        }
+    }
+
+    pub(crate) fn credit_bytes(&self) -> u64 {
+        self.credit_bytes
+    }
+
+    pub(crate) fn add(&self, task: ScanTask) {
+        let mut state = self.state.lock();
+        state.slots.push(Slot { task: Some(task), appointment: 0 });
+        let slot = state.slots.len() - 1;
+        state.appoint(slot, ProcessingTime::ZERO);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Called when rows of a held query were processed.
+    pub(crate) fn credit_returned(&self) {
+        let mut state = self.state.lock();
+        state.credit_returned = true;
+        for slot in std::mem::take(&mut state.held) {
+            state.appoint(slot, ProcessingTime::ZERO);
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Admits nothing more and lets the threads return.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.wake.notify_all();
+    }
+
+    /// What each of the pool's threads does.
+    pub(crate) fn run(&self, dispatch: &Dispatch, memory: &Memory) {
+        // The memory of the whole process may free up without this query's doing: look again now and then.
+        const HELD_RETRY_NS: u64 = 10_000_000;
+        let mut state = self.state.lock();
+        loop {
+            if state.stopping {
+                state.slots.clear();
+                return;
+            }
+            let now = self.clock.now();
+            match state.due.peek().copied() {
+                None => self.wake.wait(&mut state),
+                Some(Reverse(due)) if state.slots[due.slot].appointment != due.appointment => {
+                    state.due.pop();
+                }
+                Some(Reverse(due)) if due.at > now => {
+                    self.wake.wait_until(&mut state, self.clock.instant(due.at));
+                }
+                Some(Reverse(Due { slot, .. })) => {
+                    state.due.pop();
+                    let Some(mut task) = state.slots[slot].task.take() else { continue };
+                    state.held.retain(|&held| held != slot);
+                    state.credit_returned = false;
+                    drop(state);
+                    let (step, split_off) = self.step(&mut task, now, dispatch, memory);
+                    for new in split_off {
+                        self.add(new);
+                    }
+                    state = self.state.lock();
+                    if state.stopping {
+                        continue;
+                    }
+                    match step {
+                        Step::Done => drop(task),
+                        Step::At(at) => {
+                            state.slots[slot].task = Some(task);
+                            state.appoint(slot, at);
+                        }
+                        Step::Held => {
+                            state.slots[slot].task = Some(task);
+                            // A credit that came back since the step began may be the one it waits for.
+                            let missed = state.credit_returned;
+                            state.appoint(slot, if missed { now } else { now.plus_ns(HELD_RETRY_NS) });
+                            state.held.push(slot);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(
+        &self,
+        task: &mut ScanTask,
+        now: ProcessingTime,
+        dispatch: &Dispatch,
+        memory: &Memory,
+    ) -> (Step, Vec<ScanTask>) {
+        task.readers.retain(|reader| !reader.query.stopped());
+        if task.readers.is_empty() {
+            return (Step::Done, Vec::new());
+        }
+        let mut messages = Vec::new();
+        let mut behind = 0;
+        for reader in &mut task.readers {
+            self.flush(reader, now, memory, &mut messages);
+            behind += usize::from(!reader.backlog.is_empty());
+        }
+        let everyone_behind = behind == task.readers.len();
+        let step = if task.ended {
+            task.readers.retain(|reader| {
+                let flushed = reader.backlog.is_empty();
+                if flushed {
+                    messages.push(end_of_input(reader, now));
+                }
+                !flushed
+            });
+            if task.readers.is_empty() { Step::Done } else { Step::Held }
+        } else if everyone_behind {
+            Step::Held
+        } else {
+            match task.scan.poll(now) {
+                Ok(event) => self.on_event(task, event, now, memory, &mut messages),
+                Err(error) => {
+                    let why = chain_of_causes(&error);
+                    for reader in &task.readers {
+                        tracing::error!(query = reader.query.settings.name, why, "query stopped");
+                        reader.query.end(Outcome::Failed(why.clone()));
+                    }
+                    Step::Done
+                }
+            }
+        };
+        if !messages.is_empty() {
+            dispatch.enqueue(messages, now);
+        }
+        (step, self.split_off(task))
+    }
+
+    fn on_event(
+        &self,
+        task: &mut ScanTask,
+        event: ScanEvent,
+        now: ProcessingTime,
+        memory: &Memory,
+        messages: &mut Vec<Message<Payload>>,
+    ) -> Step {
+        let dead_rows = task.scan.dead_rows();
+        let new_dead_rows = dead_rows.saturating_sub(task.dead_rows_seen);
+        task.dead_rows_seen += new_dead_rows;
+        for reader in &mut task.readers {
+            reader.query.rows_dead.fetch_add(new_dead_rows, Relaxed);
+            if let Some(progress) = task.scan.progress() {
+                reader.query.set_progress(progress);
+            }
+        }
+        match event {
+            ScanEvent::Batch(batch) => {
+                let clock = task.scan.event_clock();
+                for reader in &mut task.readers {
+                    if let Some(clock) = clock {
+                        // Set once: every scan of a query shows the same clock from its first batch on.
+                        let _ = reader.query.event_clock.set(clock);
+                    }
+                    reader.rows_offered += batch.rows.num_rows() as u64;
+                    reader.backlog_bytes += batch_bytes(&batch.rows);
+                    reader.backlog.push_back(batch.clone());
+                    reader.last_batch = now;
+                    reader.idle = false;
+                    self.flush(reader, now, memory, messages);
+                }
+                Step::At(now)
+            }
+            ScanEvent::NotBefore(due) => {
+                let mut next = due.max(now.plus_ns(1));
+                for reader in &mut task.readers {
+                    if let Some(silent) = self.idle_after(reader, now, messages) {
+                        next = next.min(silent);
+                    }
+                }
+                Step::At(next)
+            }
+            ScanEvent::End => {
+                task.ended = true;
+                Step::At(now)
+            }
+        }
+    }
+
+    /// Declares a reader idle once it was silent for its timeout; else when that will be.
+    fn idle_after(
+        &self,
+        reader: &mut Reader,
+        now: ProcessingTime,
+        messages: &mut Vec<Message<Payload>>,
+    ) -> Option<ProcessingTime> {
+        let timeout = reader.query.settings.idle_timeout?;
+        // Rows held back for want of credit are our silence, not the source's.
+        if reader.idle || !reader.backlog.is_empty() {
+            return None;
+        }
+        let due = reader.last_batch.plus(timeout);
+        if due > now {
+            return Some(due);
+        }
+        reader.idle = true;
+        messages.push(signal(reader, now, None));
+        None
+    }
+
+    /// Admits what the reader's credit allows.
+    fn flush(
+        &self,
+        reader: &mut Reader,
+        now: ProcessingTime,
+        memory: &Memory,
+        messages: &mut Vec<Message<Payload>>,
+    ) {
+        while !reader.backlog.is_empty() {
+            if !self.has_credit(&reader.query, memory) {
+                return;
+            }
+            let batch = reader.backlog.pop_front().expect("checked above");
+            reader.backlog_bytes -= batch_bytes(&batch.rows);
+            let rows = match &reader.columns {
+                Some(columns) => batch.rows.project(columns).expect("columns of this scan"),
+                None => batch.rows,
+            };
+            reader.query.rows_in.fetch_add(rows.num_rows() as u64, Relaxed);
+            let stamps = Stamps::admitted(batch.arrival, now);
+            let payload = Payload {
+                batch: Some(StreamBatch::on_time(rows)),
+                watermark: None,
+                idle: false,
+                stamps,
+                window_end: None,
+            };
+            messages.push(message(reader.source, 0, EventTime::MIN, payload, &reader.query));
+        }
+    }
+
+    fn has_credit(&self, query: &Query, memory: &Memory) -> bool {
+        let enough = || query.in_flight_bytes.load(SeqCst) < self.credit_bytes as i64 && memory.admits(query);
+        // Asking for the wake-up before looking again: a credit returned in between is seen here or wakes us.
+        enough() || {
+            query.held.store(true, SeqCst);
+            enough()
+        }
+    }
+
+    /// Gives readers that fell too far behind a scan of their own.
+    fn split_off(&self, task: &mut ScanTask) -> Vec<ScanTask> {
+        let mut split = Vec::new();
+        while task.readers.len() > 1 {
+            let Some(slow) = task.readers.iter().position(|reader| reader.backlog_bytes > self.backlog_bytes)
+            else {
+                break;
+            };
+            let reader = task.readers.swap_remove(slow);
+            let environment = ScanEnvironment { skip_rows: reader.rows_offered, ..task.environment };
+            match open_scan(&task.spec, &environment) {
+                Ok(scan) => {
+                    tracing::debug!(
+                        query = reader.query.settings.name,
+                        rows = reader.rows_offered,
+                        "reads the table on its own from here"
+                    );
+                    split.push(ScanTask {
+                        spec: task.spec.clone(),
+                        scan,
+                        environment,
+                        readers: vec![reader],
+                        ended: task.ended,
+                        // It meets again the dead rows among those it skips.
+                        dead_rows_seen: task.dead_rows_seen,
+                    });
+                }
+                Err(error) => {
+                    let why = chain_of_causes(&error);
+                    tracing::error!(query = reader.query.settings.name, why, "query stopped");
+                    reader.query.end(Outcome::Failed(why));
+                }
+            }
+        }
+        split
+    }
+}
+
+fn end_of_input(reader: &Reader, now: ProcessingTime) -> Message<Payload> {
+    signal(reader, now, Some(EventTime::MAX))
+}
+
+/// A message without rows: a watermark, or else idleness.
+fn signal(reader: &Reader, now: ProcessingTime, watermark: Option<EventTime>) -> Message<Payload> {
+    let stamps = Stamps::admitted(now, now);
+    let payload = Payload { batch: None, watermark, idle: watermark.is_none(), stamps, window_end: None };
+    message(reader.source, 0, watermark.unwrap_or(EventTime::MIN), payload, &reader.query)
+}

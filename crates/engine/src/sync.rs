@@ -1,0 +1,92 @@
+//! Mutex and condition variable, or loom's where the sleeping protocol is model-checked.
+
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use parking_lot::MutexGuard;
+
+    pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Mutex<T> {
+            Mutex(parking_lot::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock()
+        }
+    }
+
+    pub(crate) struct Condvar(parking_lot::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Condvar {
+            Condvar(parking_lot::Condvar::new())
+        }
+
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+
+        pub(crate) fn wait_until<'a, T>(
+            &self,
+            mut guard: MutexGuard<'a, T>,
+            deadline: Option<std::time::Instant>,
+        ) -> MutexGuard<'a, T> {
+            match deadline {
+                Some(deadline) => {
+                    self.0.wait_until(&mut guard, deadline);
+                }
+                None => self.0.wait(&mut guard),
+            }
+            guard
+        }
+    }
+}
+
+#[cfg(loom)]
+mod real {
+    pub(crate) use loom::sync::MutexGuard;
+
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Mutex<T> {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Condvar {
+            Condvar(loom::sync::Condvar::new())
+        }
+
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+
+        // Loom has no time: a wait that nobody ends is the deadlock it looks for.
+        pub(crate) fn wait_until<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            _deadline: Option<std::time::Instant>,
+        ) -> MutexGuard<'a, T> {
+            self.0.wait(guard).unwrap()
+        }
+    }
+}
+
+pub(crate) use real::{Condvar, Mutex, MutexGuard};
