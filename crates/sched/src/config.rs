@@ -15,6 +15,10 @@ pub struct Config {
     /// time to processing time delays a message by this much at most. Default 60 s, the target of a query
     /// that names none.
     pub deferral_max_ns: u64,
+    /// Bytes in a mailbox above which the operators that feed it are blocked until it has fallen to half.
+    /// Bounds what a window with many groups or a join with many matches can pile up. Default 4 MiB: several
+    /// full batches, so that a fast consumer does not run dry.
+    pub mailbox_bytes_max: u64,
 }
 
 impl Default for Config {
@@ -25,6 +29,7 @@ impl Default for Config {
             seed: 0,
             ageing_bound_ns: 10_000_000_000,
             deferral_max_ns: 60_000_000_000,
+            mailbox_bytes_max: 4 << 20,
         }
     }
 }

@@ -1,9 +1,10 @@
 mod graph;
 mod operator;
+mod pressure;
 mod questions;
 mod ready;
 
-use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use self::operator::{Operator, Query};
 use self::ready::{Ready, Worker};
@@ -58,7 +59,7 @@ use crate::{Composition, Config, Grant, Message, MessageContext, RunReport, Work
 /// # Invariants
 /// - A message is in one mailbox, in one grant, or handed back by `remove_query`; never in two places.
 /// - Messages of one channel are granted in the order given.
-/// - An operator is idle, ready or running. It runs on one worker, and what comes meanwhile waits.
+/// - An operator is idle, ready, running or blocked. It runs on one worker, and what comes meanwhile waits.
 /// - `next` answers `None` only if no unit waits and the worker's own has nothing left.
 /// - The same calls with the same seed give the same answers.
 #[derive(Debug)]
@@ -103,10 +104,10 @@ impl<T> Scheduler<T> {
         let Some(operator) = self.operators.get_mut(index).and_then(Option::as_mut) else {
             return false;
         };
-        if operator.upstream.is_empty() {
-            operator.frontier.get_or_insert_default().observe(message.progress, message.ingested);
+        if operator.is_source {
+            operator.links.frontier.observe(message.progress, message.ingested);
         }
-        let (mut channel, frontier) = self.frontier(&message);
+        let frontier = self.frontier(&message);
         let operator = self.operators[index].as_mut().expect("looked up above");
         let context = MessageContext {
             operator: message.to,
@@ -128,13 +129,14 @@ impl<T> Scheduler<T> {
             operator.mailbox = spare;
         }
         // No progress yet says nothing of the order: such a message stays behind those that wait already.
+        let last_local = operator.mailbox.last_local();
+        let channel = operator.channel_mut(message.channel);
         let local = message.progress.0.max(channel.local);
-        let local = if local == i64::MIN { operator.mailbox.last_local() } else { local };
+        let local = if local == i64::MIN { last_local } else { local };
         channel.local = local;
-        operator.channels[message.channel as usize] = channel;
         let deadline = context.deadline();
         operator.mailbox.push(Queued { message, enqueued: now, deadline, local, urgency }, self.inherits);
-        if operator.running {
+        if operator.running || operator.blocked {
             return false;
         }
         let after = operator.urgency(self.inherits);
@@ -169,17 +171,25 @@ impl<T> Scheduler<T> {
         operator.run.cpu_ns += report.cpu_ns;
         operator.resume = report.more;
         let unit = operator.unit;
-        if operator.has_work() {
+        if operator.has_work() && !self.block_if_downstream_is_full(id) {
             self.ready.units[unit as usize].ready += 1;
         } else if self.ready.units[unit as usize].ready == 0 {
             self.ready.units[unit as usize].held = false;
             worker.unit = None;
         }
         if !report.more {
-            operator.observe_run();
+            self.operators[id.index()].as_mut().expect("looked up above").observe_run();
             self.reply(id);
         }
         let _ = now;
+    }
+
+    /// A source has reached `progress`, by rows ingested at `ingested`: what PROGRESSMAP learns from where
+    /// the driver knows progress only once the source has run.
+    pub fn on_progress(&mut self, source: OperatorId, progress: EventTime, ingested: ProcessingTime) {
+        if let Some(operator) = self.operators.get_mut(source.index()).and_then(Option::as_mut) {
+            operator.frontier.get_or_insert_default().observe(progress, ingested);
+        }
     }
 
     /// What this worker does now; `None` if nothing is ready for it.
@@ -274,6 +284,7 @@ impl<T> Scheduler<T> {
         if operator.mailbox.is_empty() && self.spare.len() < SPARE_MAX {
             self.spare.push(std::mem::take(&mut operator.mailbox));
         }
+        self.unblock_upstream(id, now);
         Grant { operator: id, work: Work::Message { message: queued.message, enqueued: queued.enqueued } }
     }
 

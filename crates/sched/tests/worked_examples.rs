@@ -204,7 +204,7 @@ fn path_costs_travel_one_hop_up_per_finished_run() {
     for (id, upstream) in [(0, vec![]), (1, vec![0]), (2, vec![0]), (3, vec![2])] {
         scheduler.add_operator(operator(id, &upstream, None));
     }
-    let prior = scheduler.cost_ns(OperatorId(1), 1);
+    let prior = scheduler.cost_ns(OperatorId(1), 500);
     assert_eq!(scheduler.path_cost_ns(OperatorId(0)), 2 * prior, "the longer path counts from the start");
     let mut run = |id: u32, cpu_ns: u64| {
         for _ in 0..2_000 {

@@ -9,37 +9,36 @@ pub struct CostModel {
     fixed_ns: f32,
     per_row_ns: f32,
     watermark_ns: f32,
-    mean_rows: f32,
     watermark_seen: bool,
-    weight: f64,
-    rows: f64,
-    cost: f64,
-    /// Decayed sums of squared deviations from the decayed means, which keep their precision where raw
-    /// sums of squares would cancel.
-    rows_rows: f64,
-    rows_cost: f64,
+    /// Decayed weight and means.
+    weight: f32,
+    rows: f32,
+    cost: f32,
+    /// Decayed sums of squared deviations from the means. They keep their precision where raw sums of squares
+    /// would cancel, so that single precision is enough and a model is 40 bytes.
+    rows_rows: f32,
+    rows_cost: f32,
 }
 
 /// Weight that a sample keeps when the next arrives: a memory of about 50 runs, long enough to average
 /// noise and short enough to follow a change of load within a second. Picked, not derived.
-const KEEP: f64 = 0.98;
+const KEEP: f32 = 0.98;
 
 /// Prior of a, before the first run: the order of a small expression over a few rows.
-const PRIOR_FIXED_NS: f64 = 1_000.0;
+const PRIOR_FIXED_NS: f32 = 1_000.0;
 
 /// Prior of b: about 50 million rows a second.
-const PRIOR_PER_ROW_NS: f64 = 20.0;
+const PRIOR_PER_ROW_NS: f32 = 20.0;
 
 /// The prior speaks through two samples, at 0 and at this many rows.
-const PRIOR_ROWS: f64 = 1_000.0;
+const PRIOR_ROWS: f32 = 1_000.0;
 
 impl Default for CostModel {
     fn default() -> CostModel {
         CostModel {
-            fixed_ns: PRIOR_FIXED_NS as f32,
-            per_row_ns: PRIOR_PER_ROW_NS as f32,
-            watermark_ns: PRIOR_FIXED_NS as f32,
-            mean_rows: 1.0,
+            fixed_ns: PRIOR_FIXED_NS,
+            per_row_ns: PRIOR_PER_ROW_NS,
+            watermark_ns: PRIOR_FIXED_NS,
             watermark_seen: false,
             // Two samples of weight 1/2: enough to fix the line, little beside the first real run.
             weight: 1.0,
@@ -53,6 +52,7 @@ impl Default for CostModel {
 
 impl CostModel {
     /// Predicted CPU time of a message of `rows` rows; 0 rows is a bare watermark. Never 0.
+    #[inline]
     pub fn predict_ns(&self, rows: u32) -> u64 {
         let ns = if rows == 0 { self.watermark_ns } else { self.fixed_ns + self.per_row_ns * rows as f32 };
         (ns as u64).max(1)
@@ -60,8 +60,9 @@ impl CostModel {
 
     /// What a message costs here as messages have been: the dearer of a usual batch and a usual watermark,
     /// since a result may wait for either.
+    #[inline]
     pub fn usual_ns(&self) -> u64 {
-        let batch = self.fixed_ns + self.per_row_ns * self.mean_rows;
+        let batch = self.fixed_ns + self.per_row_ns * self.rows;
         let ns = if self.watermark_seen { batch.max(self.watermark_ns) } else { batch };
         (ns as u64).max(1)
     }
@@ -72,15 +73,16 @@ impl CostModel {
     }
 
     /// Takes in one processed message: all its grants together.
+    #[inline]
     pub fn observe(&mut self, rows: u32, cpu_ns: u64) {
-        let cost = cpu_ns as f64;
+        let cost = cpu_ns as f32;
         if rows == 0 {
             let keep = if self.watermark_seen { KEEP } else { 0.0 };
-            self.watermark_ns = (f64::from(self.watermark_ns) * keep + cost * (1.0 - keep)) as f32;
+            self.watermark_ns = self.watermark_ns * keep + cost * (1.0 - keep);
             self.watermark_seen = true;
             return;
         }
-        let n = f64::from(rows);
+        let n = rows as f32;
         // West's update of weighted means and co-moments, with every old weight multiplied by KEEP.
         let old = self.weight * KEEP;
         self.weight = old + 1.0;
@@ -90,7 +92,6 @@ impl CostModel {
         let share = old / self.weight;
         self.rows_rows = self.rows_rows * KEEP + share * d_rows * d_rows;
         self.rows_cost = self.rows_cost * KEEP + share * d_rows * d_cost;
-        self.mean_rows = self.rows as f32;
         self.fit();
     }
 
@@ -100,7 +101,7 @@ impl CostModel {
             let b = self.rows_cost / self.rows_rows;
             (self.cost - b * self.rows, b)
         } else {
-            let a = f64::from(self.fixed_ns);
+            let a = self.fixed_ns;
             (a, (self.cost - a) / self.rows)
         };
         let (a, b) = if b < 0.0 {
@@ -113,7 +114,7 @@ impl CostModel {
         } else {
             (a, b)
         };
-        self.fixed_ns = a as f32;
-        self.per_row_ns = b as f32;
+        self.fixed_ns = a;
+        self.per_row_ns = b;
     }
 }

@@ -22,6 +22,7 @@ impl Selectivity {
     }
 
     /// Takes in one processed message. A watermark brings no row in and may send many on.
+    #[inline]
     pub fn observe(&mut self, rows_in: u32, rows_out: u32) {
         if rows_in > 0 {
             self.rows_in *= KEEP;

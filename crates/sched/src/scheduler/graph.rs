@@ -1,10 +1,11 @@
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
-use super::operator::{Operator, Query, Run};
+use super::operator::{Links, Operator, Query, Run};
 use crate::context::{Channel, deferring_slide_ms};
 use crate::mailbox::Mailbox;
 use crate::{
-    CostModel, Message, OperatorSnapshot, OperatorSpec, QuerySpec, Scheduler, Selectivity, Traversal, Unit,
+    CostModel, Frontier, Message, OperatorSnapshot, OperatorSpec, QuerySpec, Scheduler, Selectivity,
+    Traversal, Unit,
 };
 
 /// What queries look like, and what is known along their paths.
@@ -33,6 +34,7 @@ impl<T> Scheduler<T> {
             .map(|&u| {
                 self.operator(u)
                     .unwrap_or_else(|| panic!("operator {id} comes before its input {u}"))
+                    .links
                     .slide_ms
             })
             .max()
@@ -51,6 +53,7 @@ impl<T> Scheduler<T> {
                 Unit::Query => query_id.0,
             },
             running: false,
+            blocked: false,
             resume: false,
             mailbox: Mailbox::default(),
             run: Run::default(),
@@ -60,21 +63,25 @@ impl<T> Scheduler<T> {
             target_ns: query.spec.target_ns,
             weight: query.spec.weight,
             deferring_slide_ms: deferring_slide_ms(window, slide_above_ms).unwrap_or(0),
-            channels: vec![Channel::NEW; channels as usize],
             selectivity: Selectivity::default(),
-            query: query_id.0,
-            slide_ms: window.map_or(slide_above_ms, |w| w.slide_ms),
-            downstream: Vec::new(),
-            sources,
-            frontier: None,
-            upstream,
+            is_source: upstream.is_empty(),
+            channel: Channel::NEW,
+            links: Box::new(Links {
+                query: query_id.0,
+                slide_ms: window.map_or(slide_above_ms, |w| w.slide_ms),
+                channels: vec![Channel::NEW; channels.saturating_sub(1) as usize],
+                downstream: Vec::new(),
+                sources,
+                frontier: Frontier::default(),
+                upstream,
+            }),
         };
         if self.operators.len() <= index {
             self.operators.resize_with(index + 1, || None);
         }
-        for place in 0..operator.upstream.len() {
-            let above = operator.upstream[place];
-            self.operators[above.index()].as_mut().expect("checked above").downstream.push(id);
+        for place in 0..operator.links.upstream.len() {
+            let above = operator.links.upstream[place];
+            self.operators[above.index()].as_mut().expect("checked above").links.downstream.push(id);
         }
         self.operators[index] = Some(operator);
         self.ready.grow(if self.composition.unit == Unit::Operator { index + 1 } else { 0 });
@@ -93,9 +100,9 @@ impl<T> Scheduler<T> {
             while let Some(queued) = operator.mailbox.pop() {
                 messages.push(queued.message);
             }
-            for above in operator.upstream {
+            for above in operator.links.upstream {
                 if let Some(above) = self.operators[above.index()].as_mut() {
-                    above.downstream.retain(|&below| below != id);
+                    above.links.downstream.retain(|&below| below != id);
                 }
                 self.refresh_path(above);
             }
@@ -113,9 +120,9 @@ impl<T> Scheduler<T> {
             return;
         }
         operator.reply_ns = reply_ns;
-        for place in 0..operator.upstream.len() {
+        for place in 0..operator.links.upstream.len() {
             let Some(operator) = &self.operators[id.index()] else { return };
-            let id = operator.upstream[place];
+            let id = operator.links.upstream[place];
             let Some(above) = self.operators[id.index()].as_mut() else { continue };
             if reply_ns >= above.path_cost_ns {
                 above.path_cost_ns = reply_ns;
@@ -129,7 +136,7 @@ impl<T> Scheduler<T> {
     fn refresh_path(&mut self, id: OperatorId) {
         let Some(operator) = self.operator(id) else { return };
         let replies =
-            operator.downstream.iter().filter_map(|&below| self.operator(below)).map(|o| o.reply_ns);
+            operator.links.downstream.iter().filter_map(|&below| self.operator(below)).map(|o| o.reply_ns);
         let path_cost_ns = replies.max().unwrap_or(0);
         if let Some(operator) = self.operators[id.index()].as_mut() {
             operator.path_cost_ns = path_cost_ns;
@@ -143,7 +150,7 @@ impl<T> Scheduler<T> {
             let Some(operator) = self.operators[id.index()].as_mut() else { continue };
             operator.reply_ns = operator.cost.usual_ns() + operator.path_cost_ns;
             let reply_ns = operator.reply_ns;
-            for above in operator.upstream.clone() {
+            for above in operator.links.upstream.clone() {
                 if let Some(operator) = self.operators[above.index()].as_mut()
                     && operator.path_cost_ns < reply_ns
                 {
@@ -161,10 +168,10 @@ impl<T> Scheduler<T> {
         while let Some(&id) = seen.get(place) {
             place += 1;
             let Some(operator) = self.operator(id) else { continue };
-            if operator.upstream.is_empty() {
+            if operator.links.upstream.is_empty() {
                 sources.push(id);
             }
-            for above in &operator.upstream {
+            for above in &operator.links.upstream {
                 if !seen.contains(above) {
                     seen.push(*above);
                 }
@@ -177,7 +184,7 @@ impl<T> Scheduler<T> {
 
     pub(super) fn unit_urgency(&self, unit: u32) -> f64 {
         let urgency = |id: &OperatorId| {
-            self.operator(*id).filter(|o| !o.running).and_then(|o| o.urgency(self.inherits))
+            self.operator(*id).filter(|o| !o.running && !o.blocked).and_then(|o| o.urgency(self.inherits))
         };
         match self.composition.unit {
             Unit::Operator => urgency(&OperatorId(unit)).unwrap_or(f64::INFINITY),
@@ -231,6 +238,7 @@ impl<T> Scheduler<T> {
         let worker = &mut workers[place];
         while let Some(&id) = worker.plan.last() {
             let operator = operators[id.index()].as_ref();
+            let operator = operator.filter(|o| !o.blocked);
             let (resume, waiting) = operator.map_or((false, 0), |o| (o.resume, o.mailbox.len()));
             if resume {
                 return Some(id);
@@ -251,7 +259,8 @@ impl<T> Scheduler<T> {
     fn most_urgent(&self, unit: u32) -> OperatorId {
         let mut best: Option<(f64, OperatorId)> = None;
         for &id in self.unit_operators(unit) {
-            let urgency = self.operator(id).and_then(|o| o.urgency(self.inherits));
+            let operator = self.operator(id).filter(|o| !o.running && !o.blocked);
+            let urgency = operator.and_then(|o| o.urgency(self.inherits));
             if let Some(urgency) = urgency
                 && best.is_none_or(|(least, _)| urgency < least)
             {

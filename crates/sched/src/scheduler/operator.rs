@@ -14,10 +14,12 @@ pub(super) struct Query {
 /// An operator instance: idle, ready or running.
 ///
 /// Idle: no message, no resumption, not running. Ready: one of both, not running. Running: granted to one worker.
+/// Blocked: has work, but a mailbox below is full.
 #[derive(Debug)]
 pub(super) struct Operator<T> {
     pub unit: u32,
     pub running: bool,
+    pub blocked: bool,
     /// The last run left work that needs no message.
     pub resume: bool,
     pub mailbox: Mailbox<T>,
@@ -32,17 +34,28 @@ pub(super) struct Operator<T> {
     pub weight: f64,
     /// S_d where messages may be deferred to the end of a window (TRANSFORM), 0 where they may not.
     pub deferring_slide_ms: i64,
-    pub channels: Vec<Channel>,
     pub selectivity: Selectivity,
+    pub is_source: bool,
+    /// The first input channel; most operators have no other.
+    pub channel: Channel,
+    /// What is not touched at every message.
+    pub links: Box<Links>,
+}
+
+/// An operator's place in the graph.
+#[derive(Debug)]
+pub(super) struct Links {
     pub query: u32,
     /// S_u as the operators below see it: the slide of the nearest window here or above.
     pub slide_ms: i64,
+    /// Input channels from the second on.
+    pub channels: Vec<Channel>,
     pub upstream: Vec<OperatorId>,
     pub downstream: Vec<OperatorId>,
     /// The sources above a deferring operator.
     pub sources: Vec<OperatorId>,
     /// PROGRESSMAP of a source.
-    pub frontier: Option<Box<Frontier>>,
+    pub frontier: Frontier,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +82,15 @@ impl<T> Operator<T> {
         }
     }
 
+    pub fn channel_mut(&mut self, number: u32) -> &mut Channel {
+        let Some(further) = (number as usize).checked_sub(1) else { return &mut self.channel };
+        let channels = &mut self.links.channels;
+        if channels.len() <= further {
+            channels.resize(further + 1, Channel::NEW);
+        }
+        &mut channels[further]
+    }
+
     /// A message is done: learn from it.
     pub fn observe_run(&mut self) {
         self.cost.observe(self.run.rows_in, self.run.cpu_ns);
@@ -77,31 +99,26 @@ impl<T> Operator<T> {
 }
 
 impl<T> Scheduler<T> {
-    /// The channel as it is after `message`, and t_MF of the message.
-    pub(super) fn frontier(&mut self, message: &Message<T>) -> (Channel, ProcessingTime) {
+    /// t_MF of a message.
+    pub(super) fn frontier(&mut self, message: &Message<T>) -> ProcessingTime {
         let operator = self.operators[message.to.index()].as_mut().expect("looked up by the caller");
-        let channel = message.channel as usize;
-        if operator.channels.len() <= channel {
-            operator.channels.resize(channel + 1, Channel::NEW);
-        }
-        let mut channel = operator.channels[channel];
         let slide_ms = operator.deferring_slide_ms;
         if slide_ms == 0 || self.composition.topology_only {
-            return (channel, message.ingested);
+            return message.ingested;
         }
-        let closes = channel.transform(message.progress, message.rows, slide_ms);
-        let frontier = closes
+        let channel = operator.channel_mut(message.channel);
+        channel
+            .transform(message.progress, message.rows, slide_ms)
             .and_then(|closes| self.progress_map(message.to, closes))
             .unwrap_or(message.ingested)
-            .clamp(message.ingested, message.ingested.plus_ns(self.config.deferral_max_ns));
-        (channel, frontier)
+            .clamp(message.ingested, message.ingested.plus_ns(self.config.deferral_max_ns))
     }
 
     /// When all sources above will have reached `progress`; `None` while one of them cannot tell.
     fn progress_map(&self, id: OperatorId, progress: EventTime) -> Option<ProcessingTime> {
         let mut latest = None;
-        for source in &self.operator(id)?.sources {
-            let reached = self.operator(*source)?.frontier.as_ref()?.predict(progress)?;
+        for source in &self.operator(id)?.links.sources {
+            let reached = self.operator(*source)?.links.frontier.predict(progress)?;
             latest = latest.max(Some(reached));
         }
         latest

@@ -89,8 +89,8 @@ impl<T> Scheduler<T> {
         let head = operator.mailbox.head();
         Some(OperatorSnapshot {
             id,
-            query: QueryId(operator.query),
-            downstream: operator.downstream.clone(),
+            query: QueryId(operator.links.query),
+            downstream: operator.links.downstream.clone(),
             queued_messages: operator.mailbox.len(),
             queued_rows: operator.mailbox.rows(),
             queued_bytes: operator.mailbox.bytes(),

@@ -16,6 +16,7 @@ pub(super) struct Ready {
     arrivals: u64,
     /// The ageing guard: `None` where the rank bounds the wait itself.
     ageing_bound_ns: Option<u64>,
+    ages: Vec<Age>,
     /// Ends of the list of waiting units in order of arrival, kept for the guard.
     oldest: u32,
     newest: u32,
@@ -30,6 +31,11 @@ pub(super) struct UnitState {
     pub held: bool,
     /// With which it last joined.
     pub priority: f64,
+}
+
+/// A waiting unit's place in the list of waiting units by arrival.
+#[derive(Clone, Copy, Debug)]
+struct Age {
     since: ProcessingTime,
     older: u32,
     newer: u32,
@@ -47,6 +53,7 @@ impl Ready {
             ties: rank.ties(),
             arrivals: 0,
             ageing_bound_ns: (rank.wait_bound() == WaitBound::Ageing).then_some(config.ageing_bound_ns),
+            ages: Vec::new(),
             oldest: NONE,
             newest: NONE,
         }
@@ -54,16 +61,11 @@ impl Ready {
 
     pub fn grow(&mut self, units: usize) {
         if self.units.len() < units {
-            let state = UnitState {
-                ready: 0,
-                held: false,
-                priority: 0.0,
-                since: ProcessingTime::ZERO,
-                older: NONE,
-                newer: NONE,
-            };
-            self.units.resize(units, state);
+            self.units.resize(units, UnitState { ready: 0, held: false, priority: 0.0 });
             self.queue.grow(units);
+            if self.ageing_bound_ns.is_some() {
+                self.ages.resize(units, Age { since: ProcessingTime::ZERO, older: NONE, newer: NONE });
+            }
             if self.per_cycle {
                 self.priorities.resize(units, 0.0);
             }
@@ -71,22 +73,23 @@ impl Ready {
     }
 
     /// With which priority a unit joins, given that of its head.
+    #[inline]
     pub fn priority(&mut self, rank: &mut dyn Rank, unit: u32, head: f64) -> f64 {
         if self.per_cycle { self.priorities[unit as usize] } else { rank.join(unit, head) }
     }
 
+    #[inline]
     pub fn join(&mut self, unit: u32, priority: f64, now: ProcessingTime) {
         let key = self.key(unit, priority);
         self.arrivals += 1;
-        let state = &mut self.units[unit as usize];
-        state.priority = priority;
-        state.since = now;
+        self.units[unit as usize].priority = priority;
         self.queue.push(unit, key);
         if self.ageing_bound_ns.is_some() {
-            self.link(unit);
+            self.link(unit, now);
         }
     }
 
+    #[inline]
     pub fn update(&mut self, unit: u32, priority: f64) {
         self.units[unit as usize].priority = priority;
         self.queue.update(unit, priority);
@@ -101,6 +104,7 @@ impl Ready {
     }
 
     /// Takes the next unit out.
+    #[inline]
     pub fn take(&mut self, now: ProcessingTime) -> Option<u32> {
         let unit = match self.aged(now) {
             Some(aged) => {
@@ -114,9 +118,10 @@ impl Ready {
     }
 
     /// Takes the next unit out and puts `unit` back in its stead, if that is more urgent than `unit` is.
+    #[inline]
     pub fn swap(&mut self, unit: u32, priority: f64, now: ProcessingTime) -> Option<u32> {
         let (_, top) = self.queue.peek()?;
-        if !top.before(&self.key(unit, priority)) && self.aged(now).is_none() {
+        if top > self.key(unit, priority) && self.aged(now).is_none() {
             return None;
         }
         let other = self.take(now)?;
@@ -135,42 +140,42 @@ impl Ready {
         state.held = false;
     }
 
+    #[inline]
     fn key(&self, unit: u32, priority: f64) -> Key {
         let tie = match self.ties {
             Ties::Arrival => self.arrivals,
             Ties::Id => u64::from(unit),
         };
-        Key { priority, tie }
+        Key::new(priority, tie)
     }
 
     /// The unit that has waited longest, if it has waited too long.
+    #[inline]
     fn aged(&self, now: ProcessingTime) -> Option<u32> {
         let bound_ns = self.ageing_bound_ns?;
-        let oldest = self.units.get(self.oldest as usize)?;
+        let oldest = self.ages.get(self.oldest as usize)?;
         (now.since_ns(oldest.since) >= bound_ns).then_some(self.oldest)
     }
 
-    fn link(&mut self, unit: u32) {
+    fn link(&mut self, unit: u32, now: ProcessingTime) {
         let newest = std::mem::replace(&mut self.newest, unit);
-        match self.units.get_mut(newest as usize) {
+        match self.ages.get_mut(newest as usize) {
             Some(before) => before.newer = unit,
             None => self.oldest = unit,
         }
-        let state = &mut self.units[unit as usize];
-        state.older = newest;
-        state.newer = NONE;
+        self.ages[unit as usize] = Age { since: now, older: newest, newer: NONE };
     }
 
     fn unlink(&mut self, unit: u32) {
         if self.ageing_bound_ns.is_none() {
             return;
         }
-        let UnitState { older, newer, .. } = self.units[unit as usize];
-        match self.units.get_mut(older as usize) {
+        let Age { older, newer, .. } = self.ages[unit as usize];
+        match self.ages.get_mut(older as usize) {
             Some(state) => state.newer = newer,
             None => self.oldest = newer,
         }
-        match self.units.get_mut(newer as usize) {
+        match self.ages.get_mut(newer as usize) {
             Some(state) => state.older = older,
             None => self.newest = older,
         }
@@ -193,12 +198,14 @@ pub(super) struct Worker {
 }
 
 impl Worker {
+    #[inline]
     pub fn start(&mut self, unit: u32, messages_max: u64, now: ProcessingTime) {
         let mut plan = std::mem::take(&mut self.plan);
         plan.clear();
         *self = Worker { unit: Some(unit), since: now, messages_max, plan, ..Worker::default() };
     }
 
+    #[inline]
     pub fn expired(&self, train: Train, quantum_ns: u64, now: ProcessingTime) -> bool {
         match train {
             Train::Message => true,

@@ -1,0 +1,104 @@
+//! What does the scheduler cost per message (enqueue + pick + finish), by rank and number of ready operators?
+//!
+//! Every operator always has one message waiting. The quantum is 0, so each message goes through the run queue:
+//! the dearest case. Non-goals: threads, locks, and the driver's own cost.
+//!
+//! `cargo run --release -p laxity-sched --example pick_cost [--small]`
+
+// An example is a driver, and a driver has a clock.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::Instant;
+
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
+use laxity_sched::{
+    Config, Message, OperatorSpec, POLICY_NAMES, QuerySpec, RunReport, Scheduler, UnknownPolicy, Work,
+};
+
+/// Queries are chains of this many operators: source, filter, window, sink.
+const CHAIN: u32 = 4;
+
+/// Targets from 50 ms to 60 s.
+const TARGETS_NS: [u64; 4] = [50_000_000, 800_000_000, 10_000_000_000, 60_000_000_000];
+
+fn main() -> Result<(), UnknownPolicy> {
+    let small = std::env::args().any(|argument| argument == "--small");
+    let (sizes, messages): (&[u32], u32) =
+        if small { (&[10, 1_000], 10_000) } else { (&[10, 1_000, 10_000, 100_000], 2_000_000) };
+    println!("policy,ready_operators,messages,ns_per_message,checksum");
+    for policy in POLICY_NAMES {
+        for &operators in sizes {
+            let (ns, checksum) = measure(policy, operators, messages)?;
+            println!("{policy},{operators},{messages},{ns:.0},{checksum:016x}");
+        }
+    }
+    Ok(())
+}
+
+/// ns per message and a digest of the order, so that a faster but different order is noticed.
+fn measure(policy: &str, operators: u32, messages: u32) -> Result<(f64, u64), UnknownPolicy> {
+    let config = Config { quantum_ns: 0, ..Config::default() };
+    let mut scheduler = Scheduler::new(policy.parse()?, config);
+    for id in 0..operators {
+        let query = QueryId(id / CHAIN);
+        if id % CHAIN == 0 {
+            let target_ns = TARGETS_NS[query.index() % TARGETS_NS.len()];
+            scheduler.add_query(QuerySpec { id: query, target_ns, weight: 1.0 });
+        }
+        let upstream = if id % CHAIN == 0 { vec![] } else { vec![OperatorId(id - 1)] };
+        scheduler.add_operator(OperatorSpec {
+            id: OperatorId(id),
+            query,
+            upstream,
+            window: None,
+            channels: 1,
+        });
+    }
+    let mut now = 0;
+    let message = |id: OperatorId, now: u64, rows: u32| Message {
+        to: id,
+        channel: 0,
+        progress: EventTime((now / 1_000_000) as i64),
+        ingested: ProcessingTime(now),
+        rows,
+        bytes: 4_096,
+        body: now,
+    };
+    for id in 0..operators {
+        now += 1_000;
+        scheduler.on_message(message(OperatorId(id), now, 100), ProcessingTime(now));
+    }
+    let mut checksum = 0u64;
+    let mut step = |scheduler: &mut Scheduler<u64>| {
+        now += 1_000;
+        let Some(grant) = scheduler.next(WorkerId(0), ProcessingTime(now)) else { return };
+        if let Work::Message { message, .. } = &grant.work {
+            checksum = checksum.rotate_left(5).wrapping_add(u64::from(grant.operator.0) ^ message.body);
+        }
+        // Costs that vary by operator and by message, as a fit would see them.
+        let rows_in = 64 + (checksum as u32 & 127);
+        let cpu_ns = 500 + u64::from(rows_in) * u64::from(1 + grant.operator.0 % 7);
+        let report = RunReport { rows_in, rows_out: rows_in / 2, cpu_ns, more: false };
+        scheduler.on_finished(WorkerId(0), report, ProcessingTime(now));
+        scheduler.on_message(message(grant.operator, now, rows_in), ProcessingTime(now));
+    };
+    for _ in 0..operators.max(messages / 10) {
+        step(&mut scheduler);
+    }
+    let started = Instant::now();
+    for _ in 0..messages {
+        step(&mut scheduler);
+    }
+    let ns = started.elapsed().as_nanos() as f64 / f64::from(messages);
+    Ok((ns, checksum))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_small_run_works_and_repeats() {
+        let (_, first) = super::measure("llf", 100, 1_000).unwrap();
+        let (_, second) = super::measure("llf", 100, 1_000).unwrap();
+        assert_eq!(first, second);
+    }
+}

@@ -1,0 +1,88 @@
+use laxity_graph::{OperatorId, ProcessingTime};
+
+use crate::Scheduler;
+
+/// Back-pressure inside a query: who feeds a full mailbox is blocked until it has emptied to half.
+///
+/// Never a deadlock: a full mailbox has work, so its operator is ready, running, or blocked by one below it;
+/// one with nothing below it is never blocked.
+impl<T> Scheduler<T> {
+    /// Blocks an operator with work that just ran, if a mailbox below it is full. True if it is blocked.
+    pub(super) fn block_if_downstream_is_full(&mut self, id: OperatorId) -> bool {
+        let full = self.fullest_below(id) > self.config.mailbox_bytes_max;
+        self.operators[id.index()].as_mut().expect("looked up by the caller").blocked = full;
+        full
+    }
+
+    /// Lets the operators go on that fed `id`, once it has emptied to half.
+    pub(super) fn unblock_upstream(&mut self, id: OperatorId, now: ProcessingTime) {
+        let low = self.config.mailbox_bytes_max / 2;
+        let Some(operator) = self.operator(id) else { return };
+        if operator.mailbox.bytes() > low {
+            return;
+        }
+        for place in 0..operator.upstream.len() {
+            let Some(&above) = self.operator(id).and_then(|o| o.upstream.get(place)) else { return };
+            if self.operator(above).is_some_and(|o| o.blocked) && self.fullest_below(above) <= low {
+                let operator = self.operators[above.index()].as_mut().expect("seen above");
+                operator.blocked = false;
+                let unit = operator.unit;
+                self.became_ready(unit, now);
+            }
+        }
+    }
+
+    fn fullest_below(&self, id: OperatorId) -> u64 {
+        let Some(operator) = self.operator(id) else { return 0 };
+        operator.downstream.iter().map(|&below| self.queued_bytes(below)).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laxity_graph::{EventTime, QueryId, WorkerId};
+
+    use super::*;
+    use crate::{Composition, Config, Llf, Message, OperatorSpec, QuerySpec, RunReport, Work};
+
+    #[test]
+    fn a_producer_waits_while_the_mailbox_below_is_full() {
+        let config = Config { mailbox_bytes_max: 100, ..Config::default() };
+        let mut scheduler = Scheduler::new(Composition::of(Llf), config);
+        scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 1_000_000, weight: 1.0 });
+        for (id, upstream) in [(0, vec![]), (1, vec![OperatorId(0)])] {
+            scheduler.add_operator(OperatorSpec {
+                id: OperatorId(id),
+                query: QueryId(0),
+                upstream,
+                window: None,
+                channels: 1,
+            });
+        }
+        let worker = WorkerId(0);
+        let now = ProcessingTime(0);
+        let message = |to: u32, bytes: u64| Message {
+            to: OperatorId(to),
+            channel: 0,
+            progress: EventTime::MIN,
+            ingested: now,
+            rows: 1,
+            bytes,
+            body: (),
+        };
+        scheduler.on_message(message(0, 1), now);
+        assert_eq!(scheduler.next(worker, now).unwrap().operator, OperatorId(0));
+        // The producer has more, but has filled its consumer with three messages of 60 bytes.
+        for _ in 0..3 {
+            scheduler.on_message(message(1, 60), now);
+        }
+        scheduler.on_finished(worker, RunReport { more: true, ..RunReport::default() }, now);
+        let mut order = Vec::new();
+        while let Some(grant) = scheduler.next(worker, now) {
+            order.push((grant.operator.0, matches!(grant.work, Work::Resume)));
+            scheduler.on_finished(worker, RunReport::default(), now);
+        }
+        // 180 and 120 bytes are too many, 60 still more than half, 0 lets it go on.
+        assert_eq!(order, [(1, false), (1, false), (1, false), (0, true)]);
+    }
+}
