@@ -1,14 +1,129 @@
-use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, Scan, ScanEnvironment, ScanSpec, TableSpec};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-pub(crate) fn open_scan(
-    _spec: &ScanSpec,
-    _env: &ScanEnvironment,
-    options: &OptionReader<'_>,
-) -> Result<Box<dyn Scan>, ConnectError> {
-    Err(options.error("connector", "not built yet").into())
+use arrow::array::RecordBatch;
+use laxity_graph::ProcessingTime;
+
+use crate::compression::Compression;
+use crate::dead_letter::{DeadLetterOptions, DeadLetters};
+use crate::format::Format;
+use crate::options::OptionReader;
+use crate::reader::TableReader;
+use crate::replay::{self, ReplayOptions};
+use crate::{ConnectError, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, TableSpec};
+
+/// A file or a folder, read as fast as it is asked for. With `laxity.replay.*` options it is paced: see
+/// [`replay`].
+struct FilesystemScan {
+    reader: TableReader,
+    rows_to_skip: u64,
 }
 
-pub(crate) fn validate_source(_table: &TableSpec, _options: &OptionReader<'_>) -> Result<(), OptionError> {
-    Ok(())
+struct SourceOptions {
+    path: PathBuf,
+    format: Format,
+    compression: Option<Compression>,
+    dead_letters: DeadLetterOptions,
+    replay: Option<ReplayOptions>,
+}
+
+impl SourceOptions {
+    fn read(table: &TableSpec, options: &OptionReader<'_>) -> Result<SourceOptions, OptionError> {
+        let path = path(options)?;
+        let format = Format::read(table, options)?;
+        let compression = Compression::read(options)?;
+        if matches!((&format, compression), (Format::Parquet, Some(Compression::Gzip | Compression::Zstd))) {
+            return Err(options.error("compression", "parquet is compressed inside; leave the option out"));
+        }
+        let mut dead_letters = DeadLetterOptions::read(options)?;
+        if format.ignore_parse_errors() == Some(false) {
+            dead_letters.tolerate_none();
+        }
+        let replay = ReplayOptions::read(options)?;
+        options.finish()?;
+        Ok(SourceOptions { path, format, compression, dead_letters, replay })
+    }
+}
+
+/// The option 'path', absolute or relative to the SQL file.
+pub(crate) fn path(options: &OptionReader<'_>) -> Result<PathBuf, OptionError> {
+    let text = options.required("path", "a file or a folder")?;
+    if text.is_empty() {
+        return Err(options.error("path", "empty; give a file or a folder"));
+    }
+    let text = text.strip_prefix("file://").unwrap_or(text);
+    if let Some((scheme, _)) = text.split_once("://") {
+        return Err(options.error("path", format!("'{scheme}://' is not supported; give a local path")));
+    }
+    Ok(options.table().base.join(text))
+}
+
+pub(crate) fn validate_source(table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+    SourceOptions::read(table, options).map(drop)
+}
+
+pub(crate) fn open_scan(
+    spec: &ScanSpec,
+    env: &ScanEnvironment,
+    options: &OptionReader<'_>,
+) -> Result<Box<dyn Scan>, ConnectError> {
+    let source = SourceOptions::read(&spec.table, options)?;
+    let files = list_files(&source.path)?;
+    let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.skip_rows == 0)?;
+    let open_reader = |columns: Vec<usize>| {
+        TableReader::new(Arc::clone(&spec.table), columns, files, source.format, source.compression, dead)
+    };
+    match source.replay {
+        Some(replay) => replay::open_scan(spec, env, replay, open_reader),
+        None => {
+            let reader = open_reader(spec.columns.clone())?;
+            Ok(Box::new(FilesystemScan { reader, rows_to_skip: env.skip_rows }))
+        }
+    }
+}
+
+impl Scan for FilesystemScan {
+    fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError> {
+        while let Some(rows) = self.reader.next()? {
+            let skipped = self.rows_to_skip.min(rows.num_rows() as u64) as usize;
+            self.rows_to_skip -= skipped as u64;
+            let rows: RecordBatch = rows.slice(skipped, rows.num_rows() - skipped);
+            if rows.num_rows() > 0 {
+                return Ok(ScanEvent::Batch(ScannedBatch { rows, arrival: now }));
+            }
+        }
+        Ok(ScanEvent::End)
+    }
+
+    fn dead_rows(&self) -> u64 {
+        self.reader.dead_rows()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.reader.progress())
+    }
+}
+
+/// The file itself, or the files of the folder and of its folders in order of their names. Names that start
+/// with `.` or `_` are bookkeeping of other programs, as in Flink.
+fn list_files(path: &Path) -> Result<Vec<PathBuf>, ConnectError> {
+    let failed = |action, path: &Path, source| ConnectError::Io { action, path: path.to_owned(), source };
+    let kind = std::fs::metadata(path).map_err(|source| failed("open", path, source))?;
+    if !kind.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(|source| failed("list", path, source))? {
+        let entry = entry.map_err(|source| failed("list", path, source))?;
+        let name = entry.file_name();
+        if !matches!(name.as_encoded_bytes().first(), Some(b'.' | b'_')) {
+            entries.push(entry.path());
+        }
+    }
+    entries.sort();
+    let mut files = Vec::new();
+    for entry in entries {
+        files.extend(list_files(&entry)?);
+    }
+    Ok(files)
 }

@@ -5,14 +5,29 @@
 //! [`open_sink`]; `docs` of the options are in `OPTIONS.md` beside this crate's manifest.
 
 mod blackhole;
+mod compression;
+mod csv;
 mod datagen;
+mod dead_letter;
 mod file_sink;
 mod filesystem;
+#[cfg(test)]
+mod fixture;
+mod format;
+mod json;
 mod options;
+mod pace;
+mod parquet_file;
 mod print;
+mod reader;
+mod replay;
 mod scan;
 mod sink;
+mod spread;
 mod table;
+mod text_file;
+mod timestamp;
+mod zone;
 
 pub use options::ENGINE_OPTIONS;
 pub use scan::{Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan, validate_source};

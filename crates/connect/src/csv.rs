@@ -1,0 +1,248 @@
+//! CSV to Arrow. Rows are split first and columns parsed afterwards, field by field, so that a bad row costs
+//! itself alone and its reason names the column. Start with [`CsvDecoder`].
+
+mod column;
+mod split;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use self::split::{Split, SplitRecord, Splitter};
+use crate::MAX_BATCH_ROWS;
+use crate::dead_letter::BadRow;
+use crate::options::OptionReader;
+use crate::text_file::{Decode, Decoded};
+use crate::{OptionError, TableSpec};
+
+pub(crate) use self::column::unsupported_column;
+
+/// How rows are written in the file.
+#[derive(Clone, Debug)]
+pub(crate) struct CsvOptions {
+    pub delimiter: u8,
+    pub quote: Option<u8>,
+    pub escape: Option<u8>,
+    pub null_literal: Option<String>,
+    pub comments: bool,
+    pub header: bool,
+    /// `csv.ignore-parse-errors`, where given: whether a bad row is put aside, or ends the scan.
+    pub ignore_parse_errors: Option<bool>,
+}
+
+impl CsvOptions {
+    pub(crate) fn read(options: &OptionReader<'_>) -> Result<CsvOptions, OptionError> {
+        let delimiter = options.character("csv.field-delimiter")?.unwrap_or(b',');
+        let quote = options.character("csv.quote-character")?;
+        let quote = match options.boolean("csv.disable-quote-character")?.unwrap_or(false) {
+            true if quote.is_some() => {
+                return Err(options.error("csv.quote-character", "the quote character is disabled"));
+            }
+            true => None,
+            false => Some(quote.unwrap_or(b'"')),
+        };
+        let escape = options.character("csv.escape-character")?;
+        if quote == Some(delimiter) || escape == Some(delimiter) {
+            return Err(options.error("csv.field-delimiter", "also the quote or escape character"));
+        }
+        Ok(CsvOptions {
+            delimiter,
+            quote,
+            escape,
+            null_literal: options.text("csv.null-literal").map(str::to_owned),
+            comments: options.boolean("csv.allow-comments")?.unwrap_or(false),
+            header: options.boolean("csv.header")?.unwrap_or(false),
+            ignore_parse_errors: options.boolean("csv.ignore-parse-errors")?,
+        })
+    }
+}
+
+/// Decodes CSV text into the columns asked for.
+pub(crate) struct CsvDecoder {
+    options: CsvOptions,
+    table: Arc<TableSpec>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    splitter: Splitter,
+    split: Split,
+    header_expected: bool,
+}
+
+impl CsvDecoder {
+    pub(crate) fn new(options: CsvOptions, table: Arc<TableSpec>, columns: Vec<usize>) -> CsvDecoder {
+        let fields: Vec<_> = columns.iter().map(|&column| table.schema.fields()[column].clone()).collect();
+        CsvDecoder {
+            splitter: Splitter::new(&options, table.schema.fields().len()),
+            header_expected: options.header,
+            schema: Arc::new(Schema::new(fields)),
+            split: Split::default(),
+            options,
+            table,
+            columns,
+        }
+    }
+
+    /// Columns are taken by position. A header that has their names in another order would silently swap
+    /// them, so it is refused.
+    fn check_header(&self, names: &[String]) -> Result<(), String> {
+        let declared = self.table.schema.fields();
+        for (index, field) in declared.iter().enumerate() {
+            if names.get(index) == Some(field.name()) {
+                continue;
+            }
+            if let Some(other) = names.iter().position(|name| name == field.name()) {
+                return Err(format!(
+                    "its header has '{}' as column {}, but the table declares it as column {}; columns are taken by position",
+                    field.name(),
+                    other + 1,
+                    index + 1
+                ));
+            }
+        }
+        if names.len() != declared.len() {
+            return Err(format!(
+                "its header has {} columns, but the table declares {}",
+                names.len(),
+                declared.len()
+            ));
+        }
+        Ok(())
+    }
+
+    fn take_header(&mut self, text: &[u8], last: bool) -> Result<Option<Decoded>, String> {
+        let mut at = 0;
+        let mut lines = 0;
+        loop {
+            let mut split = Split::default();
+            match self.splitter.record(&text[at..], last, usize::MAX, &mut split) {
+                SplitRecord::Incomplete => return Ok(None),
+                SplitRecord::Blank { bytes } => {
+                    at += bytes;
+                    lines += 1;
+                    if at == text.len() {
+                        break;
+                    }
+                }
+                SplitRecord::Row { bytes, lines: more } | SplitRecord::Bad { bytes, lines: more, .. } => {
+                    let names: Vec<String> = (0..split.fields())
+                        .map(|field| {
+                            String::from_utf8_lossy(split.field_at(&text[at..], field)).trim().to_owned()
+                        })
+                        .collect();
+                    self.check_header(&names)?;
+                    at += bytes;
+                    lines += more;
+                    self.header_expected = false;
+                    break;
+                }
+            }
+        }
+        Ok(Some(Decoded { rows: None, bytes: at, lines }))
+    }
+}
+
+impl Decode for CsvDecoder {
+    fn decode(
+        &mut self,
+        text: &[u8],
+        last: bool,
+        first_line: u64,
+        bad: &mut Vec<BadRow>,
+    ) -> Result<Decoded, String> {
+        if self.header_expected {
+            return Ok(self.take_header(text, last)?.unwrap_or_default());
+        }
+        self.split.clear();
+        let mut decoded = Decoded::default();
+        let width = self.table.schema.fields().len();
+        while self.split.rows() < MAX_BATCH_ROWS && decoded.bytes < text.len() {
+            let line = first_line + decoded.lines;
+            match self.splitter.next(text, decoded.bytes, last, line, &mut self.split) {
+                SplitRecord::Incomplete => break,
+                SplitRecord::Blank { bytes } => {
+                    decoded.bytes += bytes;
+                    decoded.lines += 1;
+                }
+                SplitRecord::Row { bytes, lines } => {
+                    decoded.bytes += bytes;
+                    decoded.lines += lines;
+                }
+                SplitRecord::Bad { bytes, lines, reason } => {
+                    let raw = &text[decoded.bytes..decoded.bytes + bytes];
+                    bad.push(BadRow::new(line, reason.describe(width), raw));
+                    decoded.bytes += bytes;
+                    decoded.lines += lines;
+                }
+            }
+        }
+        if self.split.rows() > 0 {
+            let structural = bad.len();
+            decoded.rows = self.parse(text, bad);
+            if bad.len() > structural {
+                bad.sort_by_key(|row| row.line);
+            }
+        }
+        Ok(decoded)
+    }
+
+    fn start_file(&mut self) {
+        self.header_expected = self.options.header;
+    }
+
+    fn format(&self) -> &'static str {
+        "CSV"
+    }
+}
+
+impl CsvDecoder {
+    fn parse(&self, text: &[u8], bad: &mut Vec<BadRow>) -> Option<RecordBatch> {
+        let rows = self.split.rows();
+        // By row, the first column that is wrong.
+        let mut faults: BTreeMap<usize, String> = BTreeMap::new();
+        let null = self.options.null_literal.as_deref().map(str::as_bytes);
+        let arrays: Vec<ArrayRef> = self
+            .columns
+            .iter()
+            .zip(self.schema.fields())
+            .map(|(&column, field)| {
+                column::parse_column(
+                    field,
+                    null,
+                    rows,
+                    |row| self.split.field(text, row, column),
+                    &mut |row, reason| {
+                        faults.entry(row).or_insert(reason);
+                    },
+                )
+            })
+            .collect();
+        let size = RecordBatchOptions::new().with_row_count(Some(rows));
+        let good: BooleanArray = match faults.is_empty() {
+            true => BooleanArray::new_null(0),
+            false => (0..rows).map(|row| Some(!faults.contains_key(&row))).collect(),
+        };
+        for (&row, reason) in &faults {
+            let (line, raw) = self.split.record(text, row);
+            bad.push(BadRow::new(line, reason.clone(), raw));
+        }
+        // A NOT NULL column may hold nulls until the bad rows are gone.
+        let nullable: Vec<_> =
+            self.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(nullable)), arrays, &size)
+            .expect("columns are built from the schema, one value per row");
+        let batch = match faults.is_empty() {
+            true => batch,
+            false => filter_record_batch(&batch, &good).expect("the mask has one value per row"),
+        };
+        let size = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), batch.columns().to_vec(), &size)
+            .expect("rows with a null in a NOT NULL column were bad");
+        (batch.num_rows() > 0).then_some(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests;

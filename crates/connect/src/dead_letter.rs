@@ -1,0 +1,118 @@
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::options::OptionReader;
+use crate::{ConnectError, OptionError};
+
+/// Bad rows that are also logged; the others are only counted, so that a bad file does not flood the terminal.
+const LOGGED_ROWS_MAX: u64 = 5;
+
+/// Characters of a bad row that are kept.
+const RAW_BYTES_MAX: usize = 4_096;
+
+/// A row that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadRow {
+    /// Physical line at which it starts, from 1; in Parquet, where there are no lines, the row.
+    pub line: u64,
+    pub reason: String,
+    pub raw: Vec<u8>,
+}
+
+impl BadRow {
+    pub(crate) fn new(line: u64, reason: impl Into<String>, raw: &[u8]) -> BadRow {
+        let raw = raw.strip_suffix(b"\n").unwrap_or(raw);
+        let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+        BadRow { line, reason: reason.into(), raw: raw[..raw.len().min(RAW_BYTES_MAX)].to_vec() }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeadLetterOptions {
+    path: Option<PathBuf>,
+    max: Option<u64>,
+}
+
+impl DeadLetterOptions {
+    pub(crate) fn read(options: &OptionReader<'_>) -> Result<DeadLetterOptions, OptionError> {
+        let path = options.text("laxity.dead-letter.path").map(|path| options.table().base.join(path));
+        let max = options.count("laxity.dead-letter.max", 0)?;
+        Ok(DeadLetterOptions { path, max })
+    }
+
+    /// The first bad row ends the scan, unless a budget was given.
+    pub(crate) fn tolerate_none(&mut self) {
+        self.max.get_or_insert(0);
+    }
+}
+
+/// Where the bad rows of one scan go: counted, the first ones logged, and written as JSON lines where
+/// `laxity.dead-letter.path` is set.
+pub(crate) struct DeadLetters {
+    table: String,
+    max: Option<u64>,
+    out: Option<(PathBuf, File)>,
+    count: u64,
+}
+
+impl DeadLetters {
+    /// `leads` is false for a scan that follows another one over the same rows.
+    pub(crate) fn open(
+        table: &str,
+        options: &DeadLetterOptions,
+        leads: bool,
+    ) -> Result<DeadLetters, ConnectError> {
+        let out = match options.path.as_ref().filter(|_| leads) {
+            Some(path) => Some((path.clone(), create(path)?)),
+            None => None,
+        };
+        Ok(DeadLetters { table: table.to_owned(), max: options.max, out, count: 0 })
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn put(&mut self, file: &Path, rows: &[BadRow]) -> Result<(), ConnectError> {
+        let mut text = Vec::new();
+        for row in rows {
+            self.count += 1;
+            if self.count <= LOGGED_ROWS_MAX {
+                tracing::warn!(table = %self.table, file = %file.display(), line = row.line, "bad row: {}", row.reason);
+            }
+            let letter = serde_json::json!({
+                "table": self.table,
+                "file": file.to_string_lossy(),
+                "line": row.line,
+                "reason": row.reason,
+                "raw": String::from_utf8_lossy(&row.raw),
+            });
+            text.extend_from_slice(letter.to_string().as_bytes());
+            text.push(b'\n');
+        }
+        if let Some((path, out)) = &mut self.out {
+            out.write_all(&text).map_err(|source| ConnectError::Io {
+                action: "write",
+                path: path.clone(),
+                source,
+            })?;
+        }
+        match (self.max, rows.last()) {
+            (Some(max), Some(last)) if self.count > max => Err(ConnectError::TooManyDeadRows {
+                table: self.table.clone(),
+                max,
+                path: file.to_owned(),
+                line: last.line,
+                reason: last.reason.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<File, ConnectError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let made = folder.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| File::create(path));
+    made.map_err(|source| ConnectError::Io { action: "create", path: path.to_owned(), source })
+}

@@ -1,0 +1,87 @@
+use arrow::datatypes::Schema;
+
+use crate::csv::{CsvOptions, unsupported_column};
+use crate::options::OptionReader;
+use crate::{OptionError, TableSpec};
+
+/// The option 'format' with its own options.
+#[derive(Clone, Debug)]
+pub(crate) enum Format {
+    Csv(CsvOptions),
+    Json(JsonOptions),
+    Parquet,
+}
+
+/// How JSON rows are written. Reading takes both timestamp formats whatever is set.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonOptions {
+    pub iso_timestamps: bool,
+    /// Leave null fields out when writing.
+    pub ignore_nulls: bool,
+    pub ignore_parse_errors: Option<bool>,
+}
+
+#[derive(Clone, Copy)]
+enum FormatName {
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl Format {
+    /// Reads the options and checks that the format can hold the table's columns.
+    pub(crate) fn read(table: &TableSpec, options: &OptionReader<'_>) -> Result<Format, OptionError> {
+        let choices =
+            [("csv", FormatName::Csv), ("json", FormatName::Json), ("parquet", FormatName::Parquet)];
+        match options.required_choice("format", &choices)? {
+            FormatName::Csv => {
+                no_nested_columns(&table.schema, options)?;
+                Ok(Format::Csv(CsvOptions::read(options)?))
+            }
+            FormatName::Json => Ok(Format::Json(JsonOptions::read(options)?)),
+            FormatName::Parquet => Ok(Format::Parquet),
+        }
+    }
+
+    /// `*.ignore-parse-errors` as given.
+    pub(crate) fn ignore_parse_errors(&self) -> Option<bool> {
+        match self {
+            Format::Csv(csv) => csv.ignore_parse_errors,
+            Format::Json(json) => json.ignore_parse_errors,
+            Format::Parquet => None,
+        }
+    }
+
+    pub(crate) fn extension(&self) -> &'static str {
+        match self {
+            Format::Csv(_) => "csv",
+            Format::Json(_) => "json",
+            Format::Parquet => "parquet",
+        }
+    }
+}
+
+impl JsonOptions {
+    fn read(options: &OptionReader<'_>) -> Result<JsonOptions, OptionError> {
+        let formats = [("SQL", false), ("ISO-8601", true)];
+        Ok(JsonOptions {
+            iso_timestamps: options.choice("json.timestamp-format.standard", &formats)?.unwrap_or(false),
+            ignore_nulls: options.boolean("json.encode.ignore-null-fields")?.unwrap_or(false),
+            ignore_parse_errors: options.boolean("json.ignore-parse-errors")?,
+        })
+    }
+}
+
+fn no_nested_columns(schema: &Schema, options: &OptionReader<'_>) -> Result<(), OptionError> {
+    match unsupported_column(schema) {
+        None => Ok(()),
+        Some(field) => Err(options.error(
+            "format",
+            format!(
+                "csv cannot hold column '{}' of type {}: its fields are plain text; use 'json' or 'parquet'",
+                field.name(),
+                field.data_type()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,159 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::json::ReaderBuilder;
+use arrow::json::reader::Decoder;
+
+use crate::dead_letter::BadRow;
+use crate::text_file::{Decode, Decoded};
+use crate::zone::with_offset_zones;
+use crate::{MAX_BATCH_ROWS, TableSpec};
+
+/// Decodes JSON lines: one object a line. Fields are taken by name; a missing one is null, others are ignored.
+///
+/// Arrow's decoder fails as a whole on one bad row, so lines are decoded together first, and in halves where
+/// that fails, down to the bad line.
+pub(crate) struct JsonDecoder {
+    schema: SchemaRef,
+    readable: SchemaRef,
+    decoder: Decoder,
+    /// Where the lines of the text at hand end, after the line feed.
+    line_ends: Vec<usize>,
+}
+
+impl JsonDecoder {
+    pub(crate) fn new(table: &TableSpec, columns: &[usize]) -> JsonDecoder {
+        let fields: Vec<_> = columns.iter().map(|&column| table.schema.fields()[column].clone()).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let readable = with_offset_zones(&schema);
+        JsonDecoder { decoder: new_decoder(&readable), schema, readable, line_ends: Vec::new() }
+    }
+
+    fn line_start(&self, line: usize) -> usize {
+        line.checked_sub(1).map_or(0, |before| self.line_ends[before])
+    }
+
+    /// Decodes `lines`, appending to `rows` and `bad`.
+    fn decode_lines(
+        &mut self,
+        text: &[u8],
+        lines: Range<usize>,
+        rows: &mut Vec<RecordBatch>,
+        bad: &mut Vec<(usize, String)>,
+    ) {
+        if lines.is_empty() {
+            return;
+        }
+        let part = &text[self.line_start(lines.start)..self.line_ends[lines.end - 1]];
+        match self.decode_together(part, lines.len()) {
+            Ok(batch) => rows.extend(batch),
+            Err(reason) => {
+                // The decoder keeps what it read before the fault.
+                self.decoder = new_decoder(&self.readable);
+                if lines.len() == 1 {
+                    bad.push((lines.start, reason));
+                    return;
+                }
+                let middle = lines.start + lines.len() / 2;
+                self.decode_lines(text, lines.start..middle, rows, bad);
+                self.decode_lines(text, middle..lines.end, rows, bad);
+            }
+        }
+    }
+
+    /// Decodes lines that must hold one object each, or be blank.
+    fn decode_together(&mut self, part: &[u8], lines: usize) -> Result<Option<RecordBatch>, String> {
+        let clean = |error: arrow::error::ArrowError| {
+            let text = error.to_string();
+            let text = text.strip_prefix("Json error: ").unwrap_or(&text);
+            match text.split_once("Encountered unmasked nulls in non-nullable StructArray child: Field ") {
+                Some((_, field)) => format!("a NOT NULL field is missing or null: {field}"),
+                None => text.to_owned(),
+            }
+        };
+        let read = self.decoder.decode(part).map_err(clean)?;
+        if !part[read..].trim_ascii().is_empty() {
+            return Err("more than one value in a line".to_owned());
+        }
+        if self.decoder.has_partial_record() {
+            return Err("the line ends inside a value".to_owned());
+        }
+        let batch = self.decoder.flush().map_err(clean)?;
+        let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+        if rows != lines {
+            let blank =
+                part.split_inclusive(|byte| *byte == b'\n').filter(|line| line.trim_ascii().is_empty());
+            if rows + blank.count() != lines {
+                return Err("more than one value in a line".to_owned());
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Gives the zones their declared names again.
+    fn declared(&self, rows: RecordBatch) -> RecordBatch {
+        if self.schema == self.readable {
+            return rows;
+        }
+        let columns = rows.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+        let columns = columns.collect::<Result<_, _>>().expect("only names of zones differ");
+        let size = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &size)
+            .expect("the schema is the declared one")
+    }
+}
+
+impl Decode for JsonDecoder {
+    fn decode(
+        &mut self,
+        text: &[u8],
+        last: bool,
+        first_line: u64,
+        bad: &mut Vec<BadRow>,
+    ) -> Result<Decoded, String> {
+        self.line_ends.clear();
+        self.line_ends.extend(memchr::memchr_iter(b'\n', text).take(MAX_BATCH_ROWS).map(|end| end + 1));
+        let whole = self.line_ends.last().copied().unwrap_or(0);
+        if last && whole < text.len() && self.line_ends.len() < MAX_BATCH_ROWS {
+            self.line_ends.push(text.len());
+        }
+        let Some(&bytes) = self.line_ends.last() else { return Ok(Decoded::default()) };
+        let lines = self.line_ends.len();
+        let (mut parts, mut faults) = (Vec::new(), Vec::new());
+        self.decode_lines(text, 0..lines, &mut parts, &mut faults);
+        for (line, reason) in faults {
+            let raw = &text[self.line_start(line)..self.line_ends[line]];
+            bad.push(BadRow::new(first_line + line as u64, reason, raw));
+        }
+        let rows = match parts.len() {
+            0 => None,
+            1 => parts.pop(),
+            _ => Some(
+                concat_batches(&self.readable, &parts).expect("parts are of one schema and of one block"),
+            ),
+        };
+        Ok(Decoded { rows: rows.map(|rows| self.declared(rows)), bytes, lines: lines as u64 })
+    }
+
+    fn start_file(&mut self) {}
+
+    fn format(&self) -> &'static str {
+        "JSON lines"
+    }
+}
+
+fn new_decoder(schema: &SchemaRef) -> Decoder {
+    // Flink, too, reads a number or a boolean into a STRING column as its text.
+    ReaderBuilder::new(schema.clone())
+        .with_batch_size(MAX_BATCH_ROWS)
+        .with_coerce_primitive(true)
+        .build_decoder()
+        .expect("every column type of SQL has a decoder")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! The pace is checked in virtual time: polls carry made-up instants.
+
+use arrow::datatypes::DataType;
+use laxity_graph::{EventTime, ProcessingTime};
+use tempfile::{TempDir, tempdir};
+
+use crate::fixture::{TIMESTAMP, all_columns, file_table, lines, take_due};
+use crate::{Scan, ScanEnvironment, ScanEvent, open_scan};
+
+const MS: u64 = 1_000_000;
+const START: ProcessingTime = ProcessingTime(5_000 * MS);
+
+fn at(ms: u64) -> ProcessingTime {
+    START.plus_ns(ms * MS)
+}
+
+struct Replay {
+    _folder: TempDir,
+    table: std::sync::Arc<crate::TableSpec>,
+}
+
+/// Ingestion times at seconds 0, 10, 5 (out of order), none, 20, each with an event time 1 s before and a key.
+const TEXT: &str = "\
+1970-01-01 00:01:40,1970-01-01 00:01:39,a,1
+1970-01-01 00:01:50,1970-01-01 00:01:49,b,2
+1970-01-01 00:01:45,1970-01-01 00:01:44,c,3
+,1970-01-01 00:01:44,d,4
+1970-01-01 00:02:00,1970-01-01 00:01:59,e,5
+";
+
+impl Replay {
+    fn new(text: &str, options: &[(&str, &str)]) -> Replay {
+        let folder = tempdir().unwrap();
+        std::fs::write(folder.path().join("in.csv"), text).unwrap();
+        let columns =
+            [("ingest", TIMESTAMP), ("event", TIMESTAMP), ("key", DataType::Utf8), ("n", DataType::Int32)];
+        let mut all = vec![("laxity.replay.time-column", "ingest")];
+        all.extend_from_slice(options);
+        let table = file_table(folder.path(), "csv", "in.csv", &columns, &all);
+        Replay { _folder: folder, table }
+    }
+
+    fn open(&self, skip_rows: u64, columns: &[usize]) -> Box<dyn Scan> {
+        let mut spec = all_columns(&self.table);
+        spec.columns = columns.to_vec();
+        open_scan(&spec, &ScanEnvironment { skip_rows, ..ScanEnvironment::new(START, EventTime(0)) }).unwrap()
+    }
+}
+
+/// `arrival in ms: rows`, for all that is due at `now`.
+fn due(scan: &mut dyn Scan, now: ProcessingTime) -> (Vec<String>, Option<u64>) {
+    let (batches, next) = take_due(scan, now);
+    let shown = batches
+        .iter()
+        .map(|batch| format!("{}: {}", batch.arrival.since_ns(START) / MS, lines(&batch.rows).join(" ")))
+        .collect();
+    let next = match next {
+        ScanEvent::NotBefore(at) => Some(at.since_ns(START) / MS),
+        _ => None,
+    };
+    (shown, next)
+}
+
+#[test]
+fn rows_are_due_at_the_pace_of_their_times() {
+    // At ten times the speed: 0, 1 000, 1 000 (out of order), 1 000 (no time) and 2 000 ms.
+    let replay = Replay::new(TEXT, &[("laxity.replay.speed", "10")]);
+    let mut scan = replay.open(0, &[3]);
+    assert_eq!(due(scan.as_mut(), ProcessingTime::ZERO), (vec![], Some(0)));
+    assert_eq!(due(scan.as_mut(), START), (vec!["0: 1".to_owned()], Some(1_000)));
+    assert_eq!(due(scan.as_mut(), at(999)), (vec![], Some(1_000)));
+    assert_eq!(due(scan.as_mut(), at(1_000)), (vec!["1000: 2 3 4".to_owned()], Some(2_000)));
+    assert_eq!(due(scan.as_mut(), at(2_500)), (vec!["2000: 5".to_owned()], None));
+    assert_eq!(scan.progress(), Some(1.0));
+    let clock = scan.event_clock().unwrap();
+    assert_eq!(clock.due(EventTime(110_000)), at(1_000));
+}
+
+#[test]
+fn a_late_reader_gets_all_rows_with_their_intended_arrival() {
+    let replay = Replay::new(TEXT, &[]);
+    let mut scan = replay.open(0, &[3]);
+    assert_eq!(due(scan.as_mut(), at(15_000)), (vec!["10000: 1 2 3 4".to_owned()], Some(20_000)));
+}
+
+#[test]
+fn ticks_make_batches_of_a_fast_replay() {
+    let text: String = (0..40).map(|i| format!("1970-01-01 00:00:00.{i:03},,k,{i}\n")).collect();
+    // A row each 0.1 ms.
+    let replay = Replay::new(&text, &[("laxity.replay.speed", "10")]);
+    let mut scan = replay.open(0, &[3]);
+    let between = START.plus_ns(1_950_000);
+    let (batches, next) = take_due(scan.as_mut(), between);
+    // Rows 0 to 10 are due by the tick at 1 ms; the ones up to 19 wait for the tick at 2 ms.
+    assert_eq!(batches.len(), 1);
+    assert_eq!((batches[0].rows.num_rows(), batches[0].arrival), (11, at(1)));
+    assert!(matches!(next, ScanEvent::NotBefore(next) if next == at(2)));
+    let exact = Replay::new(&text, &[("laxity.replay.speed", "10"), ("laxity.replay.tick", "0 ms")]);
+    let (batches, _) = take_due(exact.open(0, &[3]).as_mut(), between);
+    assert_eq!((batches[0].rows.num_rows(), batches[0].arrival), (20, START.plus_ns(1_900_000)));
+}
+
+#[test]
+fn passes_shift_all_times_and_keep_going() {
+    // The span is 20 s and the mean distance of the five rows 5 s: the second pass starts at 25 s.
+    for cache in ["256 mb", "0"] {
+        let replay = Replay::new(TEXT, &[("laxity.replay.loop", "2"), ("laxity.replay.cache", cache)]);
+        let mut scan = replay.open(0, &[0, 1, 3]);
+        let (first, next) = due(scan.as_mut(), at(20_000));
+        assert_eq!((first.len(), next), (1, Some(25_000)));
+        assert_eq!(scan.progress(), Some(0.5));
+        let (second, next) = due(scan.as_mut(), at(100_000));
+        assert_eq!(next, None);
+        assert_eq!(
+            second,
+            ["45000: 1970-01-01T00:02:05|1970-01-01T00:02:04|1 1970-01-01T00:02:15|1970-01-01T00:02:14|2 \
+              1970-01-01T00:02:10|1970-01-01T00:02:09|3 NULL|1970-01-01T00:02:09|4 \
+              1970-01-01T00:02:25|1970-01-01T00:02:24|5"]
+        );
+    }
+}
+
+#[test]
+fn copies_multiply_rows_and_spread_keys() {
+    let replay = Replay::new(
+        TEXT,
+        &[
+            ("laxity.replay.loop", "forever"),
+            ("laxity.replay.copies", "2"),
+            ("laxity.replay.spread-keys", "key, n"),
+        ],
+    );
+    let mut scan = replay.open(0, &[2, 3]);
+    assert_eq!(due(scan.as_mut(), START).0, ["0: a|1 a~1|1000001"]);
+    assert_eq!(due(scan.as_mut(), at(20_000)).0.len(), 1);
+    assert_eq!(due(scan.as_mut(), at(25_000)).0, ["25000: a~2|2000001 a~3|3000001"]);
+    assert_eq!(scan.progress(), None);
+}
+
+#[test]
+fn a_scan_taken_over_goes_on_where_it_was() {
+    let options =
+        [("laxity.replay.loop", "4"), ("laxity.replay.copies", "2"), ("laxity.replay.spread-keys", "key")];
+    for cache in ["1 mb", "0"] {
+        let mut options = options.to_vec();
+        options.push(("laxity.replay.cache", cache));
+        let replay = Replay::new(TEXT, &options);
+        let rows = |skip| -> Vec<String> {
+            let (batches, _) = take_due(replay.open(skip, &[1, 2]).as_mut(), at(1_000_000));
+            batches.iter().flat_map(|batch| lines(&batch.rows)).collect()
+        };
+        let all = rows(0);
+        assert_eq!(all.len(), 40);
+        for skip in 0..=40 {
+            assert_eq!(rows(skip), all[skip as usize..], "after {skip} rows");
+        }
+    }
+}
+
+#[test]
+fn a_file_without_rows_or_times_ends() {
+    let empty = Replay::new("", &[("laxity.replay.loop", "forever")]);
+    assert!(matches!(empty.open(0, &[0]).poll(START).unwrap(), ScanEvent::End));
+    let timeless = Replay::new(",,k,1\n", &[("laxity.replay.loop", "3")]);
+    assert_eq!(take_due(timeless.open(0, &[3]).as_mut(), at(1_000)).0.len(), 3);
+}
+
+#[test]
+fn bad_rows_are_counted_once_whatever_the_passes() {
+    let replay = Replay::new(
+        &format!("{TEXT}nonsense\n"),
+        &[("laxity.replay.loop", "3"), ("laxity.replay.cache", "0")],
+    );
+    let mut scan = replay.open(0, &[3]);
+    take_due(scan.as_mut(), at(1_000_000));
+    assert_eq!(scan.dead_rows(), 1);
+}

@@ -1,0 +1,206 @@
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+
+use crate::ConnectError;
+use crate::dead_letter::BadRow;
+
+/// Text read at a time. Two batches of short rows fit in, so that most batches are full.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// A record longer than this is a bad row: it bounds the memory that one unclosed quote can take.
+const RECORD_BYTES_MAX: usize = 4 << 20;
+
+/// Decodes records of a line-oriented format.
+pub(crate) trait Decode: Send {
+    /// Reads whole records from the front of `text`, at most [`crate::MAX_BATCH_ROWS`] good ones, and puts the bad ones
+    /// aside. `first_line` is the number of the line at which `text` starts.
+    ///
+    /// With `last`, nothing follows `text`, and its end ends a record. Consumes nothing if and only if `text`
+    /// holds no whole record.
+    ///
+    /// # Errors
+    /// When the text is not of this format as a whole; the message says why.
+    fn decode(
+        &mut self,
+        text: &[u8],
+        last: bool,
+        first_line: u64,
+        bad: &mut Vec<BadRow>,
+    ) -> Result<Decoded, String>;
+
+    /// Forgets what it knows of the file before, such as that its header was read.
+    fn start_file(&mut self);
+
+    /// Name of the format.
+    fn format(&self) -> &'static str;
+}
+
+/// Answer of [`Decode::decode`].
+#[derive(Debug, Default)]
+pub(crate) struct Decoded {
+    pub rows: Option<RecordBatch>,
+    pub bytes: usize,
+    pub lines: u64,
+}
+
+/// A file of lines, read in blocks of bounded size.
+pub(crate) struct TextFile {
+    path: PathBuf,
+    input: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// The text not decoded yet is `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    line: u64,
+    input_ended: bool,
+    /// A read error that waits until the rows before it are delivered.
+    failed: Option<std::io::Error>,
+    /// In the middle of a line too long to be kept.
+    skipping: bool,
+    checked_for_text: bool,
+}
+
+impl TextFile {
+    pub(crate) fn new(path: PathBuf, input: Box<dyn Read + Send>) -> TextFile {
+        TextFile {
+            path,
+            input,
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            line: 1,
+            input_ended: false,
+            failed: None,
+            skipping: false,
+            checked_for_text: false,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next rows. `bad` gets the bad rows among and before them; it may be the only thing that grows.
+    pub(crate) fn next(
+        &mut self,
+        decoder: &mut dyn Decode,
+        bad: &mut Vec<BadRow>,
+    ) -> Result<Option<RecordBatch>, ConnectError> {
+        loop {
+            if self.end - self.start < BLOCK_BYTES / 2 && !self.input_ended {
+                self.fill();
+            }
+            self.check_for_text(decoder.format())?;
+            if self.skipping {
+                self.skip_line();
+            }
+            let last = self.input_ended && self.failed.is_none();
+            let text = &self.buffer[self.start..self.end];
+            let decoded = match text.is_empty() {
+                true => Decoded::default(),
+                false => decoder
+                    .decode(text, last, self.line, bad)
+                    .map_err(|message| self.not(decoder.format(), message))?,
+            };
+            debug_assert!(decoded.bytes <= text.len());
+            self.start += decoded.bytes;
+            self.line += decoded.lines;
+            if decoded.rows.is_some() {
+                return Ok(decoded.rows);
+            }
+            if decoded.bytes > 0 {
+                continue;
+            }
+            if self.input_ended {
+                let Some(source) = self.failed.take() else { return Ok(None) };
+                return Err(ConnectError::Io { action: "read", path: self.path.clone(), source });
+            }
+            if self.end - self.start >= RECORD_BYTES_MAX {
+                self.give_up_record(bad);
+            } else {
+                self.fill();
+            }
+        }
+    }
+
+    /// Reads until the buffer is full, which it makes a block longer than what is left in it.
+    fn fill(&mut self) {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let wanted = (self.end + BLOCK_BYTES / 2).max(BLOCK_BYTES);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        while self.end < self.buffer.len() {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(0) => {
+                    self.input_ended = true;
+                    return;
+                }
+                Ok(bytes) => self.end += bytes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.input_ended = true;
+                    self.failed = Some(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A record has no end in sight: its first line is bad, and reading goes on with the next one.
+    fn give_up_record(&mut self, bad: &mut Vec<BadRow>) {
+        let text = &self.buffer[self.start..self.end];
+        let limit = RECORD_BYTES_MAX >> 20;
+        bad.push(match memchr::memchr(b'\n', text) {
+            Some(end) => BadRow::new(self.line, format!("quote not closed within {limit} MiB"), &text[..end]),
+            None => BadRow::new(self.line, format!("line longer than {limit} MiB"), text),
+        });
+        self.skipping = true;
+    }
+
+    fn skip_line(&mut self) {
+        match memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
+            Some(end) => {
+                self.start += end + 1;
+                self.line += 1;
+                self.skipping = false;
+            }
+            None => self.start = self.end,
+        }
+    }
+
+    /// Text does not start with zero bytes in it: that is another kind of file, and as rows it would only be
+    /// dead letters. A zero byte further on is one bad row.
+    fn check_for_text(&mut self, format: &'static str) -> Result<(), ConnectError> {
+        if self.checked_for_text {
+            return Ok(());
+        }
+        self.checked_for_text = true;
+        let text = &self.buffer[self.start..self.end];
+        let kind = match text {
+            [0x1f, 0x8b, ..] => "it is compressed with gzip: name it .gz or set 'compression' = 'gzip'",
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                "it is compressed with zstd: name it .zst or set 'compression' = 'zstd'"
+            }
+            [b'P', b'A', b'R', b'1', ..] => "it is a Parquet file: set 'format' = 'parquet'",
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is UTF-16 text; UTF-8 is expected",
+            _ if text.iter().take(1_024).any(|byte| *byte == 0) => "it has zero bytes, so it is not text",
+            _ => {
+                let mark = b"\xef\xbb\xbf";
+                if text.starts_with(mark) {
+                    self.start += mark.len();
+                }
+                return Ok(());
+            }
+        };
+        Err(self.not(format, kind.to_owned()))
+    }
+
+    fn not(&self, format: &'static str, message: String) -> ConnectError {
+        ConnectError::Format { path: self.path.clone(), format, message }
+    }
+}
