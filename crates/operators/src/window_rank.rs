@@ -1,8 +1,17 @@
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow::compute::{SortOptions, take_arrays};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::row::{RowConverter, RowParser, Rows, SortField};
+use laxity_graph::{EventTime, ProcessingTime};
 
-use crate::{OperatorError, OperatorFactory};
+use crate::expression::internal;
+use crate::join_keys::{EncodedKeys, KeyEncoder, KeyTable};
+use crate::window_rows::{WindowColumns, WindowKey, WindowRows};
+use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
 
 /// Keeps the first rows of each window and key: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, keys…
 /// ORDER BY …) BETWEEN from AND to`. With `to = 1` it is Flink's windowed deduplication.
@@ -54,8 +63,372 @@ impl WindowRankSpec {
 
     /// Makes the operator's instances.
     pub fn factory(self) -> OperatorFactory {
-        OperatorFactory::new(move |_| {
-            Err(OperatorError::Internal { operator: self.name.clone(), message: "not built yet".into() })
-        })
+        OperatorFactory::new(move |context| Ok(Box::new(WindowRank::new(&self, context.batch_rows)?)))
     }
 }
+
+/// The operator of a [`WindowRankSpec`].
+///
+/// A kept row is held as bytes alone: its ORDER BY columns, then all of its columns, in Arrow's row format.
+/// Bytes compare as the rows do, with the whole row as the last resort, and decode to the output.
+#[derive(Debug)]
+struct WindowRank {
+    name: String,
+    columns: WindowColumns,
+    keys: KeyEncoder,
+    order_columns: Vec<usize>,
+    /// Encodes the ORDER BY columns: a prefix of what `rows` makes.
+    order: RowConverter,
+    /// Encodes the ORDER BY columns, then all columns.
+    rows: RowConverter,
+    parser: RowParser,
+    from: usize,
+    to: usize,
+    output: SchemaRef,
+    has_rank: bool,
+    windows: BTreeMap<WindowKey, Window>,
+    watermark: EventTime,
+    /// The window being emitted. No message is taken before it is through.
+    firing: Option<Firing>,
+    batch_rows: usize,
+    /// Sum of the sizes of `windows`.
+    bytes: usize,
+}
+
+/// The best rows of one window.
+#[derive(Debug)]
+struct Window {
+    keys: KeyTable,
+    best: Best,
+    ingested: ProcessingTime,
+    /// Bytes of the rows in `best`.
+    row_bytes: usize,
+    /// Size at the last count.
+    bytes: usize,
+}
+
+/// The best rows of each key, by key number.
+#[derive(Debug)]
+enum Best {
+    /// Deduplication: one row. Empty until the first.
+    One(Vec<Box<[u8]>>),
+    /// Up to so many, the worst on top.
+    Many(usize, Vec<BinaryHeap<Box<[u8]>>>),
+}
+
+/// How far the emission of a window is.
+#[derive(Debug)]
+struct Firing {
+    window: Window,
+    end: EventTime,
+    /// Keys before this one are out or in `sorted`.
+    key: usize,
+    /// Rows of the key before, in order.
+    sorted: Vec<Box<[u8]>>,
+    /// Rows of `sorted` that are out or not wanted.
+    done: usize,
+}
+
+impl WindowRank {
+    fn new(spec: &WindowRankSpec, batch_rows: usize) -> Result<WindowRank, OperatorError> {
+        let bug = |e: ArrowError| internal(&spec.name, e);
+        let schema = &spec.input_schema;
+        if spec.from == 0 || spec.to < spec.from {
+            return Err(internal(&spec.name, format!("ranks {} to {}", spec.from, spec.to)));
+        }
+        let order: Vec<SortField> = spec
+            .order_by
+            .iter()
+            .map(|by| {
+                let options = SortOptions { descending: by.descending, nulls_first: by.nulls_first };
+                SortField::new_with_options(schema.field(by.column).data_type().clone(), options)
+            })
+            .collect();
+        let all = schema.fields().iter().map(|field| SortField::new(field.data_type().clone()));
+        let rows = RowConverter::new(order.iter().cloned().chain(all).collect()).map_err(bug)?;
+        Ok(WindowRank {
+            name: spec.name.clone(),
+            columns: WindowColumns::new(&spec.name, schema, spec.window_start, spec.window_end)?,
+            keys: KeyEncoder::new(schema, &spec.keys).map_err(bug)?,
+            order_columns: spec.order_by.iter().map(|by| by.column).collect(),
+            order: RowConverter::new(order).map_err(bug)?,
+            parser: rows.parser(),
+            rows,
+            from: usize::try_from(spec.from).unwrap_or(usize::MAX),
+            to: usize::try_from(spec.to).unwrap_or(usize::MAX),
+            output: spec.output_schema(),
+            has_rank: spec.rank_column.is_some(),
+            windows: BTreeMap::new(),
+            watermark: EventTime::MIN,
+            firing: None,
+            batch_rows: batch_rows.max(1),
+            bytes: 0,
+        })
+    }
+
+    /// Takes the rows of one batch that belong to one window.
+    fn insert(
+        &mut self,
+        batch: &RecordBatch,
+        group: WindowRows,
+        encoded: &Encoded,
+        ingested: ProcessingTime,
+    ) -> Result<(), ArrowError> {
+        let window = self.windows.entry(group.window).or_insert_with(|| Window::new(self.to, ingested));
+        window.ingested = window.ingested.max(ingested);
+        let candidates = match group.rows {
+            Some(rows) => window.candidates(rows.into_iter(), encoded),
+            None => window.candidates(0..batch.num_rows() as u32, encoded),
+        };
+        if !candidates.is_empty() {
+            let rows = UInt32Array::from_iter_values(candidates.iter().map(|&(_, row)| row));
+            let order = self.order_columns.iter().map(|&column| batch.column(column).clone());
+            let columns: Vec<ArrayRef> = order.chain(batch.columns().iter().cloned()).collect();
+            let rows = self.rows.convert_columns(&take_arrays(&columns, &rows, None)?)?;
+            for (&(key, _), row) in candidates.iter().zip(rows.iter()) {
+                window.row_bytes = window.row_bytes.strict_add_signed(window.best.offer(key, row.data()));
+            }
+        }
+        self.bytes -= window.bytes;
+        window.bytes = window.size_bytes();
+        self.bytes += window.bytes;
+        Ok(())
+    }
+
+    /// Emits closed windows, about one output batch per call, and the watermark behind them.
+    fn fire(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        let mut budget = self.batch_rows;
+        while budget > 0 {
+            let Some(mut firing) = self.firing.take().or_else(|| self.next_closed()) else {
+                out.watermark(self.watermark);
+                return Ok(Flow::Done);
+            };
+            let (rows, ranks) = firing.take(budget, self.from);
+            budget -= rows.len().max(1);
+            if !rows.is_empty() {
+                let batch = self.decode(&rows, ranks).map_err(|e| internal(&self.name, e))?;
+                out.result(StreamBatch::on_time(batch), firing.window.ingested, Some(firing.end));
+            }
+            if firing.is_done() {
+                self.bytes -= firing.window.bytes;
+            } else {
+                self.firing = Some(firing);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn next_closed(&mut self) -> Option<Firing> {
+        let (&window, _) = self.windows.first_key_value()?;
+        if window.0.saturating_sub(1) > self.watermark.0 {
+            return None;
+        }
+        let rows = self.windows.remove(&window)?;
+        Some(Firing { window: rows, end: EventTime(window.0), key: 0, sorted: Vec::new(), done: 0 })
+    }
+
+    fn decode(&self, rows: &[Box<[u8]>], ranks: Vec<i64>) -> Result<RecordBatch, ArrowError> {
+        let columns = self.rows.convert_rows(rows.iter().map(|row| self.parser.parse(row)))?;
+        let mut columns = columns[self.order_columns.len()..].to_vec();
+        if self.has_rank {
+            columns.push(Arc::new(Int64Array::from(ranks)));
+        }
+        RecordBatch::try_new(Arc::clone(&self.output), columns)
+    }
+}
+
+impl Operator for WindowRank {
+    fn on_batch(
+        &mut self,
+        _input: usize,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        let groups = self.columns.split(&batch, self.watermark, out);
+        if groups.is_empty() {
+            return Ok(Flow::Done);
+        }
+        let order: Vec<ArrayRef> = self.order_columns.iter().map(|&c| batch.rows.column(c).clone()).collect();
+        let encoded = Encoded {
+            keys: self.keys.encode(&batch.rows).map_err(|e| internal(&self.name, e))?,
+            order: match order.is_empty() {
+                true => None,
+                false => Some(self.order.convert_columns(&order).map_err(|e| internal(&self.name, e))?),
+            },
+        };
+        for group in groups {
+            self.insert(&batch.rows, group, &encoded, ingested).map_err(|e| internal(&self.name, e))?;
+        }
+        Ok(Flow::Done)
+    }
+
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.watermark = self.watermark.max(watermark);
+        self.fire(out)
+    }
+
+    fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.fire(out)
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Keys and ORDER BY columns of one batch.
+#[derive(Debug)]
+struct Encoded {
+    keys: EncodedKeys,
+    /// `None` if there is no ORDER BY: all rows tie.
+    order: Option<Rows>,
+}
+
+impl Encoded {
+    fn order(&self, row: u32) -> &[u8] {
+        self.order.as_ref().map_or(&[], |order| order.row(row as usize).data())
+    }
+}
+
+impl Window {
+    fn new(limit: usize, ingested: ProcessingTime) -> Window {
+        let best = if limit == 1 { Best::One(Vec::new()) } else { Best::Many(limit, Vec::new()) };
+        Window { keys: KeyTable::default(), best, ingested, row_bytes: 0, bytes: 0 }
+    }
+
+    /// Those of `rows` that may be among the best, with their key numbers: most rows are turned away by their
+    /// ORDER BY columns, before the rest of them is encoded.
+    fn candidates(&mut self, rows: impl Iterator<Item = u32>, encoded: &Encoded) -> Vec<(u32, u32)> {
+        // For deduplication, the best order seen in this batch per key, as the row that has it.
+        let mut leaders: Vec<u32> = Vec::new();
+        let mut candidates: Vec<(u32, u32)> = Vec::new();
+        for row in rows {
+            let key = self.keys.intern(&encoded.keys, row as usize);
+            let order = encoded.order(row);
+            if self.best.threshold(key).is_some_and(|worst| order > prefix(worst, order.len())) {
+                continue;
+            }
+            if let Best::One(_) = self.best {
+                leaders.resize(self.keys.len(), u32::MAX);
+                let leader = &mut leaders[key as usize];
+                match *leader {
+                    u32::MAX => *leader = row,
+                    best if order > encoded.order(best) => continue,
+                    _ => *leader = row,
+                }
+            }
+            candidates.push((key, row));
+        }
+        if let Best::One(_) = self.best {
+            candidates.retain(|&(key, row)| encoded.order(row) == encoded.order(leaders[key as usize]));
+        }
+        candidates
+    }
+
+    fn size_bytes(&self) -> usize {
+        let slots = match &self.best {
+            Best::One(rows) => rows.capacity() * size_of::<Box<[u8]>>(),
+            Best::Many(_, heaps) => heaps.capacity() * size_of::<BinaryHeap<Box<[u8]>>>(),
+        };
+        size_of::<Window>() + self.keys.size_bytes() + slots + self.row_bytes
+    }
+}
+
+/// The ORDER BY part of a kept row. `order` of another row is compared with as many bytes: either they are
+/// equal and so of equal length, or they differ before the shorter ends.
+fn prefix(row: &[u8], length: usize) -> &[u8] {
+    &row[..length.min(row.len())]
+}
+
+/// Bytes of a kept row besides its contents: the heap's slot and the allocator's header.
+const ROW_OVERHEAD_BYTES: usize = size_of::<Box<[u8]>>() + 16;
+
+impl Best {
+    /// The row that a new one of that key must not be worse than. `None`: any row is welcome.
+    fn threshold(&self, key: u32) -> Option<&[u8]> {
+        match self {
+            Best::One(rows) => rows.get(key as usize).filter(|row| !row.is_empty()).map(AsRef::as_ref),
+            Best::Many(limit, heaps) => {
+                heaps.get(key as usize).filter(|heap| heap.len() >= *limit)?.peek().map(AsRef::as_ref)
+            }
+        }
+    }
+
+    /// Takes a row if it is among the best so far. Returns by how many bytes the rows grew.
+    fn offer(&mut self, key: u32, row: &[u8]) -> isize {
+        let worst = self.threshold(key);
+        if worst.is_some_and(|worst| row >= worst) {
+            return 0;
+        }
+        let grown = match worst {
+            Some(worst) => row.len() as isize - worst.len() as isize,
+            None => (row.len() + ROW_OVERHEAD_BYTES) as isize,
+        };
+        let is_full = worst.is_some();
+        let key = key as usize;
+        match self {
+            Best::One(rows) => {
+                if rows.len() <= key {
+                    rows.resize(key + 1, Box::default());
+                }
+                rows[key] = row.into();
+            }
+            Best::Many(_, heaps) => {
+                if heaps.len() <= key {
+                    heaps.resize_with(key + 1, BinaryHeap::new);
+                }
+                if is_full {
+                    heaps[key].pop();
+                }
+                heaps[key].push(row.into());
+            }
+        }
+        grown
+    }
+
+    /// Removes the rows of a key, in order.
+    fn take_sorted(&mut self, key: usize) -> Vec<Box<[u8]>> {
+        match self {
+            Best::One(rows) => {
+                rows.get_mut(key).map(std::mem::take).filter(|row| !row.is_empty()).into_iter().collect()
+            }
+            Best::Many(_, heaps) => {
+                heaps.get_mut(key).map(std::mem::take).unwrap_or_default().into_sorted_vec()
+            }
+        }
+    }
+}
+
+impl Firing {
+    /// The next rows, at most `wanted`, with their ranks.
+    fn take(&mut self, wanted: usize, from: usize) -> (Vec<Box<[u8]>>, Vec<i64>) {
+        let (mut rows, mut ranks) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
+        // A key without wanted rows costs little, but not nothing.
+        let last_key = self.window.keys.len().min(self.key + wanted * KEYS_PER_ROW);
+        while rows.len() < wanted {
+            if self.done < self.sorted.len() {
+                rows.push(std::mem::take(&mut self.sorted[self.done]));
+                self.done += 1;
+                ranks.push(self.done as i64);
+            } else if self.key < last_key {
+                self.sorted = self.window.best.take_sorted(self.key);
+                self.done = self.sorted.len().min(from - 1);
+                self.key += 1;
+            } else {
+                break;
+            }
+        }
+        (rows, ranks)
+    }
+
+    fn is_done(&self) -> bool {
+        self.key == self.window.keys.len() && self.done == self.sorted.len()
+    }
+}
+
+/// Keys passed over in the time of one emitted row, roughly.
+const KEYS_PER_ROW: usize = 8;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Keys as bytes: an encoder that turns key columns into them, and a table that numbers distinct keys.
+
+use std::hash::BuildHasher;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
+use arrow::row::{RowConverter, Rows, SortField};
+use datafusion_common::hash_utils::RandomState;
+use hashbrown::HashTable;
+
+/// Turns the key columns of a batch into bytes that are equal exactly if the keys are.
+#[derive(Debug)]
+pub(crate) struct KeyEncoder {
+    columns: Vec<usize>,
+    converter: RowConverter,
+    hasher: RandomState,
+}
+
+impl KeyEncoder {
+    pub(crate) fn new(schema: &Schema, columns: &[usize]) -> Result<KeyEncoder, ArrowError> {
+        let fields = columns.iter().map(|&c| SortField::new(schema.field(c).data_type().clone())).collect();
+        Ok(KeyEncoder {
+            columns: columns.to_vec(),
+            converter: RowConverter::new(fields)?,
+            hasher: RandomState::default(),
+        })
+    }
+
+    /// Encodes every row. No columns at all means one key for all rows.
+    pub(crate) fn encode(&self, rows: &RecordBatch) -> Result<EncodedKeys, ArrowError> {
+        if self.columns.is_empty() {
+            return Ok(EncodedKeys { rows: None, hashes: Vec::new(), nulls: None });
+        }
+        let columns: Vec<ArrayRef> = self.columns.iter().map(|&c| rows.column(c).clone()).collect();
+        let nulls = columns
+            .iter()
+            .fold(None, |nulls, c| NullBuffer::union(nulls.as_ref(), c.logical_nulls().as_ref()));
+        let rows = self.converter.convert_columns(&columns)?;
+        let hashes = rows.iter().map(|row| self.hasher.hash_one(row.data())).collect();
+        Ok(EncodedKeys { rows: Some(rows), hashes, nulls: nulls.filter(|n| n.null_count() > 0) })
+    }
+}
+
+/// The keys of one batch.
+#[derive(Debug)]
+pub(crate) struct EncodedKeys {
+    /// `None` if there are no key columns.
+    rows: Option<Rows>,
+    hashes: Vec<u64>,
+    /// Rows with a NULL in some key column. `None` if there is no such row.
+    pub(crate) nulls: Option<NullBuffer>,
+}
+
+impl EncodedKeys {
+    /// Whether some key column of that row is NULL.
+    pub(crate) fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    fn get(&self, row: usize) -> (u64, &[u8]) {
+        match &self.rows {
+            Some(rows) => (self.hashes[row], rows.row(row).data()),
+            None => (0, &[]),
+        }
+    }
+}
+
+/// Numbers distinct keys from 0.
+#[derive(Debug, Default)]
+pub(crate) struct KeyTable {
+    ids: HashTable<u32>,
+    hashes: Vec<u64>,
+    /// All keys back to back: key `i` ends at `ends[i]` and begins where the one before ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyTable {
+    /// The number of the key of that row, if it has one.
+    pub(crate) fn find(&self, keys: &EncodedKeys, row: usize) -> Option<u32> {
+        let (hash, key) = keys.get(row);
+        self.ids.find(hash, |&id| self.hashes[id as usize] == hash && self.key(id) == key).copied()
+    }
+
+    /// The number of the key of that row, a new one if it was not seen before.
+    pub(crate) fn intern(&mut self, keys: &EncodedKeys, row: usize) -> u32 {
+        if let Some(id) = self.find(keys, row) {
+            return id;
+        }
+        let (hash, key) = keys.get(row);
+        let id = self.ends.len() as u32;
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+        self.hashes.push(hash);
+        let hashes = &self.hashes;
+        self.ids.insert_unique(hash, id, |&id| hashes[id as usize]);
+        id
+    }
+
+    /// Number of distinct keys.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.ids.allocation_size()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.bytes.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+    }
+
+    fn key(&self, id: u32) -> &[u8] {
+        let id = id as usize;
+        let start = if id == 0 { 0 } else { self.ends[id - 1] };
+        &self.bytes[start..self.ends[id]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, StringArray};
+    use std::sync::Arc;
+
+    fn batch(numbers: Vec<Option<i64>>, strings: Vec<&str>) -> RecordBatch {
+        RecordBatch::try_from_iter_with_nullable([
+            ("n", Arc::new(Int64Array::from(numbers)) as ArrayRef, true),
+            ("s", Arc::new(StringArray::from(strings)) as ArrayRef, true),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn equal_keys_share_a_number() {
+        let rows = batch(vec![Some(1), Some(2), Some(1), None, Some(1)], vec!["a", "a", "a", "a", "ab"]);
+        let keys = KeyEncoder::new(&rows.schema(), &[0, 1]).unwrap().encode(&rows).unwrap();
+        let mut table = KeyTable::default();
+        assert_eq!(table.find(&keys, 0), None);
+        let ids: Vec<u32> = (0..5).map(|row| table.intern(&keys, row)).collect();
+        assert_eq!(ids, [0, 1, 0, 2, 3]);
+        assert_eq!(table.find(&keys, 4), Some(3));
+        assert_eq!(table.len(), 4);
+        assert_eq!(
+            (0..5).map(|row| keys.is_null(row)).collect::<Vec<_>>(),
+            [false, false, false, true, false]
+        );
+    }
+
+    #[test]
+    fn numbers_survive_growth() {
+        let rows = batch((0..10_000).map(Some).collect(), vec!["x"; 10_000]);
+        let keys = KeyEncoder::new(&rows.schema(), &[0]).unwrap().encode(&rows).unwrap();
+        let mut table = KeyTable::default();
+        for row in 0..10_000 {
+            assert_eq!(table.intern(&keys, row), row as u32);
+        }
+        assert!((0..10_000).all(|row| table.find(&keys, row) == Some(row as u32)));
+    }
+
+    #[test]
+    fn no_columns_is_one_key() {
+        let rows = batch(vec![Some(1), None], vec!["a", "b"]);
+        let keys = KeyEncoder::new(&rows.schema(), &[]).unwrap().encode(&rows).unwrap();
+        let mut table = KeyTable::default();
+        assert_eq!((table.intern(&keys, 0), table.intern(&keys, 1)), (0, 0));
+        assert!(!keys.is_null(1));
+    }
+}
