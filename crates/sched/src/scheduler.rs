@@ -154,7 +154,8 @@ impl<T> Scheduler<T> {
 
     /// A grant was carried out.
     pub fn on_finished(&mut self, worker: WorkerId, report: RunReport, now: ProcessingTime) {
-        let worker = &mut self.workers[worker.index()];
+        let place = worker.index();
+        let worker = &mut self.workers[place];
         let Some(id) = worker.running.take() else {
             debug_assert!(false, "{report:?} without a grant");
             return;
@@ -175,7 +176,7 @@ impl<T> Scheduler<T> {
             self.ready.units[unit as usize].ready += 1;
         } else if self.ready.units[unit as usize].ready == 0 {
             self.ready.units[unit as usize].held = false;
-            worker.unit = None;
+            self.workers[place].unit = None;
         }
         if !report.more {
             self.operators[id.index()].as_mut().expect("looked up above").observe_run();
@@ -188,7 +189,7 @@ impl<T> Scheduler<T> {
     /// the driver knows progress only once the source has run.
     pub fn on_progress(&mut self, source: OperatorId, progress: EventTime, ingested: ProcessingTime) {
         if let Some(operator) = self.operators.get_mut(source.index()).and_then(Option::as_mut) {
-            operator.frontier.get_or_insert_default().observe(progress, ingested);
+            operator.links.frontier.observe(progress, ingested);
         }
     }
 

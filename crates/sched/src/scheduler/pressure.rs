@@ -21,8 +21,8 @@ impl<T> Scheduler<T> {
         if operator.mailbox.bytes() > low {
             return;
         }
-        for place in 0..operator.upstream.len() {
-            let Some(&above) = self.operator(id).and_then(|o| o.upstream.get(place)) else { return };
+        for place in 0..operator.links.upstream.len() {
+            let Some(&above) = self.operator(id).and_then(|o| o.links.upstream.get(place)) else { return };
             if self.operator(above).is_some_and(|o| o.blocked) && self.fullest_below(above) <= low {
                 let operator = self.operators[above.index()].as_mut().expect("seen above");
                 operator.blocked = false;
@@ -34,7 +34,7 @@ impl<T> Scheduler<T> {
 
     fn fullest_below(&self, id: OperatorId) -> u64 {
         let Some(operator) = self.operator(id) else { return 0 };
-        operator.downstream.iter().map(|&below| self.queued_bytes(below)).max().unwrap_or(0)
+        operator.links.downstream.iter().map(|&below| self.queued_bytes(below)).max().unwrap_or(0)
     }
 }
 
