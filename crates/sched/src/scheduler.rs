@@ -75,6 +75,8 @@ pub struct Scheduler<T> {
     inherits: bool,
     /// When the next cycle is due, for ranks per cycle.
     cycle_due: ProcessingTime,
+    /// The last time that was given.
+    latest: ProcessingTime,
     /// Mailboxes that are empty and keep their memory: idle operators hold none.
     spare: Vec<crate::mailbox::Mailbox<T>>,
 }
@@ -92,6 +94,7 @@ impl<T> Scheduler<T> {
             queries: Vec::new(),
             operators: Vec::new(),
             cycle_due: ProcessingTime::ZERO,
+            latest: ProcessingTime::ZERO,
             spare: Vec::new(),
         }
     }
@@ -154,6 +157,7 @@ impl<T> Scheduler<T> {
 
     /// A grant was carried out.
     pub fn on_finished(&mut self, worker: WorkerId, report: RunReport, now: ProcessingTime) {
+        self.latest = now;
         let place = worker.index();
         let worker = &mut self.workers[place];
         let Some(id) = worker.running.take() else {
@@ -182,7 +186,6 @@ impl<T> Scheduler<T> {
             self.operators[id.index()].as_mut().expect("looked up above").observe_run();
             self.reply(id);
         }
-        let _ = now;
     }
 
     /// A source has reached `progress`, by rows ingested at `ingested`: what PROGRESSMAP learns from where
@@ -194,6 +197,9 @@ impl<T> Scheduler<T> {
     }
 
     /// What this worker does now; `None` if nothing is ready for it.
+    ///
+    /// Taking a message out of a full mailbox may let blocked operators go on: where workers sleep, wake one
+    /// while [`waiting_units`](Scheduler::waiting_units) is positive.
     pub fn next(&mut self, worker: WorkerId, now: ProcessingTime) -> Option<Grant<T>> {
         if self.workers.len() <= worker.index() {
             self.workers.resize_with(worker.index() + 1, Worker::default);

@@ -105,6 +105,7 @@ impl<T> Scheduler<T> {
                     above.links.downstream.retain(|&below| below != id);
                 }
                 self.refresh_path(above);
+                self.unblock(above, self.latest);
             }
         }
         messages

@@ -106,9 +106,12 @@ impl<T> Scheduler<T> {
         if slide_ms == 0 || self.composition.topology_only {
             return message.ingested;
         }
+        let bytes = operator.mailbox.bytes();
         let channel = operator.channel_mut(message.channel);
-        channel
-            .transform(message.progress, message.rows, slide_ms)
+        let closes = channel.transform(message.progress, message.rows, slide_ms);
+        closes
+            // Where the mailbox is half full, work that waits for a window's end would soon block those above.
+            .filter(|_| bytes <= self.mailbox_bytes_low())
             .and_then(|closes| self.progress_map(message.to, closes))
             .unwrap_or(message.ingested)
             .clamp(message.ingested, message.ingested.plus_ns(self.config.deferral_max_ns))

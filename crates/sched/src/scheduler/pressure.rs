@@ -5,9 +5,11 @@ use crate::Scheduler;
 /// Back-pressure inside a query: who feeds a full mailbox is blocked until it has emptied to half.
 ///
 /// Never a deadlock: a full mailbox has work, so its operator is ready, running, or blocked by one below it;
-/// one with nothing below it is never blocked.
+/// one with nothing below it is never blocked. The bound is soft: what one run sends on may pass it.
 impl<T> Scheduler<T> {
-    /// Blocks an operator with work that just ran, if a mailbox below it is full. True if it is blocked.
+    /// Blocks an operator that just ran, if a mailbox below it is full. True if it is blocked.
+    ///
+    /// Also one without work: else a producer that keeps up with its own input would never be blocked.
     pub(super) fn block_if_downstream_is_full(&mut self, id: OperatorId) -> bool {
         let full = self.fullest_below(id) > self.config.mailbox_bytes_max;
         self.operators[id.index()].as_mut().expect("looked up by the caller").blocked = full;
@@ -16,20 +18,33 @@ impl<T> Scheduler<T> {
 
     /// Lets the operators go on that fed `id`, once it has emptied to half.
     pub(super) fn unblock_upstream(&mut self, id: OperatorId, now: ProcessingTime) {
-        let low = self.config.mailbox_bytes_max / 2;
         let Some(operator) = self.operator(id) else { return };
-        if operator.mailbox.bytes() > low {
+        if operator.mailbox.bytes() > self.mailbox_bytes_low() {
             return;
         }
         for place in 0..operator.links.upstream.len() {
             let Some(&above) = self.operator(id).and_then(|o| o.links.upstream.get(place)) else { return };
-            if self.operator(above).is_some_and(|o| o.blocked) && self.fullest_below(above) <= low {
-                let operator = self.operators[above.index()].as_mut().expect("seen above");
-                operator.blocked = false;
-                let unit = operator.unit;
-                self.became_ready(unit, now);
-            }
+            self.unblock(above, now);
         }
+    }
+
+    /// Lets an operator go on if nothing below it holds it back any more.
+    pub(super) fn unblock(&mut self, id: OperatorId, now: ProcessingTime) {
+        if !self.operator(id).is_some_and(|o| o.blocked) || self.fullest_below(id) > self.mailbox_bytes_low()
+        {
+            return;
+        }
+        let operator = self.operators[id.index()].as_mut().expect("looked up above");
+        operator.blocked = false;
+        let unit = operator.unit;
+        if operator.has_work() {
+            self.became_ready(unit, now);
+        }
+    }
+
+    /// Where blocked producers go on, and where a mailbox has no room left to defer into.
+    pub(super) fn mailbox_bytes_low(&self) -> u64 {
+        self.config.mailbox_bytes_max / 2
     }
 
     fn fullest_below(&self, id: OperatorId) -> u64 {
