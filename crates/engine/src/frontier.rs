@@ -24,10 +24,6 @@ impl Frontier {
         }
     }
 
-    pub(crate) fn combined(&self) -> EventTime {
-        self.combined
-    }
-
     /// Takes a channel's watermark; the new minimum if it rose.
     pub(crate) fn on_watermark(&mut self, channel: usize, watermark: EventTime) -> Option<EventTime> {
         let state = &mut self.channels[channel];
@@ -52,11 +48,6 @@ impl Frontier {
         self.channels.iter().all(|channel| channel.idle)
     }
 
-    /// True once every channel has ended.
-    pub(crate) fn ended(&self) -> bool {
-        self.combined == EventTime::MAX
-    }
-
     fn advance(&mut self) -> Option<EventTime> {
         // All idle: nothing is known that was not known before, so the frontier stays.
         let minimum = self.channels.iter().filter(|channel| !channel.idle).map(|c| c.watermark).min()?;
@@ -78,7 +69,7 @@ mod tests {
         assert_eq!(frontier.on_watermark(1, EventTime(4)), Some(EventTime(4)));
         assert_eq!(frontier.on_watermark(1, EventTime(3)), None);
         assert_eq!(frontier.on_watermark(1, EventTime(12)), Some(EventTime(10)));
-        assert_eq!(frontier.combined(), EventTime(10));
+        assert_eq!(frontier.combined, EventTime(10));
     }
 
     #[test]
@@ -99,9 +90,7 @@ mod tests {
     #[test]
     fn ends_when_every_channel_has_ended() {
         let mut frontier = Frontier::new(2);
-        frontier.on_watermark(0, EventTime::MAX);
-        assert!(!frontier.ended());
+        assert_eq!(frontier.on_watermark(0, EventTime::MAX), None);
         assert_eq!(frontier.on_watermark(1, EventTime::MAX), Some(EventTime::MAX));
-        assert!(frontier.ended());
     }
 }

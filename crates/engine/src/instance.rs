@@ -35,6 +35,16 @@ struct Cell {
     ns_per_row: f64,
     state_bytes: i64,
     runs_until_state_check: u32,
+    /// Takes rows from outside: its watermark is the query's progress.
+    is_source: bool,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    pub report: RunReport,
+    /// Of a source whose watermark rose: how far, and when the rows that raised it were due.
+    pub progress: Option<(EventTime, ProcessingTime)>,
 }
 
 /// The message in hand.
@@ -62,6 +72,7 @@ pub(crate) struct RunContext<'a> {
 }
 
 impl Instance {
+    #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only rename them")]
     pub(crate) fn new(
         id: OperatorId,
         name: String,
@@ -70,6 +81,7 @@ impl Instance {
         input_of_channel: Vec<u16>,
         routes: Vec<Route>,
         late: Option<LateRoute>,
+        is_source: bool,
     ) -> Instance {
         Instance {
             id,
@@ -87,6 +99,7 @@ impl Instance {
                 ns_per_row: 0.0,
                 state_bytes: 0,
                 runs_until_state_check: 0,
+                is_source,
             }),
         }
     }
@@ -94,7 +107,7 @@ impl Instance {
     /// Runs one grant: the message, or what is left of the last, until it is done or the quantum is over.
     ///
     /// Whatever the operator does, an error or a panic, ends its query and no other.
-    pub(crate) fn run(&self, work: Work<Payload>, context: &mut RunContext<'_>) -> RunReport {
+    pub(crate) fn run(&self, work: Work<Payload>, context: &mut RunContext<'_>) -> Run {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
         match work {
@@ -105,8 +118,10 @@ impl Instance {
         let mut report = RunReport::default();
         if self.query.stopped() {
             self.drop_message(&mut cell);
-            return report;
+            return Run::default();
         }
+        let watermark_before = cell.out_watermark;
+        let ingested = cell.running.as_ref().map(|running| running.stamps.ingested);
         report.rows_in = cell.rows_in_hand();
         let outcome =
             catch_unwind(AssertUnwindSafe(|| self.advance(&mut cell, started, context, &mut report)));
@@ -127,7 +142,8 @@ impl Instance {
             cell.finish(&self.query);
         }
         report.rows_out = context.staged[staged_before..].iter().map(|message| message.rows).sum();
-        report
+        let rose = cell.is_source && cell.out_watermark > watermark_before;
+        Run { report, progress: ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested)) }
     }
 
     /// Frees state of a query that has ended.

@@ -6,8 +6,9 @@
 //! per enqueue is enough, and no wake-up is sent to workers that are all awake.
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
-use laxity_sched::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Scheduler};
+use laxity_sched::{Grant, Message, OperatorSpec, QuerySpec, Scheduler};
 
+use crate::instance::Run;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Mailboxes of all operators, in the order the scheduler gives them out.
@@ -20,6 +21,13 @@ struct State<T> {
     scheduler: Scheduler<T>,
     sleeping: usize,
     stopping: bool,
+}
+
+/// What a worker has done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finished {
+    pub operator: OperatorId,
+    pub run: Run,
 }
 
 /// What a worker does next.
@@ -77,7 +85,7 @@ impl<T> Mailboxes<T> {
     pub(crate) fn exchange(
         &self,
         worker: WorkerId,
-        finished: Option<RunReport>,
+        finished: Option<Finished>,
         staged: &mut Vec<Message<T>>,
         now: impl Fn() -> ProcessingTime,
         wait_until: impl Fn(ProcessingTime) -> Option<std::time::Instant>,
@@ -87,8 +95,11 @@ impl<T> Mailboxes<T> {
         for message in staged.drain(..) {
             state.scheduler.on_message(message, instant);
         }
-        if let Some(report) = finished {
-            state.scheduler.on_finished(worker, report, instant);
+        if let Some(Finished { operator, run }) = finished {
+            if let Some((progress, ingested)) = run.progress {
+                state.scheduler.on_progress(operator, progress, ingested);
+            }
+            state.scheduler.on_finished(worker, run.report, instant);
         }
         loop {
             if let Some(grant) = state.scheduler.next(worker, instant) {
@@ -117,10 +128,5 @@ impl<T> Mailboxes<T> {
         let mut state = self.work_arrived.wait_until(state, deadline);
         state.sleeping -= 1;
         state
-    }
-
-    /// Messages that wait for an operator.
-    pub(crate) fn queued(&self, operator: OperatorId) -> usize {
-        self.state.lock().scheduler.queued_messages(operator)
     }
 }

@@ -113,7 +113,7 @@ impl OperatorThreads {
             loop {
                 let mut context =
                     RunContext { clock: &self.clock, quantum_ns: self.quantum_ns, staged: &mut staged };
-                let report = mailbox.instance.run(work, &mut context);
+                let run = mailbox.instance.run(work, &mut context);
                 let now = self.clock.now();
                 for message in staged.drain(..) {
                     match self.mailbox(message.to) {
@@ -121,7 +121,7 @@ impl OperatorThreads {
                         None => mailbox.instance.query.release(message.rows, message.bytes),
                     }
                 }
-                if !report.more {
+                if !run.report.more {
                     break;
                 }
                 work = Work::Resume;

@@ -177,6 +177,7 @@ pub(crate) fn expand(
                 input_of_channel,
                 routes,
                 late,
+                matches!(node.stage, Stage::Source { .. }),
             )));
         }
     }

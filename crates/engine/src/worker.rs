@@ -5,7 +5,7 @@ use laxity_graph::{OperatorId, WorkerId};
 use crate::dispatch::Dispatch;
 use crate::engine::Shared;
 use crate::instance::{Instance, RunContext};
-use crate::mailboxes::Next;
+use crate::mailboxes::{Finished, Next};
 
 /// What a worker thread does: ask the scheduler, run, hand over, ask again.
 pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Send + 'static {
@@ -28,7 +28,8 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
             let Next::Run(grant) = next else { return };
             let instance = look_up(&mut instances, grant.operator, &shared);
             let mut context = RunContext { clock: &clock, quantum_ns, staged: &mut staged };
-            finished = Some(instance.run(grant.work, &mut context));
+            let run = instance.run(grant.work, &mut context);
+            finished = Some(Finished { operator: grant.operator, run });
         }
     }
 }
