@@ -1,0 +1,111 @@
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_expr::{Expr, LogicalPlan, TableSource, TableType};
+use laxity_connect::TableSpec;
+
+use crate::statement::WithOptions;
+
+/// The tables and views that exist at one place of a script.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Catalog {
+    relations: BTreeMap<String, Relation>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Relation {
+    Table(Arc<Table>),
+    View(Arc<LogicalPlan>),
+}
+
+/// A table as CREATE TABLE declares it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// What is physically there.
+    pub spec: Arc<TableSpec>,
+    /// All columns: physical, computed, processing time.
+    pub schema: SchemaRef,
+    pub columns: Vec<TableColumn>,
+    /// The event-time column and the WATERMARK expression over all columns.
+    pub watermark: Option<(usize, Expr)>,
+    /// Places of the options.
+    pub options: WithOptions,
+    /// The file that declares it.
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum TableColumn {
+    /// Index among the physical columns.
+    Physical(usize),
+    /// Over the physical columns.
+    Computed(Expr),
+    /// `PROCTIME()`.
+    ProcessingTime,
+}
+
+impl Table {
+    /// Whether the column marks the progress of time, so that windows can be cut along it.
+    pub fn is_time_attribute(&self, column: usize) -> bool {
+        matches!(self.columns[column], TableColumn::ProcessingTime)
+            || self.watermark.as_ref().is_some_and(|(time, _)| *time == column)
+    }
+}
+
+impl Catalog {
+    pub fn get(&self, name: &str) -> Option<&Relation> {
+        self.relations.get(name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.relations.keys().map(String::as_str)
+    }
+
+    pub fn insert(&mut self, name: String, relation: Relation) {
+        self.relations.insert(name, relation);
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Relation> {
+        self.relations.remove(name)
+    }
+}
+
+/// A table for the planner. A view is planned in its place.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Table(Arc<Table>),
+    View(Arc<LogicalPlan>, SchemaRef),
+    /// Columns alone, for planning the expressions of CREATE TABLE.
+    Columns(SchemaRef),
+}
+
+impl TableSource for Source {
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Source::Table(table) => Arc::clone(&table.schema),
+            Source::View(_, schema) | Source::Columns(schema) => Arc::clone(schema),
+        }
+    }
+
+    fn table_type(&self) -> TableType {
+        match self {
+            Source::View(..) => TableType::View,
+            _ => TableType::Base,
+        }
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        match self {
+            Source::View(plan, _) => Some(Cow::Borrowed(plan)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether two types hold the same values, so that no conversion is needed.
+pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
+    a.equals_datatype(b)
+}

@@ -1,0 +1,339 @@
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::dialect::FlinkDialect;
+
+/// A type as Flink writes it, with what it is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FlinkType {
+    pub data_type: DataType,
+    /// `NOT NULL` makes it false.
+    pub nullable: bool,
+    /// The type as text that [`parse_text`] reads back.
+    pub sql: String,
+}
+
+/// Every type name that is known, for error messages.
+const NAMES: &[&str] = &[
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC",
+    "CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ",
+    "ROW", "ARRAY", "MAP",
+];
+
+/// Time zone of `TIMESTAMP_LTZ`: instants are kept in UTC, whatever zone a session shows them in.
+pub(crate) const UTC: &str = "UTC";
+
+/// Parses a type from text that [`FlinkType::sql`] gave.
+pub(crate) fn parse_text(sql: &str) -> Result<FlinkType, ParserError> {
+    let tokens = Tokenizer::new(&FlinkDialect, sql).tokenize_with_location()?;
+    parse(&mut Parser::new(&FlinkDialect).with_tokens_with_locations(tokens))
+}
+
+/// Parses a type at the parser's place. A mistake is reported at the word that makes it one.
+pub(crate) fn parse(parser: &mut Parser) -> Result<FlinkType, ParserError> {
+    let mut pending_close = 0;
+    let parsed = parse_nested(parser, &mut pending_close, 0)?;
+    if pending_close != 0 {
+        return parser.expected("a type without a second '>'", parser.peek_token());
+    }
+    Ok(parsed)
+}
+
+/// Deeper types than this are refused, to keep recursion bounded.
+const DEPTH_MAX: usize = 32;
+
+fn parse_nested(
+    parser: &mut Parser,
+    pending_close: &mut usize,
+    depth: usize,
+) -> Result<FlinkType, ParserError> {
+    let start = parser.peek_token();
+    let Token::Word(word) = &start.token else {
+        return parser.expected("a type", start);
+    };
+    if depth > DEPTH_MAX {
+        return Err(ParserError::RecursionLimitExceeded);
+    }
+    let name = word.value.to_ascii_uppercase();
+    if !NAMES.contains(&name.as_str()) {
+        let unsupported = ["MULTISET", "RAW", "INTERVAL", "SYMBOL", "VARIANT"].contains(&name.as_str());
+        let suggestion = crate::error::did_you_mean(&name, NAMES.iter().copied());
+        let message = match (unsupported, suggestion) {
+            (true, _) => format!("type {name} is not supported; the types are {}", NAMES.join(", ")),
+            (_, Some(near)) => format!("unknown type '{}'; did you mean {near}?", word.value),
+            _ => format!("unknown type '{}'; the types are {}", word.value, NAMES.join(", ")),
+        };
+        return error(&message, &start);
+    }
+    parser.next_token();
+
+    let mut sql = name.clone();
+    let data_type = match name.as_str() {
+        "BOOLEAN" => DataType::Boolean,
+        "TINYINT" => DataType::Int8,
+        "SMALLINT" => DataType::Int16,
+        "INT" | "INTEGER" => DataType::Int32,
+        "BIGINT" => DataType::Int64,
+        "FLOAT" => DataType::Float32,
+        "DOUBLE" => {
+            parser.parse_keyword(Keyword::PRECISION);
+            DataType::Float64
+        }
+        "STRING" => DataType::Utf8,
+        "CHAR" | "VARCHAR" => {
+            let length = parameters(parser, 1)?;
+            push_parameters(&mut sql, &length);
+            DataType::Utf8
+        }
+        "BYTES" => DataType::Binary,
+        "BINARY" | "VARBINARY" => {
+            push_parameters(&mut sql, &parameters(parser, 1)?);
+            DataType::Binary
+        }
+        "DATE" => DataType::Date32,
+        "TIME" => {
+            let precision = parameters(parser, 1)?;
+            push_parameters(&mut sql, &precision);
+            if precision.first().is_some_and(|p| *p > 9) {
+                return error("TIME takes a precision from 0 to 9", &start);
+            }
+            let _ = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
+            DataType::Time32(TimeUnit::Millisecond)
+        }
+        "DECIMAL" | "NUMERIC" => {
+            let given = parameters(parser, 2)?;
+            push_parameters(&mut sql, &given);
+            let precision = given.first().copied().unwrap_or(10);
+            let scale = given.get(1).copied().unwrap_or(0);
+            if precision == 0 || precision > 38 || scale > precision {
+                return error(
+                    &format!(
+                        "DECIMAL({precision}, {scale}): the precision must be 1 to 38, the scale 0 to the precision"
+                    ),
+                    &start,
+                );
+            }
+            DataType::Decimal128(precision as u8, scale as i8)
+        }
+        "TIMESTAMP" | "TIMESTAMP_LTZ" => {
+            let given = parameters(parser, 1)?;
+            push_parameters(&mut sql, &given);
+            let precision = given.first().copied().unwrap_or(6);
+            let unit = match precision {
+                0 => TimeUnit::Second,
+                1..=3 => TimeUnit::Millisecond,
+                4..=6 => TimeUnit::Microsecond,
+                7..=9 => TimeUnit::Nanosecond,
+                _ => return error(&format!("{name} takes a precision from 0 to 9"), &start),
+            };
+            let mut local = name == "TIMESTAMP_LTZ";
+            if parser.parse_keywords(&[
+                Keyword::WITH,
+                Keyword::LOCAL,
+                Keyword::TIME,
+                Keyword::ZONE,
+            ]) {
+                local = true;
+                sql = sql.replacen("TIMESTAMP", "TIMESTAMP_LTZ", 1);
+            } else if parser.parse_keywords(&[Keyword::WITH, Keyword::TIME, Keyword::ZONE]) {
+                return error(
+                    "TIMESTAMP WITH TIME ZONE is not supported; use TIMESTAMP_LTZ",
+                    &start,
+                );
+            } else {
+                let _ = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
+            }
+            DataType::Timestamp(unit, local.then(|| UTC.into()))
+        }
+        "ARRAY" => {
+            open(parser, '<')?;
+            let element = parse_nested(parser, pending_close, depth + 1)?;
+            close(parser, pending_close)?;
+            sql = format!("ARRAY<{}>", element.sql);
+            DataType::List(Arc::new(Field::new("item", element.data_type, element.nullable)))
+        }
+        "MAP" => {
+            open(parser, '<')?;
+            let key = parse_nested(parser, pending_close, depth + 1)?;
+            parser.expect_token(&Token::Comma)?;
+            let value = parse_nested(parser, pending_close, depth + 1)?;
+            close(parser, pending_close)?;
+            sql = format!("MAP<{}, {}>", key.sql, value.sql);
+            let entries = Fields::from(vec![
+                Field::new("keys", key.data_type, false),
+                Field::new("values", value.data_type, value.nullable),
+            ]);
+            DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
+        }
+        _ => {
+            let parenthesised = parser.consume_token(&Token::LParen);
+            if !parenthesised {
+                open(parser, '<')?;
+            }
+            let mut fields = Vec::new();
+            let mut written = Vec::new();
+            loop {
+                let field = parser.parse_identifier()?;
+                let inner = parse_nested(parser, pending_close, depth + 1)?;
+                if let Token::SingleQuotedString(_) = parser.peek_token_ref().token {
+                    parser.next_token();
+                }
+                written.push(format!("`{}` {}", field.value, inner.sql));
+                fields.push(Field::new(field.value, inner.data_type, inner.nullable));
+                if *pending_close > 0 || !parser.consume_token(&Token::Comma) {
+                    break;
+                }
+            }
+            if parenthesised {
+                parser.expect_token(&Token::RParen)?;
+            } else {
+                close(parser, pending_close)?;
+            }
+            sql = format!("ROW<{}>", written.join(", "));
+            DataType::Struct(fields.into())
+        }
+    };
+    let mut nullable = true;
+    if *pending_close == 0 {
+        if parser.parse_keywords(&[Keyword::NOT, Keyword::NULL]) {
+            nullable = false;
+            sql.push_str(" NOT NULL");
+        } else {
+            let _ = parser.parse_keyword(Keyword::NULL);
+        }
+    }
+    Ok(FlinkType { data_type, nullable, sql })
+}
+
+fn error<T>(
+    message: &str,
+    at: &datafusion_sql::sqlparser::tokenizer::TokenWithSpan,
+) -> Result<T, ParserError> {
+    Err(ParserError::ParserError(format!("{message}{}", at.span.start)))
+}
+
+fn open(parser: &mut Parser, _bracket: char) -> Result<(), ParserError> {
+    if parser.consume_token(&Token::Lt) {
+        return Ok(());
+    }
+    parser.expected("'<' and the types inside", parser.peek_token())
+}
+
+/// Takes one `>`. `>>` closes two levels: the outer one is noted as pending.
+fn close(parser: &mut Parser, pending: &mut usize) -> Result<(), ParserError> {
+    if *pending > 0 {
+        *pending -= 1;
+        return Ok(());
+    }
+    if parser.consume_token(&Token::ShiftRight) {
+        *pending += 1;
+        return Ok(());
+    }
+    parser.expect_token(&Token::Gt).map(|_| ())
+}
+
+fn parameters(parser: &mut Parser, count_max: usize) -> Result<Vec<u64>, ParserError> {
+    if !parser.consume_token(&Token::LParen) {
+        return Ok(vec![]);
+    }
+    let mut values = vec![parser.parse_literal_uint()?];
+    while values.len() < count_max && parser.consume_token(&Token::Comma) {
+        values.push(parser.parse_literal_uint()?);
+    }
+    parser.expect_token(&Token::RParen)?;
+    Ok(values)
+}
+
+fn push_parameters(sql: &mut String, parameters: &[u64]) {
+    if !parameters.is_empty() {
+        let written: Vec<_> = parameters.iter().map(u64::to_string).collect();
+        sql.push_str(&format!("({})", written.join(", ")));
+    }
+}
+
+/// The type as Flink writes it, for messages.
+pub(crate) fn display(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Boolean => "BOOLEAN".into(),
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INT".into(),
+        DataType::Int64 | DataType::UInt64 | DataType::UInt32 => "BIGINT".into(),
+        DataType::Float32 => "FLOAT".into(),
+        DataType::Float64 => "DOUBLE".into(),
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "STRING".into(),
+        DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "BYTES".into(),
+        DataType::Date32 => "DATE".into(),
+        DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
+        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+        DataType::Timestamp(unit, zone) => {
+            let precision = match unit {
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond => 6,
+                TimeUnit::Nanosecond => 9,
+            };
+            format!("TIMESTAMP{}({precision})", if zone.is_some() { "_LTZ" } else { "" })
+        }
+        DataType::Interval(_) => "INTERVAL".into(),
+        DataType::Null => "NULL".into(),
+        DataType::List(item) => format!("ARRAY<{}>", display(item.data_type())),
+        DataType::Struct(fields) => {
+            let fields: Vec<_> =
+                fields.iter().map(|f| format!("{} {}", f.name(), display(f.data_type()))).collect();
+            format!("ROW<{}>", fields.join(", "))
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => {
+                format!("MAP<{}, {}>", display(fields[0].data_type()), display(fields[1].data_type()))
+            }
+            other => format!("MAP<{other}>"),
+        },
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(sql: &str, expect: &str) {
+        match parse_text(sql) {
+            Ok(parsed) => {
+                assert_eq!(display(&parsed.data_type), expect, "{sql}");
+                assert_eq!(parse_text(&parsed.sql).unwrap(), parsed, "{sql} must read back");
+            }
+            Err(error) => assert_eq!(error.to_string(), format!("sql parser error: {expect}"), "{sql}"),
+        }
+    }
+
+    #[test]
+    fn types_of_flink() {
+        check("string", "STRING");
+        check("VARCHAR(20) NOT NULL", "STRING");
+        check("DECIMAL", "DECIMAL(10, 0)");
+        check("NUMERIC(12, 4)", "DECIMAL(12, 4)");
+        check("TIMESTAMP(3)", "TIMESTAMP(3)");
+        check("TIMESTAMP", "TIMESTAMP(6)");
+        check("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP_LTZ(3)");
+        check("TIMESTAMP_LTZ(0)", "TIMESTAMP_LTZ(0)");
+        check("ARRAY<ARRAY<INT>>", "ARRAY<ARRAY<INT>>");
+        check("MAP<STRING, ROW<a INT, b ARRAY<DOUBLE>>>", "MAP<STRING, ROW<a INT, b ARRAY<DOUBLE>>>");
+        check("ROW(`x y` INT NOT NULL, z BYTES)", "ROW<x y INT, z BYTES>");
+    }
+
+    #[test]
+    fn bad_types_say_what_is_valid() {
+        check("STRNG", "unknown type 'STRNG'; did you mean STRING? at Line: 1, Column: 1");
+        check("TIMESTAMP(10)", "TIMESTAMP takes a precision from 0 to 9 at Line: 1, Column: 1");
+        check(
+            "DECIMAL(40, 2)",
+            "DECIMAL(40, 2): the precision must be 1 to 38, the scale 0 to the precision at Line: 1, Column: 1",
+        );
+        check("ARRAY<INT", "Expected: >, found: EOF");
+    }
+}

@@ -1,0 +1,174 @@
+use std::fmt;
+use std::path::PathBuf;
+
+use datafusion_sql::sqlparser::tokenizer::{Location, Span};
+
+/// Why a SQL file cannot be run. The user can fix all of these but [`SqlErrorKind::Internal`].
+///
+/// `Display` gives `file:line:column: message`, the source line with a caret, and a hint where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct SqlError {
+    /// The file, as it was given.
+    pub file: PathBuf,
+    /// Line, from 1.
+    pub line: u64,
+    /// Column in characters, from 1.
+    pub column: u64,
+    /// What sort of mistake.
+    pub kind: SqlErrorKind,
+    /// What is wrong and what was expected, with the valid choices.
+    pub message: String,
+    /// What to do or to write instead.
+    pub hint: Option<String>,
+    /// The line of the file at which it is wrong.
+    pub source_line: String,
+}
+
+/// Sorts of mistakes, so that tests and tools need not read the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SqlErrorKind {
+    /// Not SQL of Flink's dialect.
+    Syntax,
+    /// A table or view that does not exist.
+    UnknownTable,
+    /// A column that does not exist, or a name that fits several.
+    UnknownColumn,
+    /// A function that does not exist.
+    UnknownFunction,
+    /// A type that does not exist, or that an operation does not take.
+    Type,
+    /// A WITH option or SET key, or its value.
+    Option,
+    /// Valid in Flink, not done here. The message says why.
+    Unsupported,
+    /// A statement that contradicts itself or an earlier one.
+    Invalid,
+    /// Our bug.
+    Internal,
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file.display(), self.line, self.column, self.message)?;
+        if !self.source_line.is_empty() {
+            // Tabs are one character wide here, so that the caret stands under the right one.
+            let line = self.source_line.replace('\t', " ");
+            let caret = usize::try_from(self.column).unwrap_or(1).saturating_sub(1).min(line.chars().count());
+            write!(f, "\n  | {}\n  | {}^", line.trim_end(), " ".repeat(caret))?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A mistake whose file is not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub at: Location,
+    pub kind: SqlErrorKind,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    pub fn new(kind: SqlErrorKind, at: Location, message: impl Into<String>) -> Box<Fault> {
+        Box::new(Fault { at, kind, message: message.into(), hint: None })
+    }
+
+    pub fn unsupported(span: Span, message: impl Into<String>) -> Box<Fault> {
+        Fault::new(SqlErrorKind::Unsupported, span.start, message)
+    }
+
+    pub fn internal(at: Location, message: impl fmt::Display) -> Box<Fault> {
+        Fault::new(SqlErrorKind::Internal, at, format!("internal error: {message} (please report this)"))
+    }
+
+    pub fn hint(mut self: Box<Fault>, hint: impl Into<String>) -> Box<Fault> {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Gives the fault a place if it has none.
+    pub fn or_at(mut self: Box<Fault>, at: Location) -> Box<Fault> {
+        if self.at.line == 0 {
+            self.at = at;
+        }
+        self
+    }
+
+    pub fn into_error(self, file: &std::path::Path, text: &str) -> SqlError {
+        let line = self.at.line.max(1);
+        SqlError {
+            file: file.to_path_buf(),
+            line,
+            column: self.at.column.max(1),
+            kind: self.kind,
+            message: self.message,
+            hint: self.hint,
+            source_line: usize::try_from(line - 1)
+                .ok()
+                .and_then(|index| text.lines().nth(index))
+                .unwrap_or("")
+                .to_string(),
+        }
+    }
+}
+
+/// The place of something whose place is not known.
+pub(crate) const NOWHERE: Location = Location { line: 0, column: 0 };
+
+/// The choice closest to what was written, if it is close enough to have been meant.
+pub(crate) fn did_you_mean<'a>(
+    written: &str,
+    choices: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let folded = written.to_lowercase();
+    choices
+        .into_iter()
+        .map(|choice| (edit_distance(&folded, &choice.to_lowercase()), choice))
+        .filter(|(distance, choice)| *distance <= 1 + choice.chars().count() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, choice)| choice)
+}
+
+/// Levenshtein distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caret_stands_under_the_column() {
+        let fault = Fault::new(SqlErrorKind::UnknownColumn, Location { line: 2, column: 8 }, "no column 'x'")
+            .hint("did you mean 'y'?");
+        let error = fault.into_error("a.sql".as_ref(), "-- first\nSELECT x\n");
+        assert_eq!(
+            error.to_string(),
+            "a.sql:2:8: no column 'x'\n  | SELECT x\n  |        ^\n  hint: did you mean 'y'?"
+        );
+    }
+
+    #[test]
+    fn near_names_are_suggested_and_far_ones_are_not() {
+        assert_eq!(did_you_mean("carier", ["carrier", "delay"]), Some("carrier"));
+        assert_eq!(did_you_mean("Delay", ["carrier", "delay"]), Some("delay"));
+        assert_eq!(did_you_mean("airport", ["carrier", "delay"]), None);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+    }
+}

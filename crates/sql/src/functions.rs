@@ -1,0 +1,203 @@
+//! Scalar functions: those of DataFusion that behave as Flink's do, and our own where they differ.
+//!
+//! Functions that are only spelled differently are renamed in `rewrite.rs` and do not appear here.
+
+mod java_time;
+mod number;
+mod text;
+mod time;
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+pub(crate) use java_time::JavaPattern;
+pub(crate) use text::TO_STRING;
+pub(crate) use time::UNITS;
+
+/// All scalar functions by lower-case name.
+pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
+    static ALL: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+        let mut all = BTreeMap::new();
+        for function in datafusion_functions::all_default_functions() {
+            for alias in function.aliases() {
+                all.insert(alias.clone(), Arc::clone(&function));
+            }
+            all.insert(function.name().to_string(), Arc::clone(&function));
+        }
+        let own = text::FUNCTIONS.iter().chain(time::FUNCTIONS).chain(number::FUNCTIONS);
+        for function in own {
+            all.insert(function.name.to_string(), Arc::new(ScalarUDF::from(function.clone())));
+        }
+        all
+    });
+    &ALL
+}
+
+/// Whether users may call it by this lower-case name. DataFusion's functions that Flink does not have, or has
+/// with another meaning, are not for them: a file must mean the same in both.
+pub(crate) fn is_public(name: &str) -> bool {
+    PUBLIC.contains(&name)
+}
+
+/// All names that [`is_public`] accepts.
+pub(crate) fn public_names() -> impl Iterator<Item = &'static str> {
+    PUBLIC.iter().copied()
+}
+
+const PUBLIC: &[&str] = &[
+    "abs", "acos", "ascii", "asin", "atan", "atan2", "bit_length", "btrim", "cbrt", "ceil", "char_length",
+    "character_length", "chr", "coalesce", "concat_ws", "cos", "cosh", "cot", "date_format", "degrees", "exp",
+    "floor", "from_unixtime", "initcap", "left", "ln", "log", "log10", "log2", "lower", "lpad", "ltrim", "md5",
+    "nullif", "octet_length", "overlay", "pi", "position", "power", "radians", "random", "regexp_extract",
+    "repeat", "replace", "reverse", "right", "round", "rpad", "rtrim", "sin", "sinh", "split_index", "sqrt",
+    "tan", "tanh", "timestampadd", "timestampdiff", "to_date", "to_timestamp", "to_timestamp_ltz", "trim",
+    "upper",
+];
+
+/// One of our own functions.
+///
+/// # Panics
+/// If there is none of that name: a mistake of ours.
+pub(crate) fn own(name: &str) -> Arc<ScalarUDF> {
+    Arc::clone(all().get(name).unwrap_or_else(|| panic!("function {name} is not defined")))
+}
+
+/// What an argument is brought to before the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parameter {
+    Text,
+    Int,
+    Long,
+    Double,
+    /// A timestamp of any precision; dates and texts become `TIMESTAMP(3)`.
+    Time,
+    Any,
+}
+
+type Invoke = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
+
+/// A function as a table entry.
+#[derive(Debug, Clone)]
+pub(crate) struct FlinkFunction {
+    pub name: &'static str,
+    /// The last is repeated for further arguments up to `most`.
+    pub parameters: &'static [Parameter],
+    pub least: usize,
+    pub most: usize,
+    pub returns: fn(&[DataType]) -> DataType,
+    /// Gets arrays of equal length, and that length.
+    pub invoke: Invoke,
+    pub signature: fn() -> Signature,
+}
+
+pub(crate) fn pure() -> Signature {
+    Signature::user_defined(Volatility::Immutable)
+}
+
+pub(crate) fn volatile() -> Signature {
+    Signature::user_defined(Volatility::Volatile)
+}
+
+pub(crate) const TIMESTAMP_3: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+impl PartialEq for FlinkFunction {
+    fn eq(&self, other: &FlinkFunction) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for FlinkFunction {}
+
+impl Hash for FlinkFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+/// The function with its signature kept, as the trait lends it out.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Callable {
+    function: FlinkFunction,
+    signature: Signature,
+}
+
+impl FlinkFunction {
+    fn usage(&self) -> String {
+        match (self.least, self.most) {
+            (least, most) if least == most => format!("{least} arguments"),
+            (least, usize::MAX) => format!("{least} or more arguments"),
+            (least, most) => format!("{least} to {most} arguments"),
+        }
+    }
+}
+
+impl From<FlinkFunction> for ScalarUDF {
+    fn from(function: FlinkFunction) -> ScalarUDF {
+        let signature = (function.signature)();
+        ScalarUDF::new_from_impl(Callable { function, signature })
+    }
+}
+
+impl ScalarUDFImpl for Callable {
+    fn name(&self) -> &str {
+        self.function.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let function = &self.function;
+        if given.len() < function.least || given.len() > function.most {
+            return plan_err!(
+                "{} takes {}, not {}",
+                function.name.to_uppercase(),
+                function.usage(),
+                given.len()
+            );
+        }
+        let parameter = |index: usize| {
+            function.parameters.get(index).or(function.parameters.last()).copied().unwrap_or(Parameter::Any)
+        };
+        Ok(given
+            .iter()
+            .enumerate()
+            .map(|(index, given)| match (parameter(index), given) {
+                (Parameter::Text, _) => DataType::Utf8,
+                (Parameter::Int, _) => DataType::Int32,
+                (Parameter::Long, _) => DataType::Int64,
+                (Parameter::Double, _) => DataType::Float64,
+                (Parameter::Time, DataType::Timestamp(..)) | (Parameter::Any, _) => given.clone(),
+                (Parameter::Time, _) => TIMESTAMP_3,
+            })
+            .collect())
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok((self.function.returns)(arguments))
+    }
+
+    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = call.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+            && self.signature.volatility == Volatility::Immutable;
+        let rows = if constant { 1 } else { call.number_rows };
+        let arrays = call.args.into_iter().map(|arg| arg.into_array(rows)).collect::<Result<Vec<_>>>()?;
+        let result = (self.function.invoke)(&arrays, rows)?;
+        if result.len() != rows {
+            return exec_err!("{} gave {} rows for {rows}", self.function.name, result.len());
+        }
+        if constant {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}

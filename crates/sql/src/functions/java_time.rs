@@ -1,0 +1,224 @@
+use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
+
+/// A date and time pattern of Java, as `DATE_FORMAT` and `TO_TIMESTAMP` take it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JavaPattern(Vec<Item>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Item {
+    /// A pattern letter and how often it stands in a row.
+    Letter(char, usize),
+    Text(String),
+}
+
+/// Flink's default pattern.
+pub(crate) const DEFAULT: &str = "yyyy-MM-dd HH:mm:ss";
+
+const LETTERS: &str = "yuMdHhKkmsSaEDQ";
+
+const MONTHS: [&str; 12] = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November", "December",
+];
+const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+impl JavaPattern {
+    /// Fails with the letter that is not known.
+    pub fn parse(pattern: &str) -> Result<JavaPattern, char> {
+        let mut items: Vec<Item> = Vec::new();
+        let mut chars = pattern.chars().peekable();
+        let mut push_text = |items: &mut Vec<Item>, c: char| match items.last_mut() {
+            Some(Item::Text(text)) => text.push(c),
+            _ => items.push(Item::Text(c.to_string())),
+        };
+        while let Some(c) = chars.next() {
+            if c == '\'' {
+                if chars.next_if_eq(&'\'').is_some() {
+                    push_text(&mut items, '\'');
+                    continue;
+                }
+                for quoted in chars.by_ref().take_while(|c| *c != '\'') {
+                    push_text(&mut items, quoted);
+                }
+            } else if c.is_ascii_alphabetic() {
+                if !LETTERS.contains(c) {
+                    return Err(c);
+                }
+                let mut count = 1;
+                while chars.next_if_eq(&c).is_some() {
+                    count += 1;
+                }
+                items.push(Item::Letter(c, count));
+            } else {
+                push_text(&mut items, c);
+            }
+        }
+        Ok(JavaPattern(items))
+    }
+
+    /// Writes `time` to the end of `out`.
+    pub fn format(&self, time: &NaiveDateTime, out: &mut String) {
+        use std::fmt::Write;
+        for item in &self.0 {
+            // Writing to a String cannot fail.
+            let _ = match item {
+                Item::Text(text) => out.write_str(text),
+                Item::Letter(letter, count) => {
+                    let width = *count;
+                    match letter {
+                        'y' | 'u' if width == 2 => write!(out, "{:02}", time.year().rem_euclid(100)),
+                        'y' | 'u' => write!(out, "{:0width$}", time.year()),
+                        'M' if width >= 4 => out.write_str(MONTHS[time.month0() as usize]),
+                        'M' if width == 3 => out.write_str(&MONTHS[time.month0() as usize][..3]),
+                        'M' => write!(out, "{:0width$}", time.month()),
+                        'd' => write!(out, "{:0width$}", time.day()),
+                        'D' => write!(out, "{:0width$}", time.ordinal()),
+                        'Q' => write!(out, "{:0width$}", time.month0() / 3 + 1),
+                        'H' => write!(out, "{:0width$}", time.hour()),
+                        'k' => write!(out, "{:0width$}", if time.hour() == 0 { 24 } else { time.hour() }),
+                        'h' => write!(out, "{:0width$}", time.hour12().1),
+                        'K' => write!(out, "{:0width$}", time.hour() % 12),
+                        'm' => write!(out, "{:0width$}", time.minute()),
+                        's' => write!(out, "{:0width$}", time.second()),
+                        'S' => {
+                            let nanos = format!("{:09}", time.nanosecond() % 1_000_000_000);
+                            write!(out, "{:0<width$}", &nanos[..width.min(9)])
+                        }
+                        'a' => out.write_str(if time.hour() < 12 { "AM" } else { "PM" }),
+                        _ => {
+                            let day = DAYS[time.weekday().num_days_from_monday() as usize];
+                            out.write_str(if width >= 4 { day } else { &day[..3] })
+                        }
+                    }
+                }
+            };
+        }
+    }
+
+    /// Reads a time; fields that the pattern does not name are those of 1970-01-01 00:00:00.
+    pub fn read(&self, text: &str) -> Option<NaiveDateTime> {
+        let mut rest = text;
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        let (mut hour, mut minute, mut second, mut nano) = (0, 0, 0, 0);
+        let mut ordinal = None;
+        let mut afternoon = None;
+        for (index, item) in self.0.iter().enumerate() {
+            match item {
+                Item::Text(text) => rest = rest.strip_prefix(text.as_str())?,
+                Item::Letter(letter @ ('E' | 'M'), count) if *letter == 'E' || *count >= 3 => {
+                    let names: &[&str] = if *letter == 'E' { &DAYS } else { &MONTHS };
+                    let position = names.iter().position(|name| {
+                        let name = if *count >= 4 { name } else { &name[..3] };
+                        rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
+                    })?;
+                    rest = &rest[if *count >= 4 { names[position].len() } else { 3 }..];
+                    if *letter == 'M' {
+                        month = position as u32 + 1;
+                    }
+                }
+                Item::Letter('a', _) => {
+                    afternoon = Some(match rest.get(..2)?.to_ascii_uppercase().as_str() {
+                        "AM" => false,
+                        "PM" => true,
+                        _ => return None,
+                    });
+                    rest = &rest[2..];
+                }
+                Item::Letter(letter, count) => {
+                    // A field that another follows directly has exactly its width.
+                    let adjacent = matches!(self.0.get(index + 1), Some(Item::Letter(..)));
+                    let most = match letter {
+                        _ if adjacent => *count,
+                        'y' | 'u' => 9,
+                        'S' => 9,
+                        'D' => 3,
+                        _ => 2.max(*count),
+                    };
+                    let digits = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+                    if digits == 0 || (adjacent && digits < *count) {
+                        return None;
+                    }
+                    let number: u32 = rest[..digits].parse().ok()?;
+                    rest = &rest[digits..];
+                    match letter {
+                        'y' | 'u' if *count == 2 => year = 2000 + number as i32,
+                        'y' | 'u' => year = number as i32,
+                        'M' => month = number,
+                        'd' => day = number,
+                        'D' => ordinal = Some(number),
+                        'H' => hour = number,
+                        'k' => hour = number % 24,
+                        'h' => hour = number % 12,
+                        'K' => hour = number,
+                        'm' => minute = number,
+                        's' => second = number,
+                        'S' => nano = number.checked_mul(10_u32.pow(9 - digits as u32))?,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+        if afternoon == Some(true) {
+            hour += 12;
+        }
+        let date = match ordinal {
+            Some(ordinal) => NaiveDate::from_yo_opt(year, ordinal)?,
+            None => NaiveDate::from_ymd_opt(year, month, day)?,
+        };
+        Some(date.and_time(NaiveTime::from_hms_nano_opt(hour, minute, second, nano)?))
+    }
+}
+
+/// Reads a timestamp in Flink's default form: date, optional time, optional fraction of any length.
+pub(crate) fn read_default(text: &str) -> Option<NaiveDateTime> {
+    let text = text.trim();
+    for pattern in ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M"] {
+        if let Ok(time) = NaiveDateTime::parse_from_str(text.trim_end_matches('Z'), pattern) {
+            return Some(time);
+        }
+    }
+    NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().map(|date| date.and_time(NaiveTime::MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, text: &str) {
+        let pattern = JavaPattern::parse(pattern).unwrap();
+        let time = NaiveDate::from_ymd_opt(2013, 3, 7).unwrap().and_hms_milli_opt(15, 4, 5, 678).unwrap();
+        let mut out = String::new();
+        pattern.format(&time, &mut out);
+        assert_eq!(out, text);
+    }
+
+    #[test]
+    fn patterns_format_as_in_java() {
+        check("yyyy-MM-dd HH:mm:ss.SSS", "2013-03-07 15:04:05.678");
+        check("yyyyMMdd", "20130307");
+        check("d/M/yy h:mm a", "7/3/13 3:04 PM");
+        check("EEE, dd MMM yyyy 'at' HH''mm", "Thu, 07 Mar 2013 at 15'04");
+        check("EEEE MMMM D Q", "Thursday March 66 1");
+    }
+
+    #[test]
+    fn patterns_read_what_they_write() {
+        for pattern in ["yyyy-MM-dd HH:mm:ss.SSS", "yyyyMMddHHmmssSSS", "EEE dd MMM yyyy hh:mm:ss.SSS a"] {
+            let pattern = JavaPattern::parse(pattern).unwrap();
+            let time = NaiveDate::from_ymd_opt(2013, 3, 7).unwrap().and_hms_milli_opt(15, 4, 5, 678).unwrap();
+            let mut out = String::new();
+            pattern.format(&time, &mut out);
+            assert_eq!(pattern.read(&out), Some(time), "{out}");
+        }
+        assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-30"), None);
+        assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-03x"), None);
+    }
+
+    #[test]
+    fn unknown_letters_are_named() {
+        assert_eq!(JavaPattern::parse("yyyy-VV"), Err('V'));
+    }
+}

@@ -1,0 +1,381 @@
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Date32Array, Int32Array, Int64Array, StringArray, StringBuilder,
+    TimestampMillisecondArray,
+};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
+use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, TimeDelta};
+use datafusion_common::{Result, exec_err};
+
+use super::java_time::{DEFAULT, read_default};
+use super::text::datetime;
+use super::{FlinkFunction, JavaPattern, Parameter, TIMESTAMP_3, pure, volatile};
+use crate::data_type::UTC;
+
+pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+    FlinkFunction {
+        name: "date_format",
+        parameters: &[Parameter::Time, Parameter::Text],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Utf8,
+        invoke: date_format,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "to_timestamp",
+        parameters: &[Parameter::Text],
+        least: 1,
+        most: 2,
+        returns: |_| TIMESTAMP_3,
+        invoke: to_timestamp,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "to_timestamp_ltz",
+        parameters: &[Parameter::Long, Parameter::Int],
+        least: 1,
+        most: 2,
+        returns: |_| DataType::Timestamp(TimeUnit::Millisecond, Some(UTC.into())),
+        invoke: to_timestamp_ltz,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "to_date",
+        parameters: &[Parameter::Text],
+        least: 1,
+        most: 2,
+        returns: |_| DataType::Date32,
+        invoke: to_date,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "from_unixtime",
+        parameters: &[Parameter::Long, Parameter::Text],
+        least: 1,
+        most: 2,
+        returns: |_| DataType::Utf8,
+        invoke: from_unixtime,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_unix_timestamp",
+        parameters: &[Parameter::Text],
+        least: 1,
+        most: 2,
+        returns: |_| DataType::Int64,
+        invoke: |args, rows| {
+            let times = read(args, rows)?;
+            Ok(Arc::new(Int64Array::from_iter(times.map(|t| t.map(|t| t.and_utc().timestamp())))))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_now",
+        parameters: &[],
+        least: 0,
+        most: 0,
+        returns: |_| DataType::Timestamp(TimeUnit::Millisecond, Some(UTC.into())),
+        invoke: |_, rows| {
+            let now = TimestampMillisecondArray::from_value(wall_clock_ms(), rows);
+            Ok(Arc::new(now.with_timezone(UTC)))
+        },
+        signature: volatile,
+    },
+    FlinkFunction {
+        name: "flink_time_part",
+        parameters: &[Parameter::Text, Parameter::Time],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Int64,
+        invoke: time_part,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_time_floor",
+        parameters: &[Parameter::Text, Parameter::Time],
+        least: 2,
+        most: 2,
+        returns: |_| TIMESTAMP_3,
+        invoke: |args, rows| round_time(args, rows, false),
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_time_ceil",
+        parameters: &[Parameter::Text, Parameter::Time],
+        least: 2,
+        most: 2,
+        returns: |_| TIMESTAMP_3,
+        invoke: |args, rows| round_time(args, rows, true),
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "timestampadd",
+        parameters: &[Parameter::Text, Parameter::Long, Parameter::Time],
+        least: 3,
+        most: 3,
+        returns: |_| TIMESTAMP_3,
+        invoke: timestamp_add,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "timestampdiff",
+        parameters: &[Parameter::Text, Parameter::Time],
+        least: 3,
+        most: 3,
+        returns: |_| DataType::Int32,
+        invoke: timestamp_diff,
+        signature: pure,
+    },
+];
+
+/// Units of time that can be asked for by name.
+pub(crate) const UNITS: &[&str] = &[
+    "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
+    "MICROSECOND", "EPOCH",
+];
+
+#[expect(clippy::disallowed_methods, reason = "CURRENT_TIMESTAMP is the wall clock by definition")]
+fn wall_clock_ms() -> i64 {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_epoch.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn millis(times: impl Iterator<Item = Option<NaiveDateTime>>) -> ArrayRef {
+    Arc::new(TimestampMillisecondArray::from_iter(
+        times.map(|time| time.map(|time| time.and_utc().timestamp_millis())),
+    ))
+}
+
+fn pattern(text: &str) -> Result<JavaPattern> {
+    match JavaPattern::parse(text) {
+        Ok(pattern) => Ok(pattern),
+        Err(letter) => exec_err!("pattern '{text}' has the unknown letter '{letter}'; quote plain text: ''T''"),
+    }
+}
+
+/// A pattern compiled once for a run of rows that share it.
+#[derive(Default)]
+struct Patterns(Option<(String, JavaPattern)>);
+
+impl Patterns {
+    fn get(&mut self, text: &str) -> Result<&JavaPattern> {
+        if self.0.as_ref().is_none_or(|(known, _)| known != text) {
+            self.0 = Some((text.to_string(), pattern(text)?));
+        }
+        Ok(&self.0.get_or_insert_with(|| unreachable!("filled above")).1)
+    }
+}
+
+fn date_format(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let format = args[1].as_string::<i32>();
+    let mut patterns = Patterns::default();
+    let mut out = StringBuilder::with_capacity(rows, rows * 19);
+    let mut text = String::new();
+    for row in 0..rows {
+        match datetime(&args[0], row) {
+            Some(time) if !format.is_null(row) => {
+                text.clear();
+                patterns.get(format.value(row))?.format(&time, &mut text);
+                out.append_value(&text);
+            }
+            _ => out.append_null(),
+        }
+    }
+    Ok(Arc::new(out.finish()))
+}
+
+/// Texts as times, by the pattern in the second argument if there is one. What cannot be read is NULL.
+fn read(args: &[ArrayRef], rows: usize) -> Result<impl Iterator<Item = Option<NaiveDateTime>>> {
+    let text = args[0].as_string::<i32>();
+    let format = args.get(1).map(|array| array.as_string::<i32>());
+    let mut patterns = Patterns::default();
+    let mut times = Vec::with_capacity(rows);
+    for row in 0..rows {
+        times.push(if text.is_null(row) || format.is_some_and(|f| f.is_null(row)) {
+            None
+        } else {
+            match format {
+                Some(format) => patterns.get(format.value(row))?.read(text.value(row)),
+                None => read_default(text.value(row)),
+            }
+        });
+    }
+    Ok(times.into_iter())
+}
+
+fn to_timestamp(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    Ok(millis(read(args, rows)?))
+}
+
+fn to_date(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let epoch_days = |time: NaiveDateTime| (time.date() - NaiveDate::default()).num_days() as i32;
+    Ok(Arc::new(Date32Array::from_iter(read(args, rows)?.map(|time| time.map(epoch_days)))))
+}
+
+/// Seconds (precision 0) or milliseconds (3) since the epoch.
+fn to_timestamp_ltz(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let number = args[0].as_primitive::<Int64Type>();
+    let precision = args.get(1).map(|array| array.as_primitive::<Int32Type>());
+    let mut out = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let null = number.is_null(row) || precision.is_some_and(|p| p.is_null(row));
+        out.push(match precision.map_or(3, |p| if null { 3 } else { p.value(row) }) {
+            _ if null => None,
+            0 => number.value(row).checked_mul(1_000),
+            3 => Some(number.value(row)),
+            other => return exec_err!("TO_TIMESTAMP_LTZ takes the precision 0 or 3, not {other}"),
+        });
+    }
+    Ok(Arc::new(TimestampMillisecondArray::from(out).with_timezone(UTC)))
+}
+
+fn from_unixtime(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let seconds = args[0].as_primitive::<Int64Type>();
+    let format = args.get(1).map(|array| array.as_string::<i32>());
+    let mut patterns = Patterns::default();
+    let mut out = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let null = seconds.is_null(row) || format.is_some_and(|f| f.is_null(row));
+        let time = if null { None } else { DateTime::from_timestamp(seconds.value(row), 0) };
+        out.push(match time {
+            None => None,
+            Some(time) => {
+                let mut text = String::new();
+                patterns
+                    .get(format.map_or(DEFAULT, |f| f.value(row)))?
+                    .format(&time.naive_utc(), &mut text);
+                Some(text)
+            }
+        });
+    }
+    Ok(Arc::new(StringArray::from(out)))
+}
+
+/// EXTRACT, a BIGINT in Flink.
+fn time_part(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    use chrono::Timelike;
+    let unit = args[0].as_string::<i32>();
+    let part = |row: usize| -> Option<i64> {
+        if unit.is_null(row) {
+            return None;
+        }
+        let time = datetime(&args[1], row)?;
+        Some(match unit.value(row) {
+            "YEAR" => i64::from(time.year()),
+            "QUARTER" => i64::from(time.month0() / 3 + 1),
+            "MONTH" => i64::from(time.month()),
+            "WEEK" => i64::from(time.iso_week().week()),
+            "DAY" => i64::from(time.day()),
+            "DOY" => i64::from(time.ordinal()),
+            // Flink counts from Sunday = 1.
+            "DOW" => i64::from(time.weekday().num_days_from_sunday()) + 1,
+            "HOUR" => i64::from(time.hour()),
+            "MINUTE" => i64::from(time.minute()),
+            "SECOND" => i64::from(time.second()),
+            "MILLISECOND" => i64::from(time.nanosecond() / 1_000_000),
+            "MICROSECOND" => i64::from(time.nanosecond() / 1_000),
+            "EPOCH" => time.and_utc().timestamp(),
+            _ => return None,
+        })
+    };
+    Ok(Arc::new(Int64Array::from_iter((0..rows).map(part))))
+}
+
+/// `FLOOR(t TO unit)` and `CEIL(t TO unit)`.
+fn round_time(args: &[ArrayRef], rows: usize, up: bool) -> Result<ArrayRef> {
+    let unit = args[0].as_string::<i32>();
+    let rounded = (0..rows).map(|row| {
+        let time = datetime(&args[1], row)?;
+        let name = if unit.is_null(row) { return None } else { unit.value(row) };
+        let down = floor_time(time, name)?;
+        if up && down < time { add(down, name, 1) } else { Some(down) }
+    });
+    Ok(millis(rounded))
+}
+
+fn floor_time(time: NaiveDateTime, unit: &str) -> Option<NaiveDateTime> {
+    use chrono::Timelike;
+    let midnight = |date: NaiveDate| date.and_hms_opt(0, 0, 0);
+    let date = time.date();
+    match unit {
+        "YEAR" => midnight(date.with_ordinal(1)?),
+        "QUARTER" => midnight(NaiveDate::from_ymd_opt(date.year(), date.month0() / 3 * 3 + 1, 1)?),
+        "MONTH" => midnight(date.with_day(1)?),
+        "WEEK" => {
+            midnight(date.checked_sub_signed(TimeDelta::days(i64::from(date.weekday().num_days_from_sunday())))?)
+        }
+        "DAY" => midnight(date),
+        "HOUR" => date.and_hms_opt(time.hour(), 0, 0),
+        "MINUTE" => date.and_hms_opt(time.hour(), time.minute(), 0),
+        "SECOND" => time.with_nanosecond(0),
+        "MILLISECOND" => time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000),
+        _ => None,
+    }
+}
+
+/// `time` moved by a number of units; months keep the day where they can.
+fn add(time: NaiveDateTime, unit: &str, count: i64) -> Option<NaiveDateTime> {
+    let months = |each: i64| {
+        let total = count.checked_mul(each)?;
+        let magnitude = Months::new(u32::try_from(total.unsigned_abs()).ok()?);
+        if total >= 0 { time.checked_add_months(magnitude) } else { time.checked_sub_months(magnitude) }
+    };
+    let span = |delta: Option<TimeDelta>| time.checked_add_signed(delta?);
+    match unit {
+        "YEAR" => months(12),
+        "QUARTER" => months(3),
+        "MONTH" => months(1),
+        "WEEK" => span(TimeDelta::try_weeks(count)),
+        "DAY" => span(TimeDelta::try_days(count)),
+        "HOUR" => span(TimeDelta::try_hours(count)),
+        "MINUTE" => span(TimeDelta::try_minutes(count)),
+        "SECOND" => span(TimeDelta::try_seconds(count)),
+        "MILLISECOND" => span(TimeDelta::try_milliseconds(count)),
+        "MICROSECOND" => span(Some(TimeDelta::microseconds(count))),
+        _ => None,
+    }
+}
+
+fn timestamp_add(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (unit, count) = (args[0].as_string::<i32>(), args[1].as_primitive::<Int64Type>());
+    Ok(millis((0..rows).map(|row| {
+        if unit.is_null(row) || count.is_null(row) {
+            return None;
+        }
+        add(datetime(&args[2], row)?, unit.value(row), count.value(row))
+    })))
+}
+
+/// Whole units from the second argument to the third, towards zero.
+fn timestamp_diff(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let unit = args[0].as_string::<i32>();
+    let difference = |row: usize| -> Option<i32> {
+        let (from, to) = (datetime(&args[1], row)?, datetime(&args[2], row)?);
+        let span = to - from;
+        let whole = match unit.value(row) {
+            "YEAR" => whole_months(from, to) / 12,
+            "QUARTER" => whole_months(from, to) / 3,
+            "MONTH" => whole_months(from, to),
+            "WEEK" => span.num_weeks(),
+            "DAY" => span.num_days(),
+            "HOUR" => span.num_hours(),
+            "MINUTE" => span.num_minutes(),
+            "SECOND" => span.num_seconds(),
+            "MILLISECOND" => span.num_milliseconds(),
+            _ => return None,
+        };
+        Some(whole as i32)
+    };
+    Ok(Arc::new(Int32Array::from_iter((0..rows).map(difference))))
+}
+
+fn whole_months(from: NaiveDateTime, to: NaiveDateTime) -> i64 {
+    if to < from {
+        return -whole_months(to, from);
+    }
+    let months = i64::from(to.year() - from.year()) * 12 + i64::from(to.month()) - i64::from(from.month());
+    let incomplete = (to.day(), to.time()) < (from.day(), from.time());
+    months - i64::from(incomplete)
+}

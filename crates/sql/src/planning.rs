@@ -1,0 +1,445 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, IntervalMonthDayNano, TimeUnit};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DataFusionError, Result, SchemaError, TableReference, plan_err};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion_expr::{
+    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
+};
+use datafusion_optimizer::analyzer::Analyzer;
+use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
+use datafusion_optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
+use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
+use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion_optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
+use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
+use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+use datafusion_optimizer::optimize_projections::OptimizeProjections;
+use datafusion_optimizer::optimize_unions::OptimizeUnions;
+use datafusion_optimizer::push_down_filter::PushDownFilter;
+use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
+use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
+use datafusion_optimizer::{Optimizer, OptimizerContext};
+use datafusion_sql::planner::{NullOrdering, ParserOptions, SqlToRel};
+use datafusion_sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Query, TimezoneInfo};
+use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+use crate::aggregates;
+use crate::catalog::{Catalog, Relation, Source};
+use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
+use crate::window_function::WindowFunctionPlanner;
+use crate::{data_type, dialect, functions, refuse, rewrite};
+
+/// Plans queries against a catalog: SQL to an optimised logical plan with Flink's meaning.
+pub(crate) struct Planner<'a> {
+    context: Context<'a>,
+    /// Tokens of the statement, for finding the place of a name that an error mentions.
+    tokens: &'a [TokenWithSpan],
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(catalog: &'a Catalog, tokens: &'a [TokenWithSpan]) -> Planner<'a> {
+        Planner { context: Context::new(catalog), tokens }
+    }
+
+    /// A query before optimisation, as a view keeps it.
+    pub fn query(&self, query: &Query) -> std::result::Result<LogicalPlan, Box<Fault>> {
+        refuse::refuse_unsupported(query)?;
+        let mut query = query.clone();
+        rewrite::rewrite_query(&mut query)?;
+        let statement = datafusion_sql::sqlparser::ast::Statement::Query(Box::new(query));
+        SqlToRel::new_with_options(&self.context, parser_options())
+            .sql_statement_to_plan(statement)
+            .and_then(aggregates::with_flink_types)
+            .map_err(|error| self.fault(error))
+    }
+
+    /// An expression over these columns, typed and simplified.
+    pub fn expression(
+        &self,
+        expr: &SqlExpr,
+        columns: &arrow::datatypes::SchemaRef,
+    ) -> std::result::Result<Expr, Box<Fault>> {
+        refuse::refuse_unsupported_in(expr)?;
+        let mut expr = expr.clone();
+        rewrite::rewrite_expr(&mut expr)?;
+        let plan = || -> Result<LogicalPlan> {
+            let source = Arc::new(Source::Columns(Arc::clone(columns)));
+            let scan = LogicalPlanBuilder::scan("this table", source, None)?.build()?;
+            let planned = SqlToRel::new_with_options(&self.context, parser_options()).sql_to_expr(
+                expr,
+                scan.schema(),
+                &mut datafusion_sql::planner::PlannerContext::new(),
+            )?;
+            LogicalPlanBuilder::from(scan).project([planned])?.build()
+        };
+        let plan = plan().and_then(analyze).map_err(|error| self.fault(error))?;
+        let simplified = Optimizer::with_rules(vec![Arc::new(SimplifyExpressions::new())])
+            .optimize(plan, &optimizer_context(), |_, _| {})
+            .map_err(|error| self.fault(error))?;
+        let LogicalPlan::Projection(projection) = simplified else {
+            return Err(Fault::internal(NOWHERE, "an expression did not plan to a projection"));
+        };
+        let unqualified = projection.expr[0].clone().unalias().transform(|expr| {
+            Ok(match expr {
+                Expr::Column(column) => Transformed::yes(Expr::Column(datafusion_common::Column::new_unqualified(column.name))),
+                other => Transformed::no(other),
+            })
+        });
+        unqualified.map(|t| t.data).map_err(|error| self.fault(error))
+    }
+
+    /// Types, then the rewrites that hold for streams.
+    pub fn optimize(&self, plan: LogicalPlan) -> std::result::Result<LogicalPlan, Box<Fault>> {
+        analyze(plan)
+            .and_then(|plan| optimizer().optimize(plan, &optimizer_context(), |_, _| {}))
+            .map_err(|error| self.fault(error))
+    }
+
+    /// Finds the place in the file that an error is about.
+    pub fn fault(&self, error: DataFusionError) -> Box<Fault> {
+        let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+        let fallback = span.map_or(NOWHERE, |span| Location { line: span.start.line, column: span.start.column });
+        let mut fault = describe(error, self.tokens, &self.context);
+        if fault.at == NOWHERE {
+            fault.at = fallback;
+        }
+        if fault.at == NOWHERE
+            && let Some(first) = self.tokens.first()
+        {
+            fault.at = first.span.start;
+        }
+        fault
+    }
+}
+
+fn parser_options() -> ParserOptions {
+    ParserOptions::new()
+        .with_parse_float_as_decimal(true)
+        .with_enable_ident_normalization(false)
+        .with_support_varchar_with_length(true)
+        .with_map_string_types_to_utf8view(false)
+        .with_collect_spans(true)
+        // Flink: NULL is the lowest value.
+        .with_default_null_ordering(NullOrdering::NullsMin)
+}
+
+fn analyze(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let analyzer = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
+    let plan = analyzer.execute_and_check(plan, &ConfigOptions::default(), |_, _| {})?;
+    with_flink_casts(plan)
+}
+
+/// Casts to STRING that Arrow would write otherwise than Flink.
+fn with_flink_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let transformed = plan.transform_up_with_subqueries(|node| {
+        let mut schema = datafusion_common::DFSchema::empty();
+        for input in node.inputs() {
+            schema.merge(input.schema());
+        }
+        let preserver = datafusion_expr::expr_rewriter::NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = preserver.save(&expr);
+            let rewritten = expr.transform_up(|expr| {
+                let Expr::Cast(cast) = &expr else { return Ok(Transformed::no(expr)) };
+                let to_text = matches!(cast.field.data_type(), DataType::Utf8);
+                let special = to_text
+                    && matches!(
+                        cast.expr.get_type(&schema),
+                        Ok(DataType::Boolean
+                            | DataType::Float32
+                            | DataType::Float64
+                            | DataType::Timestamp(..))
+                    );
+                if !special {
+                    return Ok(Transformed::no(expr));
+                }
+                let function = functions::own(functions::TO_STRING);
+                let args = vec![(*cast.expr).clone()];
+                Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+            })?;
+            Ok(rewritten.update_data(|data| name.restore(data)))
+        })
+    })?;
+    Ok(transformed.data)
+}
+
+fn optimizer() -> Optimizer {
+    Optimizer::with_rules(vec![
+        Arc::new(OptimizeUnions::new()),
+        Arc::new(SimplifyExpressions::new()),
+        Arc::new(ReplaceDistinctWithAggregate::new()),
+        Arc::new(DecorrelatePredicateSubquery::new()),
+        Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(EliminateDuplicatedExpr::new()),
+        Arc::new(EliminateCrossJoin::new()),
+        Arc::new(EliminateOuterJoin::new()),
+        Arc::new(PushDownFilter::new()),
+        Arc::new(CommonSubexprEliminate::new()),
+        Arc::new(OptimizeProjections::new()),
+    ])
+}
+
+/// Without a start time, so that CURRENT_TIMESTAMP is not frozen at planning.
+fn optimizer_context() -> OptimizerContext {
+    OptimizerContext::new().without_query_execution_start_time()
+}
+
+/// A fault on its way through DataFusion.
+#[derive(Debug)]
+struct Carried(Box<Fault>);
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Carried {}
+
+pub(crate) fn fault_in_error(fault: Box<Fault>) -> DataFusionError {
+    DataFusionError::External(Box::new(Carried(fault)))
+}
+
+/// Milliseconds of an interval without months, if they are whole.
+pub(crate) fn time_part_of(interval: IntervalMonthDayNano) -> Option<i64> {
+    const NS_PER_MS: i64 = 1_000_000;
+    if interval.months != 0 || interval.nanoseconds % NS_PER_MS != 0 {
+        return None;
+    }
+    i64::from(interval.days).checked_mul(86_400_000)?.checked_add(interval.nanoseconds / NS_PER_MS)
+}
+
+/// A message for users out of one for developers.
+fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<'_>) -> Box<Fault> {
+    let place = |name: &str| {
+        let word = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value == name);
+        tokens.iter().find(|token| word(token)).map_or(NOWHERE, |token| token.span.start)
+    };
+    match error {
+        DataFusionError::External(inner) => match inner.downcast::<Carried>() {
+            Ok(carried) => carried.0,
+            Err(other) => Fault::internal(NOWHERE, other),
+        },
+        DataFusionError::Diagnostic(diagnostic, inner) => {
+            let mut fault = describe(*inner, tokens, context);
+            if let Some(span) = diagnostic.span {
+                fault.at = Location { line: span.start.line, column: span.start.column };
+            }
+            fault
+        }
+        DataFusionError::Context(_, inner) => describe(*inner, tokens, context),
+        DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
+            Ok(inner) => describe(inner, tokens, context),
+            Err(inner) => Fault::internal(NOWHERE, inner),
+        },
+        DataFusionError::Collection(mut all) if !all.is_empty() => describe(all.remove(0), tokens, context),
+        DataFusionError::SchemaError(schema_error, _) => match *schema_error {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                unknown_column(&field.name, field.relation.as_ref(), &valid_fields, place(&field.name))
+            }
+            SchemaError::AmbiguousReference { field } => Fault::new(
+                SqlErrorKind::UnknownColumn,
+                place(&field.name),
+                format!("column '{}' is in several inputs", field.name),
+            )
+            .hint("put the table's name or alias before it"),
+            SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+                Fault::new(SqlErrorKind::Invalid, place(&name), format!("two columns are named '{name}'"))
+                    .hint("name one of them otherwise with AS")
+            }
+        },
+        DataFusionError::NotImplemented(message) => {
+            Fault::new(SqlErrorKind::Unsupported, NOWHERE, tidy(&message))
+        }
+        DataFusionError::Plan(message) => {
+            if let Some(name) = message.strip_prefix("no table ") {
+                let fault = Fault::new(SqlErrorKind::UnknownTable, place(name), format!("unknown table '{name}'"));
+                return match did_you_mean(name, context.catalog.names()) {
+                    Some(near) => fault.hint(format!("did you mean '{near}'?")),
+                    None => fault.hint(known_tables(context.catalog)),
+                };
+            }
+            Fault::new(kind_of(&message), NOWHERE, tidy(&message))
+        }
+        DataFusionError::Internal(message) => Fault::internal(NOWHERE, tidy(&message)),
+        DataFusionError::ArrowError(inner, _) => Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&inner.to_string())),
+        other => Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&other.strip_backtrace())),
+    }
+}
+
+fn known_tables(catalog: &Catalog) -> String {
+    let names: Vec<_> = catalog.names().collect();
+    if names.is_empty() {
+        return "there are no tables yet; write CREATE TABLE before this".into();
+    }
+    format!("the tables are {}", names.join(", "))
+}
+
+fn unknown_column(
+    name: &str,
+    relation: Option<&TableReference>,
+    valid: &[datafusion_common::Column],
+    at: Location,
+) -> Box<Fault> {
+    let written = match relation {
+        Some(relation) => format!("{relation}.{name}"),
+        None => name.to_string(),
+    };
+    let fault = Fault::new(SqlErrorKind::UnknownColumn, at, format!("unknown column '{written}'"));
+    let mut names: Vec<&str> = valid.iter().map(|column| column.name.as_str()).collect();
+    names.dedup();
+    match did_you_mean(name, names.iter().copied()) {
+        Some(near) if near != name => fault.hint(format!("did you mean '{near}'?")),
+        _ if names.is_empty() => fault,
+        _ => fault.hint(format!("the columns are {}", names.join(", "))),
+    }
+}
+
+fn kind_of(message: &str) -> SqlErrorKind {
+    let about_types = ["coerc", "Cannot infer common", "signature", "type", "cast"];
+    if about_types.iter().any(|word| message.contains(word)) { SqlErrorKind::Type } else { SqlErrorKind::Invalid }
+}
+
+/// One line, lower-case start, without the names of DataFusion's errors.
+fn tidy(message: &str) -> String {
+    let first = message.lines().next().unwrap_or("");
+    let first = first.strip_prefix("Error during planning: ").unwrap_or(first);
+    let mut chars = first.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(c), Some(second)) if c.is_uppercase() && second.is_lowercase() => c.to_lowercase().chain(chars).collect(),
+        _ => first.to_string(),
+    }
+}
+
+/// What SqlToRel asks: tables, functions, types.
+struct Context<'a> {
+    catalog: &'a Catalog,
+    config: ConfigOptions,
+    expr_planners: Vec<Arc<dyn ExprPlanner>>,
+    relation_planners: Vec<Arc<dyn RelationPlanner>>,
+    row_number: BTreeMap<&'static str, Arc<WindowUDF>>,
+}
+
+impl<'a> Context<'a> {
+    fn new(catalog: &'a Catalog) -> Context<'a> {
+        Context {
+            catalog,
+            config: ConfigOptions::default(),
+            expr_planners: vec![
+                Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
+                Arc::new(datafusion_functions::planner::UserDefinedFunctionPlanner),
+                Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
+            ],
+            relation_planners: vec![Arc::new(WindowFunctionPlanner)],
+            row_number: BTreeMap::from([("row_number", datafusion_functions_window::row_number::row_number_udwf())]),
+        }
+    }
+}
+
+impl ContextProvider for Context<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        let one_database = name.schema().is_none_or(|schema| schema == "default_database")
+            && name.catalog().is_none_or(|catalog| catalog == "default_catalog");
+        match self.catalog.get(name.table()).filter(|_| one_database) {
+            Some(Relation::Table(table)) => Ok(Arc::new(Source::Table(Arc::clone(table)))),
+            Some(Relation::View(plan)) => {
+                let schema = Arc::new(plan.schema().as_arrow().clone());
+                Ok(Arc::new(Source::View(Arc::clone(plan), schema)))
+            }
+            None => plan_err!("no table {}", name.table()),
+        }
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        &self.expr_planners
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relation_planners
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(FlinkTypes))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        functions::all().get(&name.to_lowercase()).cloned()
+    }
+
+    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        aggregates::by_name(&name.to_lowercase())
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.row_number.get(name.to_lowercase().as_str()).cloned()
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        &self.config
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        functions::public_names().map(str::to_string).collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        vec![]
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        aggregates::NAMES.iter().map(|name| name.to_string()).collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        vec!["row_number".into()]
+    }
+}
+
+/// Types of casts (parsed by our own rules) and of literals such as `TIMESTAMP '…'`.
+#[derive(Debug)]
+struct FlinkTypes;
+
+impl TypePlanner for FlinkTypes {
+    fn plan_type_field(&self, sql_type: &SqlType) -> Result<Option<FieldRef>> {
+        let data_type = match sql_type {
+            SqlType::Timestamp(_, TimezoneInfo::None) => DataType::Timestamp(TimeUnit::Millisecond, None),
+            SqlType::Time(..) => DataType::Time32(TimeUnit::Millisecond),
+            other => match dialect::decode(other) {
+                Some(sql) => match data_type::parse_text(sql) {
+                    Ok(parsed) => parsed.data_type,
+                    Err(error) => return plan_err!("{error}"),
+                },
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Arc::new(Field::new("", data_type, true))))
+    }
+}
+
+/// Whether any expression below still has a subquery: they are not run here.
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
+    let mut found = false;
+    let _ = expr.apply(|expr| {
+        found |= matches!(
+            expr,
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::OuterReferenceColumn(..)
+        );
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found
+}

@@ -1,0 +1,288 @@
+use std::ops::ControlFlow;
+
+use datafusion_sql::sqlparser::ast::{
+    Distinct, Expr, Function, GroupByExpr, JoinOperator, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, Spanned, TableFactor, Visit, Visitor,
+};
+use datafusion_sql::sqlparser::tokenizer::Span;
+
+use crate::aggregates;
+use crate::dialect::{ORDERED, PARTITIONED, TABLE};
+use crate::error::{Fault, SqlErrorKind, did_you_mean};
+use crate::functions;
+use crate::rewrite;
+use crate::window_function::{self, WINDOW_FUNCTIONS};
+
+/// Refuses, at its place, what parses but is not done here, and functions that do not exist.
+///
+/// What depends on types or on whether an input is windowed is refused later, when operators are chosen.
+pub(crate) fn refuse_unsupported(query: &Query) -> Result<(), Box<Fault>> {
+    match query.visit(&mut Refuser) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(fault) => Err(fault),
+    }
+}
+
+/// The same for an expression of CREATE TABLE.
+pub(crate) fn refuse_unsupported_in(expr: &Expr) -> Result<(), Box<Fault>> {
+    match expr.visit(&mut Refuser) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(fault) => Err(fault),
+    }
+}
+
+struct Refuser;
+
+impl Visitor for Refuser {
+    type Break = Box<Fault>;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Box<Fault>> {
+        flow(check_query(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Box<Fault>> {
+        flow(check_select(select))
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Box<Fault>> {
+        flow(check_table_factor(factor))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Box<Fault>> {
+        match expr {
+            Expr::Function(function) => flow(check_function(function)),
+            Expr::MatchAgainst { .. } | Expr::Lambda(_) | Expr::Prior(_) => {
+                flow(Err(Fault::unsupported(expr.span(), "this expression is not SQL of Flink")))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn flow(result: Result<(), Box<Fault>>) -> ControlFlow<Box<Fault>> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(fault) => ControlFlow::Break(fault),
+    }
+}
+
+fn refuse(span: Span, message: &str, hint: &str) -> Result<(), Box<Fault>> {
+    let fault = Fault::unsupported(span, message);
+    Err(if hint.is_empty() { fault } else { fault.hint(hint) })
+}
+
+fn check_query(query: &Query) -> Result<(), Box<Fault>> {
+    if let Some(with) = &query.with
+        && with.recursive
+    {
+        return refuse(with.span(), "WITH RECURSIVE is not supported: a stream never reaches a fixed point", "");
+    }
+    if let Some(order_by) = &query.order_by {
+        return refuse(
+            order_by.span(),
+            "ORDER BY over an endless stream is not supported: the last row never comes",
+            "for the first rows of each window write ROW_NUMBER() OVER (PARTITION BY window_start, window_end \
+             ORDER BY …) and WHERE rownum <= n around it",
+        );
+    }
+    if let Some(limit) = &query.limit_clause {
+        return refuse(
+            limit.span(),
+            "LIMIT is not supported: which rows come first depends on timing",
+            "bound the source instead, or take a windowed Top-N with ROW_NUMBER()",
+        );
+    }
+    if let Some(fetch) = &query.fetch {
+        return refuse(
+            fetch.span(),
+            "FETCH FIRST is not supported: which rows come first depends on timing",
+            "",
+        );
+    }
+    if !query.pipe_operators.is_empty() || !query.locks.is_empty() || query.for_clause.is_some() {
+        return refuse(query.body.span(), "this query has a clause that is not SQL of Flink", "");
+    }
+    check_body(&query.body)
+}
+
+fn check_body(body: &SetExpr) -> Result<(), Box<Fault>> {
+    match body {
+        SetExpr::SetOperation { op, set_quantifier, left, right } => {
+            if !(*op == SetOperator::Union && *set_quantifier == SetQuantifier::All) {
+                let hint = match op {
+                    SetOperator::Union => "write UNION ALL, and remove duplicates inside a window",
+                    _ => "write a window join, or EXISTS between windowed inputs",
+                };
+                let message =
+                    format!("{op} is not supported: it would have to remember every row for ever");
+                return refuse(right.span(), &message, hint);
+            }
+            check_body(left)?;
+            check_body(right)
+        }
+        SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => Ok(()),
+        other => refuse(other.span(), "this is not a query", "write SELECT … FROM …"),
+    }
+}
+
+fn check_select(select: &Select) -> Result<(), Box<Fault>> {
+    match &select.group_by {
+        GroupByExpr::All(_) => {
+            return refuse(select.span(), "GROUP BY ALL is not supported", "name the columns");
+        }
+        GroupByExpr::Expressions(keys, modifiers) => {
+            if let Some(modifier) = modifiers.first() {
+                return refuse(
+                    select.group_by.span(),
+                    &format!("GROUP BY … {modifier} is not supported"),
+                    "write one query per grouping",
+                );
+            }
+            for key in keys {
+                if matches!(key, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)) {
+                    return refuse(
+                        key.span(),
+                        "GROUPING SETS, CUBE and ROLLUP are not supported",
+                        "write one query per grouping",
+                    );
+                }
+            }
+        }
+    }
+    if let Some(Distinct::On(columns)) = &select.distinct {
+        let span = columns.first().map_or(select.span(), Spanned::span);
+        return refuse(
+            span,
+            "DISTINCT ON is not SQL of Flink",
+            "write ROW_NUMBER() OVER (…) and WHERE rownum = 1",
+        );
+    }
+    if let Some(qualify) = &select.qualify {
+        return refuse(qualify.span(), "QUALIFY is not supported", "put the condition in a WHERE around the query");
+    }
+    if let Some(named) = select.named_window.first() {
+        return refuse(named.span(), "WINDOW definitions are not supported", "write the window inside OVER (…)");
+    }
+    for item in &select.projection {
+        if let SelectItem::ExprWithAliases { expr, .. } = item {
+            return refuse(expr.span(), "several names for one expression are not supported", "");
+        }
+    }
+    let strange = select.top.is_some()
+        || select.into.is_some()
+        || !select.lateral_views.is_empty()
+        || select.prewhere.is_some()
+        || !select.connect_by.is_empty()
+        || !select.cluster_by.is_empty()
+        || !select.distribute_by.is_empty()
+        || !select.sort_by.is_empty()
+        || select.value_table_mode.is_some();
+    if strange {
+        return refuse(select.span(), "this SELECT has a clause that is not SQL of Flink", "");
+    }
+    for table in &select.from {
+        for join in &table.joins {
+            match &join.join_operator {
+                JoinOperator::Join(_)
+                | JoinOperator::Inner(_)
+                | JoinOperator::Left(_)
+                | JoinOperator::LeftOuter(_)
+                | JoinOperator::Right(_)
+                | JoinOperator::RightOuter(_)
+                | JoinOperator::FullOuter(_)
+                | JoinOperator::CrossJoin(_) => {}
+                _ => return refuse(join.span(), "this kind of join is not SQL of Flink", ""),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
+    let span = factor.span();
+    match factor {
+        TableFactor::Table { version: Some(_), .. } => refuse(
+            span,
+            "FOR SYSTEM_TIME AS OF is not supported: no connector here can be looked up",
+            "join within a window, or within an interval of event time",
+        ),
+        TableFactor::Table { sample: Some(_), .. } => refuse(span, "TABLESAMPLE is not supported", ""),
+        TableFactor::Table { name, args: Some(_), .. } => window_function::check_name(name),
+        TableFactor::Table { .. } | TableFactor::NestedJoin { .. } => Ok(()),
+        TableFactor::Derived { lateral: true, .. } => {
+            refuse(span, "LATERAL is not supported", "join two windowed inputs")
+        }
+        TableFactor::Derived { .. } => Ok(()),
+        TableFactor::TableFunction { expr, .. } => match expr {
+            Expr::Function(function) => window_function::check_name(&function.name),
+            other => refuse(
+                other.span(),
+                "TABLE(…) takes a windowing table function",
+                "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(c), INTERVAL '1' MINUTE))",
+            ),
+        },
+        TableFactor::UNNEST { .. } => refuse(span, "UNNEST is not supported", ""),
+        TableFactor::MatchRecognize { .. } => refuse(span, "MATCH_RECOGNIZE is not supported", ""),
+        _ => refuse(span, "this kind of table is not supported", "read a table, a view, a query or a window"),
+    }
+}
+
+fn check_function(function: &Function) -> Result<(), Box<Fault>> {
+    let span = function.name.span();
+    let name = function.name.to_string().trim_matches('`').to_lowercase();
+    if function.over.is_some() && name != "row_number" {
+        return if ["rank", "dense_rank", "ntile", "lag", "lead", "first_value", "last_value"].contains(&name.as_str()) {
+            refuse(
+                span,
+                &format!("{} OVER is not supported", name.to_uppercase()),
+                "ROW_NUMBER() OVER (PARTITION BY window_start, window_end, … ORDER BY …) is, with WHERE rownum <= n \
+                 around it",
+            )
+        } else {
+            refuse(
+                span,
+                "OVER aggregates are not supported",
+                "aggregate over a HOP window: FROM TABLE(HOP(TABLE t, DESCRIPTOR(c), slide, size)) GROUP BY \
+                 window_start, window_end",
+            )
+        };
+    }
+    if name == "row_number" && function.over.is_none() {
+        return Err(Fault::new(SqlErrorKind::Invalid, span.start, "ROW_NUMBER() needs an OVER clause"));
+    }
+    if WINDOW_FUNCTIONS.contains(&name.as_str()) {
+        // As a table the function never gets here: its arguments are visited without it.
+        return Ok(());
+    }
+    for (prefix, column) in [("_start", "window_start"), ("_end", "window_end"), ("_rowtime", "window_time"), ("_proctime", "window_time")] {
+        if let Some(window) = name.strip_suffix(prefix)
+            && ["tumble", "hop", "session", "cumulate"].contains(&window)
+        {
+            return refuse(
+                span,
+                &format!("{} belongs to group windows, which Flink has deprecated; they are not supported", name.to_uppercase()),
+                &format!("window with a table function and select {column}: {}", window_function::EXAMPLE),
+            );
+        }
+    }
+    let known = [TABLE, PARTITIONED, ORDERED, "descriptor", "row_number"].contains(&name.as_str())
+        || functions::is_public(&name)
+        || rewrite::NAMES.contains(&name.as_str())
+        || aggregates::NAMES.contains(&name.as_str());
+    if known {
+        return Ok(());
+    }
+    let fault = Fault::new(
+        SqlErrorKind::UnknownFunction,
+        span.start,
+        format!("unknown function '{}'", function.name),
+    );
+    let names: Vec<&str> = functions::public_names()
+        .chain(rewrite::NAMES.iter().copied())
+        .chain(aggregates::NAMES.iter().copied())
+        .collect();
+    Err(match did_you_mean(&name, names) {
+        Some(near) => fault.hint(format!("did you mean {}?", near.to_uppercase())),
+        None => fault.hint("user-defined functions are not supported; the README lists the built-in ones"),
+    })
+}

@@ -1,0 +1,344 @@
+use std::time::Duration;
+
+use datafusion_sql::sqlparser::ast::Ident;
+use laxity_graph::{LatencyTarget, QuerySettings};
+
+use crate::error::{Fault, SqlErrorKind, did_you_mean};
+
+/// The SET keys in force at one place of a script. They hold for every INSERT after them, until set again or
+/// RESET, as in Flink.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionSettings {
+    /// `pipeline.name`.
+    pub name: Option<String>,
+    /// `laxity.latency.target`.
+    pub latency_target: LatencyTarget,
+    /// `laxity.weight`, default 1.
+    pub weight: f64,
+    /// `laxity.late.table`: where rows go that come too late for a query's first window operator.
+    pub late_table: Option<String>,
+    /// `laxity.memory.limit`.
+    pub memory_limit_bytes: Option<u64>,
+    /// `laxity.allowed.lateness` or `table.exec.emit.allow-lateness`, in milliseconds. Default 0.
+    pub allowed_lateness_ms: i64,
+    /// `laxity.max.event.ahead`, in milliseconds: rows further in the future than this are dead.
+    pub max_event_ahead_ms: Option<i64>,
+    /// `parallelism.default`, default 1.
+    pub parallelism: usize,
+    /// `table.exec.source.idle-timeout`.
+    pub idle_timeout: Option<Duration>,
+    /// `table.local-time-zone`. UTC is the only zone so far.
+    pub time_zone: String,
+    /// Keys of Flink that have no meaning here, with their values, in the order they were set.
+    pub ignored: Vec<(String, String)>,
+}
+
+impl Default for SessionSettings {
+    fn default() -> SessionSettings {
+        SessionSettings {
+            name: None,
+            latency_target: LatencyTarget::DEFAULT,
+            weight: 1.0,
+            late_table: None,
+            memory_limit_bytes: None,
+            allowed_lateness_ms: 0,
+            max_event_ahead_ms: None,
+            parallelism: 1,
+            idle_timeout: None,
+            time_zone: "UTC".into(),
+            ignored: vec![],
+        }
+    }
+}
+
+/// Keys that have an effect here.
+const KEYS: &[&str] = &[
+    "pipeline.name",
+    "laxity.latency.target",
+    "laxity.weight",
+    "laxity.late.table",
+    "laxity.memory.limit",
+    "laxity.allowed.lateness",
+    "laxity.max.event.ahead",
+    "parallelism.default",
+    "table.exec.emit.allow-lateness",
+    "table.exec.source.idle-timeout",
+    "table.local-time-zone",
+];
+
+/// Copies of an operator at most. A typing mistake must not make a million.
+const PARALLELISM_MAX: usize = 1024;
+
+impl SessionSettings {
+    pub(crate) fn set(&mut self, key: &Ident, value: &str) -> Result<(), Box<Fault>> {
+        let invalid = |message: String| Fault::new(SqlErrorKind::Option, key.span.start, message);
+        let duration = || {
+            parse_duration(value).ok_or_else(|| {
+                invalid(format!("'{}' takes a duration, not '{value}'", key.value))
+                    .hint("write a number and a unit: '50 ms', '1 s', '2 min', '1 h', '1 d'")
+            })
+        };
+        match key.value.as_str() {
+            "pipeline.name" => {
+                if value.trim().is_empty() {
+                    return Err(invalid("'pipeline.name' must not be empty".into()));
+                }
+                self.name = Some(value.trim().to_string());
+            }
+            "laxity.latency.target" => {
+                self.latency_target = LatencyTarget::new(duration()?).ok_or_else(|| {
+                    invalid("'laxity.latency.target' must be more than zero: no result can take no time".into())
+                        .hint("leave it out for a query that is in no hurry")
+                })?;
+            }
+            "laxity.weight" => {
+                self.weight = value
+                    .trim()
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|weight| weight.is_finite() && *weight > 0.0)
+                    .ok_or_else(|| {
+                        invalid(format!("'laxity.weight' takes a number above zero, not '{value}'"))
+                    })?;
+            }
+            "laxity.late.table" => self.late_table = Some(value.trim().to_string()),
+            "laxity.memory.limit" => {
+                self.memory_limit_bytes =
+                    Some(parse_bytes(value).filter(|bytes| *bytes > 0).ok_or_else(|| {
+                        invalid(format!("'laxity.memory.limit' takes a size above zero, not '{value}'"))
+                            .hint("write a number and a unit: '512 kb', '64 mb', '2 gb'")
+                    })?);
+            }
+            "laxity.allowed.lateness" | "table.exec.emit.allow-lateness" => {
+                self.allowed_lateness_ms = millis(duration()?);
+            }
+            "laxity.max.event.ahead" => {
+                let ahead = duration()?;
+                if ahead.is_zero() {
+                    return Err(invalid("'laxity.max.event.ahead' must be more than zero".into()));
+                }
+                self.max_event_ahead_ms = Some(millis(ahead));
+            }
+            "parallelism.default" => {
+                self.parallelism = value
+                    .trim()
+                    .parse::<usize>()
+                    .ok()
+                    .filter(|parallelism| (1..=PARALLELISM_MAX).contains(parallelism))
+                    .ok_or_else(|| {
+                        invalid(format!(
+                            "'parallelism.default' takes a whole number from 1 to {PARALLELISM_MAX}, not '{value}'"
+                        ))
+                    })?;
+            }
+            "table.exec.source.idle-timeout" => {
+                let timeout = duration()?;
+                // Zero switches it off, as in Flink.
+                self.idle_timeout = (!timeout.is_zero()).then_some(timeout);
+            }
+            "table.local-time-zone" => {
+                if !["UTC", "default", "Etc/UTC", "GMT", "GMT+00:00", "Z"].contains(&value) {
+                    return Err(invalid(format!("time zone '{value}' is not supported; the session is in UTC"))
+                        .hint("convert at the edges, or leave the key out"));
+                }
+                self.time_zone = "UTC".into();
+            }
+            other if other.starts_with("laxity.") => {
+                let known = || KEYS.iter().copied().filter(|known| known.starts_with("laxity."));
+                let near = did_you_mean(other, known()).map(|near| format!("did you mean '{near}'?"));
+                let fault =
+                    invalid(format!("unknown key '{other}'; Laxity's keys are {}", list(known())));
+                return Err(match near {
+                    Some(near) => fault.hint(near),
+                    None => fault,
+                });
+            }
+            "execution.runtime-mode" if value.eq_ignore_ascii_case("batch") => {
+                return Err(invalid("batch mode is not supported; a bounded input ends a streaming query too".into())
+                    .hint("leave the key out or set it to 'streaming'"));
+            }
+            _ => {
+                self.ignored.retain(|(known, _)| *known != key.value);
+                self.ignored.push((key.value.clone(), value.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn reset(&mut self, key: Option<&Ident>) -> Result<(), Box<Fault>> {
+        let fresh = SessionSettings::default();
+        let Some(key) = key else {
+            *self = fresh;
+            return Ok(());
+        };
+        match key.value.as_str() {
+            "pipeline.name" => self.name = None,
+            "laxity.latency.target" => self.latency_target = fresh.latency_target,
+            "laxity.weight" => self.weight = fresh.weight,
+            "laxity.late.table" => self.late_table = None,
+            "laxity.memory.limit" => self.memory_limit_bytes = None,
+            "laxity.allowed.lateness" | "table.exec.emit.allow-lateness" => self.allowed_lateness_ms = 0,
+            "laxity.max.event.ahead" => self.max_event_ahead_ms = None,
+            "parallelism.default" => self.parallelism = 1,
+            "table.exec.source.idle-timeout" => self.idle_timeout = None,
+            "table.local-time-zone" => {}
+            other if other.starts_with("laxity.") => return self.set(key, ""),
+            other => self.ignored.retain(|(known, _)| known != other),
+        }
+        Ok(())
+    }
+
+    /// The settings of a query of that name.
+    pub(crate) fn of_query(&self, name: String) -> QuerySettings {
+        QuerySettings {
+            name,
+            latency_target: self.latency_target,
+            weight: self.weight,
+            idle_timeout: self.idle_timeout,
+            memory_limit_bytes: self.memory_limit_bytes,
+        }
+    }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Flink's durations: a whole number and a unit, `ms` if there is none; also ISO 8601's `PT1.5S`.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    if let Some(rest) = text.strip_prefix("PT").or_else(|| text.strip_prefix("pt")) {
+        return parse_iso_time(rest);
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let ns = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => 1,
+        "us" | "µs" | "micro" | "micros" | "microsecond" | "microseconds" => 1_000,
+        "" | "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1_000_000,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000_000,
+        "m" | "min" | "minute" | "minutes" => 60_000_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000_000,
+        "d" | "day" | "days" => 86_400_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(ns).map(Duration::from_nanos)
+}
+
+fn parse_iso_time(text: &str) -> Option<Duration> {
+    let mut total = 0.0;
+    let mut number = String::new();
+    for c in text.chars() {
+        let unit_s = match c.to_ascii_uppercase() {
+            'H' => 3_600.0,
+            'M' => 60.0,
+            'S' => 1.0,
+            _ => {
+                number.push(c);
+                continue;
+            }
+        };
+        total += number.parse::<f64>().ok()? * unit_s;
+        number.clear();
+    }
+    (number.is_empty() && !text.is_empty()).then(|| Duration::try_from_secs_f64(total).ok()).flatten()
+}
+
+/// Flink's memory sizes: a whole number and a unit, bytes if there is none. Units are binary.
+pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let shift = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" | "bytes" => 0,
+        "k" | "kb" | "kib" | "kibibytes" => 10,
+        "m" | "mb" | "mib" | "mebibytes" => 20,
+        "g" | "gb" | "gib" | "gibibytes" => 30,
+        "t" | "tb" | "tib" | "tebibytes" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_flink_reads_them() {
+        let check = |text: &str, ms: Option<u64>| {
+            assert_eq!(parse_duration(text), ms.map(Duration::from_millis), "{text}");
+        };
+        check("50 ms", Some(50));
+        check("50", Some(50));
+        check("2min", Some(120_000));
+        check("1 H", Some(3_600_000));
+        check("PT1.5S", Some(1_500));
+        check("PT1H2M", Some(3_720_000));
+        check("1.5 s", None);
+        check("-1 s", None);
+        check("", None);
+        check("PT", None);
+        check("99999999999999 d", None);
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        assert_eq!(parse_bytes("64 mb"), Some(64 << 20));
+        assert_eq!(parse_bytes("10"), Some(10));
+        assert_eq!(parse_bytes("1 zb"), None);
+    }
+
+    #[test]
+    fn settings_hold_until_reset() {
+        let mut settings = SessionSettings::default();
+        let key = |name: &str| Ident::new(name);
+        settings.set(&key("laxity.latency.target"), "50 ms").unwrap();
+        settings.set(&key("parallelism.default"), "4").unwrap();
+        settings.set(&key("state.backend.type"), "rocksdb").unwrap();
+        assert_eq!(settings.latency_target.duration(), Duration::from_millis(50));
+        assert_eq!(settings.ignored, [("state.backend.type".to_string(), "rocksdb".to_string())]);
+        settings.reset(Some(&key("laxity.latency.target"))).unwrap();
+        assert_eq!(settings.latency_target, LatencyTarget::DEFAULT);
+        assert_eq!(settings.parallelism, 4);
+        settings.reset(None).unwrap();
+        assert_eq!(settings, SessionSettings::default());
+    }
+
+    #[test]
+    fn bad_settings_say_what_is_valid() {
+        let check = |key: &str, value: &str, message: &str, hint: Option<&str>| {
+            let fault = SessionSettings::default().set(&Ident::new(key), value).unwrap_err();
+            assert_eq!((fault.message.as_str(), fault.hint.as_deref()), (message, hint));
+        };
+        check(
+            "laxity.latency.target",
+            "0 ms",
+            "'laxity.latency.target' must be more than zero: no result can take no time",
+            Some("leave it out for a query that is in no hurry"),
+        );
+        check(
+            "laxity.latency.target",
+            "-5 ms",
+            "'laxity.latency.target' takes a duration, not '-5 ms'",
+            Some("write a number and a unit: '50 ms', '1 s', '2 min', '1 h', '1 d'"),
+        );
+        check(
+            "laxity.latncy.target",
+            "1 s",
+            "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.weight, \
+             laxity.late.table, laxity.memory.limit, laxity.allowed.lateness, laxity.max.event.ahead",
+            Some("did you mean 'laxity.latency.target'?"),
+        );
+        check(
+            "parallelism.default",
+            "0",
+            "'parallelism.default' takes a whole number from 1 to 1024, not '0'",
+            None,
+        );
+    }
+}
