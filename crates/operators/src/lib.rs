@@ -5,6 +5,8 @@
 
 mod calc;
 mod chain;
+#[cfg(test)]
+mod drive;
 mod expression;
 mod groups;
 mod interval_join;
@@ -13,6 +15,7 @@ mod join_kind;
 mod join_output;
 mod join_side;
 mod operator;
+mod partition;
 mod row_store;
 mod session;
 mod slices;
@@ -21,24 +24,27 @@ mod stage;
 mod union;
 mod watermark;
 mod window;
+mod window_aggregate;
 mod window_expand;
 mod window_join;
 mod window_rank;
 mod window_rows;
-mod window_aggregate;
 
 pub use calc::{Calc, CalcSpec};
 pub use chain::Chain;
 pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};
 pub use join_kind::JoinKind;
-pub use operator::{DeadReason, DeadRows, Emitted, Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch};
+pub use operator::{
+    DeadReason, DeadRows, Emitted, Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch,
+};
+pub use partition::HashPartitioner;
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{InstanceContext, OperatorFactory, Stage};
 pub use union::Union;
 pub use watermark::WatermarkSpec;
 pub use window::{WindowKind, Windows};
+pub use window_aggregate::{WindowAggregate, WindowAggregateSpec, WindowInput};
 pub use window_expand::WindowExpandSpec;
 pub use window_join::{WindowJoinInput, WindowJoinSpec};
 pub use window_rank::{RankOrder, WindowRankSpec};
-pub use window_aggregate::{WindowAggregate, WindowAggregateSpec, WindowInput};

@@ -311,6 +311,11 @@ impl Parts {
         self.prune(watermark);
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.nodes.is_empty() && self.sealed_bytes == 0
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let filling = self.parts.values().filter_map(|part| part.filling.as_ref());
         self.sealed_bytes + filling.map(Groups::bytes).sum::<usize>() + self.parts.len() * size_of::<Part>()
