@@ -1,0 +1,410 @@
+//! Whole engine, real threads and files, operators made for the test. What runs when is up to the machine, so
+//! these tests compare results and counts, never times. Windows and SQL are tested where they live.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
+use laxity_engine::{Engine, EngineConfig, LateColumn, LatePlan, Outcome, Policy, QueryPlan};
+use laxity_graph::{Dataflow, EventTime, Input, Node, NodeId, Partitioning, ProcessingTime, QuerySettings};
+use laxity_operators::{
+    Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What the operator in the middle of a test query does.
+#[derive(Clone, Copy)]
+enum Middle {
+    /// Passes rows on.
+    Pass,
+    /// Sums `v` per `k` and emits the sums at the end, one row per call.
+    SumAtEnd,
+    /// Fails at the row whose `v` is this.
+    FailAt(i64),
+    /// Panics at the row whose `v` is this.
+    PanicAt(i64),
+    /// Takes a while for every batch.
+    Slow,
+    /// Keeps every batch and says so.
+    Hoard,
+    /// Calls every tenth row late.
+    Late,
+}
+
+struct MiddleOperator {
+    what: Middle,
+    sums: BTreeMap<i64, i64>,
+    firing: Vec<(i64, i64)>,
+    ending: bool,
+    kept: usize,
+}
+
+fn schema() -> Arc<Schema> {
+    Arc::new(Schema::new(vec![
+        Field::new("k", DataType::Int64, true),
+        Field::new("v", DataType::Int64, true),
+    ]))
+}
+
+impl Operator for MiddleOperator {
+    fn on_batch(
+        &mut self,
+        _: usize,
+        batch: StreamBatch,
+        _: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        let keys = batch.rows.column(0).as_primitive::<Int64Type>().clone();
+        let values = batch.rows.column(1).as_primitive::<Int64Type>().clone();
+        match self.what {
+            Middle::Pass => out.batch(batch),
+            Middle::SumAtEnd => {
+                for row in 0..values.len() {
+                    *self.sums.entry(keys.value(row)).or_default() += values.value(row);
+                }
+            }
+            Middle::FailAt(bad) if values.values().contains(&bad) => {
+                return Err(OperatorError::Row {
+                    operator: "middle".into(),
+                    message: "division by zero".into(),
+                });
+            }
+            Middle::PanicAt(bad) if values.values().contains(&bad) => panic!("no way on"),
+            Middle::FailAt(_) | Middle::PanicAt(_) => out.batch(batch),
+            Middle::Slow => {
+                std::thread::sleep(Duration::from_millis(5));
+                out.batch(batch);
+            }
+            Middle::Hoard => self.kept += batch.num_rows() * 1_000,
+            Middle::Late => {
+                let late: Vec<bool> = values.values().iter().map(|v| v % 10 == 0).collect();
+                let on_time = late.iter().map(|late| !late).collect::<Vec<_>>();
+                let pick = |mask: Vec<bool>| {
+                    arrow::compute::filter_record_batch(&batch.rows, &mask.into()).expect("a mask per row")
+                };
+                out.batch(StreamBatch::on_time(pick(on_time)));
+                let rows = pick(late);
+                let window_end = Int64Array::from(vec![7_000; rows.num_rows()]);
+                out.late.push(LateRows { rows, window_end });
+            }
+        }
+        Ok(Flow::Done)
+    }
+
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        if watermark == EventTime::MAX {
+            self.ending = true;
+            self.firing = self.sums.iter().rev().map(|(&k, &v)| (k, v)).collect();
+            return self.resume(out);
+        }
+        out.watermark(watermark);
+        Ok(Flow::Done)
+    }
+
+    fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        if let Some((key, sum)) = self.firing.pop() {
+            let rows = RecordBatch::try_new(
+                schema(),
+                vec![Arc::new(Int64Array::from(vec![key])), Arc::new(Int64Array::from(vec![sum]))],
+            )
+            .expect("two columns");
+            out.result(StreamBatch::on_time(rows), ProcessingTime::ZERO, Some(EventTime(1_000)));
+            return Ok(Flow::More);
+        }
+        out.watermark(EventTime::MAX);
+        Ok(Flow::Done)
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.kept
+    }
+}
+
+/// Passes rows and the end of input.
+struct Pass;
+
+impl Operator for Pass {
+    fn on_batch(
+        &mut self,
+        _: usize,
+        batch: StreamBatch,
+        _: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        out.batch(batch);
+        Ok(Flow::Done)
+    }
+
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        out.watermark(watermark);
+        Ok(Flow::Done)
+    }
+}
+
+fn table(folder: &Path, name: &str) -> Arc<TableSpec> {
+    let options = [("connector", "filesystem"), ("format", "csv"), ("path", name)];
+    Arc::new(TableSpec {
+        name: name.into(),
+        schema: schema(),
+        options: options.iter().map(|&(key, value)| (key.into(), value.into())).collect(),
+        base: folder.into(),
+    })
+}
+
+/// `rows` rows with keys 0 to 9.
+fn write_input(folder: &Path, rows: i64) {
+    let mut text = String::new();
+    for v in 0..rows {
+        writeln!(text, "{},{v}", v % 10).expect("a string takes all");
+    }
+    fs::write(folder.join("in.csv"), text).expect("a temporary folder can be written");
+}
+
+fn plan(name: &str, folder: &Path, input: &Arc<TableSpec>, middle: Middle, parallelism: usize) -> QueryPlan {
+    let mut flow = Dataflow::new(QuerySettings::named(name));
+    let scan = ScanSpec { table: input.clone(), columns: vec![0, 1] };
+    let node = |name: &str, parallelism, inputs, stage| Node {
+        name: name.into(),
+        parallelism,
+        inputs,
+        window: None,
+        stage,
+    };
+    let source = flow
+        .push(node(
+            "source",
+            1,
+            vec![],
+            Stage::Source { scan, operator: OperatorFactory::new(|_| Ok(Box::new(Pass))) },
+        ))
+        .unwrap();
+    let factory = OperatorFactory::new(move |_| {
+        Ok(Box::new(MiddleOperator {
+            what: middle,
+            sums: BTreeMap::new(),
+            firing: Vec::new(),
+            ending: false,
+            kept: 0,
+        }))
+    });
+    let by_key = Input { from: source, partitioning: Partitioning::Hash(vec![0]) };
+    let middle = flow.push(node("middle", parallelism, vec![by_key], Stage::Operator(factory))).unwrap();
+    let all = Input { from: middle, partitioning: Partitioning::Gather };
+    let sink = SinkSpec { table: table(folder, &format!("{name}.csv")) };
+    flow.push(node("sink", 1, vec![all], Stage::Sink(sink))).unwrap();
+    QueryPlan { dataflow: flow, late: None }
+}
+
+fn engine(policy: &str) -> Engine {
+    Engine::new(EngineConfig {
+        workers: 2,
+        policy: policy.parse().expect("a policy"),
+        ..EngineConfig::default()
+    })
+}
+
+fn output(folder: &Path, name: &str) -> Vec<String> {
+    let text = fs::read_to_string(folder.join(format!("{name}.csv"))).expect("the sink wrote a file");
+    let mut rows: Vec<String> = text.lines().map(String::from).collect();
+    rows.sort();
+    rows
+}
+
+fn outcome(engine: &Engine, name: &str) -> Outcome {
+    let snapshot = engine.snapshot();
+    snapshot.queries.into_iter().find(|query| query.name == name).expect("submitted").outcome
+}
+
+#[test]
+fn results_do_not_depend_on_policy_or_parallelism() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 20_000);
+    let input = table(folder.path(), "in.csv");
+    // Key k gets v = k, k + 10, …: 2 000 values, so the sum is 2 000 k + 10 · (0 + … + 1 999).
+    let mut expected: Vec<String> =
+        (0..10).map(|k| format!("{k},{}", 2_000 * k + 10 * (1_999 * 2_000 / 2))).collect();
+    expected.sort();
+    for policy in ["laxity", "fifo", "fcfs", "rr", "random", "sjf", "edf", "llf", "os"] {
+        let engine = engine(policy);
+        for parallelism in [1, 3] {
+            let name = format!("{policy}-{parallelism}");
+            engine.submit(plan(&name, folder.path(), &input, Middle::SumAtEnd, parallelism)).unwrap();
+        }
+        engine.start().unwrap();
+        assert!(engine.wait(TIMEOUT), "{policy} did not finish");
+        engine.stop();
+        for parallelism in [1, 3] {
+            let name = format!("{policy}-{parallelism}");
+            assert_eq!(outcome(&engine, &name), Outcome::Finished);
+            assert_eq!(output(folder.path(), &name), expected, "{name}");
+        }
+        let queries = engine.snapshot().queries;
+        assert!(queries.iter().all(|query| query.rows_in == 20_000 && query.rows_out == 10));
+        assert!(queries.iter().all(|query| query.rows_queued == 0 && query.lateness.results == 10));
+    }
+}
+
+#[test]
+fn an_error_or_panic_stops_one_query_only() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 20_000);
+    let input = table(folder.path(), "in.csv");
+    for policy in ["laxity", "os"] {
+        let engine = engine(policy);
+        for (name, middle) in [
+            ("good", Middle::Pass),
+            ("failing", Middle::FailAt(9_000)),
+            ("panicking", Middle::PanicAt(9_000)),
+        ] {
+            engine.submit(plan(name, folder.path(), &input, middle, 2)).unwrap();
+        }
+        engine.start().unwrap();
+        assert!(engine.wait(TIMEOUT));
+        engine.stop();
+        assert_eq!(outcome(&engine, "good"), Outcome::Finished);
+        assert_eq!(output(folder.path(), "good").len(), 20_000);
+        assert_eq!(outcome(&engine, "failing"), Outcome::Failed("middle: division by zero".into()));
+        let Outcome::Failed(why) = outcome(&engine, "panicking") else { panic!("it went on") };
+        assert!(why.contains("internal error: no way on"), "{why}");
+        assert_eq!(engine.snapshot().memory_bytes, 0, "an ended query holds nothing");
+    }
+}
+
+#[test]
+fn a_slow_reader_of_a_shared_table_loses_nothing_and_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 200_000);
+    let input = table(folder.path(), "in.csv");
+    // So little credit and backlog that the slow query must get a scan of its own.
+    let engine = Engine::new(EngineConfig {
+        workers: 2,
+        credit_bytes: 100_000,
+        backlog_bytes: 200_000,
+        ..EngineConfig::default()
+    });
+    engine.submit(plan("slow", folder.path(), &input, Middle::Slow, 1)).unwrap();
+    engine.submit(plan("fast", folder.path(), &input, Middle::Pass, 1)).unwrap();
+    engine.start().unwrap();
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    let every_row = |name: &str| {
+        let mut values: Vec<i64> = output(folder.path(), name)
+            .iter()
+            .map(|row| row.split_once(',').expect("two columns").1.parse().expect("a number"))
+            .collect();
+        values.sort_unstable();
+        values
+    };
+    let expected: Vec<i64> = (0..200_000).collect();
+    assert_eq!(every_row("fast"), expected);
+    assert_eq!(every_row("slow"), expected);
+}
+
+#[test]
+fn a_query_over_its_memory_limit_is_stopped_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 100_000);
+    let input = table(folder.path(), "in.csv");
+    let engine = engine("laxity");
+    let mut hoarding = plan("hoarding", folder.path(), &input, Middle::Hoard, 1);
+    hoarding.dataflow.settings.memory_limit_bytes = Some(1 << 20);
+    engine.submit(hoarding).unwrap();
+    engine.submit(plan("good", folder.path(), &input, Middle::Pass, 1)).unwrap();
+    engine.start().unwrap();
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    let Outcome::Failed(why) = outcome(&engine, "hoarding") else { panic!("it went on") };
+    assert!(why.contains("laxity.memory.limit of 1 MB"), "{why}");
+    assert_eq!(outcome(&engine, "good"), Outcome::Finished);
+    assert_eq!(output(folder.path(), "good").len(), 100_000);
+}
+
+#[test]
+fn at_the_bound_of_the_process_the_largest_query_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 100_000);
+    let input = table(folder.path(), "in.csv");
+    let engine =
+        Engine::new(EngineConfig { workers: 2, memory_limit_bytes: 8 << 20, ..EngineConfig::default() });
+    engine.submit(plan("hoarding", folder.path(), &input, Middle::Hoard, 1)).unwrap();
+    engine.submit(plan("good", folder.path(), &input, Middle::Pass, 1)).unwrap();
+    engine.start().unwrap();
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    // It may have ended before the keeper lost patience; what must not happen is that the other one suffers.
+    assert_eq!(outcome(&engine, "good"), Outcome::Finished);
+    assert_eq!(output(folder.path(), "good").len(), 100_000);
+}
+
+#[test]
+fn late_rows_are_counted_by_window_and_routed() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 1_000);
+    let input = table(folder.path(), "in.csv");
+    let mut plan = plan("q", folder.path(), &input, Middle::Late, 1);
+    plan.late = Some(LatePlan {
+        sink: SinkSpec { table: table(folder.path(), "late.csv") },
+        node: NodeId(1),
+        columns: vec![LateColumn::Input(1), LateColumn::WindowEnd],
+    });
+    let engine = engine("laxity");
+    engine.submit(plan).unwrap();
+    engine.start().unwrap();
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    let query = &engine.snapshot().queries[0];
+    assert_eq!((query.rows_out, query.rows_late), (900, 100));
+    assert_eq!(query.late_windows, [(EventTime(7_000), 100)]);
+    let mut expected: Vec<String> = (0..100).map(|i| format!("{},7000", i * 10)).collect();
+    expected.sort();
+    assert_eq!(output(folder.path(), "late"), expected);
+}
+
+#[test]
+fn a_stop_writes_what_was_admitted_and_ends_all_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 400_000);
+    let input = table(folder.path(), "in.csv");
+    for policy in ["laxity", "os"] {
+        let engine = engine(policy);
+        engine.submit(plan("q", folder.path(), &input, Middle::Pass, 2)).unwrap();
+        engine.start().unwrap();
+        while engine.snapshot().queries[0].rows_in == 0 {
+            std::thread::yield_now();
+        }
+        engine.stop();
+        let query = &engine.snapshot().queries[0];
+        assert_eq!(query.outcome, Outcome::Finished);
+        assert_eq!(query.rows_out, query.rows_in);
+        assert_eq!(output(folder.path(), "q").len() as u64, query.rows_out);
+    }
+}
+
+#[test]
+fn names_are_unique_and_missing_files_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 1);
+    let input = table(folder.path(), "in.csv");
+    let engine = engine("laxity");
+    engine.submit(plan("q", folder.path(), &input, Middle::Pass, 1)).unwrap();
+    let taken = engine.submit(plan("q", folder.path(), &input, Middle::Pass, 1)).unwrap_err();
+    assert!(taken.to_string().contains("already a query named \"q\""), "{taken}");
+    let missing = table(folder.path(), "missing.csv");
+    engine.submit(plan("other", folder.path(), &missing, Middle::Pass, 1)).unwrap();
+    let refused = engine.start().unwrap_err();
+    assert!(format!("{refused:?}").contains("missing.csv"), "{refused:?}");
+}
+
+#[test]
+fn policies_are_found_by_name() {
+    assert!(matches!("os".parse(), Ok(Policy::ThreadPerOperator)));
+    let unknown = "quickest".parse::<Policy>().unwrap_err().to_string();
+    assert!(unknown.contains("quickest") && unknown.contains("llf"), "{unknown}");
+}
