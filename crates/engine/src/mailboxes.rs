@@ -130,3 +130,95 @@ impl<T> Mailboxes<T> {
         state
     }
 }
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests {
+    use laxity_graph::EventTime;
+    use laxity_sched::{Composition, Config, Llf, Work};
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+    use loom::thread;
+
+    use super::*;
+
+    const NOW: ProcessingTime = ProcessingTime(1);
+
+    fn mailboxes(operators: u32) -> Arc<Mailboxes<()>> {
+        let mailboxes = Mailboxes::new(Scheduler::new(Composition::of(Llf), Config::default()));
+        let operators = (0..operators).map(|id| OperatorSpec {
+            id: OperatorId(id),
+            query: QueryId(0),
+            upstream: vec![],
+            window: None,
+            channels: 1,
+        });
+        mailboxes.add_query(QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0 }, operators.collect());
+        Arc::new(mailboxes)
+    }
+
+    fn message(to: u32) -> Message<()> {
+        Message {
+            to: OperatorId(to),
+            channel: 0,
+            progress: EventTime::MIN,
+            ingested: NOW,
+            rows: 1,
+            bytes: 1,
+            body: (),
+        }
+    }
+
+    /// Works until told to stop. Operator 0 sends a message to operator 1 if there is one.
+    fn work(mailboxes: &Mailboxes<()>, worker: u32, forward: bool, done: &AtomicUsize) {
+        let mut staged = Vec::new();
+        let mut finished = None;
+        loop {
+            let next = mailboxes.exchange(WorkerId(worker), finished.take(), &mut staged, || NOW, |_| None);
+            let Next::Run(grant) = next else { return };
+            assert!(matches!(grant.work, Work::Message { .. }));
+            if forward && grant.operator == OperatorId(0) {
+                staged.push(message(1));
+            }
+            done.fetch_add(1, Ordering::SeqCst);
+            finished = Some(Finished { operator: grant.operator, run: Run::default() });
+        }
+    }
+
+    /// A lost wake-up would leave the worker waiting for ever, which loom reports as a deadlock.
+    #[test]
+    fn a_message_always_wakes_a_worker() {
+        loom::model(|| {
+            let mailboxes = mailboxes(1);
+            let done = Arc::new(AtomicUsize::new(0));
+            let worker = {
+                let (mailboxes, done) = (mailboxes.clone(), done.clone());
+                thread::spawn(move || work(&mailboxes, 0, false, &done))
+            };
+            mailboxes.enqueue([message(0)], NOW);
+            mailboxes.enqueue([message(0)], NOW);
+            mailboxes.stop();
+            worker.join().unwrap();
+            assert_eq!(done.load(Ordering::SeqCst), 2);
+        });
+    }
+
+    #[test]
+    fn work_made_by_a_worker_is_done_before_all_stop() {
+        loom::model(|| {
+            let mailboxes = mailboxes(2);
+            let done = Arc::new(AtomicUsize::new(0));
+            let workers: Vec<_> = (0..2)
+                .map(|id| {
+                    let (mailboxes, done) = (mailboxes.clone(), done.clone());
+                    thread::spawn(move || work(&mailboxes, id, true, &done))
+                })
+                .collect();
+            mailboxes.enqueue([message(0)], NOW);
+            mailboxes.stop();
+            for worker in workers {
+                worker.join().unwrap();
+            }
+            assert_eq!(done.load(Ordering::SeqCst), 2);
+        });
+    }
+}

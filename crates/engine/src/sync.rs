@@ -1,6 +1,6 @@
 //! Mutex and condition variable, or loom's where the sleeping protocol is model-checked.
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 mod real {
     pub(crate) use parking_lot::MutexGuard;
 
@@ -47,7 +47,7 @@ mod real {
     }
 }
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 mod real {
     pub(crate) use loom::sync::MutexGuard;
 
