@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use laxity_connect::{ScanEnvironment, ScanSpec};
+use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, OperatorId, QueryId, WorkerId};
 use laxity_sched::{Config, QuerySpec, Scheduler};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -18,7 +18,7 @@ use crate::memory::Memory;
 use crate::operator_threads::OperatorThreads;
 use crate::plan::{QueryPlan, SubmitError, expand};
 use crate::query::{Outcome, Query};
-use crate::scan_io::{Reader, ScanPool, ScanTask};
+use crate::scan_io::{Reader, ScanPool};
 use crate::sink_io::{SinkHandle, SinkPool};
 use crate::snapshot::{EngineSnapshot, QuerySnapshot};
 use crate::worker;
@@ -120,6 +120,16 @@ impl Engine {
         self.shared.clock
     }
 
+    /// Takes the rows of a table from `open` instead of its connector: for a program that has rows of its own.
+    /// Call before `start`, or before submitting the first query that reads the table.
+    pub fn provide(
+        &self,
+        table: &str,
+        open: impl Fn(&ScanSpec, &ScanEnvironment) -> Result<Box<dyn Scan>, ConnectError> + Send + Sync + 'static,
+    ) {
+        self.shared.scans.provide(table, Box::new(open));
+    }
+
     /// Adds a query.
     ///
     /// # Errors
@@ -168,7 +178,9 @@ impl Engine {
                 None => submission.waiting.push((spec, reader)),
                 Some(environment) => {
                     let start = ScanEnvironment::new(shared.clock.now(), environment.start_wall);
-                    self.open(spec, start, vec![reader])
+                    shared
+                        .scans
+                        .open(spec, start, vec![reader])
                         .map_err(|source| SubmitError::Connect { query: name.clone(), source })?;
                 }
             }
@@ -189,7 +201,10 @@ impl Engine {
         submission.started = Some(environment);
         for (spec, readers) in shared_scans(std::mem::take(&mut submission.waiting)) {
             let query = readers[0].query.settings.name.clone();
-            self.open(spec, environment, readers).map_err(|source| SubmitError::Connect { query, source })?;
+            shared
+                .scans
+                .open(spec, environment, readers)
+                .map_err(|source| SubmitError::Connect { query, source })?;
         }
         if let Dispatch::Scheduled(_) = shared.dispatch {
             for worker in 0..shared.config.workers {
@@ -270,16 +285,6 @@ impl Engine {
             .map(|entry| QuerySnapshot::of(&entry.query, &shared.clock))
             .collect();
         EngineSnapshot::new(&shared.clock, shared.memory.used_bytes(), queries)
-    }
-
-    fn open(
-        &self,
-        spec: ScanSpec,
-        environment: ScanEnvironment,
-        readers: Vec<Reader>,
-    ) -> Result<(), laxity_connect::ConnectError> {
-        self.shared.scans.add(ScanTask::open(spec, environment, readers)?);
-        Ok(())
     }
 }
 

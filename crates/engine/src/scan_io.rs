@@ -5,7 +5,7 @@
 //! slow query never slows the source of a fast one.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -13,7 +13,7 @@ use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanEvent, ScanSpec, S
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 use laxity_operators::StreamBatch;
 use laxity_sched::{Message, Stamps};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_of_causes;
 use crate::clock::Clock;
@@ -24,7 +24,7 @@ use crate::payload::{Payload, batch_bytes};
 use crate::query::{Outcome, Query};
 
 /// A table being read, with those who read it.
-pub(crate) struct ScanTask {
+struct ScanTask {
     spec: ScanSpec,
     scan: Box<dyn Scan>,
     environment: ScanEnvironment,
@@ -52,6 +52,8 @@ pub(crate) struct Reader {
 pub(crate) struct ScanPool {
     state: Mutex<PoolState>,
     wake: Condvar,
+    /// Tables that the program provides, by name.
+    provided: RwLock<HashMap<String, Box<OpenScan>>>,
     clock: Clock,
     credit_bytes: u64,
     backlog_bytes: u64,
@@ -112,30 +114,16 @@ impl Reader {
     }
 }
 
-impl ScanTask {
-    /// Opens the table for its readers.
-    ///
-    /// # Errors
-    /// If the table cannot be opened.
-    pub(crate) fn open(
-        spec: ScanSpec,
-        environment: ScanEnvironment,
-        mut readers: Vec<Reader>,
-    ) -> Result<ScanTask, ConnectError> {
-        let scan = open_scan(&spec, &environment)?;
-        for reader in &mut readers {
-            reader.rows_offered = environment.skip_rows;
-            reader.last_batch = environment.start;
-        }
-        Ok(ScanTask { spec, scan, environment, readers, ended: false, dead_rows_seen: 0 })
-    }
-}
+/// Opens a table that the program provides itself.
+pub(crate) type OpenScan =
+    dyn Fn(&ScanSpec, &ScanEnvironment) -> Result<Box<dyn Scan>, ConnectError> + Send + Sync;
 
 impl ScanPool {
     pub(crate) fn new(clock: Clock, credit_bytes: u64, backlog_bytes: u64) -> ScanPool {
         ScanPool {
             state: Mutex::new(PoolState::default()),
             wake: Condvar::new(),
+            provided: RwLock::new(HashMap::new()),
             clock,
             credit_bytes,
             backlog_bytes,
@@ -146,7 +134,42 @@ impl ScanPool {
         self.credit_bytes
     }
 
-    pub(crate) fn add(&self, task: ScanTask) {
+    /// Takes scans of the table from `open` instead of its connector.
+    pub(crate) fn provide(&self, table: &str, open: Box<OpenScan>) {
+        self.provided.write().insert(table.to_string(), open);
+    }
+
+    /// Opens a table for its readers.
+    ///
+    /// # Errors
+    /// If the table cannot be opened.
+    pub(crate) fn open(
+        &self,
+        spec: ScanSpec,
+        environment: ScanEnvironment,
+        mut readers: Vec<Reader>,
+    ) -> Result<(), ConnectError> {
+        let scan = self.open_scan(&spec, &environment)?;
+        for reader in &mut readers {
+            reader.rows_offered = environment.skip_rows;
+            reader.last_batch = environment.start;
+        }
+        self.add(ScanTask { spec, scan, environment, readers, ended: false, dead_rows_seen: 0 });
+        Ok(())
+    }
+
+    fn open_scan(
+        &self,
+        spec: &ScanSpec,
+        environment: &ScanEnvironment,
+    ) -> Result<Box<dyn Scan>, ConnectError> {
+        match self.provided.read().get(&spec.table.name) {
+            Some(open) => open(spec, environment),
+            None => open_scan(spec, environment),
+        }
+    }
+
+    fn add(&self, task: ScanTask) {
         let mut state = self.state.lock();
         state.slots.push(Slot { task: Some(task), appointment: 0 });
         let slot = state.slots.len() - 1;
@@ -393,7 +416,7 @@ impl ScanPool {
             };
             let reader = task.readers.swap_remove(slow);
             let environment = ScanEnvironment { skip_rows: reader.rows_offered, ..task.environment };
-            match open_scan(&task.spec, &environment) {
+            match self.open_scan(&task.spec, &environment) {
                 Ok(scan) => {
                     tracing::debug!(
                         query = reader.query.settings.name,
