@@ -91,9 +91,15 @@ struct WindowRank {
     /// The window being emitted. No message is taken before it is through.
     firing: Option<Firing>,
     batch_rows: usize,
+    /// For deduplication: within one batch and window, the row of the best order so far, by key number.
+    /// [`NONE`] between batches, so that a small batch does not pay for many keys.
+    leaders: Vec<u32>,
     /// Sum of the sizes of `windows`.
     bytes: usize,
 }
+
+/// No row.
+const NONE: u32 = u32::MAX;
 
 /// The best rows of one window.
 #[derive(Debug)]
@@ -162,6 +168,7 @@ impl WindowRank {
             watermark: EventTime::MIN,
             firing: None,
             batch_rows: batch_rows.max(1),
+            leaders: Vec::new(),
             bytes: 0,
         })
     }
@@ -177,8 +184,8 @@ impl WindowRank {
         let window = self.windows.entry(group.window).or_insert_with(|| Window::new(self.to, ingested));
         window.ingested = window.ingested.max(ingested);
         let candidates = match group.rows {
-            Some(rows) => window.candidates(rows.into_iter(), encoded),
-            None => window.candidates(0..batch.num_rows() as u32, encoded),
+            Some(rows) => window.candidates(rows.into_iter(), encoded, &mut self.leaders),
+            None => window.candidates(0..batch.num_rows() as u32, encoded, &mut self.leaders),
         };
         if !candidates.is_empty() {
             let rows = UInt32Array::from_iter_values(candidates.iter().map(|&(_, row)| row));
@@ -299,9 +306,13 @@ impl Window {
 
     /// Those of `rows` that may be among the best, with their key numbers: most rows are turned away by their
     /// ORDER BY columns, before the rest of them is encoded.
-    fn candidates(&mut self, rows: impl Iterator<Item = u32>, encoded: &Encoded) -> Vec<(u32, u32)> {
-        // For deduplication, the best order seen in this batch per key, as the row that has it.
-        let mut leaders: Vec<u32> = Vec::new();
+    fn candidates(
+        &mut self,
+        rows: impl Iterator<Item = u32>,
+        encoded: &Encoded,
+        leaders: &mut Vec<u32>,
+    ) -> Vec<(u32, u32)> {
+        let is_deduplication = matches!(self.best, Best::One(_));
         let mut candidates: Vec<(u32, u32)> = Vec::new();
         for row in rows {
             let key = self.keys.intern(&encoded.keys, row as usize);
@@ -309,19 +320,22 @@ impl Window {
             if self.best.threshold(key).is_some_and(|worst| order > prefix(worst, order.len())) {
                 continue;
             }
-            if let Best::One(_) = self.best {
-                leaders.resize(self.keys.len(), u32::MAX);
-                let leader = &mut leaders[key as usize];
-                match *leader {
-                    u32::MAX => *leader = row,
-                    best if order > encoded.order(best) => continue,
-                    _ => *leader = row,
+            if is_deduplication {
+                if leaders.len() < self.keys.len() {
+                    leaders.resize(self.keys.len(), NONE);
                 }
+                let leader = &mut leaders[key as usize];
+                if *leader != NONE && order > encoded.order(*leader) {
+                    continue;
+                }
+                *leader = row;
             }
             candidates.push((key, row));
         }
-        if let Best::One(_) = self.best {
+        if is_deduplication {
+            // Rows that a later one of the batch has beaten. Ties stay: the whole row decides between them.
             candidates.retain(|&(key, row)| encoded.order(row) == encoded.order(leaders[key as usize]));
+            candidates.iter().for_each(|&(key, _)| leaders[key as usize] = NONE);
         }
         candidates
     }
