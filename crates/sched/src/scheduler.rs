@@ -175,15 +175,19 @@ impl<T> Scheduler<T> {
         operator.run.rows_out += report.rows_out;
         operator.run.cpu_ns += report.cpu_ns;
         operator.resume = report.more;
-        let unit = operator.unit;
-        if operator.has_work() && !self.block_if_downstream_is_full(id) {
-            self.ready.units[unit as usize].ready += 1;
-        } else if self.ready.units[unit as usize].ready == 0 {
-            self.ready.units[unit as usize].held = false;
+        if !report.more {
+            operator.observe_run();
+        }
+        let (unit, has_work) = (operator.unit, operator.has_work());
+        let blocked = self.block_if_downstream_is_full(id);
+        let state = &mut self.ready.units[unit as usize];
+        if has_work && !blocked {
+            state.ready += 1;
+        } else if state.ready == 0 {
+            state.held = false;
             self.workers[place].unit = None;
         }
         if !report.more {
-            self.operators[id.index()].as_mut().expect("looked up above").observe_run();
             self.reply(id);
         }
     }

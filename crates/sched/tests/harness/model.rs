@@ -1,0 +1,278 @@
+use std::collections::BTreeMap;
+
+use laxity_graph::ProcessingTime;
+
+use crate::policies::{Key, Oracle};
+
+/// The scheduler as one would write it without a thought for speed: lists, and a linear scan for the least.
+///
+/// Units are operators. Costs are given, not learnt.
+#[derive(Debug)]
+pub struct Model {
+    pub operators: BTreeMap<u32, Operator>,
+    workers: BTreeMap<u32, Tenure>,
+    oracle: Oracle,
+    inherits: bool,
+    arrivals: u64,
+    last: Option<u32>,
+    quantum_ns: u64,
+    ageing_bound_ns: Option<u64>,
+    mailbox_bytes_max: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Operator {
+    pub upstream: Vec<u32>,
+    pub downstream: Vec<u32>,
+    pub mailbox: Vec<Waiting>,
+    channels: BTreeMap<u32, i64>,
+    pub running: bool,
+    pub blocked: bool,
+    resume: bool,
+    current: f64,
+    /// Arrival number and time at the run queue, while it waits there.
+    joined: Option<(u64, ProcessingTime)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    pub id: u64,
+    pub bytes: u64,
+    local: i64,
+    key: f64,
+}
+
+#[derive(Debug)]
+struct Tenure {
+    operator: u32,
+    since: ProcessingTime,
+}
+
+/// What a message is ranked by.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    pub id: u64,
+    pub channel: u32,
+    pub bytes: u64,
+    pub progress: i64,
+    pub ingested: u64,
+    pub target_ns: u64,
+    pub cost_ns: u64,
+    pub path_cost_ns: u64,
+}
+
+impl Model {
+    pub fn new(oracle: Oracle, inherits: bool, config: &laxity_sched::Config, ages: bool) -> Model {
+        Model {
+            operators: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            oracle,
+            inherits,
+            arrivals: 0,
+            last: None,
+            quantum_ns: config.quantum_ns,
+            ageing_bound_ns: ages.then_some(config.ageing_bound_ns),
+            mailbox_bytes_max: config.mailbox_bytes_max,
+        }
+    }
+
+    /// True if the operator now waits in the run queue and did not before.
+    pub fn message(&mut self, to: u32, facts: Facts, now: ProcessingTime) -> bool {
+        let key = match self.oracle {
+            Oracle::Key(Key::Laxity) => {
+                facts.ingested as f64 + facts.target_ns as f64
+                    - (facts.cost_ns as f64 + facts.path_cost_ns as f64)
+            }
+            Oracle::Key(Key::Deadline) => {
+                facts.ingested as f64 + facts.target_ns as f64 - facts.path_cost_ns as f64
+            }
+            Oracle::Key(Key::Cost) => facts.cost_ns as f64,
+            Oracle::Key(Key::Ingestion) => facts.ingested as f64,
+            Oracle::Key(Key::Equal) | Oracle::Cyclic | Oracle::None => 0.0,
+        };
+        let Some(operator) = self.operators.get_mut(&to) else { return false };
+        let behind_all = operator.mailbox.last().map_or(i64::MIN, |waiting| waiting.local);
+        let last = operator.channels.entry(facts.channel).or_insert(i64::MIN);
+        // No progress yet, neither now nor before: order of arrival.
+        let local = facts.progress.max(*last);
+        let local = if local == i64::MIN { behind_all } else { local };
+        *last = local;
+        let Facts { id, bytes, .. } = facts;
+        operator.mailbox.push(Waiting { id, bytes, local, key });
+        // Stable, so that ties stay in order of arrival.
+        operator.mailbox.sort_by_key(|waiting| waiting.local);
+        self.settle(to, now)
+    }
+
+    /// What `next` must answer: an operator, and the message or a resumption.
+    pub fn next(&mut self, worker: u32, now: ProcessingTime) -> Option<(u32, Option<u64>)> {
+        let mine = self.workers.get(&worker).map(|tenure| (tenure.operator, tenure.since));
+        let mine = mine.filter(|(operator, _)| self.operators.get(operator).is_some_and(Operator::ready));
+        let operator = match mine {
+            Some((operator, since)) if now.since_ns(since) < self.quantum_ns => operator,
+            Some((operator, _)) => match self.best(now) {
+                Some(other) if self.beats(other, operator, now) => {
+                    self.workers.remove(&worker);
+                    self.settle(operator, now);
+                    self.start(worker, other, now);
+                    other
+                }
+                _ => {
+                    self.last = Some(operator);
+                    operator
+                }
+            },
+            None => {
+                self.workers.remove(&worker);
+                let best = self.best(now)?;
+                self.start(worker, best, now);
+                best
+            }
+        };
+        Some((operator, self.grant(operator, now)))
+    }
+
+    pub fn finished(&mut self, worker: u32, more: bool) {
+        let Some(tenure) = self.workers.get(&worker) else { return };
+        let id = tenure.operator;
+        if !self.operators.contains_key(&id) {
+            self.workers.remove(&worker);
+            return;
+        }
+        let blocked = self.fullest_below(id) > self.mailbox_bytes_max;
+        let operator = self.operators.get_mut(&id).expect("checked above");
+        operator.running = false;
+        operator.resume = more;
+        operator.blocked = blocked;
+        if !operator.ready() {
+            self.workers.remove(&worker);
+        }
+    }
+
+    pub fn release(&mut self, worker: u32, now: ProcessingTime) -> bool {
+        let Some(tenure) = self.workers.remove(&worker) else { return false };
+        self.settle(tenure.operator, now)
+    }
+
+    /// Ids of the messages handed back.
+    pub fn remove(&mut self, operators: &[u32]) -> Vec<u64> {
+        let removed = operators.iter().filter_map(|id| self.operators.remove(id));
+        removed.flat_map(|operator| operator.mailbox.into_iter().map(|waiting| waiting.id)).collect()
+    }
+
+    /// Operators in the run queue.
+    pub fn waiting(&self) -> usize {
+        self.operators.values().filter(|operator| operator.joined.is_some()).count()
+    }
+
+    /// Operators that could run now.
+    pub fn ready(&self) -> usize {
+        self.operators.values().filter(|operator| operator.ready()).count()
+    }
+
+    fn start(&mut self, worker: u32, operator: u32, now: ProcessingTime) {
+        self.operators.get_mut(&operator).expect("it waits").joined = None;
+        self.last = Some(operator);
+        self.workers.insert(worker, Tenure { operator, since: now });
+    }
+
+    fn grant(&mut self, id: u32, now: ProcessingTime) -> Option<u64> {
+        let operator = self.operators.get_mut(&id).expect("it is ready");
+        operator.running = true;
+        if operator.resume {
+            operator.resume = false;
+            return None;
+        }
+        operator.current = operator.urgency(self.inherits);
+        let waiting = operator.mailbox.remove(0);
+        let low = self.mailbox_bytes_max / 2;
+        if operator.bytes() <= low {
+            for above in operator.upstream.clone() {
+                let blocked = self.operators.get(&above).is_some_and(|o| o.blocked);
+                if blocked && self.fullest_below(above) <= low {
+                    self.operators.get_mut(&above).expect("seen above").blocked = false;
+                    self.settle(above, now);
+                }
+            }
+        }
+        Some(waiting.id)
+    }
+
+    /// Puts an operator into the run queue if it belongs there and is not. True if so.
+    fn settle(&mut self, id: u32, now: ProcessingTime) -> bool {
+        let held = self.workers.values().any(|tenure| tenure.operator == id);
+        let Some(operator) = self.operators.get_mut(&id) else { return false };
+        if held || !operator.ready() || operator.joined.is_some() {
+            return false;
+        }
+        operator.joined = Some((self.arrivals, now));
+        self.arrivals += 1;
+        true
+    }
+
+    /// The operator that must go next among those that wait.
+    fn best(&self, now: ProcessingTime) -> Option<u32> {
+        let waiting = || self.operators.iter().filter_map(|(&id, o)| o.joined.map(|joined| (id, o, joined)));
+        if let Some(bound_ns) = self.ageing_bound_ns {
+            let oldest = waiting().min_by_key(|(_, _, (arrival, _))| *arrival);
+            if let Some((id, _, (_, since))) = oldest
+                && now.since_ns(since) >= bound_ns
+            {
+                return Some(id);
+            }
+        }
+        match self.oracle {
+            Oracle::Cyclic => waiting().map(|(id, ..)| id).min_by_key(|&id| self.turn(id)),
+            Oracle::Key(_) => waiting()
+                .min_by(|(_, a, (a_arrival, _)), (_, b, (b_arrival, _))| {
+                    let (a_key, b_key) = (a.urgency(self.inherits), b.urgency(self.inherits));
+                    a_key.total_cmp(&b_key).then(a_arrival.cmp(b_arrival))
+                })
+                .map(|(id, ..)| id),
+            Oracle::None => None,
+        }
+    }
+
+    /// Whether a waiting operator replaces one whose quantum is over. Equal keys: who waits was there first.
+    fn beats(&self, other: u32, current: u32, now: ProcessingTime) -> bool {
+        let (a, b) = (&self.operators[&other], &self.operators[&current]);
+        let aged = self
+            .ageing_bound_ns
+            .is_some_and(|bound_ns| a.joined.is_some_and(|(_, since)| now.since_ns(since) >= bound_ns));
+        let first = match self.oracle {
+            Oracle::Cyclic => self.turn(other) < self.turn(current),
+            _ => a.urgency(self.inherits) <= b.urgency(self.inherits),
+        };
+        aged || first
+    }
+
+    /// Place in the cycle that begins behind the operator granted last.
+    fn turn(&self, id: u32) -> (bool, u32) {
+        (self.last.is_some_and(|last| id <= last), id)
+    }
+
+    fn fullest_below(&self, id: u32) -> u64 {
+        let below = self.operators[&id].downstream.iter();
+        below.filter_map(|id| self.operators.get(id)).map(Operator::bytes).max().unwrap_or(0)
+    }
+}
+
+impl Operator {
+    pub fn ready(&self) -> bool {
+        !self.running && !self.blocked && (self.resume || !self.mailbox.is_empty())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.mailbox.iter().map(|waiting| waiting.bytes).sum()
+    }
+
+    fn urgency(&self, inherits: bool) -> f64 {
+        let waiting = self.mailbox.iter().map(|waiting| waiting.key);
+        match (self.resume, inherits) {
+            (true, true) => waiting.fold(self.current, f64::min),
+            (true, false) => self.current,
+            (false, true) => waiting.fold(f64::INFINITY, f64::min),
+            (false, false) => self.mailbox[0].key,
+        }
+    }
+}
