@@ -24,6 +24,9 @@ pub struct WindowExpandSpec {
     pub input_schema: SchemaRef,
     /// The event-time attribute, a timestamp in milliseconds.
     pub time: usize,
+    /// The time attribute is a PROCTIME(): no row is ever late, it counts for the windows that are open when it
+    /// comes.
+    pub processing_time: bool,
     /// Tumble, hop or cumulate. A session needs an aggregation: its bounds are not known row by row.
     pub window: WindowKind,
 }
@@ -52,7 +55,9 @@ impl WindowExpandSpec {
 struct WindowExpand {
     name: String,
     time: usize,
+    processing_time: bool,
     window: WindowKind,
+    watermark: EventTime,
     output: SchemaRef,
     batch_rows: usize,
     pending: Option<Pending>,
@@ -76,7 +81,9 @@ impl WindowExpand {
         Ok(WindowExpand {
             name: spec.name.clone(),
             time: spec.time,
+            processing_time: spec.processing_time,
             window: spec.window,
+            watermark: EventTime::MIN,
             output: spec.output_schema(),
             batch_rows: batch_rows.max(1),
             pending: None,
@@ -91,7 +98,7 @@ impl WindowExpand {
         let mut rows = Vec::with_capacity(wanted);
         let (mut starts, mut ends) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
         while row < batch.num_rows() && rows.len() < self.batch_rows {
-            let mut windows = self.window.assign(times[row]).skip(window);
+            let mut windows = self.window.assign(times[row].max(earliest)).skip(window);
             let left = windows.len();
             for (start, end) in windows.by_ref().take(self.batch_rows - rows.len()) {
                 rows.push(row as u32);
@@ -166,11 +173,15 @@ impl Operator for WindowExpand {
         if batch.num_rows() == 0 {
             return Ok(Flow::Done);
         }
+        if self.processing_time {
+            batch.watermark_before = None;
+        }
         self.pending = Some(Pending { batch, row: 0, window: 0 });
         self.expand(out)
     }
 
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.watermark = self.watermark.max(watermark);
         out.watermark(watermark);
         Ok(Flow::Done)
     }
@@ -207,7 +218,13 @@ mod tests {
 
     /// Rows as (n, start, end, window_time, watermark before), and the sizes of the batches they came in.
     fn run(window: WindowKind, batch_rows: usize, batch: &StreamBatch) -> (Vec<Row>, Vec<usize>, Outbox) {
-        let spec = WindowExpandSpec { name: "w".into(), input_schema: batch.rows.schema(), time: 1, window };
+        let spec = WindowExpandSpec {
+            name: "w".into(),
+            input_schema: batch.rows.schema(),
+            time: 1,
+            processing_time: false,
+            window,
+        };
         let mut operator = WindowExpand::new(&spec, batch_rows).unwrap();
         let mut out = Outbox::default();
         let mut flow = operator.on_batch(0, batch.clone(), ProcessingTime::ZERO, &mut out).unwrap();
@@ -272,5 +289,26 @@ mod tests {
         assert_eq!(out.dead[0].rows.num_rows(), 2);
         let (rows, _, out) = run(window, 100, &input(&[None], None));
         assert_eq!((rows.len(), out.dead.len()), (0, 1));
+    }
+
+    #[test]
+    fn processing_time_is_never_behind_the_watermark() {
+        let batch = input(&[Some(5), Some(12)], Some(vec![20, 20]));
+        let window = WindowKind::Tumble { size_ms: 10, offset_ms: 0 };
+        let schema = batch.rows.schema();
+        let spec = WindowExpandSpec {
+            name: "w".into(),
+            input_schema: schema,
+            time: 1,
+            processing_time: true,
+            window,
+        };
+        let mut operator = WindowExpand::new(&spec, 10).unwrap();
+        let mut out = Outbox::default();
+        assert_eq!(operator.on_watermark(EventTime(10), &mut out).unwrap(), Flow::Done);
+        assert_eq!(operator.on_batch(0, batch, ProcessingTime::ZERO, &mut out).unwrap(), Flow::Done);
+        let Some(Emitted::Batch { batch, .. }) = out.emitted.last() else { panic!("{out:?}") };
+        assert_eq!(timestamps(&batch.rows, 2).values(), &[10, 10]);
+        assert!(batch.watermark_before.is_none());
     }
 }
