@@ -1,14 +1,159 @@
+//! `datagen`: made-up rows at a fixed rate, with Flink's options. Row `n` is due at start + n / rate, and its
+//! values depend on the seed, the column and `n` alone: however late or in whatever pieces it is read, the
+//! rows are the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use laxity_graph::{EventClock, EventTime, ProcessingTime};
+
+use self::column::Generator;
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, Scan, ScanEnvironment, ScanSpec, TableSpec};
+use crate::pace::{Pace, TICK_DEFAULT};
+use crate::{
+    ConnectError, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch,
+    TableSpec,
+};
+
+mod column;
+
+struct DatagenOptions {
+    rows_per_second: u64,
+    rows: Option<u64>,
+    tick: Duration,
+    /// By column.
+    generators: BTreeMap<usize, Generator>,
+}
+
+impl DatagenOptions {
+    fn read(options: &OptionReader<'_>) -> Result<DatagenOptions, OptionError> {
+        let rows_per_second = options.count("rows-per-second", 1)?.unwrap_or(10_000);
+        let mut rows = options.count("number-of-rows", 0)?;
+        let seed = options.count("laxity.datagen.seed", 0)?.unwrap_or(0);
+        let tick = options.duration("laxity.replay.tick")?.unwrap_or(TICK_DEFAULT);
+        let mut generators = BTreeMap::new();
+        for (index, field) in options.table().schema.fields().iter().enumerate() {
+            let (generator, length) = Generator::read(field, seed, index as u64, options)?;
+            // The shortest sequence ends the source, as in Flink.
+            rows = match (rows, length) {
+                (Some(rows), Some(length)) => Some(rows.min(length)),
+                (rows, length) => rows.or(length),
+            };
+            generators.insert(index, generator);
+        }
+        options.finish()?;
+        Ok(DatagenOptions { rows_per_second, rows, tick, generators })
+    }
+}
+
+pub(crate) fn validate(_table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+    DatagenOptions::read(options).map(drop)
+}
 
 pub(crate) fn open_scan(
-    _spec: &ScanSpec,
-    _env: &ScanEnvironment,
+    spec: &ScanSpec,
+    env: &ScanEnvironment,
     options: &OptionReader<'_>,
 ) -> Result<Box<dyn Scan>, ConnectError> {
-    Err(options.error("connector", "not built yet").into())
+    let mut options = DatagenOptions::read(options)?;
+    let fields: Vec<Arc<Field>> =
+        spec.columns.iter().map(|&column| spec.table.schema.fields()[column].clone()).collect();
+    let generators = spec.columns.iter().filter_map(|column| options.generators.remove(column)).collect();
+    Ok(Box::new(DatagenScan {
+        schema: Arc::new(Schema::new(fields)),
+        generators,
+        rows_per_second: options.rows_per_second,
+        rows: options.rows,
+        pace: Pace { start: env.start, tick: options.tick },
+        start_wall: env.start_wall,
+        next: env.skip_rows,
+    }))
 }
 
-pub(crate) fn validate(_table: &TableSpec, _options: &OptionReader<'_>) -> Result<(), OptionError> {
-    Ok(())
+struct DatagenScan {
+    schema: SchemaRef,
+    generators: Vec<Generator>,
+    rows_per_second: u64,
+    rows: Option<u64>,
+    pace: Pace,
+    start_wall: EventTime,
+    /// Number of the next row.
+    next: u64,
 }
+
+impl Scan for DatagenScan {
+    fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError> {
+        let left = self.rows.map_or(u64::MAX, |rows| rows.saturating_sub(self.next));
+        if left == 0 {
+            return Ok(ScanEvent::End);
+        }
+        let next_due = self.due(self.next);
+        let Some(released) = self.pace.released(now).filter(|released| next_due <= *released) else {
+            return Ok(ScanEvent::NotBefore(self.pace.release(next_due)));
+        };
+        let due_rows = self.rows_due_by(released) - self.next;
+        let count = due_rows.min(left).min(MAX_BATCH_ROWS as u64);
+        let arrival = self.due(self.next + count - 1);
+        let rows = self.generate(count as usize)?;
+        self.next += count;
+        Ok(ScanEvent::Batch(ScannedBatch { rows, arrival }))
+    }
+
+    fn event_clock(&self) -> Option<EventClock> {
+        Some(EventClock { event_origin: self.start_wall, processing_origin: self.pace.start, speed: 1.0 })
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.rows.map(|rows| (self.next as f64 / rows.max(1) as f64).min(1.0))
+    }
+}
+
+impl DatagenScan {
+    fn due(&self, row: u64) -> ProcessingTime {
+        let ns = u128::from(row) * 1_000_000_000 / u128::from(self.rows_per_second);
+        self.pace.start.plus_ns(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// Rows whose due instant, rounded down to a nanosecond as above, is `by` or before.
+    fn rows_due_by(&self, by: ProcessingTime) -> u64 {
+        let ns = u128::from(by.since_ns(self.pace.start));
+        let rows = ((ns + 1) * u128::from(self.rows_per_second)).div_ceil(1_000_000_000);
+        u64::try_from(rows).unwrap_or(u64::MAX)
+    }
+
+    fn generate(&self, count: usize) -> Result<RecordBatch, ConnectError> {
+        let wall_ms =
+            |row: u64| self.start_wall.0 + (self.due(row).since_ns(self.pace.start) / 1_000_000) as i64;
+        let columns: Vec<ArrayRef> =
+            self.generators.iter().map(|generator| generator.column(self.next, count, &wall_ms)).collect();
+        let size = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &size)
+            .expect("columns are generated from the schema"))
+    }
+}
+
+/// The types that have a generator.
+fn is_supported(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(
+        data_type,
+        Boolean
+            | Int8
+            | Int16
+            | Int32
+            | Int64
+            | Float32
+            | Float64
+            | Decimal128(..)
+            | Date32
+            | Time32(_)
+            | Timestamp(..)
+            | Utf8
+    )
+}
+
+#[cfg(test)]
+mod tests;

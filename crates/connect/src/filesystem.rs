@@ -32,7 +32,8 @@ impl SourceOptions {
         let path = path(options)?;
         let format = Format::read(table, options)?;
         let compression = Compression::read(options)?;
-        if matches!((&format, compression), (Format::Parquet, Some(Compression::Gzip | Compression::Zstd))) {
+        if matches!((&format, compression), (Format::Parquet(_), Some(Compression::Gzip | Compression::Zstd)))
+        {
             return Err(options.error("compression", "parquet is compressed inside; leave the option out"));
         }
         let mut dead_letters = DeadLetterOptions::read(options)?;
@@ -127,3 +128,6 @@ fn list_files(path: &Path) -> Result<Vec<PathBuf>, ConnectError> {
     }
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use crate::{OptionError, TableSpec};
 pub(crate) enum Format {
     Csv(CsvOptions),
     Json(JsonOptions),
-    Parquet,
+    Parquet(ParquetOptions),
 }
 
 /// How JSON rows are written. Reading takes both timestamp formats whatever is set.
@@ -19,6 +19,21 @@ pub(crate) struct JsonOptions {
     /// Leave null fields out when writing.
     pub ignore_nulls: bool,
     pub ignore_parse_errors: Option<bool>,
+}
+
+/// How Parquet is written. Reading takes what the file says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParquetOptions {
+    pub compression: ParquetCodec,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ParquetCodec {
+    None,
+    Snappy,
+    Gzip,
+    Zstd,
+    Lz4,
 }
 
 #[derive(Clone, Copy)]
@@ -39,7 +54,7 @@ impl Format {
                 Ok(Format::Csv(CsvOptions::read(options)?))
             }
             FormatName::Json => Ok(Format::Json(JsonOptions::read(options)?)),
-            FormatName::Parquet => Ok(Format::Parquet),
+            FormatName::Parquet => Ok(Format::Parquet(ParquetOptions::read(options)?)),
         }
     }
 
@@ -48,7 +63,7 @@ impl Format {
         match self {
             Format::Csv(csv) => csv.ignore_parse_errors,
             Format::Json(json) => json.ignore_parse_errors,
-            Format::Parquet => None,
+            Format::Parquet(_) => None,
         }
     }
 
@@ -56,7 +71,7 @@ impl Format {
         match self {
             Format::Csv(_) => "csv",
             Format::Json(_) => "json",
-            Format::Parquet => "parquet",
+            Format::Parquet(_) => "parquet",
         }
     }
 }
@@ -69,6 +84,21 @@ impl JsonOptions {
             ignore_nulls: options.boolean("json.encode.ignore-null-fields")?.unwrap_or(false),
             ignore_parse_errors: options.boolean("json.ignore-parse-errors")?,
         })
+    }
+}
+
+impl ParquetOptions {
+    fn read(options: &OptionReader<'_>) -> Result<ParquetOptions, OptionError> {
+        let codecs = [
+            ("UNCOMPRESSED", ParquetCodec::None),
+            ("SNAPPY", ParquetCodec::Snappy),
+            ("GZIP", ParquetCodec::Gzip),
+            ("ZSTD", ParquetCodec::Zstd),
+            ("LZ4_RAW", ParquetCodec::Lz4),
+        ];
+        // Flink's default.
+        let compression = options.choice("parquet.compression", &codecs)?.unwrap_or(ParquetCodec::Snappy);
+        Ok(ParquetOptions { compression })
     }
 }
 

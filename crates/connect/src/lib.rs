@@ -9,6 +9,7 @@ mod compression;
 mod csv;
 mod datagen;
 mod dead_letter;
+mod encode;
 mod file_sink;
 mod filesystem;
 #[cfg(test)]

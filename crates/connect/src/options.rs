@@ -140,7 +140,7 @@ fn did_you_mean<'a>(given: &str, valid: impl Iterator<Item = &'a str>) -> String
     // A third of the letters wrong is still a typing error; more is another word.
     let limit = (given.chars().count() / 3).max(2);
     valid
-        .map(|name| (edit_distance(&given.to_lowercase(), name), name))
+        .map(|name| (edit_distance(&given.to_lowercase(), &name.to_lowercase()), name))
         .filter(|(distance, _)| *distance <= limit)
         .min()
         .map(|(_, name)| format!(", did you mean '{name}'?"))

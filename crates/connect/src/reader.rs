@@ -50,7 +50,7 @@ impl TableReader {
                 Some(Box::new(CsvDecoder::new(options, Arc::clone(&table), columns.clone())))
             }
             Format::Json(_) => Some(Box::new(JsonDecoder::new(&table, &columns))),
-            Format::Parquet => None,
+            Format::Parquet(_) => None,
         };
         // A missing size only makes the progress inexact; opening the file reports what is wrong with it.
         let bytes_total =

@@ -54,6 +54,16 @@ pub enum ConnectError {
         /// What is wrong, with a line where there is one.
         message: String,
     },
+    /// Rows cannot be written in the format: a null in a NOT NULL column, say.
+    #[error("rows cannot be written to {path:?} as {format}: {message}")]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: &'static str,
+        /// What is wrong.
+        message: String,
+    },
     /// More rows were bad than `laxity.dead-letter.max` allows.
     #[error("table {table} has more than {max} bad rows; the last one: {path:?} line {line}: {reason}")]
     TooManyDeadRows {

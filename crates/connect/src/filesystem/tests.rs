@@ -1,0 +1,261 @@
+//! Files, folders, compression and what can be wrong with them, whatever the format.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use laxity_graph::ProcessingTime;
+use parquet::arrow::ArrowWriter;
+use tempfile::tempdir;
+
+use crate::fixture::{TIMESTAMP, dead_letters, drain, file_table, lines, open, table};
+use crate::{ConnectError, ScanEvent, validate_source};
+
+const COLUMNS: &[(&str, DataType)] = &[("i", DataType::Int32), ("s", DataType::Utf8)];
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn error(folder: &Path, format: &str, path: &str) -> ConnectError {
+    let table = file_table(folder, format, path, COLUMNS, &[]);
+    match open(&table) {
+        Err(error) => error,
+        Ok(mut scan) => loop {
+            match scan.poll(ProcessingTime::ZERO) {
+                Err(error) => return error,
+                Ok(ScanEvent::Batch(_)) => {}
+                Ok(other) => panic!("{path} was read to {other:?}"),
+            }
+        },
+    }
+}
+
+#[test]
+fn a_folder_is_read_in_order_of_names() {
+    let folder = tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| {
+        let path = folder.path().join("in").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("b.csv", b"i,s\n3,b");
+    write("a.csv.gz", &[gzip(b"i,s\n1,a\n"), gzip(b"2,a2\n")].concat());
+    write("c/d.csv.zst", &zstd::encode_all(&b"i,s\n4,c\nx,y\n"[..], 0).unwrap());
+    write("_SUCCESS", b"zzz");
+    write(".hidden", b"zzz");
+    let options = [("csv.header", "true"), ("laxity.dead-letter.path", "dead.jsonl")];
+    let table = file_table(folder.path(), "csv", "in", COLUMNS, &options);
+    let mut scan = open(&table).unwrap();
+    assert_eq!(lines(&drain(scan.as_mut())), ["1|a", "2|a2", "3|b", "4|c"]);
+    assert_eq!((scan.progress(), scan.dead_rows()), (Some(1.0), 1));
+    // Lines count from 1 in each file, and the header is one.
+    assert_eq!(dead_letters(&folder.path().join("dead.jsonl")), ["3: column 'i': 'x' is not INT: x,y"]);
+}
+
+#[test]
+fn an_empty_file_has_no_rows() {
+    let folder = tempdir().unwrap();
+    for (format, header) in [("csv", "true"), ("csv", "false"), ("json", "")] {
+        std::fs::write(folder.path().join("empty"), "").unwrap();
+        let options: &[_] = if format == "csv" { &[("csv.header", header)] } else { &[] };
+        let table = file_table(folder.path(), format, "empty", COLUMNS, options);
+        assert!(matches!(open(&table).unwrap().poll(ProcessingTime::ZERO).unwrap(), ScanEvent::End));
+    }
+    std::fs::create_dir(folder.path().join("nothing")).unwrap();
+    let table = file_table(folder.path(), "csv", "nothing", COLUMNS, &[]);
+    assert!(matches!(open(&table).unwrap().poll(ProcessingTime::ZERO).unwrap(), ScanEvent::End));
+}
+
+#[test]
+fn faults_of_files_name_the_file_and_the_fault() {
+    let folder = tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+    write("packed.csv", &gzip(b"1,a\n"));
+    write("zipped.csv", &zstd::encode_all(&b"1,a\n"[..], 0).unwrap());
+    write("binary.csv", b"1,a\n\0\0\0\0");
+    write("wide.csv", b"\xff\xfe1\0,\0a\0\n\0");
+    write("table.csv", b"PAR1....");
+    write("text.parquet", b"1,a\n");
+    write("text.csv.gz", b"1,a\n");
+    write("file", b"1,a\n");
+    for (format, path, kind, message) in [
+        ("csv", "missing.csv", "io", "cannot open"),
+        ("csv", "file/x.csv", "io", "cannot open"),
+        ("csv", "packed.csv", "format", "compressed with gzip"),
+        ("json", "zipped.csv", "format", "compressed with zstd"),
+        ("csv", "binary.csv", "format", "zero bytes"),
+        ("csv", "wide.csv", "format", "UTF-16"),
+        ("csv", "table.csv", "format", "'format' = 'parquet'"),
+        ("parquet", "text.parquet", "format", "Parquet"),
+        ("csv", "text.csv.gz", "io", "cannot read"),
+    ] {
+        let error = error(folder.path(), format, path);
+        let found = if matches!(error, ConnectError::Io { .. }) { "io" } else { "format" };
+        let text = error.to_string();
+        assert_eq!(found, kind, "{text}");
+        assert!(text.contains(message) && text.contains(path), "{text}");
+    }
+}
+
+#[test]
+fn rows_before_a_truncation_are_delivered() {
+    let folder = tempdir().unwrap();
+    let text: String = (0..50_000).map(|i| format!("{i},row number {}\n", i * 7919 % 10_007)).collect();
+    let packed = gzip(text.as_bytes());
+    std::fs::write(folder.path().join("in.csv.gz"), &packed[..packed.len() / 2]).unwrap();
+    let mut scan = open(&file_table(folder.path(), "csv", "in.csv.gz", COLUMNS, &[])).unwrap();
+    let mut rows = Vec::new();
+    let error = loop {
+        match scan.poll(ProcessingTime::ZERO) {
+            Ok(ScanEvent::Batch(batch)) => rows.extend(lines(&batch.rows)),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(rows.len() > 10_000, "{}", rows.len());
+    let expected: Vec<String> = text.lines().take(rows.len()).map(|line| line.replace(',', "|")).collect();
+    assert_eq!(rows, expected);
+    assert_eq!(scan.dead_rows(), 0);
+    assert!(matches!(error, ConnectError::Io { action: "read", .. }), "{error}");
+}
+
+#[test]
+fn a_budget_of_bad_rows_ends_the_scan() {
+    let folder = tempdir().unwrap();
+    std::fs::write(folder.path().join("in.csv"), "1,a\nx,b\ny,c\n").unwrap();
+    for (options, message) in [
+        (&[("laxity.dead-letter.max", "1")][..], "more than 1 bad rows"),
+        (&[("csv.ignore-parse-errors", "false")], "more than 0 bad rows"),
+    ] {
+        let error = open(&file_table(folder.path(), "csv", "in.csv", COLUMNS, options))
+            .and_then(|mut scan| scan.poll(ProcessingTime::ZERO).map(drop))
+            .unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    for options in [&[("laxity.dead-letter.max", "2")][..], &[("csv.ignore-parse-errors", "true")]] {
+        let mut scan = open(&file_table(folder.path(), "csv", "in.csv", COLUMNS, options)).unwrap();
+        assert_eq!(lines(&drain(scan.as_mut())), ["1|a"]);
+    }
+}
+
+#[test]
+fn parquet_columns_are_cast_and_misfits_are_bad_rows() {
+    let folder = tempdir().unwrap();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("s", DataType::Utf8, true),
+        Field::new("extra", DataType::Int64, true),
+        Field::new("i", DataType::Int64, true),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec![Some("a"), Some("b"), None])),
+        Arc::new(Int64Array::from(vec![0, 0, 0])),
+        Arc::new(Int64Array::from(vec![Some(1), Some(5_000_000_000), None])),
+    ];
+    let mut writer = ArrowWriter::try_new(
+        std::fs::File::create(folder.path().join("in.parquet")).unwrap(),
+        schema.clone(),
+        None,
+    )
+    .unwrap();
+    writer.write(&RecordBatch::try_new(schema, columns).unwrap()).unwrap();
+    writer.close().unwrap();
+    let options = [("laxity.dead-letter.path", "dead.jsonl")];
+    let mut scan = open(&file_table(folder.path(), "parquet", "in.parquet", COLUMNS, &options)).unwrap();
+    assert_eq!(lines(&drain(scan.as_mut())), ["1|a", "NULL|NULL"]);
+    assert_eq!(
+        dead_letters(&folder.path().join("dead.jsonl")),
+        ["2: column 'i': the value does not fit Int32: "]
+    );
+    let missing = file_table(folder.path(), "parquet", "in.parquet", &[("k", DataType::Int32)], &[]);
+    let error = open(&missing).err().unwrap().to_string();
+    assert!(error.contains("it has no column 'k'; it has s, extra, i"), "{error}");
+    let pair = DataType::Struct(vec![Field::new("a", TIMESTAMP, true)].into());
+    let wrong = file_table(folder.path(), "parquet", "in.parquet", &[("i", pair)], &[]);
+    assert!(open(&wrong).err().unwrap().to_string().contains("does not convert"));
+}
+
+#[test]
+fn options_are_checked_without_files() {
+    let file = [("connector", "filesystem"), ("path", "nowhere/x.csv"), ("format", "csv")];
+    let check = |more: &[(&str, &str)]| {
+        let mut options: Vec<(&str, &str)> = file.to_vec();
+        for (key, value) in more {
+            options.retain(|(existing, _)| existing != key);
+            options.push((key, value));
+        }
+        options.retain(|(_, value)| *value != "-");
+        let columns = [("i", DataType::Int32), ("s", DataType::Utf8), ("t", TIMESTAMP)];
+        validate_source(&table(Path::new("/"), &columns, &options)).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(&[]), Ok(()));
+    let replay = [
+        ("laxity.replay.time-column", "t"),
+        ("laxity.replay.speed", "3600"),
+        ("laxity.replay.loop", "forever"),
+        ("laxity.replay.copies", "3"),
+        ("laxity.replay.spread-keys", "i, s"),
+        ("laxity.replay.cache", "64 mb"),
+        ("laxity.replay.tick", "2 ms"),
+    ];
+    assert_eq!(check(&replay), Ok(()));
+    assert_eq!(check(&[("laxity.late.table", "late"), ("scan.watermark.idle-timeout", "1 s")]), Ok(()));
+    for (options, message) in [
+        (
+            vec![("connector", "-")],
+            "option 'connector' of table t: missing; expected 'filesystem' or 'datagen'",
+        ),
+        (vec![("connector", "kafka")], "'kafka' is not known; expected 'filesystem' or 'datagen'"),
+        (vec![("connector", "print")], "can be written but not read"),
+        (vec![("path", "-")], "option 'path' of table t: missing; give a file or a folder"),
+        (vec![("path", "s3://x")], "'s3://' is not supported; give a local path"),
+        (vec![("format", "avro")], "'avro' is not known; expected 'csv', 'json' or 'parquet'"),
+        (vec![("compression", "bz2")], "expected 'auto', 'none', 'gzip' or 'zstd'"),
+        (vec![("format", "parquet"), ("compression", "gzip")], "parquet is compressed inside"),
+        (vec![("csv.field-delimiter", "ab")], "'ab' is not one ASCII character"),
+        (vec![("csv.field-delimiter", "\"")], "also the quote or escape character"),
+        (
+            vec![("csv.quote-character", "'"), ("csv.disable-quote-character", "true")],
+            "the quote character is disabled",
+        ),
+        (vec![("csv.header", "1")], "'1' is not 'true' or 'false'"),
+        (
+            vec![("csv.headr", "true")],
+            "unknown option, did you mean 'csv.header'?; valid ones: compression, connector, csv.",
+        ),
+        (vec![("json.timestamp-format.standard", "SQL")], "unknown option"),
+        (vec![("format", "json"), ("json.timestamp-format.standard", "sql")], "did you mean 'SQL'?"),
+        (vec![("laxity.dead-letter.max", "-1")], "'-1' is not a whole number from 0 on"),
+        (vec![("laxity.replay.speed", "10")], "needs 'laxity.replay.time-column'"),
+        (vec![("laxity.replay.time-column", "q")], "no column 'q'; the table has i, s, t"),
+        (vec![("laxity.replay.time-column", "s")], "a TIMESTAMP, or BIGINT milliseconds, is needed"),
+        (
+            vec![("laxity.replay.time-column", "t"), ("laxity.replay.speed", "0")],
+            "'0' is not a factor above 0",
+        ),
+        (
+            vec![("laxity.replay.time-column", "t"), ("laxity.replay.loop", "0")],
+            "a number of passes or 'forever'",
+        ),
+        (
+            vec![("laxity.replay.time-column", "t"), ("laxity.replay.copies", "9999")],
+            "a whole number from 1 to 8192",
+        ),
+        (
+            vec![("laxity.replay.time-column", "t"), ("laxity.replay.spread-keys", "t")],
+            "keys of STRING, SMALLINT, INT and BIGINT",
+        ),
+        (vec![("laxity.replay.time-column", "t"), ("laxity.replay.cache", "big")], "'big' is not a size"),
+        (
+            vec![("laxity.replay.time-column", "t"), ("laxity.replay.tick", "soon")],
+            "'soon' is not a duration",
+        ),
+    ] {
+        let error = check(&options).unwrap_err();
+        assert!(error.contains(message), "{options:?}: {error}");
+    }
+}
