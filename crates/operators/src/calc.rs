@@ -192,3 +192,6 @@ fn renumber(expr: &Arc<dyn PhysicalExpr>, read: &[usize]) -> Result<Arc<dyn Phys
     });
     renumbered.data()
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,3 +163,6 @@ impl Operator for Chain {
         self.links.iter().map(|link| link.operator.state_bytes()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

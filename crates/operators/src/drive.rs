@@ -1,7 +1,6 @@
 //! Tests' driver: calls one operator as the engine would and checks the contract on the way.
 
 use arrow::array::{Array, RecordBatch};
-use arrow::compute::concat_batches;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use laxity_graph::{EventTime, ProcessingTime};
 
@@ -148,16 +147,4 @@ pub(crate) fn cut(rows: &RecordBatch, watermark_after: &[i64], lengths: &[usize]
     }
     steps.push(Step::Watermark(i64::MAX));
     steps
-}
-
-/// All rows of the batches among steps.
-pub(crate) fn all_rows(steps: &[Step]) -> RecordBatch {
-    let batches: Vec<_> = steps
-        .iter()
-        .filter_map(|step| match step {
-            Step::Batch(batch, _) => Some(&batch.rows),
-            Step::Watermark(_) => None,
-        })
-        .collect();
-    concat_batches(batches[0].schema_ref(), batches.iter().copied()).unwrap()
 }

@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
-use arrow::compute::take;
+use arrow::compute::{filter, take};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::DataFusionError;
 use datafusion_expr::{EmitTo, GroupsAccumulator};
@@ -106,6 +106,15 @@ impl Inputs {
             arguments: self.arguments.iter().map(slice).collect(),
             filters: self.filters.iter().map(|f| f.as_ref().map(|f| f.slice(offset, length))).collect(),
             rows: length,
+        }
+    }
+
+    /// The arguments of one aggregate, without the rows that its filter refuses.
+    pub(crate) fn filtered(&self, call: usize) -> Result<Vec<ArrayRef>> {
+        let arguments = &self.arguments[call];
+        match &self.filters[call] {
+            None => Ok(arguments.clone()),
+            Some(mask) => arguments.iter().map(|a| Ok(filter(a, mask)?)).collect(),
         }
     }
 

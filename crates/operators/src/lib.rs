@@ -42,7 +42,7 @@ pub use partition::HashPartitioner;
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{InstanceContext, OperatorFactory, Stage};
 pub use union::Union;
-pub use watermark::WatermarkSpec;
+pub use watermark::{REFUSED_MAX, WatermarkSpec};
 pub use window::{WindowKind, Windows};
 pub use window_aggregate::{WindowAggregate, WindowAggregateSpec, WindowInput};
 pub use window_expand::WindowExpandSpec;

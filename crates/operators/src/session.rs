@@ -1,17 +1,185 @@
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::row::{RowConverter, SortField};
+use datafusion_common::{DataFusionError, ScalarValue};
 use laxity_graph::{EventTime, ProcessingTime};
 
-use crate::{Flow, Operator, OperatorError, Outbox, StreamBatch, WindowAggregateSpec};
+use crate::expression::{internal, row_error};
+use crate::groups::{Aggregation, Inputs};
+use crate::window_aggregate::{timestamps, without_null_times};
+use crate::{Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch, WindowAggregateSpec, WindowInput};
+use sessions::{Fate, SessionId, Sessions};
 
-/// Session windows.
-pub(crate) struct SessionAggregate {}
+/// Aggregation over session windows: rows of one key that follow each other within a gap.
+///
+/// Flink's rule: a row makes a window `[time, time + gap)`, which merges with every window of its key that it
+/// overlaps or touches and that has not closed; the row is late if the window so made has closed. A window is
+/// closed when `end - 1 <= watermark before the row`, so that results do not depend on how rows are cut into
+/// batches. (Where rows of sources with different watermarks meet, they do depend on the order of arrival.)
+///
+/// Sums of floating-point numbers may differ in their last bits with the cutting of batches.
+pub(crate) struct SessionAggregate {
+    name: String,
+    time_column: usize,
+    processing_time: bool,
+    aggregation: Aggregation,
+    /// `None`: no keys.
+    converter: Option<RowConverter>,
+    sessions: Sessions,
+    output_schema: SchemaRef,
+    watermark: EventTime,
+    holds_watermark: bool,
+    /// Sessions to send once more because of allowed late rows.
+    again: VecDeque<SessionId>,
+    batch_rows: usize,
+    inputs: Inputs,
+}
 
 impl SessionAggregate {
+    /// Makes one instance that sends at most `batch_rows` rows at a time.
+    ///
+    /// # Errors
+    /// If columns or functions do not fit the input.
     pub(crate) fn new(
         spec: &WindowAggregateSpec,
-        _gap_ms: i64,
-        _batch_rows: usize,
+        gap_ms: i64,
+        batch_rows: usize,
     ) -> Result<SessionAggregate, OperatorError> {
-        Err(crate::expression::internal(&spec.name, "sessions are not built yet"))
+        let WindowInput::Assign { time_column, processing_time, .. } = spec.windows else {
+            return Err(internal(&spec.name, "attached windows are no sessions"));
+        };
+        let fail = |e: DataFusionError| internal(&spec.name, e);
+        let aggregation = Aggregation::new(&spec.input_schema, &spec.keys, &spec.aggregates).map_err(fail)?;
+        Ok(SessionAggregate {
+            name: spec.name.clone(),
+            time_column,
+            processing_time,
+            aggregation,
+            converter: converter(&spec.input_schema, &spec.keys).map_err(fail)?,
+            sessions: Sessions::new(gap_ms, spec.allowed_lateness_ms.max(0), spec.aggregates.clone()),
+            output_schema: spec.output_schema()?,
+            watermark: EventTime::MIN,
+            holds_watermark: false,
+            again: VecDeque::new(),
+            batch_rows: batch_rows.max(1),
+            inputs: Inputs::default(),
+        })
+    }
+
+    fn add(
+        &mut self,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<(), DataFusionError> {
+        let batch = without_null_times(batch, &[self.time_column], out)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let times = timestamps(batch.rows.column(self.time_column))?;
+        let before = batch.watermark_before.as_ref().map(|w| w.values());
+        self.aggregation.evaluate(&batch.rows, &mut self.inputs)?;
+        let keys = match &self.converter {
+            Some(converter) => Some(converter.convert_columns(&self.inputs.keys)?),
+            None => None,
+        };
+        let (mut late, mut ends) = (Vec::new(), Vec::new());
+        for (row, &time) in times.iter().enumerate() {
+            let seen = before.map_or(self.watermark.0, |before| before[row].max(self.watermark.0));
+            let time = if self.processing_time { time.max(seen.saturating_add(1)) } else { time };
+            let key = keys.as_ref().map(|keys| keys.row(row));
+            let key = key.as_ref().map_or(&[][..], |key| key.as_ref());
+            match self.sessions.place(key, time, seen, row as u32, &self.inputs)? {
+                Fate::Placed => {}
+                Fate::Late(end) => {
+                    late.push(row as u32);
+                    ends.push(end);
+                }
+            }
+        }
+        let again = self.sessions.add_placed(&self.inputs, ingested, self.watermark)?;
+        self.again.extend(again);
+        if !late.is_empty() {
+            let rows = take_record_batch(&batch.rows, &UInt32Array::from(late))?;
+            out.late.push(LateRows { rows, window_end: Int64Array::from(ends) });
+        }
+        Ok(())
+    }
+
+    /// Sends one batch of sessions, or the watermark when none is left.
+    fn advance(&mut self, out: &mut Outbox) -> Result<Flow, DataFusionError> {
+        let mut due: Vec<SessionId> = Vec::new();
+        while due.len() < self.batch_rows {
+            let next = self.again.pop_front().or_else(|| self.sessions.next_closed(self.watermark));
+            let Some(id) = next else { break };
+            due.push(id);
+        }
+        let is_full = due.len() == self.batch_rows;
+        if !due.is_empty() {
+            self.send(&due, out)?;
+        }
+        if is_full {
+            return Ok(Flow::More);
+        }
+        if self.holds_watermark {
+            self.holds_watermark = false;
+            self.sessions.forget(self.watermark);
+            out.watermark(self.watermark);
+        }
+        Ok(Flow::Done)
+    }
+
+    fn send(&mut self, due: &[SessionId], out: &mut Outbox) -> Result<(), DataFusionError> {
+        let mut keys: Vec<Arc<[u8]>> = Vec::with_capacity(due.len());
+        let mut values: Vec<Vec<ScalarValue>> = Vec::new();
+        let mut windows = Vec::with_capacity(due.len());
+        let mut ingested = ProcessingTime::ZERO;
+        let mut is_update = false;
+        for &id in due {
+            let Some(result) = self.sessions.evaluate(id)? else { continue };
+            values.resize_with(result.values.len(), Vec::new);
+            values.iter_mut().zip(result.values).for_each(|(column, value)| column.push(value));
+            keys.push(result.key);
+            windows.push((result.start, result.end));
+            ingested = ingested.max(result.ingested);
+            is_update |= result.is_update;
+        }
+        let mut columns = match &self.converter {
+            None => Vec::new(),
+            Some(converter) => {
+                let parser = converter.parser();
+                converter.convert_rows(keys.iter().map(|key| parser.parse(key)))?
+            }
+        };
+        for column in values {
+            columns.push(ScalarValue::iter_to_array(column)?);
+        }
+        let starts = windows.iter().map(|w| w.0).collect::<Vec<_>>();
+        let ends = windows.iter().map(|w| w.1).collect::<Vec<_>>();
+        let last = ends.iter().map(|end| end.saturating_sub(1)).collect::<Vec<_>>();
+        for times in [starts, ends, last] {
+            let data_type = self.output_schema.field(columns.len()).data_type().clone();
+            columns.push(Arc::new(TimestampMillisecondArray::from(times).with_data_type(data_type)));
+        }
+        let mut batch = StreamBatch::on_time(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?);
+        if is_update {
+            batch.watermark_before = Some(Int64Array::from_value(self.watermark.0, batch.num_rows()));
+        }
+        let last_end = windows.iter().map(|w| EventTime(w.1)).max();
+        out.result(batch, ingested, last_end);
+        Ok(())
+    }
+
+    fn fail(&self, error: &DataFusionError) -> OperatorError {
+        row_error(&self.name, error)
     }
 }
 
@@ -19,14 +187,39 @@ impl Operator for SessionAggregate {
     fn on_batch(
         &mut self,
         _input: usize,
-        _batch: StreamBatch,
-        _ingested: ProcessingTime,
-        _out: &mut Outbox,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
     ) -> Result<Flow, OperatorError> {
-        Ok(Flow::Done)
+        self.add(batch, ingested, out).map_err(|e| self.fail(&e))?;
+        if self.again.is_empty() {
+            return Ok(Flow::Done);
+        }
+        self.advance(out).map_err(|e| self.fail(&e))
     }
 
-    fn on_watermark(&mut self, _watermark: EventTime, _out: &mut Outbox) -> Result<Flow, OperatorError> {
-        Ok(Flow::Done)
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        if watermark <= self.watermark {
+            return Ok(Flow::Done);
+        }
+        self.watermark = watermark;
+        self.holds_watermark = true;
+        self.advance(out).map_err(|e| self.fail(&e))
     }
+
+    fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.advance(out).map_err(|e| self.fail(&e))
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.sessions.bytes()
+    }
+}
+
+fn converter(input: &Schema, keys: &[usize]) -> Result<Option<RowConverter>, DataFusionError> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let fields = keys.iter().map(|&i| SortField::new(input.field(i).data_type().clone()));
+    Ok(Some(RowConverter::new(fields.collect())?))
 }

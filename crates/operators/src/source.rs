@@ -147,3 +147,6 @@ impl Operator for SourceOperator {
         Ok(Flow::Done)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,3 +48,31 @@ impl Operator for Union {
         Ok(Flow::Done)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::{Step, drive};
+    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    fn schema(name: &str, data_type: DataType) -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new(name, data_type, true)]))
+    }
+
+    #[test]
+    fn rows_take_the_schema_of_the_union() {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let rows = RecordBatch::try_new(schema("b", DataType::Int64), vec![values]).unwrap();
+        let mut union = Union::new(schema("a", DataType::Int64));
+        let batch = || Step::Batch(StreamBatch::on_time(rows.clone()), ProcessingTime::ZERO);
+        assert_eq!(
+            drive(&mut union, vec![batch(), Step::Watermark(3), batch()], 0).rows(),
+            ["1", "2", "1", "2"]
+        );
+
+        let mut wrong = Union::new(schema("a", DataType::Utf8));
+        let batch = StreamBatch::on_time(rows.clone());
+        assert!(wrong.on_batch(0, batch, ProcessingTime::ZERO, &mut Outbox::default()).is_err());
+    }
+}

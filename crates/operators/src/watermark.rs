@@ -20,9 +20,13 @@ pub struct WatermarkSpec {
     pub expression: Arc<dyn PhysicalExpr>,
     /// A row whose event time is more than this ahead of the highest before it is dead, so that one bad clock
     /// cannot close every window. The first row is believed, having none before it. Choose it larger than any
-    /// true silence of the source: after a longer one every row is refused.
+    /// true silence of the source: after a longer one [`REFUSED_MAX`] rows are lost before time moves on.
     pub max_ahead_ms: Option<i64>,
 }
+
+/// So many rows in a row too far ahead are not one bad clock any more: time did move on. Picked so that a few
+/// bad devices among many never reach it and a source that was silent does at once.
+pub const REFUSED_MAX: usize = 1_000;
 
 /// Finds the watermark of a stream of rows: the maximum of an expression over the rows so far.
 pub(crate) struct WatermarkGenerator {
@@ -31,6 +35,8 @@ pub(crate) struct WatermarkGenerator {
     max_ahead_ms: Option<i64>,
     /// The highest event time of a row that was kept.
     time_max: Option<i64>,
+    /// Rows refused as too far ahead since the last that was kept.
+    refused: usize,
     watermark: i64,
 }
 
@@ -52,6 +58,7 @@ impl WatermarkGenerator {
             bound,
             max_ahead_ms: spec.max_ahead_ms,
             time_max: None,
+            refused: 0,
             watermark: EventTime::MIN.0,
         }
     }
@@ -124,17 +131,20 @@ impl WatermarkGenerator {
         let Some(max_ahead_ms) = self.max_ahead_ms else { return Ok(rows) };
         let times = rows.column(self.time_column).as_primitive::<TimestampMillisecondType>().values();
         let Some(&high) = times.iter().max() else { return Ok(rows) };
-        let believed = |time_max: Option<i64>, time: i64| {
-            time_max.is_none_or(|time_max| time <= time_max.saturating_add(max_ahead_ms))
-        };
-        if self.time_max.is_some() && believed(self.time_max, high) {
+        let bound = |time_max: i64| time_max.saturating_add(max_ahead_ms);
+        if self.time_max.is_some_and(|time_max| high <= bound(time_max)) {
             self.time_max = self.time_max.max(Some(high));
+            self.refused = 0;
             return Ok(rows);
         }
         let keep = times.iter().map(|&time| {
-            let keep = believed(self.time_max, time);
+            let keep =
+                self.time_max.is_none_or(|time_max| time <= bound(time_max)) || self.refused >= REFUSED_MAX;
             if keep {
                 self.time_max = self.time_max.max(Some(time));
+                self.refused = 0;
+            } else {
+                self.refused += 1;
             }
             Some(keep)
         });

@@ -178,7 +178,11 @@ impl WindowAggregate {
         ingested: ProcessingTime,
         out: &mut Outbox,
     ) -> Result<(), DataFusionError> {
-        let batch = self.without_null_times(batch, out)?;
+        let columns = match self.windows {
+            WindowInput::Assign { time_column, .. } => [time_column, time_column],
+            WindowInput::Attached { start_column, end_column } => [start_column, end_column],
+        };
+        let batch = without_null_times(batch, &columns, out)?;
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -221,32 +225,6 @@ impl WindowAggregate {
             }
         }
         Ok(())
-    }
-
-    /// Takes rows without a window out. A source lets none through, an expression in between might.
-    fn without_null_times(
-        &self,
-        batch: StreamBatch,
-        out: &mut Outbox,
-    ) -> Result<StreamBatch, DataFusionError> {
-        let columns = match self.windows {
-            WindowInput::Assign { time_column, .. } => [time_column, time_column],
-            WindowInput::Attached { start_column, end_column } => [start_column, end_column],
-        };
-        if columns.iter().all(|&i| batch.rows.column(i).null_count() == 0) {
-            return Ok(batch);
-        }
-        let [a, b] = columns.map(|i| batch.rows.column(i));
-        let keep: Vec<bool> = (0..batch.num_rows()).map(|row| a.is_valid(row) && b.is_valid(row)).collect();
-        let keep = BooleanArray::from(keep);
-        let refused = BooleanArray::new(!keep.values(), None);
-        let rows = filter_record_batch(&batch.rows, &refused)?;
-        out.dead.push(DeadRows { rows, reason: DeadReason::NullTime });
-        let watermark_before = batch.watermark_before.map(|w| filter(&w, &keep)).transpose()?;
-        Ok(StreamBatch {
-            rows: filter_record_batch(&batch.rows, &keep)?,
-            watermark_before: watermark_before.map(|w| w.as_primitive::<Int64Type>().clone()),
-        })
     }
 
     /// Sends windows until nothing is left or about `batch_rows` groups were handled.
@@ -335,7 +313,29 @@ fn queue_again(
     }
 }
 
-fn timestamps(column: &ArrayRef) -> Result<&[i64], DataFusionError> {
+/// Takes rows without a time out. A source lets none through, an expression in between might.
+pub(crate) fn without_null_times(
+    batch: StreamBatch,
+    columns: &[usize],
+    out: &mut Outbox,
+) -> Result<StreamBatch, DataFusionError> {
+    if columns.iter().all(|&i| batch.rows.column(i).null_count() == 0) {
+        return Ok(batch);
+    }
+    let is_valid = |row| columns.iter().all(|&i| batch.rows.column(i).is_valid(row));
+    let keep: BooleanArray = (0..batch.num_rows()).map(|row| Some(is_valid(row))).collect();
+    let refused = BooleanArray::new(!keep.values(), None);
+    let rows = filter_record_batch(&batch.rows, &refused)?;
+    out.dead.push(DeadRows { rows, reason: DeadReason::NullTime });
+    let watermark_before = batch.watermark_before.map(|w| filter(&w, &keep)).transpose()?;
+    Ok(StreamBatch {
+        rows: filter_record_batch(&batch.rows, &keep)?,
+        watermark_before: watermark_before.map(|w| w.as_primitive::<Int64Type>().clone()),
+    })
+}
+
+/// The milliseconds of a window's time column.
+pub(crate) fn timestamps(column: &ArrayRef) -> Result<&[i64], DataFusionError> {
     match column.as_primitive_opt::<TimestampMillisecondType>() {
         Some(times) => Ok(times.values()),
         None => Err(DataFusionError::Internal(format!("a window's time is {}", column.data_type()))),
