@@ -93,6 +93,7 @@ impl WindowExpand {
     fn expand(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         let Some(Pending { batch, mut row, mut window }) = self.pending.take() else { return Ok(Flow::Done) };
         let times = timestamps(&batch.rows, self.time).values();
+        let earliest = if self.processing_time { self.watermark.0.saturating_add(1) } else { i64::MIN };
         let wanted =
             self.batch_rows.min(batch.num_rows().saturating_mul(self.window.assign(times[row]).len()));
         let mut rows = Vec::with_capacity(wanted);
