@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-#[allow(clippy::disallowed_types)]
 use std::time::Instant;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};

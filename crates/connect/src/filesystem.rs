@@ -10,7 +10,9 @@ use crate::format::Format;
 use crate::options::OptionReader;
 use crate::reader::TableReader;
 use crate::replay::{self, ReplayOptions};
-use crate::{ConnectError, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, TableSpec};
+use crate::{
+    ConnectError, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, TableSpec, json,
+};
 
 /// A file or a folder, read as fast as it is asked for. With `laxity.replay.*` options it is paced: see
 /// [`replay`].
@@ -35,6 +37,9 @@ impl SourceOptions {
         if matches!((&format, compression), (Format::Parquet(_), Some(Compression::Gzip | Compression::Zstd)))
         {
             return Err(options.error("compression", "parquet is compressed inside; leave the option out"));
+        }
+        if let (Format::Json(_), Some(reason)) = (&format, json::unreadable_column(&table.schema)) {
+            return Err(options.error("format", reason));
         }
         let mut dead_letters = DeadLetterOptions::read(options)?;
         if format.ignore_parse_errors() == Some(false) {

@@ -146,13 +146,22 @@ impl Decode for JsonDecoder {
     }
 }
 
+/// Why a column cannot be read from JSON.
+pub(crate) fn unreadable_column(schema: &Schema) -> Option<String> {
+    schema.fields().iter().find_map(|field| {
+        let one = with_offset_zones(&Schema::new(vec![field.clone()]));
+        let error = builder(&one).build_decoder().err()?;
+        Some(format!("json cannot hold column '{}' of type {}: {error}", field.name(), field.data_type()))
+    })
+}
+
 fn new_decoder(schema: &SchemaRef) -> Decoder {
+    builder(schema).build_decoder().expect("validation refuses columns without a decoder")
+}
+
+fn builder(schema: &SchemaRef) -> ReaderBuilder {
     // Flink, too, reads a number or a boolean into a STRING column as its text.
-    ReaderBuilder::new(schema.clone())
-        .with_batch_size(MAX_BATCH_ROWS)
-        .with_coerce_primitive(true)
-        .build_decoder()
-        .expect("every column type of SQL has a decoder")
+    ReaderBuilder::new(schema.clone()).with_batch_size(MAX_BATCH_ROWS).with_coerce_primitive(true)
 }
 
 #[cfg(test)]

@@ -2,7 +2,31 @@
 //!
 //! A [`Scan`] is polled by an I/O thread and never sleeps itself; a [`Sink`] is written by one. Decisions
 //! about order and pace across queries are the engine's. Start with [`TableSpec`], then [`open_scan`] and
-//! [`open_sink`]; `docs` of the options are in `OPTIONS.md` beside this crate's manifest.
+//! [`open_sink`]. The options of tables are in `OPTIONS.md`, beside this crate's manifest.
+//!
+//! ```
+//! use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+//! use arrow::datatypes::{DataType, Field, Schema};
+//! use laxity_connect::{ScanEnvironment, ScanEvent, ScanSpec, TableSpec, open_scan};
+//! use laxity_graph::{EventTime, ProcessingTime};
+//!
+//! let options = [("connector", "datagen"), ("rows-per-second", "1000"), ("number-of-rows", "5")];
+//! let table = Arc::new(TableSpec {
+//!     name: "numbers".to_owned(),
+//!     schema: Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)])),
+//!     options: BTreeMap::from(options.map(|(key, value)| (key.to_owned(), value.to_owned()))),
+//!     base: PathBuf::new(),
+//! });
+//! let spec = ScanSpec { table, columns: vec![0] };
+//! let mut scan = open_scan(&spec, &ScanEnvironment::new(ProcessingTime::ZERO, EventTime(0)))?;
+//!
+//! // Rows 0, 1 and 2 are due in the first 2 ms; the next one after 3 ms.
+//! let ms = 1_000_000;
+//! let ScanEvent::Batch(batch) = scan.poll(ProcessingTime(2 * ms))? else { panic!() };
+//! assert_eq!((batch.rows.num_rows(), batch.arrival), (3, ProcessingTime(2 * ms)));
+//! assert!(matches!(scan.poll(ProcessingTime(2 * ms))?, ScanEvent::NotBefore(at) if at == ProcessingTime(3 * ms)));
+//! # Ok::<(), laxity_connect::ConnectError>(())
+//! ```
 
 mod blackhole;
 mod compression;

@@ -84,6 +84,27 @@ fn no_columns_still_count_rows() {
     assert_eq!(drain(scan.as_mut()).num_rows(), 2);
 }
 
+#[test]
+fn maps_and_what_numbers_become() {
+    let pair = vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Int32, true)];
+    let entries = Field::new("entries", DataType::Struct(pair.into()), false);
+    let columns = [("m", DataType::Map(Arc::new(entries), false)), ("i", DataType::Int32), ("t", TIMESTAMP)];
+    // A fraction is cut off, text that is a number is one, and a number in a TIMESTAMP is milliseconds.
+    let text = b"{\"m\":{\"a\":1,\"b\":null},\"i\":1.5,\"t\":1500}\n{\"i\":\"7\"}\n{\"i\":3000000000}\n";
+    let (rows, dead) = read(text, &columns);
+    assert_eq!(rows, ["{a: 1, b: NULL}|1|1970-01-01T00:00:01.500", "NULL|7|NULL"]);
+    assert_eq!(dead.len(), 1);
+}
+
+#[test]
+fn types_without_a_decoder_are_refused() {
+    let folder = tempdir().unwrap();
+    let interval = DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano);
+    let table = file_table(folder.path(), "json", "in.json", &[("x", interval)], &[]);
+    let error = crate::validate_source(&table).unwrap_err();
+    assert!(error.message.starts_with("json cannot hold column 'x'"), "{error}");
+}
+
 fn line() -> impl Strategy<Value = (String, bool)> {
     prop_oneof![
         8 => (0..1000_i32).prop_map(|i| (format!("{{\"i\":{i},\"s\":\"t{i}\"}}"), true)),
