@@ -121,7 +121,7 @@ impl<T> Scheduler<T> {
             cost_ns: operator.cost.predict_ns(message.rows),
             path_cost_ns: operator.path_cost_ns,
             rows: message.rows,
-            weight: operator.weight,
+            weight: f64::from(operator.weight),
         };
         let urgency = self.composition.rank.message(&context);
         debug_assert!(!urgency.is_nan(), "{} ranked {context:?} NaN", self.composition.rank.name());

@@ -61,7 +61,7 @@ impl<T> Scheduler<T> {
             reply_ns: cost.usual_ns(),
             cost,
             target_ns: query.spec.target_ns,
-            weight: query.spec.weight,
+            weight: query.spec.weight as f32,
             deferring_slide_ms: deferring_slide_ms(window, slide_above_ms).unwrap_or(0),
             selectivity: Selectivity::default(),
             is_source: upstream.is_empty(),

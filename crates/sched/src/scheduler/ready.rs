@@ -12,8 +12,6 @@ pub(super) struct Ready {
     pub priorities: Vec<f64>,
     per_cycle: bool,
     ties: Ties,
-    /// Arrivals at the run queue so far.
-    arrivals: u64,
     /// The ageing guard: `None` where the rank bounds the wait itself.
     ageing_bound_ns: Option<u64>,
     ages: Vec<Age>,
@@ -51,7 +49,6 @@ impl Ready {
             priorities: Vec::new(),
             per_cycle: rank.period_ns().is_some(),
             ties: rank.ties(),
-            arrivals: 0,
             ageing_bound_ns: (rank.wait_bound() == WaitBound::Ageing).then_some(config.ageing_bound_ns),
             ages: Vec::new(),
             oldest: NONE,
@@ -81,9 +78,8 @@ impl Ready {
     #[inline]
     pub fn join(&mut self, unit: u32, priority: f64, now: ProcessingTime) {
         let key = self.key(unit, priority);
-        self.arrivals += 1;
         self.units[unit as usize].priority = priority;
-        self.queue.push(unit, key);
+        self.queue.push(key);
         if self.ageing_bound_ns.is_some() {
             self.link(unit, now);
         }
@@ -111,7 +107,7 @@ impl Ready {
                 self.queue.remove(aged);
                 aged
             }
-            None => self.queue.pop()?.0,
+            None => self.queue.pop()?,
         };
         self.unlink(unit);
         Some(unit)
@@ -120,7 +116,7 @@ impl Ready {
     /// Takes the next unit out and puts `unit` back in its stead, if that is more urgent than `unit` is.
     #[inline]
     pub fn swap(&mut self, unit: u32, priority: f64, now: ProcessingTime) -> Option<u32> {
-        let (_, top) = self.queue.peek()?;
+        let top = self.queue.peek()?;
         if top > self.key(unit, priority) && self.aged(now).is_none() {
             return None;
         }
@@ -132,7 +128,7 @@ impl Ready {
 
     /// Takes a unit out for good.
     pub fn remove(&mut self, unit: u32) {
-        if self.queue.remove(unit).is_some() {
+        if self.queue.remove(unit) {
             self.unlink(unit);
         }
         let state = &mut self.units[unit as usize];
@@ -143,10 +139,10 @@ impl Ready {
     #[inline]
     fn key(&self, unit: u32, priority: f64) -> Key {
         let tie = match self.ties {
-            Ties::Arrival => self.arrivals,
-            Ties::Id => u64::from(unit),
+            Ties::Arrival => self.queue.arrival(),
+            Ties::Id => 0,
         };
-        Key::new(priority, tie)
+        Key::new(priority, tie, unit)
     }
 
     /// The unit that has waited longest, if it has waited too long.
