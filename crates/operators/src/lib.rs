@@ -18,6 +18,7 @@ mod operator;
 mod partition;
 mod row_store;
 mod session;
+mod session_expand;
 mod slices;
 mod source;
 mod stage;
@@ -39,6 +40,7 @@ pub use operator::{
     DeadReason, DeadRows, Emitted, Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch,
 };
 pub use partition::HashPartitioner;
+pub use session_expand::SessionExpandSpec;
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{InstanceContext, OperatorFactory, Stage};
 pub use union::Union;

@@ -27,7 +27,7 @@ pub struct WindowExpandSpec {
     /// The time attribute is a PROCTIME(): no row is ever late, it counts for the windows that are open when it
     /// comes.
     pub processing_time: bool,
-    /// Tumble, hop or cumulate. A session needs an aggregation: its bounds are not known row by row.
+    /// Tumble, hop or cumulate. For sessions there is [`SessionExpandSpec`](crate::SessionExpandSpec).
     pub window: WindowKind,
 }
 
@@ -35,19 +35,23 @@ impl WindowExpandSpec {
     /// The input's columns, then `window_start`, `window_end` (timestamps without zone) and `window_time` (of
     /// the type of the time attribute, with its field metadata).
     pub fn output_schema(&self) -> SchemaRef {
-        let timestamp = DataType::Timestamp(TimeUnit::Millisecond, None);
-        let time = self.input_schema.field(self.time);
-        let mut fields: Vec<_> = self.input_schema.fields().iter().cloned().collect();
-        fields.push(Arc::new(Field::new("window_start", timestamp.clone(), false)));
-        fields.push(Arc::new(Field::new("window_end", timestamp, false)));
-        fields.push(Arc::new(time.clone().with_name("window_time").with_nullable(false)));
-        Arc::new(Schema::new(fields))
+        expanded_schema(&self.input_schema, self.time)
     }
 
     /// Makes the operator's instances.
     pub fn factory(self) -> OperatorFactory {
         OperatorFactory::new(move |context| Ok(Box::new(WindowExpand::new(&self, context.batch_rows)?)))
     }
+}
+
+/// The columns of `input`, then those of the window.
+pub(crate) fn expanded_schema(input: &Schema, time: usize) -> SchemaRef {
+    let timestamp = DataType::Timestamp(TimeUnit::Millisecond, None);
+    let mut fields: Vec<_> = input.fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("window_start", timestamp.clone(), false)));
+    fields.push(Arc::new(Field::new("window_end", timestamp, false)));
+    fields.push(Arc::new(input.field(time).clone().with_name("window_time").with_nullable(false)));
+    Arc::new(Schema::new(fields))
 }
 
 /// The operator of a [`WindowExpandSpec`].
