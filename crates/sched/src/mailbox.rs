@@ -38,6 +38,20 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
+    /// Room for one message: most mailboxes never hold more, and a small one is near in memory to the next.
+    pub fn for_one() -> Mailbox<T> {
+        Mailbox { queue: VecDeque::with_capacity(1), rows: 0, bytes: 0 }
+    }
+
+    /// Whether its memory is worth keeping when it is empty: a backlog's is given back.
+    pub fn is_small(&self) -> bool {
+        self.queue.capacity() <= SMALL_MAX
+    }
+
+    pub fn has_memory(&self) -> bool {
+        self.queue.capacity() > 0
+    }
+
     /// Puts a message in its place. O(1) where it belongs at the end, as it does when it comes in order.
     pub fn push(&mut self, mut queued: Queued<T>, inherit: bool) {
         self.rows += u64::from(queued.message.rows);
@@ -94,5 +108,57 @@ impl<T> Mailbox<T> {
 
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+/// Messages: with some hundred spare mailboxes of about 100 bytes a message, a megabyte or two. Picked.
+const SMALL_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use laxity_graph::{EventTime, OperatorId};
+
+    use super::*;
+
+    fn push(mailbox: &mut Mailbox<char>, body: char, local: i64, urgency: f64) {
+        let message = Message {
+            to: OperatorId(0),
+            channel: 0,
+            progress: EventTime(local),
+            ingested: ProcessingTime::ZERO,
+            rows: 2,
+            bytes: 10,
+            body,
+        };
+        let (enqueued, deadline) = (ProcessingTime::ZERO, ProcessingTime::ZERO);
+        mailbox.push(Queued { message, enqueued, deadline, local, urgency }, true);
+    }
+
+    fn drain(mailbox: &mut Mailbox<char>) -> Vec<(char, f64)> {
+        std::iter::from_fn(|| mailbox.pop()).map(|queued| (queued.message.body, queued.urgency)).collect()
+    }
+
+    #[test]
+    fn order_is_local_then_arrival() {
+        let mut mailbox = Mailbox::default();
+        for (body, local) in [('a', 5), ('b', 7), ('c', 5), ('d', 1), ('e', 7)] {
+            push(&mut mailbox, body, local, 0.0);
+        }
+        assert_eq!((mailbox.len(), mailbox.rows(), mailbox.bytes()), (5, 10, 50));
+        let order: String = drain(&mut mailbox).into_iter().map(|(body, _)| body).collect();
+        assert_eq!(order, "dacbe");
+        assert_eq!((mailbox.rows(), mailbox.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn urgency_is_inherited_forwards_only() {
+        let mut mailbox = Mailbox::default();
+        push(&mut mailbox, 'a', 1, 50.0);
+        push(&mut mailbox, 'b', 2, 90.0);
+        push(&mut mailbox, 'd', 4, 60.0);
+        // Comes between b and d: takes d's urgency, and gives none.
+        push(&mut mailbox, 'c', 3, 70.0);
+        push(&mut mailbox, 'e', 5, 80.0);
+        assert_eq!(drain(&mut mailbox), [('a', 50.0), ('b', 60.0), ('c', 60.0), ('d', 60.0), ('e', 80.0)]);
     }
 }

@@ -8,7 +8,7 @@ use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use self::operator::{Operator, Query};
 use self::ready::{Ready, Worker};
-use crate::mailbox::Queued;
+use crate::mailbox::{Mailbox, Queued};
 use crate::{Composition, Config, Grant, Message, MessageContext, RunReport, Work};
 
 /// Decides which worker runs which operator.
@@ -73,12 +73,13 @@ pub struct Scheduler<T> {
     ready: Ready,
     workers: Vec<Worker>,
     inherits: bool,
-    /// When the next cycle is due, for ranks per cycle.
+    /// Of a rank per cycle: how long a cycle is, and when the next is due.
+    period_ns: Option<u64>,
     cycle_due: ProcessingTime,
     /// The last time that was given.
     latest: ProcessingTime,
     /// Mailboxes that are empty and keep their memory: idle operators hold none.
-    spare: Vec<crate::mailbox::Mailbox<T>>,
+    spare: Vec<Mailbox<T>>,
 }
 
 impl<T> Scheduler<T> {
@@ -87,6 +88,7 @@ impl<T> Scheduler<T> {
         composition.rank.seed(config.seed);
         Scheduler {
             inherits: composition.rank.inherits(),
+            period_ns: composition.rank.period_ns(),
             ready: Ready::new(&*composition.rank, &config),
             workers: (0..config.workers).map(|_| Worker::default()).collect(),
             composition,
@@ -126,10 +128,8 @@ impl<T> Scheduler<T> {
         let urgency = self.composition.rank.message(&context);
         debug_assert!(!urgency.is_nan(), "{} ranked {context:?} NaN", self.composition.rank.name());
         let before = operator.urgency(self.inherits);
-        if operator.mailbox.is_empty()
-            && let Some(spare) = self.spare.pop()
-        {
-            operator.mailbox = spare;
+        if operator.mailbox.is_empty() && !operator.mailbox.has_memory() {
+            operator.mailbox = self.spare.pop().unwrap_or_else(Mailbox::for_one);
         }
         // No progress yet says nothing of the order: such a message stays behind those that wait already.
         let last_local = operator.mailbox.last_local();
@@ -208,7 +208,9 @@ impl<T> Scheduler<T> {
         if self.workers.len() <= worker.index() {
             self.workers.resize_with(worker.index() + 1, Worker::default);
         }
-        self.cycle(now);
+        if self.period_ns.is_some() {
+            self.cycle(now);
+        }
         let place = worker.index();
         if let Some(unit) = self.workers[place].unit {
             let state = self.ready.units[unit as usize];
@@ -229,7 +231,7 @@ impl<T> Scheduler<T> {
     /// When to call [`next`](Scheduler::next) again although nothing happened: the next cycle of a rank per
     /// cycle. `None` for the others.
     pub fn next_timeout(&self) -> Option<ProcessingTime> {
-        self.composition.rank.period_ns().map(|_| self.cycle_due)
+        self.period_ns.map(|_| self.cycle_due)
     }
 
     /// The worker goes away without asking for more work; what it held may go to others. True if
@@ -292,8 +294,11 @@ impl<T> Scheduler<T> {
         }
         let queued = operator.mailbox.pop().expect("a ready operator has a message or a resumption");
         operator.run = operator::Run { urgency: queued.urgency, rows_in: 0, rows_out: 0, cpu_ns: 0 };
-        if operator.mailbox.is_empty() && self.spare.len() < SPARE_MAX {
-            self.spare.push(std::mem::take(&mut operator.mailbox));
+        if operator.mailbox.is_empty() {
+            let emptied = std::mem::take(&mut operator.mailbox);
+            if emptied.is_small() && self.spare.len() < SPARE_MAX {
+                self.spare.push(emptied);
+            }
         }
         self.unblock_upstream(id, now);
         Grant { operator: id, work: Work::Message { message: queued.message, enqueued: queued.enqueued } }
@@ -328,7 +333,7 @@ impl<T> Scheduler<T> {
     }
 
     fn cycle(&mut self, now: ProcessingTime) {
-        let Some(period_ns) = self.composition.rank.period_ns() else { return };
+        let Some(period_ns) = self.period_ns else { return };
         if now < self.cycle_due {
             return;
         }

@@ -118,3 +118,76 @@ impl CostModel {
         self.per_row_ns = b;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(got: u64, expected: u64) {
+        assert!(got.abs_diff(expected) <= expected / 50 + 1, "predicted {got}, expected {expected}");
+    }
+
+    #[test]
+    fn the_prior_is_never_zero() {
+        let model = CostModel::default();
+        assert_eq!([0, 1, 1_000].map(|rows| model.predict_ns(rows)), [1_000, 1_020, 21_000]);
+    }
+
+    #[test]
+    fn a_line_is_found_from_batches_of_mixed_size() {
+        let mut model = CostModel::default();
+        for round in 0..600u64 {
+            let rows = [1, 100, 8_192][round as usize % 3];
+            model.observe(rows, 2_000 + 5 * u64::from(rows));
+        }
+        near(model.predict_ns(1), 2_005);
+        near(model.predict_ns(8_192), 2_000 + 5 * 8_192);
+        near(model.predict_ns(4_000), 22_000);
+    }
+
+    #[test]
+    fn batches_of_one_size_are_predicted_and_others_stay_sane() {
+        let mut model = CostModel::default();
+        for _ in 0..5_000 {
+            model.observe(8_192, 820_200);
+        }
+        near(model.predict_ns(8_192), 820_200);
+        // The prior's fixed cost is all there is to go by: between nothing and a fifth of the batch.
+        assert!((1..160_000).contains(&model.predict_ns(1)), "{}", model.predict_ns(1));
+    }
+
+    #[test]
+    fn neither_coefficient_is_negative() {
+        let mut falling = CostModel::default();
+        let mut steep = CostModel::default();
+        for round in 0..1_000u32 {
+            let rows = 100 + round % 100;
+            falling.observe(rows, u64::from(10_000 - 30 * rows));
+            steep.observe(rows, u64::from(rows * rows));
+        }
+        for model in [falling, steep] {
+            let (a, b) = model.line();
+            assert!(a >= 0.0 && b >= 0.0, "{a} + {b} n");
+        }
+    }
+
+    #[test]
+    fn watermarks_are_predicted_apart() {
+        let mut model = CostModel::default();
+        for _ in 0..300 {
+            model.observe(1_000, 10_000);
+            model.observe(0, 3_000_000);
+        }
+        near(model.predict_ns(0), 3_000_000);
+        near(model.predict_ns(1_000), 10_000);
+        near(model.usual_ns(), 3_000_000);
+    }
+
+    #[test]
+    fn a_change_is_followed_within_some_hundred_runs() {
+        let mut model = CostModel::default();
+        (0..500).for_each(|_| model.observe(100, 10_000));
+        (0..300).for_each(|_| model.observe(100, 50_000));
+        near(model.predict_ns(100), 50_000);
+    }
+}

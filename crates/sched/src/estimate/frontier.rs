@@ -38,15 +38,15 @@ struct Line {
     count: f64,
 }
 
-/// Pairs in the window. Picked: small enough to follow a change of speed within about a second.
-const PAIRS: usize = 64;
+/// Pairs in the window. Picked: small enough to follow a change of speed within about two seconds.
+const PAIRS: usize = 32;
 
 /// Fewer pairs are not believed. Picked.
 const PAIRS_MIN: usize = 8;
 
-/// Pairs closer in processing time than this are skipped, so that the window spans at least 0.64 s and a
-/// burst of batches read together does not decide the slope.
-const SPACING_NS: i64 = 10_000_000;
+/// Pairs closer in processing time than this are skipped, so that the window spans at least 1.28 s, a burst of
+/// batches read together does not decide the slope, and a busy source does not pay for a fit at every batch.
+const SPACING_NS: i64 = 40_000_000;
 
 /// Event times further than this from the first (about 35 000 years) are one bad clock, not progress. The
 /// bound also keeps every sum within an `i128`.
@@ -131,5 +131,71 @@ impl Sums {
         self.pp += sign * p * p;
         self.pt += sign * p * t;
         self.tt += sign * t * t;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENTH_NS: u64 = 100_000_000;
+
+    /// Event time runs at `speed` and arrives 0.5 s later, give or take `jitter_ns`.
+    fn fed(pairs: u64, speed: i64, jitter_ns: u64) -> Frontier {
+        let mut frontier = Frontier::default();
+        for i in 0..pairs {
+            let t = i * TENTH_NS + 5 * TENTH_NS + if i % 2 == 0 { jitter_ns } else { 0 };
+            frontier.observe(EventTime(1_700_000_000_000 + i as i64 * 100 * speed), ProcessingTime(t));
+        }
+        frontier
+    }
+
+    fn seconds_at(frontier: &Frontier, event_s: i64) -> Option<f64> {
+        let progress = EventTime(1_700_000_000_000 + event_s * 1_000);
+        frontier.predict(progress).map(|t| t.0 as f64 / 1e9)
+    }
+
+    #[test]
+    fn few_pairs_are_not_believed() {
+        assert_eq!(seconds_at(&fed(7, 1, 0), 1), None);
+        assert!(seconds_at(&fed(8, 1, 0), 1).is_some());
+    }
+
+    #[test]
+    fn any_speed_is_a_slope() {
+        for speed in [1, 10, 3_600] {
+            let t = seconds_at(&fed(100, speed, 0), 20 * speed).unwrap();
+            assert!((t - 20.5).abs() < 1e-3, "speed {speed}: {t}");
+        }
+    }
+
+    #[test]
+    fn scatter_answers_early_and_more_so_further_off() {
+        // Residuals of ±10 ms: standard deviation 10 ms, so 20 ms early and more at a distance.
+        let frontier = fed(100, 1, TENTH_NS / 5);
+        let early = |s: i64| s as f64 + 0.51 - seconds_at(&frontier, s).unwrap();
+        assert!((0.019..0.04).contains(&early(9)), "{}", early(9));
+        assert!(early(60) > 3.0 * early(9), "{}", early(60));
+    }
+
+    #[test]
+    fn time_that_stands_still_or_runs_back_is_not_credible() {
+        assert_eq!(seconds_at(&fed(100, 0, 0), 1), None);
+        assert_eq!(seconds_at(&fed(100, -1, 0), 1), None);
+    }
+
+    #[test]
+    fn one_bad_clock_is_forgotten() {
+        let mut frontier = fed(100, 1, 0);
+        frontier.observe(EventTime(i64::MAX - 1), ProcessingTime(101 * TENTH_NS));
+        assert!(seconds_at(&frontier, 20).is_some(), "too far to be progress");
+        frontier.observe(EventTime(2_000_000_000_000), ProcessingTime(106 * TENTH_NS));
+        assert_eq!(seconds_at(&frontier, 20), None);
+        for i in 102..102 + PAIRS as u64 {
+            let progress = EventTime(1_700_000_000_000 + i as i64 * 100);
+            frontier.observe(progress, ProcessingTime((i + 5) * TENTH_NS));
+        }
+        let t = seconds_at(&frontier, 20).unwrap();
+        assert!((t - 20.5).abs() < 1e-3, "{t}");
     }
 }

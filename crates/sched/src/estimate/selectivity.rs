@@ -32,3 +32,36 @@ impl Selectivity {
         self.rows_out += rows_out as f32;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_of_rows_not_of_batches() {
+        let mut selectivity = Selectivity::default();
+        assert_eq!(selectivity.get(), 1.0);
+        for _ in 0..1_000 {
+            selectivity.observe(100, 10);
+            selectivity.observe(900, 490);
+        }
+        assert!((selectivity.get() - 0.5).abs() < 0.01, "{}", selectivity.get());
+    }
+
+    #[test]
+    fn a_window_sends_on_when_the_watermark_comes() {
+        let mut selectivity = Selectivity::default();
+        for _ in 0..500 {
+            (0..9).for_each(|_| selectivity.observe(100, 0));
+            selectivity.observe(0, 90);
+        }
+        assert!((selectivity.get() - 0.1).abs() < 0.02, "{}", selectivity.get());
+    }
+
+    #[test]
+    fn nothing_passes() {
+        let mut selectivity = Selectivity::default();
+        (0..100_000).for_each(|_| selectivity.observe(1, 0));
+        assert!((0.0..1e-6).contains(&selectivity.get()));
+    }
+}
