@@ -60,8 +60,8 @@ pub enum Flow {
 pub struct StreamBatch {
     /// The rows.
     pub rows: RecordBatch,
-    /// The source's watermark (ms) just before each row. `None`: every row is ahead of it, so none can be
-    /// late for any window it falls in.
+    /// The source's watermark (ms) just before each row. `None`: every row is more than a millisecond ahead of
+    /// it, so that none can be late for a window it falls in, nor touch a session that has been closed.
     pub watermark_before: Option<Int64Array>,
 }
 

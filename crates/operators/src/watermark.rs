@@ -84,7 +84,7 @@ impl WatermarkGenerator {
                     return Ok(StreamBatch::on_time(rows));
                 };
                 let after = self.watermark.max(behind(high, delay_ms));
-                if low > after {
+                if !may_be_judged(low, after) {
                     self.watermark = after;
                     None
                 } else {
@@ -102,7 +102,7 @@ impl WatermarkGenerator {
         Ok(StreamBatch { rows, watermark_before })
     }
 
-    /// The watermark before each row, unless no row is behind it.
+    /// The watermark before each row, unless no row needs it.
     fn advance(&mut self, times: &[i64], bound: impl Fn(usize) -> i64) -> Option<Int64Array> {
         let mut any_behind = false;
         let before: Vec<i64> = times
@@ -110,7 +110,7 @@ impl WatermarkGenerator {
             .enumerate()
             .map(|(i, &time)| {
                 let before = self.watermark;
-                any_behind |= time <= before;
+                any_behind |= may_be_judged(time, before);
                 self.watermark = before.max(bound(i));
                 before
             })
@@ -192,4 +192,10 @@ fn constant_delay_ms(expression: &Arc<dyn PhysicalExpr>, time_column: usize) -> 
         ScalarValue::DurationMillisecond(Some(ms)) => Some(*ms),
         _ => None,
     }
+}
+
+/// Whether an operator may ask where the watermark stood before a row of this time: a row behind it may be late,
+/// and one just ahead of it touches a session that the watermark has just closed.
+fn may_be_judged(time_ms: i64, watermark_ms: i64) -> bool {
+    time_ms.saturating_sub(1) <= watermark_ms
 }
