@@ -1,18 +1,31 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams};
-use datafusion_expr::{Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Projection, binary_expr, cast};
+use datafusion_expr::{
+    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Projection, binary_expr, cast,
+};
 use datafusion_functions_aggregate::{approx_distinct, average, count, min_max, stddev, sum, variance};
 
 use crate::functions;
 
 /// Aggregates of Flink, lower case.
 pub(crate) const NAMES: &[&str] = &[
-    "count", "sum", "avg", "min", "max", "stddev_pop", "stddev_samp", "stddev", "var_pop", "var_samp",
-    "variance", "approx_count_distinct", "approx_distinct",
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "stddev_pop",
+    "stddev_samp",
+    "stddev",
+    "var_pop",
+    "var_samp",
+    "variance",
+    "approx_count_distinct",
+    "approx_distinct",
 ];
 
 /// The aggregate of that lower-case name.
@@ -74,11 +87,7 @@ pub(crate) fn with_flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The aggregate as an expression over what `part` keeps and names.
-fn flink_form(
-    original: &Expr,
-    input: &DFSchema,
-    part: &mut impl FnMut(Expr) -> Expr,
-) -> Result<Expr> {
+fn flink_form(original: &Expr, input: &DFSchema, part: &mut impl FnMut(Expr) -> Expr) -> Result<Expr> {
     let Expr::AggregateFunction(function) = original.clone().unalias() else {
         return Ok(part(original.clone()));
     };
@@ -92,7 +101,9 @@ fn flink_form(
         Expr::AggregateFunction(AggregateFunction { func: udaf, params })
     };
     Ok(match (name.as_str(), &given) {
-        ("sum", DataType::Int8 | DataType::Int16 | DataType::Int32) => narrowed(part(original.clone()), &given),
+        ("sum", DataType::Int8 | DataType::Int16 | DataType::Int32) => {
+            narrowed(part(original.clone()), &given)
+        }
         ("sum", DataType::Float32) => cast(part(original.clone()), DataType::Float32),
         ("sum", DataType::Decimal128(_, scale)) => {
             let wide = DataType::Decimal128(38, *scale);
@@ -113,7 +124,10 @@ fn flink_form(
             let argument = cast(argument, DataType::Decimal128(34, (*scale).max(6)));
             cast(part(with(average::avg_udaf(), argument)), result)
         }
-        ("stddev_pop" | "stddev" | "var_pop" | "var", DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) => {
+        (
+            "stddev_pop" | "stddev" | "var_pop" | "var",
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64,
+        ) => {
             // Flink derives the result's type from the argument's, so these are whole numbers there too.
             cast(part(original.clone()), given)
         }

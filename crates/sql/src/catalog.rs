@@ -1,9 +1,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion_expr::{Expr, LogicalPlan, TableSource, TableType};
 use laxity_connect::TableSpec;
 
@@ -33,8 +32,8 @@ pub(crate) struct Table {
     pub watermark: Option<(usize, Expr)>,
     /// Places of the options.
     pub options: WithOptions,
-    /// The file that declares it.
-    pub file: PathBuf,
+    /// Index of the file that declares it.
+    pub file: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -103,9 +102,4 @@ impl TableSource for Source {
             _ => None,
         }
     }
-}
-
-/// Whether two types hold the same values, so that no conversion is needed.
-pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
-    a.equals_datatype(b)
 }

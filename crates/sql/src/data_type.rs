@@ -19,9 +19,29 @@ pub(crate) struct FlinkType {
 
 /// Every type name that is known, for error messages.
 const NAMES: &[&str] = &[
-    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC",
-    "CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ",
-    "ROW", "ARRAY", "MAP",
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "INTEGER",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "NUMERIC",
+    "CHAR",
+    "VARCHAR",
+    "STRING",
+    "BINARY",
+    "VARBINARY",
+    "BYTES",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
+    "ROW",
+    "ARRAY",
+    "MAP",
 ];
 
 /// Time zone of `TIMESTAMP_LTZ`: instants are kept in UTC, whatever zone a session shows them in.
@@ -80,7 +100,7 @@ fn parse_nested(
         "BIGINT" => DataType::Int64,
         "FLOAT" => DataType::Float32,
         "DOUBLE" => {
-            parser.parse_keyword(Keyword::PRECISION);
+            let _ = parser.parse_keyword(Keyword::PRECISION);
             DataType::Float64
         }
         "STRING" => DataType::Utf8,
@@ -131,19 +151,11 @@ fn parse_nested(
                 _ => return error(&format!("{name} takes a precision from 0 to 9"), &start),
             };
             let mut local = name == "TIMESTAMP_LTZ";
-            if parser.parse_keywords(&[
-                Keyword::WITH,
-                Keyword::LOCAL,
-                Keyword::TIME,
-                Keyword::ZONE,
-            ]) {
+            if parser.parse_keywords(&[Keyword::WITH, Keyword::LOCAL, Keyword::TIME, Keyword::ZONE]) {
                 local = true;
                 sql = sql.replacen("TIMESTAMP", "TIMESTAMP_LTZ", 1);
             } else if parser.parse_keywords(&[Keyword::WITH, Keyword::TIME, Keyword::ZONE]) {
-                return error(
-                    "TIMESTAMP WITH TIME ZONE is not supported; use TIMESTAMP_LTZ",
-                    &start,
-                );
+                return error("TIMESTAMP WITH TIME ZONE is not supported; use TIMESTAMP_LTZ", &start);
             } else {
                 let _ = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
             }

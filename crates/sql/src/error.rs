@@ -70,11 +70,13 @@ pub(crate) struct Fault {
     pub kind: SqlErrorKind,
     pub message: String,
     pub hint: Option<String>,
+    /// Index of the file, where it is not the one being compiled: a mistake in a table declared earlier.
+    pub file: Option<usize>,
 }
 
 impl Fault {
     pub fn new(kind: SqlErrorKind, at: Location, message: impl Into<String>) -> Box<Fault> {
-        Box::new(Fault { at, kind, message: message.into(), hint: None })
+        Box::new(Fault { at, kind, message: message.into(), hint: None, file: None })
     }
 
     pub fn unsupported(span: Span, message: impl Into<String>) -> Box<Fault> {
@@ -120,10 +122,7 @@ impl Fault {
 pub(crate) const NOWHERE: Location = Location { line: 0, column: 0 };
 
 /// The choice closest to what was written, if it is close enough to have been meant.
-pub(crate) fn did_you_mean<'a>(
-    written: &str,
-    choices: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn did_you_mean<'a>(written: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = written.to_lowercase();
     choices
         .into_iter()

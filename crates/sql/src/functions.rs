@@ -14,9 +14,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
-use datafusion_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 pub(crate) use java_time::JavaPattern;
 pub(crate) use text::TO_STRING;
@@ -53,12 +51,67 @@ pub(crate) fn public_names() -> impl Iterator<Item = &'static str> {
 }
 
 const PUBLIC: &[&str] = &[
-    "abs", "acos", "ascii", "asin", "atan", "atan2", "bit_length", "btrim", "cbrt", "ceil", "char_length",
-    "character_length", "chr", "coalesce", "concat_ws", "cos", "cosh", "cot", "date_format", "degrees", "exp",
-    "floor", "from_unixtime", "initcap", "left", "ln", "log", "log10", "log2", "lower", "lpad", "ltrim", "md5",
-    "nullif", "octet_length", "overlay", "pi", "position", "power", "radians", "random", "regexp_extract",
-    "repeat", "replace", "reverse", "right", "round", "rpad", "rtrim", "sin", "sinh", "split_index", "sqrt",
-    "tan", "tanh", "timestampadd", "timestampdiff", "to_date", "to_timestamp", "to_timestamp_ltz", "trim",
+    "abs",
+    "acos",
+    "ascii",
+    "asin",
+    "atan",
+    "atan2",
+    "bit_length",
+    "btrim",
+    "cbrt",
+    "ceil",
+    "char_length",
+    "character_length",
+    "chr",
+    "coalesce",
+    "concat_ws",
+    "cos",
+    "cosh",
+    "cot",
+    "date_format",
+    "degrees",
+    "exp",
+    "floor",
+    "from_unixtime",
+    "initcap",
+    "left",
+    "ln",
+    "log",
+    "log10",
+    "log2",
+    "lower",
+    "lpad",
+    "ltrim",
+    "md5",
+    "nullif",
+    "octet_length",
+    "overlay",
+    "pi",
+    "position",
+    "power",
+    "radians",
+    "random",
+    "regexp_extract",
+    "repeat",
+    "replace",
+    "reverse",
+    "right",
+    "round",
+    "rpad",
+    "rtrim",
+    "sin",
+    "sinh",
+    "split_index",
+    "sqrt",
+    "tan",
+    "tanh",
+    "timestampadd",
+    "timestampdiff",
+    "to_date",
+    "to_timestamp",
+    "to_timestamp_ltz",
+    "trim",
     "upper",
 ];
 
@@ -76,7 +129,6 @@ pub(crate) enum Parameter {
     Text,
     Int,
     Long,
-    Double,
     /// A timestamp of any precision; dates and texts become `TIMESTAMP(3)`.
     Time,
     Any,
@@ -175,7 +227,6 @@ impl ScalarUDFImpl for Callable {
                 (Parameter::Text, _) => DataType::Utf8,
                 (Parameter::Int, _) => DataType::Int32,
                 (Parameter::Long, _) => DataType::Int64,
-                (Parameter::Double, _) => DataType::Float64,
                 (Parameter::Time, DataType::Timestamp(..)) | (Parameter::Any, _) => given.clone(),
                 (Parameter::Time, _) => TIMESTAMP_3,
             })

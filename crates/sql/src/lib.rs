@@ -1,11 +1,20 @@
 //! Flink SQL to a dataflow of operators.
+//!
+//! A script is parsed statement by statement ([`compile`]), each query is planned by DataFusion's SQL planner
+//! with Flink's meaning put in where it differs, optimised by a chosen list of rules, and lowered to the
+//! operators of `laxity-operators`. Every mistake is a [`SqlError`] with file, line and column.
+//!
+//! Not here: running anything, reading any table (`engine`, `connect`). DataFusion's own execution is not used.
 
 mod aggregates;
 mod catalog;
+mod compile;
 mod data_type;
 mod dialect;
 mod error;
+mod explain;
 mod functions;
+mod lower;
 mod parse;
 mod planning;
 mod refuse;
@@ -13,3 +22,9 @@ mod rewrite;
 mod settings;
 mod statement;
 mod window_function;
+
+pub use compile::{
+    CompileOptions, LateColumn, LateSink, PlannedQuery, Script, SqlFile, compile, compile_with,
+};
+pub use error::{SqlError, SqlErrorKind};
+pub use settings::SessionSettings;

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use datafusion_sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
@@ -26,9 +28,9 @@ const STATEMENT_TOKENS_MAX: usize = 20_000;
 
 impl StatementParser {
     pub fn new(text: &str) -> Parsed<StatementParser> {
-        let tokens = Tokenizer::new(&FlinkDialect, text).tokenize_with_location().map_err(|error| {
-            Fault::new(SqlErrorKind::Syntax, error.location, first_lower(&error.message))
-        })?;
+        let tokens = Tokenizer::new(&FlinkDialect, text)
+            .tokenize_with_location()
+            .map_err(|error| Fault::new(SqlErrorKind::Syntax, error.location, first_lower(&error.message)))?;
         let tokens: Vec<_> =
             tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
         if let Some(long) = tokens
@@ -99,7 +101,7 @@ impl StatementParser {
                         || self.accept_word("JSON_EXECUTION_PLAN")
                         || self.accept_word("PLAN_ADVICE")
                     {
-                        self.parser.consume_token(&Token::Comma);
+                        let _ = self.parser.consume_token(&Token::Comma);
                     }
                 }
                 let inner = self.statement()?;
@@ -146,7 +148,7 @@ impl StatementParser {
             columns: vec![],
             watermark: None,
             primary_key: vec![],
-            options: WithOptions::default(),
+            options: WithOptions { entries: BTreeMap::new(), at: NOWHERE },
         };
         if !self.parser.consume_token(&Token::LParen) {
             let next = self.parser.peek_token();
@@ -177,8 +179,11 @@ impl StatementParser {
             self.word("BY")?;
             self.consume(&Token::LParen)?;
             if !self.parser.consume_token(&Token::RParen) {
-                return Err(Fault::unsupported(next.span, "PARTITIONED BY is not supported: sinks write one folder")
-                    .hint("write one INSERT … WHERE per partition, each to its own table"));
+                return Err(Fault::unsupported(
+                    next.span,
+                    "PARTITIONED BY is not supported: sinks write one folder",
+                )
+                .hint("write one INSERT … WHERE per partition, each to its own table"));
             }
         }
         let with = self.parser.peek_token();
@@ -237,7 +242,10 @@ impl StatementParser {
             let data_type = data_type::parse(&mut self.parser).map_err(|e| self.type_fault(e))?;
             let metadata = self.parser.peek_token();
             if self.accept_word("METADATA") {
-                return Err(Fault::unsupported(metadata.span, "METADATA columns are not supported: no connector here has any"));
+                return Err(Fault::unsupported(
+                    metadata.span,
+                    "METADATA columns are not supported: no connector here has any",
+                ));
             }
             if self.parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
                 table.primary_key = vec![name.clone()];
@@ -260,7 +268,7 @@ impl StatementParser {
     }
 
     fn with_options(&mut self, at: Location) -> Parsed<WithOptions> {
-        let mut options = WithOptions { at, ..WithOptions::default() };
+        let mut options = WithOptions { at, entries: BTreeMap::new() };
         self.consume(&Token::LParen)?;
         loop {
             let key_at = self.parser.peek_token().span.start;
@@ -319,8 +327,9 @@ impl StatementParser {
         self.word("INSERT")?;
         let next = self.parser.peek_token();
         if self.accept_word("OVERWRITE") {
-            return Err(Fault::unsupported(next.span, "INSERT OVERWRITE is for batch jobs")
-                .hint("write INSERT INTO"));
+            return Err(
+                Fault::unsupported(next.span, "INSERT OVERWRITE is for batch jobs").hint("write INSERT INTO")
+            );
         }
         self.word("INTO")?;
         self.accept_word("TABLE");
@@ -491,7 +500,11 @@ impl StatementParser {
         if token.span.start.line > 0 {
             return token.span.start;
         }
-        self.tokens.iter().rev().find(|t| t.token != Token::EOF).map_or(Location { line: 1, column: 1 }, |t| t.span.end)
+        self.tokens
+            .iter()
+            .rev()
+            .find(|t| t.token != Token::EOF)
+            .map_or(Location { line: 1, column: 1 }, |t| t.span.end)
     }
 
     fn fault(&self, error: ParserError) -> Box<Fault> {
@@ -534,7 +547,10 @@ pub(crate) fn from_parser(error: ParserError, kind: SqlErrorKind) -> Box<Fault> 
         None => (text, NOWHERE),
     };
     let message = match message.strip_prefix("Expected: ") {
-        Some(rest) => format!("expected {}", rest.replace("found: EOF", "found the end of the file").replace("found: ", "found ")),
+        Some(rest) => format!(
+            "expected {}",
+            rest.replace("found: EOF", "found the end of the file").replace("found: ", "found ")
+        ),
         None => first_lower(&message),
     };
     let kind = if message.starts_with("unknown type") || message.starts_with("type ") {

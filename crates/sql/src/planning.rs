@@ -9,8 +9,8 @@ use datafusion_common::{DataFusionError, Result, SchemaError, TableReference, pl
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::{
-    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
-    WindowUDF,
+    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
+    TableSource, WindowUDF,
 };
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
@@ -31,9 +31,9 @@ use datafusion_sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Query
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use crate::aggregates;
-use crate::catalog::{Catalog, Relation, Source};
+use crate::catalog::{Catalog, Relation, Source, Table};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
-use crate::window_function::WindowFunctionPlanner;
+use crate::window_function::{self, WindowFunctionPlanner};
 use crate::{data_type, dialect, functions, refuse, rewrite};
 
 /// Plans queries against a catalog: SQL to an optimised logical plan with Flink's meaning.
@@ -88,7 +88,9 @@ impl<'a> Planner<'a> {
         };
         let unqualified = projection.expr[0].clone().unalias().transform(|expr| {
             Ok(match expr {
-                Expr::Column(column) => Transformed::yes(Expr::Column(datafusion_common::Column::new_unqualified(column.name))),
+                Expr::Column(column) => {
+                    Transformed::yes(Expr::Column(datafusion_common::Column::new_unqualified(column.name)))
+                }
                 other => Transformed::no(other),
             })
         });
@@ -96,8 +98,15 @@ impl<'a> Planner<'a> {
     }
 
     /// Types, then the rewrites that hold for streams.
-    pub fn optimize(&self, plan: LogicalPlan) -> std::result::Result<LogicalPlan, Box<Fault>> {
+    ///
+    /// Columns of these names are kept up to the window functions, for a late table to receive.
+    pub fn optimize(
+        &self,
+        plan: LogicalPlan,
+        keep: &[String],
+    ) -> std::result::Result<LogicalPlan, Box<Fault>> {
         analyze(plan)
+            .and_then(|plan| window_function::keep_columns(plan, keep))
             .and_then(|plan| optimizer().optimize(plan, &optimizer_context(), |_, _| {}))
             .map_err(|error| self.fault(error))
     }
@@ -105,7 +114,8 @@ impl<'a> Planner<'a> {
     /// Finds the place in the file that an error is about.
     pub fn fault(&self, error: DataFusionError) -> Box<Fault> {
         let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
-        let fallback = span.map_or(NOWHERE, |span| Location { line: span.start.line, column: span.start.column });
+        let fallback =
+            span.map_or(NOWHERE, |span| Location { line: span.start.line, column: span.start.column });
         let mut fault = describe(error, self.tokens, &self.context);
         if fault.at == NOWHERE {
             fault.at = fallback;
@@ -250,7 +260,8 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
                 format!("column '{}' is in several inputs", field.name),
             )
             .hint("put the table's name or alias before it"),
-            SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+            SchemaError::DuplicateQualifiedField { name, .. }
+            | SchemaError::DuplicateUnqualifiedField { name } => {
                 Fault::new(SqlErrorKind::Invalid, place(&name), format!("two columns are named '{name}'"))
                     .hint("name one of them otherwise with AS")
             }
@@ -260,7 +271,8 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
         }
         DataFusionError::Plan(message) => {
             if let Some(name) = message.strip_prefix("no table ") {
-                let fault = Fault::new(SqlErrorKind::UnknownTable, place(name), format!("unknown table '{name}'"));
+                let fault =
+                    Fault::new(SqlErrorKind::UnknownTable, place(name), format!("unknown table '{name}'"));
                 return match did_you_mean(name, context.catalog.names()) {
                     Some(near) => fault.hint(format!("did you mean '{near}'?")),
                     None => fault.hint(known_tables(context.catalog)),
@@ -269,7 +281,9 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
             Fault::new(kind_of(&message), NOWHERE, tidy(&message))
         }
         DataFusionError::Internal(message) => Fault::internal(NOWHERE, tidy(&message)),
-        DataFusionError::ArrowError(inner, _) => Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&inner.to_string())),
+        DataFusionError::ArrowError(inner, _) => {
+            Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&inner.to_string()))
+        }
         other => Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&other.strip_backtrace())),
     }
 }
@@ -304,7 +318,11 @@ fn unknown_column(
 
 fn kind_of(message: &str) -> SqlErrorKind {
     let about_types = ["coerc", "Cannot infer common", "signature", "type", "cast"];
-    if about_types.iter().any(|word| message.contains(word)) { SqlErrorKind::Type } else { SqlErrorKind::Invalid }
+    if about_types.iter().any(|word| message.contains(word)) {
+        SqlErrorKind::Type
+    } else {
+        SqlErrorKind::Invalid
+    }
 }
 
 /// One line, lower-case start, without the names of DataFusion's errors.
@@ -313,7 +331,9 @@ fn tidy(message: &str) -> String {
     let first = first.strip_prefix("Error during planning: ").unwrap_or(first);
     let mut chars = first.chars();
     match (chars.next(), chars.clone().next()) {
-        (Some(c), Some(second)) if c.is_uppercase() && second.is_lowercase() => c.to_lowercase().chain(chars).collect(),
+        (Some(c), Some(second)) if c.is_uppercase() && second.is_lowercase() => {
+            c.to_lowercase().chain(chars).collect()
+        }
         _ => first.to_string(),
     }
 }
@@ -334,11 +354,14 @@ impl<'a> Context<'a> {
             config: ConfigOptions::default(),
             expr_planners: vec![
                 Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
-                Arc::new(datafusion_functions::planner::UserDefinedFunctionPlanner),
+                Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
                 Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
             ],
             relation_planners: vec![Arc::new(WindowFunctionPlanner)],
-            row_number: BTreeMap::from([("row_number", datafusion_functions_window::row_number::row_number_udwf())]),
+            row_number: BTreeMap::from([(
+                "row_number",
+                datafusion_functions_window::row_number::row_number_udwf(),
+            )]),
         }
     }
 }
@@ -429,6 +452,21 @@ impl TypePlanner for FlinkTypes {
         };
         Ok(Some(Arc::new(Field::new("", data_type, true))))
     }
+}
+
+/// The tables that a plan reads.
+pub(crate) fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
+    let mut tables: Vec<Arc<Table>> = Vec::new();
+    // The closure never fails.
+    let _ = plan.apply(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(Source::Table(table)) = scan.source.downcast_ref::<Source>()
+        {
+            tables.push(Arc::clone(table));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    tables
 }
 
 /// Whether any expression below still has a subquery: they are not run here.

@@ -75,7 +75,11 @@ fn check_query(query: &Query) -> Result<(), Box<Fault>> {
     if let Some(with) = &query.with
         && with.recursive
     {
-        return refuse(with.span(), "WITH RECURSIVE is not supported: a stream never reaches a fixed point", "");
+        return refuse(
+            with.span(),
+            "WITH RECURSIVE is not supported: a stream never reaches a fixed point",
+            "",
+        );
     }
     if let Some(order_by) = &query.order_by {
         return refuse(
@@ -113,8 +117,7 @@ fn check_body(body: &SetExpr) -> Result<(), Box<Fault>> {
                     SetOperator::Union => "write UNION ALL, and remove duplicates inside a window",
                     _ => "write a window join, or EXISTS between windowed inputs",
                 };
-                let message =
-                    format!("{op} is not supported: it would have to remember every row for ever");
+                let message = format!("{op} is not supported: it would have to remember every row for ever");
                 return refuse(right.span(), &message, hint);
             }
             check_body(left)?;
@@ -158,10 +161,18 @@ fn check_select(select: &Select) -> Result<(), Box<Fault>> {
         );
     }
     if let Some(qualify) = &select.qualify {
-        return refuse(qualify.span(), "QUALIFY is not supported", "put the condition in a WHERE around the query");
+        return refuse(
+            qualify.span(),
+            "QUALIFY is not supported",
+            "put the condition in a WHERE around the query",
+        );
     }
     if let Some(named) = select.named_window.first() {
-        return refuse(named.span(), "WINDOW definitions are not supported", "write the window inside OVER (…)");
+        return refuse(
+            named.span(),
+            "WINDOW definitions are not supported",
+            "write the window inside OVER (…)",
+        );
     }
     for item in &select.projection {
         if let SelectItem::ExprWithAliases { expr, .. } = item {
@@ -231,7 +242,9 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
     let span = function.name.span();
     let name = function.name.to_string().trim_matches('`').to_lowercase();
     if function.over.is_some() && name != "row_number" {
-        return if ["rank", "dense_rank", "ntile", "lag", "lead", "first_value", "last_value"].contains(&name.as_str()) {
+        return if ["rank", "dense_rank", "ntile", "lag", "lead", "first_value", "last_value"]
+            .contains(&name.as_str())
+        {
             refuse(
                 span,
                 &format!("{} OVER is not supported", name.to_uppercase()),
@@ -254,13 +267,21 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
         // As a table the function never gets here: its arguments are visited without it.
         return Ok(());
     }
-    for (prefix, column) in [("_start", "window_start"), ("_end", "window_end"), ("_rowtime", "window_time"), ("_proctime", "window_time")] {
+    for (prefix, column) in [
+        ("_start", "window_start"),
+        ("_end", "window_end"),
+        ("_rowtime", "window_time"),
+        ("_proctime", "window_time"),
+    ] {
         if let Some(window) = name.strip_suffix(prefix)
             && ["tumble", "hop", "session", "cumulate"].contains(&window)
         {
             return refuse(
                 span,
-                &format!("{} belongs to group windows, which Flink has deprecated; they are not supported", name.to_uppercase()),
+                &format!(
+                    "{} belongs to group windows, which Flink has deprecated; they are not supported",
+                    name.to_uppercase()
+                ),
                 &format!("window with a table function and select {column}: {}", window_function::EXAMPLE),
             );
         }

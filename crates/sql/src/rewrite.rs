@@ -12,12 +12,54 @@ use crate::error::{Fault, SqlErrorKind};
 
 /// Functions of Flink that become other expressions here, in lower case.
 pub(crate) const NAMES: &[&str] = &[
-    "if", "ifnull", "mod", "concat", "greatest", "least", "log", "sign", "ceiling", "truncate", "rand",
-    "year", "quarter", "month", "week", "dayofyear", "dayofmonth", "dayofweek", "hour", "minute", "second",
-    "substr", "substring", "regexp", "regexp_replace", "locate", "instr", "current_timestamp", "now",
-    "localtimestamp", "current_date", "current_row_timestamp", "current_time", "localtime", "proctime",
-    "unix_timestamp", "uuid", "sha1", "sha224", "sha256", "sha384", "sha512", "to_base64", "from_base64", "e", "row",
-    "is_alpha", "is_digit",
+    "if",
+    "ifnull",
+    "mod",
+    "concat",
+    "greatest",
+    "least",
+    "log",
+    "sign",
+    "ceiling",
+    "truncate",
+    "rand",
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "dayofyear",
+    "dayofmonth",
+    "dayofweek",
+    "hour",
+    "minute",
+    "second",
+    "substr",
+    "substring",
+    "regexp",
+    "regexp_replace",
+    "locate",
+    "instr",
+    "current_timestamp",
+    "now",
+    "localtimestamp",
+    "current_date",
+    "current_row_timestamp",
+    "current_time",
+    "localtime",
+    "proctime",
+    "unix_timestamp",
+    "uuid",
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+    "to_base64",
+    "from_base64",
+    "e",
+    "row",
+    "is_alpha",
+    "is_digit",
 ];
 
 /// Brings Flink's functions into the words of the planner: same meaning, other spelling.
@@ -72,18 +114,15 @@ fn rewritten(expr: &Expr) -> Result<Option<Expr>, Box<Fault>> {
     })
 }
 
-fn rounded(
-    name: &str,
-    expr: &Expr,
-    field: &CeilFloorKind,
-    span: Span,
-) -> Result<Option<Expr>, Box<Fault>> {
+fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind, span: Span) -> Result<Option<Expr>, Box<Fault>> {
     match field {
         CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) => Ok(None),
         CeilFloorKind::DateTimeField(field) => {
             Ok(Some(call(name, [text(unit(field, span)?), expr.clone()], &span)))
         }
-        CeilFloorKind::Scale(_) => Err(Fault::unsupported(span, "FLOOR and CEIL take no scale").hint("use ROUND(x, n)")),
+        CeilFloorKind::Scale(_) => {
+            Err(Fault::unsupported(span, "FLOOR and CEIL take no scale").hint("use ROUND(x, n)"))
+        }
     }
 }
 
@@ -126,9 +165,10 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         }
         "concat" => {
             arity(1, usize::MAX)?;
-            let joined = args.into_iter().map(nested).reduce(|left, right| {
-                binary(left, BinaryOperator::StringConcat, right)
-            });
+            let joined = args
+                .into_iter()
+                .map(nested)
+                .reduce(|left, right| binary(left, BinaryOperator::StringConcat, right));
             Ok(joined.map(nested))
         }
         "greatest" | "least" => {
@@ -189,16 +229,17 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         "current_timestamp" | "now" | "current_row_timestamp" => Ok(Some(call("flink_now", [], &span))),
         "localtimestamp" => Ok(Some(cast(call("flink_now", [], &span), "TIMESTAMP(3)"))),
         "current_date" => Ok(Some(cast(call("flink_now", [], &span), "DATE"))),
-        "current_time" | "localtime" => Ok(Some(cast(
-            cast(call("flink_now", [], &span), "TIMESTAMP(3)"),
-            "TIME",
-        ))),
+        "current_time" | "localtime" => {
+            Ok(Some(cast(cast(call("flink_now", [], &span), "TIMESTAMP(3)"), "TIME")))
+        }
         "unix_timestamp" if count == 0 => {
             Ok(Some(call("flink_time_part", [text("EPOCH"), call("flink_now", [], &span)], &span)))
         }
         "unix_timestamp" => renamed("flink_unix_timestamp"),
-        "proctime" => Err(Fault::unsupported(span, "PROCTIME() is a column of a table, not part of an expression")
-            .hint("declare `p AS PROCTIME()` in CREATE TABLE and use p, or use CURRENT_TIMESTAMP")),
+        "proctime" => {
+            Err(Fault::unsupported(span, "PROCTIME() is a column of a table, not part of an expression")
+                .hint("declare `p AS PROCTIME()` in CREATE TABLE and use p, or use CURRENT_TIMESTAMP"))
+        }
         "timestampadd" | "timestampdiff" => {
             arity(3, 3)?;
             let unit = match &args[0] {

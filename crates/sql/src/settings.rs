@@ -87,8 +87,10 @@ impl SessionSettings {
             }
             "laxity.latency.target" => {
                 self.latency_target = LatencyTarget::new(duration()?).ok_or_else(|| {
-                    invalid("'laxity.latency.target' must be more than zero: no result can take no time".into())
-                        .hint("leave it out for a query that is in no hurry")
+                    invalid(
+                        "'laxity.latency.target' must be more than zero: no result can take no time".into(),
+                    )
+                    .hint("leave it out for a query that is in no hurry")
                 })?;
             }
             "laxity.weight" => {
@@ -138,24 +140,27 @@ impl SessionSettings {
             }
             "table.local-time-zone" => {
                 if !["UTC", "default", "Etc/UTC", "GMT", "GMT+00:00", "Z"].contains(&value) {
-                    return Err(invalid(format!("time zone '{value}' is not supported; the session is in UTC"))
-                        .hint("convert at the edges, or leave the key out"));
+                    return Err(invalid(format!(
+                        "time zone '{value}' is not supported; the session is in UTC"
+                    ))
+                    .hint("convert at the edges, or leave the key out"));
                 }
                 self.time_zone = "UTC".into();
             }
             other if other.starts_with("laxity.") => {
                 let known = || KEYS.iter().copied().filter(|known| known.starts_with("laxity."));
                 let near = did_you_mean(other, known()).map(|near| format!("did you mean '{near}'?"));
-                let fault =
-                    invalid(format!("unknown key '{other}'; Laxity's keys are {}", list(known())));
+                let fault = invalid(format!("unknown key '{other}'; Laxity's keys are {}", list(known())));
                 return Err(match near {
                     Some(near) => fault.hint(near),
                     None => fault,
                 });
             }
             "execution.runtime-mode" if value.eq_ignore_ascii_case("batch") => {
-                return Err(invalid("batch mode is not supported; a bounded input ends a streaming query too".into())
-                    .hint("leave the key out or set it to 'streaming'"));
+                return Err(invalid(
+                    "batch mode is not supported; a bounded input ends a streaming query too".into(),
+                )
+                .hint("leave the key out or set it to 'streaming'"));
             }
             _ => {
                 self.ignored.retain(|(known, _)| *known != key.value);

@@ -18,13 +18,20 @@ pub(crate) struct Statement {
 pub(crate) enum StatementKind {
     CreateTable(CreateTable),
     CreateView(CreateView),
-    Drop { object: DropObject, name: Ident, if_exists: bool },
+    Drop {
+        object: DropObject,
+        name: Ident,
+        if_exists: bool,
+    },
     Insert(Insert),
     /// `EXECUTE STATEMENT SET BEGIN … END`: one query with several sinks.
     StatementSet(Vec<Insert>),
     /// A query without INSERT: its rows are printed.
     Query(Box<Query>),
-    Set { key: Ident, value: String },
+    Set {
+        key: Ident,
+        value: String,
+    },
     Reset(Option<Ident>),
     Explain(Box<Statement>),
 }
@@ -66,7 +73,7 @@ pub(crate) struct Watermark {
 }
 
 /// A WITH clause, with the places of its keys.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct WithOptions {
     pub entries: BTreeMap<String, WithOption>,
     /// Of the word WITH, or of the statement where there is none.

@@ -5,7 +5,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
-use datafusion_common::{Column, DFSchema, DFSchemaRef, DataFusionError, Result, ScalarValue, plan_err};
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{
+    Column, DFSchema, DFSchemaRef, DataFusionError, ExprSchema, Result, ScalarValue, plan_err,
+};
 use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion_sql::sqlparser::ast::{
@@ -37,18 +40,12 @@ pub(crate) struct WindowFunction {
     pub keys: Vec<Column>,
     /// Where the function stands in the file.
     pub at: Location,
+    /// Names of columns that are kept although nothing above needs them.
+    pub keep: Vec<String>,
     schema: DFSchemaRef,
 }
 
 impl WindowFunction {
-    /// Names of the three columns added, in order. A digit is appended where the input has the name already,
-    /// as in Flink.
-    pub fn added(&self) -> [&Field; 3] {
-        let fields = self.schema.fields();
-        let first = fields.len() - 3;
-        [&fields[first], &fields[first + 1], &fields[first + 2]]
-    }
-
     fn new(
         input: LogicalPlan,
         kind: WindowKind,
@@ -57,7 +54,7 @@ impl WindowFunction {
         at: Location,
     ) -> Result<WindowFunction> {
         let schema = window_schema(&input, &time)?;
-        Ok(WindowFunction { input, kind, time, keys, at, schema })
+        Ok(WindowFunction { input, kind, time, keys, at, keep: vec![], schema })
     }
 }
 
@@ -145,14 +142,20 @@ impl UserDefinedLogicalNodeCore for WindowFunction {
         let (Some(input), true) = (inputs.pop(), inputs.is_empty()) else {
             return plan_err!("a window function has one input");
         };
-        WindowFunction::new(input, self.kind, self.time.clone(), self.keys.clone(), self.at)
+        let node = WindowFunction::new(input, self.kind, self.time.clone(), self.keys.clone(), self.at)?;
+        Ok(WindowFunction { keep: self.keep.clone(), ..node })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         let schema = self.input.schema();
         let width = schema.fields().len();
-        let mut needed: Vec<usize> = output_columns.iter().copied().filter(|column| *column < width).collect();
-        needed.extend(std::iter::once(&self.time).chain(&self.keys).filter_map(|c| schema.maybe_index_of_column(c)));
+        let mut needed: Vec<usize> =
+            output_columns.iter().copied().filter(|column| *column < width).collect();
+        needed.extend(
+            std::iter::once(&self.time).chain(&self.keys).filter_map(|c| schema.maybe_index_of_column(c)),
+        );
+        let kept = |field: &str| self.keep.iter().any(|name| name == field);
+        needed.extend((0..width).filter(|column| kept(schema.field(*column).name())));
         needed.sort_unstable();
         needed.dedup();
         Some(vec![needed])
@@ -278,7 +281,9 @@ impl Call<'_> {
                     // Flink: "HOP table function based aggregate requires size must be an integral multiple of slide".
                     return self.fail(
                         required_arg(3).span().start,
-                        format!("HOP needs a size ({size_ms} ms) that is a multiple of the slide ({slide_ms} ms)"),
+                        format!(
+                            "HOP needs a size ({size_ms} ms) that is a multiple of the slide ({slide_ms} ms)"
+                        ),
                     );
                 }
                 WindowKind::Hop { size_ms, slide_ms, offset_ms }
@@ -382,7 +387,10 @@ impl Call<'_> {
     }
 
     fn not_a_table<T>(&self, expr: &SqlExpr) -> Result<T> {
-        self.fail(expr.span().start, "the first argument must be a table: write TABLE t, or TABLE (SELECT …)".into())
+        self.fail(
+            expr.span().start,
+            "the first argument must be a table: write TABLE t, or TABLE (SELECT …)".into(),
+        )
     }
 
     fn table(&mut self, name: &[Ident]) -> Result<(LogicalPlan, Vec<SqlExpr>)> {
@@ -415,7 +423,8 @@ impl Call<'_> {
             _ => None,
         };
         let Some(column @ (SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_))) = column else {
-            return self.fail(at, "the second argument must name the time column: write DESCRIPTOR(column)".into());
+            return self
+                .fail(at, "the second argument must name the time column: write DESCRIPTOR(column)".into());
         };
         let column_at = column.span().start;
         let Expr::Column(column) = self.context.sql_to_expr(column, input.schema())? else {
@@ -449,6 +458,20 @@ impl Call<'_> {
             None => self.fail(at, "window lengths are whole milliseconds".into()),
         }
     }
+}
+
+/// Has every window function of a plan keep columns of these names.
+pub(crate) fn keep_columns(plan: LogicalPlan, keep: &[String]) -> Result<LogicalPlan> {
+    if keep.is_empty() {
+        return Ok(plan);
+    }
+    let transformed = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Extension(extension) = &node else { return Ok(Transformed::no(node)) };
+        let function = as_window_function(extension)?.clone();
+        let function = WindowFunction { keep: keep.to_vec(), ..function };
+        Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(function) })))
+    })?;
+    Ok(transformed.data)
 }
 
 /// The window function inside an extension node of a plan.

@@ -17,8 +17,18 @@ pub(crate) const DEFAULT: &str = "yyyy-MM-dd HH:mm:ss";
 const LETTERS: &str = "yuMdHhKkmsSaEDQ";
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-    "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
@@ -27,7 +37,7 @@ impl JavaPattern {
     pub fn parse(pattern: &str) -> Result<JavaPattern, char> {
         let mut items: Vec<Item> = Vec::new();
         let mut chars = pattern.chars().peekable();
-        let mut push_text = |items: &mut Vec<Item>, c: char| match items.last_mut() {
+        let push_text = |items: &mut Vec<Item>, c: char| match items.last_mut() {
             Some(Item::Text(text)) => text.push(c),
             _ => items.push(Item::Text(c.to_string())),
         };

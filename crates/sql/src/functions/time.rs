@@ -132,8 +132,19 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
 
 /// Units of time that can be asked for by name.
 pub(crate) const UNITS: &[&str] = &[
-    "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "HOUR", "MINUTE", "SECOND", "MILLISECOND",
-    "MICROSECOND", "EPOCH",
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "DOY",
+    "DOW",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+    "EPOCH",
 ];
 
 #[expect(clippy::disallowed_methods, reason = "CURRENT_TIMESTAMP is the wall clock by definition")]
@@ -151,7 +162,9 @@ fn millis(times: impl Iterator<Item = Option<NaiveDateTime>>) -> ArrayRef {
 fn pattern(text: &str) -> Result<JavaPattern> {
     match JavaPattern::parse(text) {
         Ok(pattern) => Ok(pattern),
-        Err(letter) => exec_err!("pattern '{text}' has the unknown letter '{letter}'; quote plain text: ''T''"),
+        Err(letter) => {
+            exec_err!("pattern '{text}' has the unknown letter '{letter}'; quote plain text: ''T''")
+        }
     }
 }
 
@@ -243,9 +256,7 @@ fn from_unixtime(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             None => None,
             Some(time) => {
                 let mut text = String::new();
-                patterns
-                    .get(format.map_or(DEFAULT, |f| f.value(row)))?
-                    .format(&time.naive_utc(), &mut text);
+                patterns.get(format.map_or(DEFAULT, |f| f.value(row)))?.format(&time.naive_utc(), &mut text);
                 Some(text)
             }
         });
@@ -303,9 +314,9 @@ fn floor_time(time: NaiveDateTime, unit: &str) -> Option<NaiveDateTime> {
         "YEAR" => midnight(date.with_ordinal(1)?),
         "QUARTER" => midnight(NaiveDate::from_ymd_opt(date.year(), date.month0() / 3 * 3 + 1, 1)?),
         "MONTH" => midnight(date.with_day(1)?),
-        "WEEK" => {
-            midnight(date.checked_sub_signed(TimeDelta::days(i64::from(date.weekday().num_days_from_sunday())))?)
-        }
+        "WEEK" => midnight(
+            date.checked_sub_signed(TimeDelta::days(i64::from(date.weekday().num_days_from_sunday())))?,
+        ),
         "DAY" => midnight(date),
         "HOUR" => date.and_hms_opt(time.hour(), 0, 0),
         "MINUTE" => date.and_hms_opt(time.hour(), time.minute(), 0),

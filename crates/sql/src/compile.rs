@@ -1,0 +1,606 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident, Query};
+use datafusion_sql::sqlparser::tokenizer::{Span, TokenWithSpan};
+use laxity_connect::{OptionError, ScanSpec, SinkSpec, TableSpec, validate_sink, validate_source};
+use laxity_graph::{Dataflow, NodeId};
+use laxity_operators::Stage;
+
+use crate::catalog::{Catalog, Relation, Table, TableColumn};
+use crate::data_type::{UTC, display};
+use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
+use crate::explain::explain;
+use crate::lower::Lowering;
+use crate::parse::StatementParser;
+use crate::planning::Planner;
+use crate::settings::SessionSettings;
+use crate::statement::{
+    ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, WithOptions,
+};
+
+/// A file of SQL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlFile {
+    /// For error messages; relative paths in options are read against its folder.
+    pub path: PathBuf,
+    /// What is in it.
+    pub text: String,
+}
+
+/// What a script amounts to.
+#[derive(Debug)]
+pub struct Script {
+    /// The queries to run, in the order of the files.
+    pub queries: Vec<PlannedQuery>,
+    /// The answers of EXPLAIN statements. What is explained is not run.
+    pub explanations: Vec<String>,
+    /// The settings in force at the end.
+    pub settings: SessionSettings,
+}
+
+/// One INSERT, STATEMENT SET or printed SELECT, ready to run.
+#[derive(Debug)]
+pub struct PlannedQuery {
+    /// Its operators, with name, target and limits.
+    pub dataflow: Dataflow<Stage<ScanSpec, SinkSpec>>,
+    /// The plan as text.
+    pub explain: String,
+    /// Where its late rows go, if `laxity.late.table` names a table and the query has a window.
+    pub late: Option<LateSink>,
+    /// The file that it is from.
+    pub file: PathBuf,
+    /// First and last line of its statement, from 1.
+    pub lines: (u64, u64),
+}
+
+/// The side table for rows that come too late for a query's first windowed operator.
+#[derive(Debug, Clone)]
+pub struct LateSink {
+    /// The table.
+    pub sink: SinkSpec,
+    /// The operator whose late rows go there.
+    pub node: NodeId,
+    /// How each column of the table is filled.
+    pub columns: Vec<LateColumn>,
+}
+
+/// What a column of a late table is filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LateColumn {
+    /// A column of the operator's input, cast to the table's type where it differs.
+    Input(usize),
+    /// The end of the window that the row missed, a `TIMESTAMP(3)`.
+    WindowEnd,
+}
+
+/// What compilation needs to know besides the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompileOptions {
+    /// The Unix time, in milliseconds, of the engine's `ProcessingTime::ZERO`: what PROCTIME() counts from.
+    pub processing_origin_ms: i64,
+}
+
+/// Compiles files, in order, as one script, for an engine that starts now.
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn compile(files: &[SqlFile]) -> Result<Script, SqlError> {
+    compile_with(files, CompileOptions { processing_origin_ms: now_ms() })
+}
+
+/// Compiles files, in order, as one script.
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn compile_with(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
+    let mut session = Session {
+        files,
+        options,
+        catalog: Catalog::default(),
+        settings: SessionSettings::default(),
+        queries: vec![],
+        explanations: vec![],
+    };
+    for (index, file) in files.iter().enumerate() {
+        session.run_file(index).map_err(|fault| {
+            let file = fault.file.and_then(|index| files.get(index)).unwrap_or(file);
+            fault.into_error(&file.path, &file.text)
+        })?;
+    }
+    Ok(Script { queries: session.queries, explanations: session.explanations, settings: session.settings })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the caller did not say when its engine started: now")]
+fn now_ms() -> i64 {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_epoch.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+type Done<T> = Result<T, Box<Fault>>;
+
+struct Session<'a> {
+    files: &'a [SqlFile],
+    options: CompileOptions,
+    catalog: Catalog,
+    settings: SessionSettings,
+    queries: Vec<PlannedQuery>,
+    explanations: Vec<String>,
+}
+
+/// A statement being executed: its words, and the file they are from.
+struct Place<'a> {
+    file: usize,
+    tokens: &'a [TokenWithSpan],
+    span: Span,
+}
+
+impl Session<'_> {
+    fn run_file(&mut self, file: usize) -> Done<()> {
+        let mut parser = StatementParser::new(&self.files[file].text)?;
+        let tokens = parser.tokens.clone();
+        while let Some(statement) = parser.next_statement()? {
+            let place = Place { file, tokens: words_within(&tokens, statement.span), span: statement.span };
+            self.run(&statement, &place).map_err(|fault| fault.or_at(statement.span.start))?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, statement: &Statement, place: &Place) -> Done<()> {
+        match &statement.kind {
+            StatementKind::Set { key, value } => self.settings.set(key, value),
+            StatementKind::Reset(key) => self.settings.reset(key.as_ref()),
+            StatementKind::CreateTable(table) => self.create_table(table, place),
+            StatementKind::CreateView(view) => self.create_view(view, place),
+            StatementKind::Drop { object, name, if_exists } => self.drop_object(*object, name, *if_exists),
+            StatementKind::Explain(inner) => {
+                let query = self.plan(inner, place)?;
+                self.explanations.push(query.explain);
+                Ok(())
+            }
+            StatementKind::Insert(_) | StatementKind::StatementSet(_) | StatementKind::Query(_) => {
+                let query = self.plan(statement, place)?;
+                self.queries.push(query);
+                Ok(())
+            }
+        }
+    }
+
+    fn create_table(&mut self, create: &CreateTable, place: &Place) -> Done<()> {
+        if self.is_taken(&create.name, create.if_not_exists)? {
+            return Ok(());
+        }
+        let planner = Planner::new(&self.catalog, place.tokens);
+        let mut seen: Vec<&str> = Vec::new();
+        for column in &create.columns {
+            if seen.contains(&column.name.value.as_str()) {
+                return Err(Fault::new(
+                    SqlErrorKind::Invalid,
+                    column.name.span.start,
+                    format!("column '{}' is declared twice", column.name.value),
+                ));
+            }
+            seen.push(&column.name.value);
+        }
+
+        let physical: Vec<Field> = create
+            .columns
+            .iter()
+            .filter_map(|column| match &column.kind {
+                ColumnKind::Physical(flink) => {
+                    Some(Field::new(&column.name.value, flink.data_type.clone(), flink.nullable))
+                }
+                ColumnKind::Computed(_) => None,
+            })
+            .collect();
+        let physical: SchemaRef = Arc::new(Schema::new(physical));
+        let mut columns = Vec::new();
+        let mut fields = Vec::new();
+        for column in &create.columns {
+            match &column.kind {
+                ColumnKind::Physical(flink) => {
+                    let index =
+                        physical.index_of(&column.name.value).map_err(|e| Fault::internal(NOWHERE, e))?;
+                    columns.push(TableColumn::Physical(index));
+                    // A source's NOT NULL is checked where rows are decoded.
+                    fields.push(Field::new(&column.name.value, flink.data_type.clone(), flink.nullable));
+                }
+                ColumnKind::Computed(expr) if is_proctime(expr) => {
+                    columns.push(TableColumn::ProcessingTime);
+                    let data_type = DataType::Timestamp(TimeUnit::Millisecond, Some(UTC.into()));
+                    fields.push(Field::new(&column.name.value, data_type, false));
+                }
+                ColumnKind::Computed(expr) => {
+                    let planned = planner.expression(expr, &physical)?;
+                    let data_type = type_of(&planned, &physical)?;
+                    columns.push(TableColumn::Computed(planned));
+                    fields.push(Field::new(&column.name.value, data_type, true));
+                }
+            }
+        }
+        let schema: SchemaRef = Arc::new(Schema::new(fields));
+        let known = |name: &Ident| schema.index_of(&name.value).map_err(|_| unknown_column(name, &schema));
+        for key in &create.primary_key {
+            known(key)?;
+        }
+        let watermark = match &create.watermark {
+            None => None,
+            Some(watermark) => {
+                let column = known(&watermark.column)?;
+                check_time_attribute(&watermark.column, schema.field(column).data_type())?;
+                let expr = planner.expression(&watermark.expr, &schema)?;
+                let wanted = schema.field(column).data_type();
+                let given = type_of(&expr, &schema)?;
+                if !matches!(given, DataType::Timestamp(..) | DataType::Null) {
+                    return Err(Fault::new(
+                        SqlErrorKind::Type,
+                        watermark.at,
+                        format!("the watermark must be {}, not {}", display(wanted), display(&given)),
+                    )
+                    .hint(format!("write {0} - INTERVAL '5' SECOND", watermark.column.value)));
+                }
+                let expr = if given.equals_datatype(wanted) {
+                    expr
+                } else {
+                    datafusion_expr::cast(expr, wanted.clone())
+                };
+                Some((column, expr))
+            }
+        };
+        let file = &self.files[place.file];
+        let spec = TableSpec {
+            name: create.name.value.clone(),
+            schema: physical,
+            options: create
+                .options
+                .entries
+                .iter()
+                .map(|(key, option)| (key.clone(), option.value.clone()))
+                .collect(),
+            base: file.path.parent().map(PathBuf::from).unwrap_or_default(),
+        };
+        let table = Table {
+            spec: Arc::new(spec),
+            schema,
+            columns,
+            watermark,
+            options: create.options.clone(),
+            file: place.file,
+        };
+        self.catalog.insert(create.name.value.clone(), Relation::Table(Arc::new(table)));
+        Ok(())
+    }
+
+    fn create_view(&mut self, create: &CreateView, place: &Place) -> Done<()> {
+        if self.is_taken(&create.name, create.if_not_exists)? {
+            return Ok(());
+        }
+        let planner = Planner::new(&self.catalog, place.tokens);
+        let plan = planner.query(&create.query)?;
+        // Mistakes of the view are reported here and not where it is read.
+        planner.optimize(plan.clone(), &[])?;
+        let names: Vec<String> = if create.columns.is_empty() {
+            plan.schema().fields().iter().map(|field| field.name().clone()).collect()
+        } else if create.columns.len() == plan.schema().fields().len() {
+            create.columns.iter().map(|column| column.value.clone()).collect()
+        } else {
+            return Err(Fault::new(
+                SqlErrorKind::Invalid,
+                create.columns[0].span.start,
+                format!(
+                    "the view names {} columns, its query gives {}",
+                    create.columns.len(),
+                    plan.schema().fields().len()
+                ),
+            ));
+        };
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                return Err(Fault::new(
+                    SqlErrorKind::Invalid,
+                    create.name.span.start,
+                    format!("two columns of view '{}' are named '{name}'", create.name.value),
+                )
+                .hint("name one of them otherwise with AS"));
+            }
+        }
+        let columns = plan.schema().columns().into_iter().zip(names);
+        let exprs: Vec<Expr> = columns.map(|(column, name)| Expr::Column(column).alias(name)).collect();
+        let plan = LogicalPlanBuilder::from(plan)
+            .project(exprs)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(|error| planner.fault(error))?;
+        self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan)));
+        Ok(())
+    }
+
+    fn is_taken(&self, name: &Ident, if_not_exists: bool) -> Done<bool> {
+        if self.catalog.get(&name.value).is_none() {
+            return Ok(false);
+        }
+        if if_not_exists {
+            return Ok(true);
+        }
+        Err(Fault::new(
+            SqlErrorKind::Invalid,
+            name.span.start,
+            format!("there is already a table or view named '{}'", name.value),
+        )
+        .hint("write IF NOT EXISTS, or DROP it before"))
+    }
+
+    fn drop_object(&mut self, object: DropObject, name: &Ident, if_exists: bool) -> Done<()> {
+        match (self.catalog.get(&name.value), object) {
+            (Some(Relation::Table(_)), DropObject::Table) | (Some(Relation::View(_)), DropObject::View) => {
+                self.catalog.remove(&name.value);
+                Ok(())
+            }
+            (Some(Relation::View(_)), DropObject::Table) => {
+                Err(Fault::new(SqlErrorKind::Invalid, name.span.start, format!("'{}' is a view", name.value))
+                    .hint("write DROP VIEW"))
+            }
+            (Some(Relation::Table(_)), DropObject::View) => Err(Fault::new(
+                SqlErrorKind::Invalid,
+                name.span.start,
+                format!("'{}' is a table", name.value),
+            )
+            .hint("write DROP TABLE")),
+            (None, _) if if_exists => Ok(()),
+            (None, _) => Err(self.unknown_table(name)),
+        }
+    }
+
+    /// Plans a query that is run or explained.
+    fn plan(&mut self, statement: &Statement, place: &Place) -> Done<PlannedQuery> {
+        let (inserts, default_name) = match &statement.kind {
+            StatementKind::Insert(insert) => {
+                (std::slice::from_ref(insert), format!("insert-into_{}", insert.table.value))
+            }
+            StatementKind::StatementSet(inserts) => (inserts.as_slice(), {
+                let sinks: Vec<_> = inserts.iter().map(|insert| insert.table.value.as_str()).collect();
+                format!("insert-into_{}", sinks.join("_"))
+            }),
+            _ => (&[] as &[Insert], "select".to_string()),
+        };
+        let name = self.unique_name(self.settings.name.clone().unwrap_or(default_name));
+        let planner = Planner::new(&self.catalog, place.tokens);
+        let mut lowering = Lowering::new(&planner, &self.settings, name, self.options.processing_origin_ms);
+        lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
+            table.spec.schema.fields().iter().map(|field| field.name().clone()).collect()
+        });
+        if let StatementKind::Query(query) = &statement.kind {
+            self.print(query, &planner, &mut lowering)?;
+        }
+        for insert in inserts {
+            let words = words_within(place.tokens, insert.span);
+            let planner = Planner::new(&self.catalog, words);
+            self.insert(insert, &planner, &mut lowering).map_err(|fault| fault.or_at(insert.span.start))?;
+        }
+        let late = self.late_sink(&lowering)?;
+        let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
+        let explain = explain(&lowering.dataflow, &lowering.details, &self.settings, late_table);
+        Ok(PlannedQuery {
+            explain,
+            late,
+            dataflow: lowering.dataflow,
+            file: self.files[place.file].path.clone(),
+            lines: (place.span.start.line, place.span.end.line),
+        })
+    }
+
+    /// Names identify queries: one that is taken gets a number.
+    fn unique_name(&self, wanted: String) -> String {
+        let taken = |name: &str| self.queries.iter().any(|query| query.dataflow.settings.name == name);
+        let mut name = wanted.clone();
+        let mut number = 2;
+        while taken(&name) {
+            name = format!("{wanted}-{number}");
+            number += 1;
+        }
+        name
+    }
+
+    fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
+        let table = match self.catalog.get(&insert.table.value) {
+            Some(Relation::Table(table)) => table,
+            Some(Relation::View(_)) => {
+                return Err(Fault::new(
+                    SqlErrorKind::Invalid,
+                    insert.table.span.start,
+                    format!("'{}' is a view, which cannot be written to", insert.table.value),
+                ));
+            }
+            None => return Err(self.unknown_table(&insert.table)),
+        };
+        validate_sink(&table.spec).map_err(|error| option_fault(table, &error))?;
+        let columns = sink_columns(table, &insert.columns)?;
+        let plan = planner.query(&insert.query)?;
+        let plan = self.optimized(plan, planner, lowering)?;
+        lowering.insert(&plan, &table.spec, &columns)
+    }
+
+    /// A SELECT that is not inserted anywhere goes to standard output.
+    fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
+        let plan = planner.query(query)?;
+        let plan = self.optimized(plan, planner, lowering)?;
+        let fields: Vec<Field> =
+            plan.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        let columns: Vec<usize> = (0..fields.len()).collect();
+        let spec = TableSpec {
+            name: "print".into(),
+            schema: Arc::new(Schema::new(fields)),
+            options: BTreeMap::from([("connector".to_string(), "print".to_string())]),
+            base: PathBuf::new(),
+        };
+        lowering.insert(&plan, &Arc::new(spec), &columns)
+    }
+
+    fn optimized(&self, plan: LogicalPlan, planner: &Planner, lowering: &Lowering) -> Done<LogicalPlan> {
+        let plan = planner.optimize(plan, &lowering.late_columns)?;
+        for table in crate::planning::tables_of(&plan) {
+            validate_source(&table.spec).map_err(|error| option_fault(&table, &error))?;
+        }
+        Ok(plan)
+    }
+
+    fn late_table(&self) -> Done<Option<&Arc<Table>>> {
+        let Some(name) = &self.settings.late_table else { return Ok(None) };
+        match self.catalog.get(name) {
+            Some(Relation::Table(table)) => {
+                validate_sink(&table.spec).map_err(|error| option_fault(table, &error))?;
+                Ok(Some(table))
+            }
+            _ => {
+                let fault = Fault::new(
+                    SqlErrorKind::UnknownTable,
+                    NOWHERE,
+                    format!("'laxity.late.table' names the unknown table '{name}'"),
+                );
+                Err(match did_you_mean(name, self.catalog.names()) {
+                    Some(near) => fault.hint(format!("did you mean '{near}'?")),
+                    None => fault.hint("write its CREATE TABLE before this"),
+                })
+            }
+        }
+    }
+
+    fn late_sink(&self, lowering: &Lowering) -> Done<Option<LateSink>> {
+        let (Some(table), Some((node, input))) = (self.late_table()?, &lowering.first_window) else {
+            return Ok(None);
+        };
+        let mut columns = Vec::new();
+        for field in table.spec.schema.fields() {
+            let column = match input.index_of(field.name()) {
+                Ok(index) => LateColumn::Input(index),
+                Err(_) if field.name() == "window_end" => LateColumn::WindowEnd,
+                Err(_) => {
+                    let mut names: Vec<_> = input.fields().iter().map(|f| f.name().as_str()).collect();
+                    names.retain(|name| !name.starts_with("__"));
+                    names.push("window_end");
+                    return Err(Fault::new(
+                        SqlErrorKind::UnknownColumn,
+                        NOWHERE,
+                        format!(
+                            "column '{}' of the late table '{}' is not in the input of {}",
+                            field.name(),
+                            table.spec.name,
+                            lowering.dataflow.node(*node).name
+                        ),
+                    )
+                    .hint(format!("there are {}", names.join(", "))));
+                }
+            };
+            let given = match column {
+                LateColumn::Input(index) => input.field(index).data_type().clone(),
+                LateColumn::WindowEnd => DataType::Timestamp(TimeUnit::Millisecond, None),
+            };
+            if !arrow::compute::can_cast_types(&given, field.data_type()) {
+                return Err(Fault::new(
+                    SqlErrorKind::Type,
+                    NOWHERE,
+                    format!(
+                        "column '{}' of the late table '{}' is {}, the late rows have {}",
+                        field.name(),
+                        table.spec.name,
+                        display(field.data_type()),
+                        display(&given)
+                    ),
+                ));
+            }
+            columns.push(column);
+        }
+        Ok(Some(LateSink { sink: SinkSpec { table: Arc::clone(&table.spec) }, node: *node, columns }))
+    }
+
+    fn unknown_table(&self, name: &Ident) -> Box<Fault> {
+        let fault = Fault::new(
+            SqlErrorKind::UnknownTable,
+            name.span.start,
+            format!("unknown table '{}'", name.value),
+        );
+        match did_you_mean(&name.value, self.catalog.names()) {
+            Some(near) => fault.hint(format!("did you mean '{near}'?")),
+            None => fault,
+        }
+    }
+}
+
+/// The table's physical columns that an INSERT fills, in the order of the query's columns.
+fn sink_columns(table: &Table, named: &[Ident]) -> Done<Vec<usize>> {
+    if named.is_empty() {
+        return Ok((0..table.spec.schema.fields().len()).collect());
+    }
+    let mut columns = Vec::new();
+    for name in named {
+        let index =
+            table.spec.schema.index_of(&name.value).map_err(|_| unknown_column(name, &table.spec.schema))?;
+        if columns.contains(&index) {
+            return Err(Fault::new(
+                SqlErrorKind::Invalid,
+                name.span.start,
+                format!("column '{}' is named twice", name.value),
+            ));
+        }
+        columns.push(index);
+    }
+    Ok(columns)
+}
+
+fn unknown_column(name: &Ident, schema: &SchemaRef) -> Box<Fault> {
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let fault =
+        Fault::new(SqlErrorKind::UnknownColumn, name.span.start, format!("unknown column '{}'", name.value));
+    match did_you_mean(&name.value, names.iter().copied()) {
+        Some(near) => fault.hint(format!("did you mean '{near}'?")),
+        None => fault.hint(format!("the columns are {}", names.join(", "))),
+    }
+}
+
+fn check_time_attribute(name: &Ident, data_type: &DataType) -> Done<()> {
+    if matches!(data_type, DataType::Timestamp(TimeUnit::Millisecond, _)) {
+        return Ok(());
+    }
+    Err(Fault::new(
+        SqlErrorKind::Type,
+        name.span.start,
+        format!(
+            "an event-time column must be TIMESTAMP(3) or TIMESTAMP_LTZ(3), but '{}' is {}",
+            name.value,
+            display(data_type)
+        ),
+    )
+    .hint("compute one: ts AS TO_TIMESTAMP(text) or ts AS TO_TIMESTAMP_LTZ(millis, 3)"))
+}
+
+fn is_proctime(expr: &SqlExpr) -> bool {
+    matches!(expr, SqlExpr::Function(function) if function.name.to_string().eq_ignore_ascii_case("proctime"))
+}
+
+fn type_of(expr: &Expr, schema: &SchemaRef) -> Done<DataType> {
+    use datafusion_expr::ExprSchemable;
+    let schema = crate::lower::df_schema(schema)?;
+    expr.get_type(&schema).map_err(|error| Fault::internal(NOWHERE, error))
+}
+
+/// Puts an error about an option at the option.
+fn option_fault(table: &Table, error: &OptionError) -> Box<Fault> {
+    let WithOptions { entries, at } = &table.options;
+    let at = entries.get(&error.key).map_or(*at, |option| option.key_at);
+    let mut fault = Fault::new(
+        SqlErrorKind::Option,
+        at,
+        format!("table '{}', option '{}': {}", error.table, error.key, error.message),
+    );
+    fault.file = Some(table.file);
+    fault
+}
+
+/// The words of a statement.
+fn words_within(tokens: &[TokenWithSpan], span: Span) -> &[TokenWithSpan] {
+    let first = tokens.partition_point(|token| token.span.start < span.start);
+    let last = tokens.partition_point(|token| token.span.start < span.end);
+    &tokens[first..last.max(first)]
+}

@@ -1,0 +1,117 @@
+use std::fmt::Write;
+
+use laxity_connect::{ScanSpec, SinkSpec};
+use laxity_graph::{Dataflow, NodeId, Partitioning, WindowShape};
+use laxity_operators::{Stage, WindowKind};
+
+use crate::settings::SessionSettings;
+
+/// A query as a person reads it: its settings, then its operators from the sinks down, inputs indented.
+pub(crate) fn explain(
+    dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>,
+    details: &[Vec<String>],
+    settings: &SessionSettings,
+    late: Option<(&str, NodeId)>,
+) -> String {
+    let mut text = String::new();
+    let query = &dataflow.settings;
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "query {}", query.name);
+    let _ = write!(text, "  target {}", span_text(query.latency_target.duration()));
+    if query.latency_target == laxity_graph::LatencyTarget::DEFAULT {
+        text.push_str(" (default)");
+    }
+    let _ = write!(text, ", weight {}", query.weight);
+    if let Some(timeout) = query.idle_timeout {
+        let _ = write!(text, ", idle timeout {}", span_text(timeout));
+    }
+    if let Some(bytes) = query.memory_limit_bytes {
+        let _ = write!(text, ", memory limit {} bytes", bytes);
+    }
+    if let Some((table, node)) = late {
+        let _ = write!(text, ", late rows of {} to {table}", dataflow.node(node).name);
+    }
+    text.push('\n');
+    if !settings.ignored.is_empty() {
+        let keys: Vec<_> = settings.ignored.iter().map(|(key, _)| key.as_str()).collect();
+        let _ = writeln!(text, "  ignored settings: {}", keys.join(", "));
+    }
+    for (index, node) in dataflow.nodes().iter().enumerate() {
+        if matches!(node.stage, Stage::Sink(_)) {
+            tree(dataflow, details, NodeId(index), 1, None, &mut text);
+        }
+    }
+    text
+}
+
+fn tree(
+    dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>,
+    details: &[Vec<String>],
+    id: NodeId,
+    depth: usize,
+    partitioning: Option<&Partitioning>,
+    text: &mut String,
+) {
+    let node = dataflow.node(id);
+    let indent = "  ".repeat(depth);
+    let _ = write!(text, "{indent}{}", node.name);
+    if node.parallelism > 1 {
+        let _ = write!(text, " x{}", node.parallelism);
+    }
+    if let Some(WindowShape { size_ms, slide_ms }) = node.window {
+        let _ = write!(text, " [{}", duration_text(size_ms));
+        if slide_ms != size_ms {
+            let _ = write!(text, " every {}", duration_text(slide_ms));
+        }
+        text.push(']');
+    }
+    match partitioning {
+        Some(Partitioning::Hash(columns)) => {
+            let _ = write!(text, " => hash of columns {columns:?}");
+        }
+        Some(Partitioning::Gather) => text.push_str(" => one instance"),
+        Some(Partitioning::RoundRobin) => text.push_str(" => in turn"),
+        Some(Partitioning::Forward) | None => {}
+    }
+    text.push('\n');
+    for detail in details.get(id.0).into_iter().flatten() {
+        let _ = writeln!(text, "{indent}  | {detail}");
+    }
+    for input in &node.inputs {
+        tree(dataflow, details, input.from, depth + 1, Some(&input.partitioning), text);
+    }
+}
+
+/// A window function as text.
+pub(crate) fn window_text(kind: WindowKind) -> String {
+    let offset = |ms: i64| if ms == 0 { String::new() } else { format!(" offset {}", duration_text(ms)) };
+    match kind {
+        WindowKind::Tumble { size_ms, offset_ms } => {
+            format!("TUMBLE {}{}", duration_text(size_ms), offset(offset_ms))
+        }
+        WindowKind::Hop { size_ms, slide_ms, offset_ms } => {
+            format!("HOP {} every {}{}", duration_text(size_ms), duration_text(slide_ms), offset(offset_ms))
+        }
+        WindowKind::Cumulate { max_ms, step_ms, offset_ms } => {
+            format!("CUMULATE {} by {}{}", duration_text(max_ms), duration_text(step_ms), offset(offset_ms))
+        }
+        WindowKind::Session { gap_ms } => format!("SESSION gap {}", duration_text(gap_ms)),
+    }
+}
+
+/// Milliseconds in the largest unit that leaves a whole number.
+pub(crate) fn duration_text(ms: i64) -> String {
+    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)] {
+        if ms != 0 && ms % size == 0 {
+            return format!("{} {unit}", ms / size);
+        }
+    }
+    format!("{ms} ms")
+}
+
+fn span_text(duration: std::time::Duration) -> String {
+    match i64::try_from(duration.as_millis()) {
+        Ok(ms) if duration.as_nanos() == u128::from(ms.unsigned_abs()) * 1_000_000 => duration_text(ms),
+        _ => format!("{duration:?}"),
+    }
+}

@@ -1,0 +1,279 @@
+//! Optimised logical plans to dataflows of operators.
+//!
+//! Time attributes and window columns are followed from the tables through every operator by [`Role`]: they
+//! decide which operator a GROUP BY, a JOIN or a ROW_NUMBER becomes, and which are refused for being unbounded.
+
+mod aggregate;
+mod join;
+mod rank;
+mod relation;
+mod scan;
+mod sink;
+mod values;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::DFSchema;
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+use laxity_connect::{ScanSpec, SinkSpec};
+use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, WindowShape};
+use laxity_operators::{Chain, OperatorFactory, Stage, Union};
+
+use crate::error::{Fault, NOWHERE, SqlErrorKind};
+use crate::planning::{Planner, has_subquery};
+use crate::settings::SessionSettings;
+use crate::window_function::as_window_function;
+use relation::{Open, OpenStage, Output, Relation, Role, Slot};
+pub(crate) use scan::df_schema;
+
+pub(crate) type Lowered<T> = Result<T, Box<Fault>>;
+
+/// Builds one query's dataflow.
+pub(crate) struct Lowering<'a> {
+    pub planner: &'a Planner<'a>,
+    pub settings: &'a SessionSettings,
+    pub dataflow: Dataflow<Stage<ScanSpec, SinkSpec>>,
+    /// What `explain` says about each node besides its name.
+    pub details: Vec<Vec<String>>,
+    /// The first operator that can meet late rows, with its input's columns.
+    pub first_window: Option<(NodeId, SchemaRef)>,
+    pub processing_origin_ms: i64,
+    /// Columns that the late table takes: kept up to the windowed operators.
+    pub late_columns: Vec<String>,
+}
+
+impl<'a> Lowering<'a> {
+    pub fn new(
+        planner: &'a Planner<'a>,
+        settings: &'a SessionSettings,
+        name: String,
+        processing_origin_ms: i64,
+    ) -> Lowering<'a> {
+        Lowering {
+            planner,
+            settings,
+            dataflow: Dataflow::new(settings.of_query(name)),
+            details: vec![],
+            first_window: None,
+            processing_origin_ms,
+            late_columns: vec![],
+        }
+    }
+
+    /// The operators that compute a plan. Its last node is still open, so that what follows can be chained.
+    fn relation(&mut self, plan: &LogicalPlan) -> Lowered<Relation> {
+        let relation = match plan {
+            LogicalPlan::TableScan(scan) => self.scan(scan)?,
+            LogicalPlan::SubqueryAlias(alias) => return self.relation(&alias.input),
+            LogicalPlan::Projection(projection) => {
+                let input = self.relation(&projection.input)?;
+                self.project(input, projection.input.schema(), &projection.expr)?
+            }
+            LogicalPlan::Filter(filter) => match filter.input.as_ref() {
+                LogicalPlan::Window(window) => self.rank(window, Some(&filter.predicate))?,
+                _ => {
+                    let input = self.relation(&filter.input)?;
+                    self.filter(input, filter.input.schema(), &filter.predicate)?
+                }
+            },
+            LogicalPlan::Window(window) => self.rank(window, None)?,
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate)?,
+            LogicalPlan::Join(join) => self.join(join)?,
+            LogicalPlan::Union(union) => self.union(union)?,
+            LogicalPlan::Extension(extension) => {
+                let function = as_window_function(extension).map_err(|e| self.planner.fault(e))?;
+                let input = self.relation(&function.input)?;
+                self.window_function(input, function)?
+            }
+            LogicalPlan::EmptyRelation(empty) => {
+                self.constant_rows(&[], empty.produce_one_row, plan.schema())?
+            }
+            LogicalPlan::Values(values) => self.constant_rows(&values.values, false, plan.schema())?,
+            LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
+                return Err(unsupported("ORDER BY and LIMIT are not supported over an endless stream"));
+            }
+            LogicalPlan::Subquery(_) | LogicalPlan::Unnest(_) => {
+                return Err(
+                    unsupported("this kind of subquery is not supported").hint("join two windowed inputs")
+                );
+            }
+            other => {
+                return Err(unsupported(&format!("{} is not supported", other.display())));
+            }
+        };
+        relation.conform(plan.schema()).map_err(|e| self.planner.fault(e))
+    }
+
+    /// A logical expression over a relation's physical columns. The window's columns are made real if the
+    /// expression needs them.
+    fn expression(
+        &mut self,
+        relation: Relation,
+        schema: &DFSchema,
+        expr: &Expr,
+    ) -> Lowered<(Relation, Arc<dyn PhysicalExpr>)> {
+        let physical = self.physical(expr, schema)?;
+        let relation = if relation.uses_window(&physical) { self.expand(relation)? } else { relation };
+        let mapped = relation.map(&physical).map_err(|e| self.planner.fault(e))?;
+        Ok((relation, mapped))
+    }
+
+    /// A logical expression over the columns of a logical schema.
+    fn physical(&self, expr: &Expr, schema: &DFSchema) -> Lowered<Arc<dyn PhysicalExpr>> {
+        if has_subquery(expr) {
+            return Err(unsupported(
+                "a subquery as a value is not supported: its answer changes while the query runs",
+            )
+            .hint("join with it within a window"));
+        }
+        create_physical_expr(expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
+            .map_err(|e| self.planner.fault(e))
+    }
+
+    fn project(&mut self, mut input: Relation, schema: &DFSchema, exprs: &[Expr]) -> Lowered<Relation> {
+        let physical = exprs.iter().map(|expr| self.physical(expr, schema)).collect::<Lowered<Vec<_>>>()?;
+        let computes_with_window =
+            physical.iter().any(|expr| relation::column_of(expr).is_none() && input.uses_window(expr));
+        if computes_with_window {
+            input = self.expand(input)?;
+        }
+        let names: Vec<String> = exprs.iter().map(name_of).collect();
+        input.project(&physical, &names, &self.late_columns).map_err(|e| self.planner.fault(e))
+    }
+
+    fn filter(&mut self, input: Relation, schema: &DFSchema, predicate: &Expr) -> Lowered<Relation> {
+        let (input, predicate) = self.expression(input, schema, predicate)?;
+        Ok(input.filter(predicate))
+    }
+
+    fn union(&mut self, union: &datafusion_expr::Union) -> Lowered<Relation> {
+        let mut inputs = Vec::new();
+        for input in &union.inputs {
+            let relation = self.relation(input)?;
+            let relation = self.expand(relation)?;
+            // Types agree after coercion; columns must lie alike.
+            let relation = relation.conform(&union.schema).and_then(Relation::compact);
+            inputs.push(relation.map_err(|e| self.planner.fault(e))?);
+        }
+        let first = &inputs[0];
+        let mut roles: Vec<Role> = first.outputs.iter().map(|output| output.role).collect();
+        for input in &inputs[1..] {
+            for (role, output) in roles.iter_mut().zip(&input.outputs) {
+                if *role != output.role {
+                    *role = Role::Plain;
+                }
+            }
+        }
+        let fields: Vec<_> = first
+            .schema
+            .fields()
+            .iter()
+            .enumerate()
+            .map(|(column, field)| {
+                let nullable = inputs.iter().any(|input| input.schema.field(column).is_nullable());
+                field.as_ref().clone().with_nullable(nullable)
+            })
+            .collect();
+        let schema: SchemaRef = Arc::new(arrow::datatypes::Schema::new(fields));
+        let parallelism = inputs.iter().map(|input| input.open.parallelism).max().unwrap_or(1);
+        let mut edges = Vec::new();
+        for input in inputs {
+            let same = input.open.parallelism == parallelism;
+            let from = self.close(input)?;
+            edges.push(Input {
+                from,
+                partitioning: if same { Partitioning::Forward } else { Partitioning::RoundRobin },
+            });
+        }
+        let outputs =
+            roles.into_iter().enumerate().map(|(column, role)| Output { slot: Slot::Column(column), role });
+        Ok(Relation {
+            outputs: outputs.collect(),
+            window: None,
+            predicate: None,
+            open: Open {
+                name: "Union".into(),
+                details: vec![],
+                parallelism,
+                inputs: edges,
+                window: None,
+                stage: OpenStage::Operator,
+                chain: vec![Union::factory(Arc::clone(&schema))],
+                meets_late_rows: None,
+            },
+            schema,
+        })
+    }
+
+    /// Starts a node that reads `input`, spread by the hash of these columns, or on one instance without any.
+    fn keyed(&mut self, input: Relation, keys: &[usize], may_be_parallel: bool) -> Lowered<(Input, usize)> {
+        let producers = input.open.parallelism;
+        let parallelism = if may_be_parallel && !keys.is_empty() { self.settings.parallelism } else { 1 };
+        let from = self.close(input)?;
+        let partitioning = match (producers, parallelism) {
+            (1, 1) => Partitioning::Forward,
+            (_, 1) => Partitioning::Gather,
+            _ => Partitioning::Hash(keys.to_vec()),
+        };
+        Ok((Input { from, partitioning }, parallelism))
+    }
+
+    /// Pushes a relation's open node.
+    fn close(&mut self, relation: Relation) -> Lowered<NodeId> {
+        let relation = self.expand(relation)?;
+        let relation = relation.apply_filter().map_err(|e| self.planner.fault(e))?;
+        let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows } =
+            relation.open;
+        let operator = Chain::factory(chain);
+        let stage = match stage {
+            OpenStage::Source(scan) => Stage::Source { scan, operator },
+            OpenStage::Operator => Stage::Operator(operator),
+        };
+        let id = self.push(name, details, parallelism, inputs, window, stage)?;
+        if let (None, Some(input)) = (&self.first_window, meets_late_rows) {
+            self.first_window = Some((id, input));
+        }
+        Ok(id)
+    }
+
+    fn push(
+        &mut self,
+        name: String,
+        details: Vec<String>,
+        parallelism: usize,
+        inputs: Vec<Input>,
+        window: Option<WindowShape>,
+        stage: Stage<ScanSpec, SinkSpec>,
+    ) -> Lowered<NodeId> {
+        let node = Node { name, parallelism, inputs, window, stage };
+        let id = self.dataflow.push(node).map_err(|error| Fault::internal(NOWHERE, error))?;
+        self.details.push(details);
+        Ok(id)
+    }
+}
+
+/// An operator that follows others in one instance.
+fn chained(open: &mut Open, name: &str, detail: Option<String>, factory: OperatorFactory) {
+    if !open.name.ends_with(name) {
+        open.name = format!("{} -> {name}", open.name);
+    }
+    open.details.extend(detail);
+    open.chain.push(factory);
+}
+
+/// What a column is called from here on.
+fn name_of(expr: &Expr) -> String {
+    match expr {
+        Expr::Column(column) => column.name.clone(),
+        Expr::Alias(alias) => alias.name.clone(),
+        other => other.schema_name().to_string(),
+    }
+}
+
+fn unsupported(message: &str) -> Box<Fault> {
+    Fault::new(SqlErrorKind::Unsupported, NOWHERE, message)
+}

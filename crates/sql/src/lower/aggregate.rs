@@ -1,0 +1,257 @@
+use std::sync::Arc;
+
+use datafusion_common::DFSchema;
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::expr::AggregateFunction;
+use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion_expr::{Aggregate, Expr};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::aggregate::LoweredAggregateBuilder;
+use laxity_operators::{AggregateCall, WindowAggregateSpec, WindowInput};
+
+use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, plain};
+use super::scan::df_schema;
+use super::{Lowered, Lowering, unsupported};
+use crate::error::{Fault, NOWHERE};
+use crate::explain::window_text;
+use crate::window_function::EXAMPLE;
+
+/// Columns of the aggregation's input, in the making.
+#[derive(Default)]
+struct Columns {
+    exprs: Vec<(Arc<dyn PhysicalExpr>, String)>,
+}
+
+impl Columns {
+    fn add(&mut self, expr: Arc<dyn PhysicalExpr>) -> usize {
+        if let Some(known) = self.exprs.iter().position(|(other, _)| other.as_ref() == expr.as_ref()) {
+            return known;
+        }
+        let name = match column_of(&expr) {
+            Some(_) => plain(&expr.to_string()),
+            None => format!("__arg{}", self.exprs.len()),
+        };
+        self.exprs.push((expr, name));
+        self.exprs.len() - 1
+    }
+}
+
+/// What a GROUP BY expression is.
+enum Key {
+    Window(Role),
+    /// Index among the keys.
+    Column(usize),
+}
+
+impl Lowering<'_> {
+    pub(super) fn aggregate(&mut self, aggregate: &Aggregate) -> Lowered<Relation> {
+        let schema = aggregate.input.schema();
+        let mut input = self.relation(&aggregate.input)?;
+
+        // The first start and end found are the window; further ones, of another join side, are plain keys.
+        let mut start = None;
+        let mut end = None;
+        let mut keys = Vec::new();
+        let mut key_exprs = Vec::new();
+        for expr in &aggregate.group_expr {
+            let mut physical = self.physical(expr, schema)?;
+            let output = column_of(&physical).map(|index| input.outputs[index]);
+            let key = match output.map(|output| (output.role, output.slot)) {
+                Some((role @ Role::WindowStart, slot)) if start.is_none_or(|s| s == slot) => {
+                    start = Some(slot);
+                    Key::Window(role)
+                }
+                Some((role @ Role::WindowEnd, slot)) if end.is_none_or(|s| s == slot) => {
+                    end = Some(slot);
+                    Key::Window(role)
+                }
+                Some((role @ Role::WindowTime { .. }, _)) => Key::Window(role),
+                _ => {
+                    if input.uses_window(&physical) {
+                        input = self.expand(input)?;
+                        physical = self.physical(expr, schema)?;
+                    }
+                    key_exprs.push(physical);
+                    Key::Column(key_exprs.len() - 1)
+                }
+            };
+            keys.push(key);
+        }
+        let (Some(_), Some(_)) = (start, end) else {
+            return Err(unbounded(&input, aggregate));
+        };
+
+        // Arguments may read the window's columns, e.g. MAX(window_end).
+        let mut arguments = Vec::new();
+        for expr in &aggregate.aggr_expr {
+            let Expr::AggregateFunction(function) = expr.clone().unalias() else {
+                return Err(Fault::internal(NOWHERE, format!("{expr} is not an aggregate")));
+            };
+            if !function.params.order_by.is_empty() {
+                return Err(unsupported("ORDER BY inside an aggregate is not supported"));
+            }
+            for argument in function.params.args.iter().chain(function.params.filter.as_deref()) {
+                let physical = self.physical(argument, schema)?;
+                if input.uses_window(&physical) {
+                    input = self.expand(input)?;
+                }
+            }
+            arguments.push((expr.schema_name().to_string(), function));
+        }
+        self.windowed_aggregate(input, schema, keys, key_exprs, arguments)
+    }
+
+    fn windowed_aggregate(
+        &mut self,
+        input: Relation,
+        schema: &DFSchema,
+        keys: Vec<Key>,
+        key_exprs: Vec<Arc<dyn PhysicalExpr>>,
+        functions: Vec<(String, AggregateFunction)>,
+    ) -> Lowered<Relation> {
+        let fault = |error| self.planner.fault(error);
+        let mut columns = Columns::default();
+        let mut key_columns = Vec::new();
+        for expr in &key_exprs {
+            key_columns.push(columns.add(input.map(expr).map_err(fault)?));
+        }
+        let column_at = |role: Role| match input.position(role).map(|p| input.outputs[p].slot) {
+            Some(Slot::Column(column)) => Ok(column),
+            _ => Err(Fault::internal(NOWHERE, format!("{role:?} has no column"))),
+        };
+        let windows = match input.window {
+            Some(pending) => WindowInput::Assign {
+                time_column: columns.add(input.column(pending.time)),
+                window: pending.kind,
+                processing_time: pending.processing,
+            },
+            None => WindowInput::Attached {
+                start_column: columns.add(input.column(column_at(Role::WindowStart)?)),
+                end_column: columns.add(input.column(column_at(Role::WindowEnd)?)),
+            },
+        };
+        // Arguments become columns of the operator's input; literals, as in COUNT(*), stay what they are.
+        let mut rewritten = Vec::new();
+        for (name, mut function) in functions {
+            let mut as_column = |expr: &mut Expr| -> Lowered<()> {
+                if !matches!(expr, Expr::Literal(..)) {
+                    let physical = self.physical(expr, schema)?;
+                    let index = columns.add(input.map(&physical).map_err(fault)?);
+                    *expr = Expr::Column(datafusion_common::Column::new_unqualified(format!("c{index}")));
+                }
+                Ok(())
+            };
+            for argument in &mut function.params.args {
+                as_column(argument)?;
+            }
+            if let Some(filter) = &mut function.params.filter {
+                as_column(filter)?;
+            }
+            rewritten.push((name, function));
+        }
+        let window = input.window;
+        let late = input.late_columns(&self.late_columns, &columns.exprs);
+        columns.exprs.extend(late);
+        let mut prepared = Relation { window: None, ..input }.calc(columns.exprs).map_err(fault)?;
+        prepared.outputs.clear();
+
+        // Names c0, c1, … are unique where the columns' own need not be.
+        let numbered = prepared.schema.fields().iter().enumerate();
+        let numbered = numbered.map(|(i, field)| Arc::new(field.as_ref().clone().with_name(format!("c{i}"))));
+        let numbered = super::relation::schema_of(numbered.collect());
+        let numbered_df = df_schema(&numbered)?;
+        let mut calls = Vec::new();
+        let mut texts = Vec::new();
+        for (name, function) in rewritten {
+            let expr = Expr::AggregateFunction(function);
+            let lowered = LoweredAggregateBuilder::new(
+                &expr,
+                &numbered_df,
+                &numbered,
+                &ExecutionProps::new(),
+                &PhysicalPlanningContext::default(),
+            )
+            .with_name(name.clone())
+            .build()
+            .map_err(fault)?;
+            texts.push(name);
+            calls.push(AggregateCall { expr: lowered.aggregate, filter: lowered.filter });
+        }
+
+        let key_names: Vec<_> =
+            key_columns.iter().map(|column| prepared.schema.field(*column).name().clone()).collect();
+        let mut details = vec![];
+        details.push(match window {
+            Some(pending) => format!("window {}", window_text(pending.kind)),
+            None => "window of the input".to_string(),
+        });
+        if !key_names.is_empty() {
+            details.push(format!("group by {}", key_names.join(", ")));
+        }
+        if !texts.is_empty() {
+            details.push(format!("compute {}", texts.join(", ")));
+        }
+        details.extend(self.lateness_detail());
+        let spec = WindowAggregateSpec {
+            name: "WindowAggregate".into(),
+            input_schema: Arc::clone(&prepared.schema),
+            windows,
+            keys: key_columns.clone(),
+            aggregates: calls,
+            allowed_lateness_ms: self.settings.allowed_lateness_ms,
+        };
+        let schema = spec.output_schema().map_err(|error| Fault::internal(NOWHERE, error))?;
+        let input_schema = Arc::clone(&prepared.schema);
+        let (edge, parallelism) = self.keyed(prepared, &key_columns, true)?;
+
+        let aggregates = schema.fields().len() - key_columns.len() - 3;
+        let window_at = key_columns.len() + aggregates;
+        let mut outputs: Vec<Output> = keys
+            .iter()
+            .map(|key| match key {
+                Key::Column(index) => Output { slot: Slot::Column(*index), role: Role::Plain },
+                Key::Window(role) => {
+                    let offset = match role {
+                        Role::WindowStart => 0,
+                        Role::WindowEnd => 1,
+                        _ => 2,
+                    };
+                    Output { slot: Slot::Column(window_at + offset), role: *role }
+                }
+            })
+            .collect();
+        outputs.extend(
+            (0..aggregates).map(|i| Output { slot: Slot::Column(key_columns.len() + i), role: Role::Plain }),
+        );
+        Ok(Relation {
+            open: Open {
+                name: spec.name.clone(),
+                details,
+                parallelism,
+                inputs: vec![edge],
+                window: window.map(|pending| pending.kind.shape()),
+                stage: OpenStage::Operator,
+                chain: vec![spec.factory()],
+                meets_late_rows: Some(input_schema),
+            },
+            schema,
+            outputs,
+            window: None,
+            predicate: None,
+        })
+    }
+}
+
+/// Why a GROUP BY without a window is refused, and what to write.
+fn unbounded(input: &Relation, aggregate: &Aggregate) -> Box<Fault> {
+    let distinct = aggregate.aggr_expr.is_empty();
+    let windowed = input.position(Role::WindowStart).is_some() || input.position(Role::WindowEnd).is_some();
+    let what = if distinct { "DISTINCT" } else { "GROUP BY" };
+    if windowed {
+        let message = format!("{what} over a window needs both window_start and window_end");
+        let hint = if distinct { "select both columns" } else { "add both to the GROUP BY" };
+        return unsupported(&message).hint(hint);
+    }
+    unsupported(&format!("{what} without a window is not supported: its result would never be final"))
+        .hint(format!("aggregate within windows: {EXAMPLE}"))
+}
