@@ -1,4 +1,4 @@
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, WindowShape};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
 /// What a rank may know of a message when it is enqueued: Cameo's priority context (§4.3), completed by the
 /// estimates of the operator it goes to.
@@ -6,6 +6,10 @@ use laxity_graph::{EventTime, OperatorId, ProcessingTime, WindowShape};
 pub struct MessageContext {
     /// The operator that must process it.
     pub operator: OperatorId,
+    /// Its query.
+    pub query: QueryId,
+    /// It takes rows from outside: where a share of tokens is spent.
+    pub is_source: bool,
     /// Now.
     pub now: ProcessingTime,
     /// t_M.

@@ -20,7 +20,8 @@ pub struct OperatorSpec {
     pub query: QueryId,
     /// Instances that feed it. Added before it; empty for a source.
     pub upstream: Vec<OperatorId>,
-    /// The window it closes, if any.
+    /// The window it closes, if any, where windows end at multiples of the slide. `None` for sessions and windows
+    /// with an offset: their rows are never deferred, because TRANSFORM would miss their ends.
     pub window: Option<WindowShape>,
     /// Number of input channels; `Message::channel` is below it.
     pub channels: u32,

@@ -12,7 +12,7 @@
 //! | Policy | unit | rank | traversal | train |
 //! | --- | --- | --- | --- | --- |
 //! | Cameo | operator | `llf`, `edf`, `sjf`: [`Rank::message`] | – | quantum |
-//! | token shares (Cameo §5.4) | operator | [`Rank::message`]: tag of the token the source's rate grants, `+inf` without one | – | quantum |
+//! | token shares (Cameo §5.4) | operator | [`Rank::message`]: tag of the token that the query's share grants at the source, found again by query and t_M behind it; `+inf` without one | – | quantum |
 //! | Aurora, box at a time | operator | `rr`: [`Rank::join`] | – | fraction of the queue |
 //! | Aurora, superbox | query | `rr`, or utility and slack per [`Rank::cycle`] | a [`Plan`]: min-cost, min-latency, min-memory | fraction 1 |
 //! | Klink | query | slack per [`Rank::cycle`], 120 ms; the top n keep the n workers | by rank | the cycle as CPU time |
@@ -32,7 +32,7 @@ use std::fmt;
 
 use laxity_graph::OperatorId;
 
-use crate::{MessageContext, Snapshot};
+use crate::{MessageContext, OperatorSnapshot, Snapshot};
 
 pub use edf::Edf;
 pub use fcfs::Fcfs;
@@ -105,8 +105,6 @@ pub trait Plan: fmt::Debug + Send {
     /// What it leaves out waits until the next plan; a plan without any ready operator is replaced by rank.
     fn plan(&mut self, operators: &[OperatorSnapshot], order: &mut Vec<OperatorId>);
 }
-
-use crate::OperatorSnapshot;
 
 /// How much a worker does with a unit before it looks whether another is more urgent. It never has to leave
 /// a unit that is still the most urgent, and it leaves one that has nothing more to do.

@@ -103,7 +103,8 @@ impl<T> Scheduler<T> {
 
     /// A batch or a watermark reached an operator. True if a unit just became ready: wake a worker.
     ///
-    /// A message to an operator that was removed is dropped.
+    /// A message to an operator that was removed is dropped. One to a source also feeds PROGRESSMAP, if its
+    /// progress is known; where it is not before the source has run, see [`on_progress`](Scheduler::on_progress).
     pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
         let index = message.to.index();
         let Some(operator) = self.operators.get_mut(index).and_then(Option::as_mut) else {
@@ -116,6 +117,8 @@ impl<T> Scheduler<T> {
         let operator = self.operators[index].as_mut().expect("looked up above");
         let context = MessageContext {
             operator: message.to,
+            query: operator.query,
+            is_source: operator.is_source,
             now,
             ingested: message.ingested,
             frontier,
@@ -235,11 +238,10 @@ impl<T> Scheduler<T> {
     }
 
     /// The worker goes away without asking for more work; what it held may go to others. True if
-    /// something now waits that no worker was woken for.
+    /// something now waits that no worker was woken for. Does nothing while the worker runs a grant.
     pub fn release(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
-        let Some(unit) = self.workers.get_mut(worker.index()).and_then(|w| w.unit.take()) else {
-            return false;
-        };
+        let idle = self.workers.get_mut(worker.index()).filter(|worker| worker.running.is_none());
+        let Some(unit) = idle.and_then(|worker| worker.unit.take()) else { return false };
         let state = &mut self.ready.units[unit as usize];
         state.held = false;
         if state.ready == 0 {

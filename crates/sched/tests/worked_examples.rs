@@ -64,6 +64,8 @@ impl Rank for Spy {
 fn figure_4_start_deadline_is_60() {
     let context = MessageContext {
         operator: OperatorId(0),
+        query: QueryId(0),
+        is_source: true,
         now: ProcessingTime(30),
         ingested: ProcessingTime(30),
         frontier: ProcessingTime(30),

@@ -8,14 +8,14 @@
 pub struct CostModel {
     fixed_ns: f32,
     per_row_ns: f32,
+    /// 0 until a watermark was seen.
     watermark_ns: f32,
-    watermark_seen: bool,
     /// Decayed weight and means.
     weight: f32,
     rows: f32,
     cost: f32,
     /// Decayed sums of squared deviations from the means. They keep their precision where raw sums of squares
-    /// would cancel, so that single precision is enough and a model is 40 bytes.
+    /// would cancel, so that single precision is enough and a model is 32 bytes.
     rows_rows: f32,
     rows_cost: f32,
 }
@@ -38,8 +38,7 @@ impl Default for CostModel {
         CostModel {
             fixed_ns: PRIOR_FIXED_NS,
             per_row_ns: PRIOR_PER_ROW_NS,
-            watermark_ns: PRIOR_FIXED_NS,
-            watermark_seen: false,
+            watermark_ns: 0.0,
             // Two samples of weight 1/2: enough to fix the line, little beside the first real run.
             weight: 1.0,
             rows: PRIOR_ROWS / 2.0,
@@ -54,7 +53,11 @@ impl CostModel {
     /// Predicted CPU time of a message of `rows` rows; 0 rows is a bare watermark. Never 0.
     #[inline]
     pub fn predict_ns(&self, rows: u32) -> u64 {
-        let ns = if rows == 0 { self.watermark_ns } else { self.fixed_ns + self.per_row_ns * rows as f32 };
+        let ns = match rows {
+            0 if self.watermark_ns == 0.0 => PRIOR_FIXED_NS,
+            0 => self.watermark_ns,
+            rows => self.fixed_ns + self.per_row_ns * rows as f32,
+        };
         (ns as u64).max(1)
     }
 
@@ -63,8 +66,7 @@ impl CostModel {
     #[inline]
     pub fn usual_ns(&self) -> u64 {
         let batch = self.fixed_ns + self.per_row_ns * self.rows;
-        let ns = if self.watermark_seen { batch.max(self.watermark_ns) } else { batch };
-        (ns as u64).max(1)
+        (batch.max(self.watermark_ns) as u64).max(1)
     }
 
     /// a and b in ns and ns per row.
@@ -77,9 +79,8 @@ impl CostModel {
     pub fn observe(&mut self, rows: u32, cpu_ns: u64) {
         let cost = cpu_ns as f32;
         if rows == 0 {
-            let keep = if self.watermark_seen { KEEP } else { 0.0 };
-            self.watermark_ns = self.watermark_ns * keep + cost * (1.0 - keep);
-            self.watermark_seen = true;
+            let keep = if self.watermark_ns == 0.0 { 0.0 } else { KEEP };
+            self.watermark_ns = (self.watermark_ns * keep + cost * (1.0 - keep)).max(1.0);
             return;
         }
         let n = rows as f32;

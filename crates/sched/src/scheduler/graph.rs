@@ -52,6 +52,7 @@ impl<T> Scheduler<T> {
                 Unit::Operator => id.0,
                 Unit::Query => query_id.0,
             },
+            query: query_id,
             running: false,
             blocked: false,
             resume: false,
@@ -67,7 +68,6 @@ impl<T> Scheduler<T> {
             is_source: upstream.is_empty(),
             channel: Channel::NEW,
             links: Box::new(Links {
-                query: query_id.0,
                 slide_ms: window.map_or(slide_above_ms, |w| w.slide_ms),
                 channels: vec![Channel::NEW; channels.saturating_sub(1) as usize],
                 downstream: Vec::new(),

@@ -1,4 +1,4 @@
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use crate::context::Channel;
 use crate::mailbox::Mailbox;
@@ -21,6 +21,7 @@ pub(super) struct Query {
 #[repr(align(64))]
 pub(super) struct Operator<T> {
     pub unit: u32,
+    pub query: QueryId,
     pub running: bool,
     pub blocked: bool,
     /// The last run left work that needs no message.
@@ -48,7 +49,6 @@ pub(super) struct Operator<T> {
 /// An operator's place in the graph.
 #[derive(Debug)]
 pub(super) struct Links {
-    pub query: u32,
     /// S_u as the operators below see it: the slide of the nearest window here or above.
     pub slide_ms: i64,
     /// Input channels from the second on.

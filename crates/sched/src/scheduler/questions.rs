@@ -89,7 +89,7 @@ impl<T> Scheduler<T> {
         let head = operator.mailbox.head();
         Some(OperatorSnapshot {
             id,
-            query: QueryId(operator.links.query),
+            query: operator.query,
             downstream: operator.links.downstream.clone(),
             queued_messages: operator.mailbox.len(),
             queued_rows: operator.mailbox.rows(),
