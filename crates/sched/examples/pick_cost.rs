@@ -25,7 +25,7 @@ const TARGETS_NS: [u64; 4] = [50_000_000, 800_000_000, 10_000_000_000, 60_000_00
 fn main() -> Result<(), UnknownPolicy> {
     let small = std::env::args().any(|argument| argument == "--small");
     let (sizes, messages): (&[u32], u32) =
-        if small { (&[10, 1_000], 10_000) } else { (&[10, 1_000, 10_000, 100_000], 200_000) };
+        if small { (&[10, 1_000], 500) } else { (&[10, 1_000, 10_000, 100_000], 20_000) };
     println!("policy,ready_operators,ns_per_message_min,ns_per_message_median,checksum");
     let asked: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
@@ -39,7 +39,8 @@ fn main() -> Result<(), UnknownPolicy> {
     Ok(())
 }
 
-const ROUNDS: usize = 11;
+/// Many and short, so that on a busy machine some run without being interrupted.
+const ROUNDS: usize = 101;
 
 /// ns per message of every round, ascending, and a digest of the order, so that a faster but different order is noticed.
 fn measure(policy: &str, operators: u32, messages: u32) -> Result<(Vec<f64>, u64), UnknownPolicy> {
@@ -88,7 +89,7 @@ fn measure(policy: &str, operators: u32, messages: u32) -> Result<(Vec<f64>, u64
         scheduler.on_finished(WorkerId(0), report, ProcessingTime(now));
         scheduler.on_message(message(grant.operator, now, rows_in), ProcessingTime(now));
     };
-    for _ in 0..operators.max(messages) {
+    for _ in 0..3 * operators.max(messages) {
         step(&mut scheduler);
     }
     let mut rounds = Vec::with_capacity(ROUNDS);
