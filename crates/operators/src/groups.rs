@@ -6,12 +6,13 @@ use arrow::compute::{filter, take};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::DataFusionError;
 use datafusion_expr::{EmitTo, GroupsAccumulator};
+use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion_physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
 use datafusion_physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion_physical_plan::aggregates::order::GroupOrdering;
 
 use crate::expression::{Expression, Selection, select};
+use crate::scalar_groups::ScalarGroups;
 
 /// One aggregate function with its arguments, over the input's columns.
 #[derive(Clone, Debug)]
@@ -80,9 +81,7 @@ impl Aggregation {
             if call.expr.groups_accumulator_supported() {
                 return call.expr.create_groups_accumulator();
             }
-            let expr = Arc::clone(&call.expr);
-            let adapter = GroupsAccumulatorAdapter::new(move || expr.create_accumulator());
-            Ok(Box::new(adapter) as Box<dyn GroupsAccumulator>)
+            Ok(Box::new(ScalarGroups::new(Arc::clone(&call.expr))) as Box<dyn GroupsAccumulator>)
         });
         Ok(Groups { keys, accumulators: accumulators.collect::<Result<_>>()?, len: 0 })
     }

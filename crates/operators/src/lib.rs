@@ -17,6 +17,7 @@ mod join_side;
 mod operator;
 mod partition;
 mod row_store;
+mod scalar_groups;
 mod session;
 mod session_expand;
 mod slices;

@@ -13,7 +13,7 @@ use datafusion_functions_aggregate::stddev::stddev_udaf;
 use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
-use datafusion_physical_expr::expressions::{binary, col, lit};
+use datafusion_physical_expr::expressions::{binary, cast, col, lit};
 use proptest::prelude::*;
 
 use super::*;
@@ -342,6 +342,31 @@ fn strings_nan_and_scalar_accumulators_are_grouped_too() {
             "a|NaN|1|NaN|a|NaN|0|20|19",
         ]
     );
+}
+
+#[test]
+fn functions_without_accumulators_over_groups_agree_with_those_that_have_them() {
+    // COUNT(DISTINCT string) has none. Here strings are those of the numbers next to them.
+    let text = || cast(v(), &schema(), DataType::Utf8).unwrap();
+    let is_large = binary(v(), BinaryOperator::Gt, lit(1i64), &schema()).unwrap();
+    let filtered = |call: AggregateCall| AggregateCall { filter: Some(Arc::clone(&is_large)), ..call };
+    let mut spec = spec(WindowKind::Hop { size_ms: 40, slide_ms: 2, offset_ms: 0 }, vec![0]);
+    spec.aggregates = vec![
+        call(count_udaf(), v(), true),
+        call(count_udaf(), text(), true),
+        filtered(call(count_udaf(), v(), true)),
+        filtered(call(count_udaf(), text(), true)),
+    ];
+    assert!(!spec.aggregates[1].expr.groups_accumulator_supported(), "choose another function");
+    let rows: Vec<Row> = (0..300).map(|i| (Some(i % 3), (i % 7 > 0).then_some(i * i % 11), i)).collect();
+    for lengths in [[1].as_slice(), &[7], &[300]] {
+        let answer = run(&spec, cut(&batch(&rows), &watermarks(&rows, 5), lengths), 2);
+        assert!(answer.rows().len() > 300);
+        for row in answer.rows() {
+            let cells: Vec<&str> = row.split('|').collect();
+            assert_eq!((cells[1], cells[3]), (cells[2], cells[4]), "{row}");
+        }
+    }
 }
 
 fn any_window() -> impl Strategy<Value = WindowKind> {
