@@ -1,13 +1,56 @@
-//! The `laxity` program: wiring only.
+//! The `laxity` program: wiring only. Start with [`run::run`].
 
 mod args;
+mod explain;
+mod failure;
 mod live;
 mod outcome;
+mod policies;
 mod quantity;
 mod report;
+mod run;
 mod screen;
+mod script;
 mod signals;
 mod table;
 mod view;
 
-fn main() {}
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use crate::screen::Screen;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let screen = Screen::default();
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_from_env("LAXITY_LOG").unwrap_or_else(|_| EnvFilter::new("warn")))
+        .with_writer(screen.clone())
+        .with_ansi(Screen::canvas().colour)
+        .with_target(false)
+        .without_time()
+        .init();
+    dispatch(&cli.command, &screen).unwrap_or_else(|failure| {
+        screen.say(&format!("laxity: {}", failure.text()));
+        failure.exit_code()
+    })
+}
+
+fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
+    let text = match command {
+        Command::Run(args) => return run::run(args, screen),
+        Command::Explain(args) => explain::explain(args)?,
+        Command::Policies => policies::list(),
+    };
+    // A reader that has seen enough (`| head`) is no failure.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}

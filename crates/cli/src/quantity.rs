@@ -139,6 +139,15 @@ pub fn short_share(part: u64, whole: u64) -> String {
     format!("{:.1} %", (percent * 10.0).floor() / 10.0)
 }
 
+/// `1 query`, `2 queries`.
+pub fn plural(count: usize, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {noun}s"),
+    }
+}
+
 fn two_digits(value: f64) -> String {
     if value >= 9.95 {
         return format!("{value:.0}");
@@ -229,6 +238,12 @@ mod tests {
         assert_eq!(short_bytes(500), "500 B");
         assert_eq!(short_bytes(312 << 20), "312 MB");
         assert_eq!(short_bytes(3 << 29), "1.5 GB");
+    }
+
+    #[test]
+    fn plurals() {
+        let shown = [plural(1, "query"), plural(2, "query"), plural(0, "worker")];
+        assert_eq!(shown, ["1 query", "2 queries", "0 workers"]);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The `--report` file: what a run did, for programs.
 
+use laxity_engine::{LatencySummary, Outcome, QuerySnapshot};
+use laxity_sched::{Cause, Lateness};
 use serde::Serialize;
 
-use crate::view::{LateBecause, Latency, QueryView, RunView, Status};
+use crate::view::RunView;
 
 /// The whole file.
 #[derive(Debug, Serialize)]
@@ -62,38 +64,39 @@ impl From<&RunView> for Report {
         Report {
             policy: view.policy.clone(),
             workers: view.workers,
-            wall_s: seconds(view.wall_ns),
-            cpu_s: seconds(view.cpu_ns),
-            peak_rss_bytes: view.peak_rss_bytes,
-            queries: view.queries.iter().map(QueryReport::from).collect(),
+            wall_s: seconds(view.engine.wall_ns),
+            cpu_s: seconds(view.engine.cpu_ns),
+            peak_rss_bytes: view.engine.peak_rss_bytes,
+            queries: view.engine.queries.iter().map(QueryReport::from).collect(),
         }
     }
 }
 
-impl From<&QueryView> for QueryReport {
-    fn from(query: &QueryView) -> QueryReport {
+impl From<&QuerySnapshot> for QueryReport {
+    fn from(query: &QuerySnapshot) -> QueryReport {
         QueryReport {
             name: query.name.clone(),
             target_ms: milliseconds(query.target_ns),
-            results: query.results,
-            met: (query.results > 0).then(|| query.met as f64 / query.results as f64),
+            results: query.lateness.results,
+            met: (query.lateness.results > 0)
+                .then(|| query.lateness.met as f64 / query.lateness.results as f64),
             latency_ms: Percentiles::from(&query.latency),
             event_time_latency_ms: query.event_time_latency.as_ref().map(Percentiles::from),
             rows_in: query.rows_in,
             rows_out: query.rows_out,
             rows_late: query.rows_late,
             rows_dead: query.rows_dead,
-            late_because: Causes::from(&query.late_because),
-            error: match &query.status {
-                Status::Failed(error) => Some(error.clone()),
-                Status::Running | Status::Finished => None,
+            late_because: Causes::from(&query.lateness),
+            error: match &query.outcome {
+                Outcome::Failed(error) => Some(error.clone()),
+                Outcome::Running | Outcome::Finished => None,
             },
         }
     }
 }
 
-impl From<&Latency> for Percentiles {
-    fn from(latency: &Latency) -> Percentiles {
+impl From<&LatencySummary> for Percentiles {
+    fn from(latency: &LatencySummary) -> Percentiles {
         Percentiles {
             p50: milliseconds(latency.p50_ns),
             p90: milliseconds(latency.p90_ns),
@@ -105,10 +108,15 @@ impl From<&Latency> for Percentiles {
     }
 }
 
-impl From<&LateBecause> for Causes {
-    fn from(because: &LateBecause) -> Causes {
-        let [source, queue, execute, frontier, sink] = because.shares().map(|(_, share)| share);
-        Causes { source, queue, execute, frontier, sink }
+impl From<&Lateness> for Causes {
+    fn from(lateness: &Lateness) -> Causes {
+        Causes {
+            source: lateness.share(Cause::Source),
+            queue: lateness.share(Cause::Queue),
+            execute: lateness.share(Cause::Execute),
+            frontier: lateness.share(Cause::Frontier),
+            sink: lateness.share(Cause::Sink),
+        }
     }
 }
 
@@ -122,67 +130,47 @@ fn milliseconds(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use laxity_sched::Parts;
+
     use super::*;
+    use crate::view::sample::{query, run};
 
     #[test]
     fn the_report_has_the_fields_programs_rely_on() {
-        let latency = Latency {
-            p50_ns: 3_100_000,
-            p90_ns: 8_000_000,
-            p99_ns: 12_000_000,
-            p999_ns: 40_000_000,
-            max_ns: 61_000_000,
-            mean_ns: 4_200_000,
-        };
-        let urgent = QueryView {
-            name: "urgent".into(),
-            target_ns: 50_000_000,
-            results: 800,
-            met: 798,
-            latency,
-            event_time_latency: Some(Latency { p50_ns: 5_000_000, ..latency }),
-            rows_in: 1_000,
-            rows_out: 900,
-            rows_late: 7,
+        let mut urgent = query("urgent", 50, 12, 800, 798);
+        urgent.event_time_latency = Some(LatencySummary { p50_ns: 5_000_000, ..urgent.latency });
+        let late =
+            Parts { source_ns: 10_000_000, queue_ns: 60_000_000, execute_ns: 10_000_000, ..Parts::default() };
+        urgent.lateness.missed = late;
+        let broken = QuerySnapshot {
+            outcome: Outcome::Failed("disk full".into()),
+            rows_in: 0,
+            rows_out: 0,
+            rows_late: 0,
             rows_dead: 1,
-            late_because: LateBecause { source_ns: 1, queue_ns: 6, execute_ns: 1, ..LateBecause::default() },
-            ..QueryView::default()
-        };
-        let broken = QueryView {
-            name: "broken".into(),
-            target_ns: 1_000_000_000,
-            status: Status::Failed("disk full".into()),
-            ..QueryView::default()
-        };
-        let view = RunView {
-            policy: "laxity".into(),
-            workers: 2,
-            wall_ns: 30_500_000_000,
-            cpu_ns: 60_000_000_000,
-            peak_rss_bytes: 1 << 28,
-            queries: vec![urgent, broken],
-            ..RunView::default()
+            ..query("broken", 1_000, 0, 0, 0)
         };
         let expected = serde_json::json!({
-            "policy": "laxity", "workers": 2, "wall_s": 30.5, "cpu_s": 60.0, "peak_rss_bytes": 268435456,
+            "policy": "laxity", "workers": 2, "wall_s": 12.0, "cpu_s": 23.4, "peak_rss_bytes": 314572800,
             "queries": [
                 {
                     "name": "urgent", "target_ms": 50.0, "results": 800, "met": 0.9975,
-                    "latency_ms": {"p50": 3.1, "p90": 8.0, "p99": 12.0, "p999": 40.0, "max": 61.0, "mean": 4.2},
-                    "event_time_latency_ms": {"p50": 5.0, "p90": 8.0, "p99": 12.0, "p999": 40.0, "max": 61.0, "mean": 4.2},
-                    "rows_in": 1000, "rows_out": 900, "rows_late": 7, "rows_dead": 1,
+                    "latency_ms": {"p50": 3.0, "p90": 6.0, "p99": 12.0, "p999": 18.0, "max": 24.0, "mean": 4.0},
+                    "event_time_latency_ms":
+                        {"p50": 5.0, "p90": 6.0, "p99": 12.0, "p999": 18.0, "max": 24.0, "mean": 4.0},
+                    "rows_in": 1234567, "rows_out": 42, "rows_late": 7, "rows_dead": 0,
                     "late_because": {"source": 0.125, "queue": 0.75, "execute": 0.125, "frontier": 0.0, "sink": 0.0},
                 },
                 {
                     "name": "broken", "target_ms": 1000.0, "results": 0, "met": null,
                     "latency_ms": {"p50": 0.0, "p90": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0, "mean": 0.0},
                     "event_time_latency_ms": null,
-                    "rows_in": 0, "rows_out": 0, "rows_late": 0, "rows_dead": 0,
+                    "rows_in": 0, "rows_out": 0, "rows_late": 0, "rows_dead": 1,
                     "late_because": {"source": 0.0, "queue": 0.0, "execute": 0.0, "frontier": 0.0, "sink": 0.0},
                     "error": "disk full",
                 },
             ],
         });
-        assert_eq!(serde_json::to_value(Report::from(&view)).unwrap(), expected);
+        assert_eq!(serde_json::to_value(Report::from(&run(vec![urgent, broken]))).unwrap(), expected);
     }
 }

@@ -1,128 +1,119 @@
-//! What is shown of a run at one instant: the engine's snapshot in the units and words of the reader.
+//! What is shown of a run at one instant.
 
-/// A run.
-#[derive(Clone, Debug, Default)]
+use std::time::Duration;
+
+use laxity_engine::{EngineSnapshot, QuerySnapshot};
+
+/// The engine's snapshot with what only the program knows.
+#[derive(Clone, Debug)]
 pub struct RunView {
-    /// Name of the policy.
+    /// Name of the policy, as given.
     pub policy: String,
     /// Worker threads.
     pub workers: usize,
-    /// Since the start.
-    pub wall_ns: u64,
-    /// CPU time of the process.
-    pub cpu_ns: u64,
-    /// Largest resident size so far.
-    pub peak_rss_bytes: u64,
-    /// State and queued rows of all queries.
-    pub held_bytes: u64,
-    /// Part of the bounded inputs read so far, 0 to 1. `None` where an input has no end.
+    /// How the engine and its queries stand.
+    pub engine: EngineSnapshot,
+    /// CPU time per second of late.
+    pub cores_busy: f64,
+    /// How much of the run is over, 0 to 1. `None` where it has no end.
     pub progress: Option<f64>,
-    /// Every query, in the order of the files.
-    pub queries: Vec<QueryView>,
 }
 
-/// One query of a run.
-#[derive(Clone, Debug, Default)]
-pub struct QueryView {
-    /// `pipeline.name`.
-    pub name: String,
-    /// `laxity.latency.target`.
-    pub target_ns: u64,
-    /// Results written.
-    pub results: u64,
-    /// Of those, the ones within the target.
-    pub met: u64,
-    /// From the arrival of the last row that influenced a result to its leaving the sink.
-    pub latency: Latency,
-    /// From the instant at which a window's end was due. `None` where the source has no pace of its own.
-    pub event_time_latency: Option<Latency>,
-    /// Rows read.
-    pub rows_in: u64,
-    /// Rows written.
-    pub rows_out: u64,
-    /// Rows too late for a window.
-    pub rows_late: u64,
-    /// Rows that could not be read.
-    pub rows_dead: u64,
-    /// Rows waiting between operators.
-    pub queue_rows: u64,
-    /// How long ago the watermark that reached the sink was due.
-    pub lag_ns: Option<u64>,
-    /// Where the late results spent their time.
-    pub late_because: LateBecause,
-    /// How it stands.
-    pub status: Status,
+/// True while 99 % of the results are within the target, which is what we promise of it.
+pub fn keeps_target(query: &QuerySnapshot) -> bool {
+    query.lateness.met as f64 >= query.lateness.results as f64 * 0.99
 }
 
-/// Percentiles of a latency, ns.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Latency {
-    /// Median.
-    pub p50_ns: u64,
-    /// 90th percentile.
-    pub p90_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// 99.9th percentile.
-    pub p999_ns: u64,
-    /// Largest.
-    pub max_ns: u64,
-    /// Mean.
-    pub mean_ns: u64,
-}
-
-/// Time of all late results together, by cause, ns.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LateBecause {
-    /// Held back at the source: no credit, a slow reader.
-    pub source_ns: u64,
-    /// Waiting for a worker.
-    pub queue_ns: u64,
-    /// Being computed.
-    pub execute_ns: u64,
-    /// Waiting for another input's watermark.
-    pub frontier_ns: u64,
-    /// Being written.
-    pub sink_ns: u64,
-}
-
-/// How a query stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Status {
-    /// Rows may still come.
-    #[default]
-    Running,
-    /// Everything was written.
-    Finished,
-    /// Stopped by this error.
-    Failed(String),
-}
-
-impl QueryView {
-    /// True while 99 % of the results are within the target, which is what we promise of it.
-    pub fn keeps_target(&self) -> bool {
-        self.met as f64 >= self.results as f64 * 0.99
+/// How much of a run is over: its time or its inputs, whichever ends it first. It lasts as long as the
+/// longest input does, so the one least read counts.
+pub fn progress(engine: &EngineSnapshot, run_for: Option<Duration>) -> Option<f64> {
+    let inputs = engine.queries.iter().try_fold(1.0_f64, |least, query| Some(least.min(query.progress?)));
+    let time = run_for.map(|run_for| (engine.wall_ns as f64 / 1e9 / run_for.as_secs_f64()).min(1.0));
+    match (inputs, time) {
+        (Some(inputs), Some(time)) => Some(inputs.max(time)),
+        (inputs, time) => inputs.or(time),
     }
 }
 
-impl LateBecause {
-    /// Each cause by name with its share of the whole, in the order of a result's life. All 0 if nothing was
-    /// late.
-    pub fn shares(&self) -> [(&'static str, f64); 5] {
-        let parts = [
-            ("source", self.source_ns),
-            ("queue", self.queue_ns),
-            ("execute", self.execute_ns),
-            ("frontier", self.frontier_ns),
-            ("sink", self.sink_ns),
-        ];
-        let total: f64 = parts.iter().map(|&(_, ns)| ns as f64).sum();
-        parts.map(|(cause, ns)| (cause, if total > 0.0 { ns as f64 / total } else { 0.0 }))
+/// Made-up snapshots for the tests of what is shown.
+#[cfg(test)]
+pub mod sample {
+    use laxity_engine::{LatencySummary, Outcome};
+    use laxity_sched::Lateness;
+
+    use super::*;
+
+    pub const MS: u64 = 1_000_000;
+
+    pub fn query(name: &str, target_ms: u64, p99_ms: u64, results: u64, met: u64) -> QuerySnapshot {
+        QuerySnapshot {
+            name: name.into(),
+            target_ns: target_ms * MS,
+            outcome: Outcome::Running,
+            latency: LatencySummary {
+                count: results,
+                p50_ns: p99_ms * MS / 4,
+                p90_ns: p99_ms * MS / 2,
+                p99_ns: p99_ms * MS,
+                p999_ns: p99_ms * MS * 3 / 2,
+                max_ns: p99_ms * MS * 2,
+                mean_ns: p99_ms * MS / 3,
+            },
+            event_time_latency: None,
+            lateness: Lateness { results, met, ..Lateness::default() },
+            rows_in: 1_234_567,
+            rows_out: 42,
+            rows_late: 7,
+            late_windows: Vec::new(),
+            rows_dead: 0,
+            rows_queued: 15_000,
+            state_bytes: 0,
+            watermark: None,
+            watermark_lag_ns: Some(400 * MS),
+            progress: None,
+        }
     }
 
-    /// The largest share.
-    pub fn main_cause(&self) -> Option<(&'static str, f64)> {
-        let shares = self.shares();
-        shares.into_iter().filter(|&(_, share)| share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))
+    pub fn run(queries: Vec<QuerySnapshot>) -> RunView {
+        RunView {
+            policy: "laxity".into(),
+            workers: 2,
+            engine: EngineSnapshot {
+                wall_ns: 12_000 * MS,
+                cpu_ns: 23_400 * MS,
+                peak_rss_bytes: 300 << 20,
+                memory_bytes: 120 << 20,
+                queries,
+            },
+            cores_busy: 1.5,
+            progress: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample::{query, run};
+    use super::*;
+
+    #[test]
+    fn a_run_is_over_when_its_time_or_its_inputs_are() {
+        let at = |progresses: &[Option<f64>], run_for: Option<u64>| {
+            let queries = progresses.iter().map(|&p| QuerySnapshot { progress: p, ..query("q", 1, 1, 1, 1) });
+            progress(&run(queries.collect()).engine, run_for.map(Duration::from_secs))
+        };
+        // 12 s have passed.
+        assert_eq!(at(&[Some(0.5), Some(0.2)], None), Some(0.2));
+        assert_eq!(at(&[Some(0.5), None], None), None);
+        assert_eq!(at(&[Some(0.5), None], Some(24)), Some(0.5));
+        assert_eq!(at(&[Some(0.9)], Some(120)), Some(0.9));
+        assert_eq!(at(&[None], Some(6)), Some(1.0));
+    }
+
+    #[test]
+    fn one_result_in_a_hundred_may_be_late() {
+        assert!(keeps_target(&query("q", 1, 1, 0, 0)));
+        assert!(keeps_target(&query("q", 1, 1, 200, 198)));
+        assert!(!keeps_target(&query("q", 1, 1, 200, 197)));
     }
 }

@@ -1,0 +1,42 @@
+//! Why the program ends without having done what it was asked to, and the exit code that says so.
+
+use std::process::ExitCode;
+
+/// A reason to give up.
+#[derive(Debug)]
+pub enum Failure {
+    /// The SQL or an option has to be corrected: exit code 2.
+    User(String),
+    /// A file, a disk, a permission; or our bug: exit code 1.
+    World(anyhow::Error),
+}
+
+/// Everything was written.
+pub const SUCCESS: u8 = 0;
+/// At least one query was stopped by an error.
+pub const QUERY_FAILED: u8 = 1;
+
+impl Failure {
+    /// As the last line says it.
+    pub fn text(&self) -> String {
+        match self {
+            Failure::User(text) => text.clone(),
+            // Causes on one line: "cannot open "a.csv": No such file or directory".
+            Failure::World(error) => format!("{error:#}"),
+        }
+    }
+
+    /// See the variants.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::User(_) => ExitCode::from(2),
+            Failure::World(_) => ExitCode::from(1),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure::World(error)
+    }
+}

@@ -1,0 +1,173 @@
+//! `laxity run`: compile, start, watch, stop, tell.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use laxity_connect::ConnectError;
+use laxity_engine::{
+    Engine, EngineConfig, EngineSnapshot, LateColumn, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
+};
+
+use crate::args::RunArgs;
+use crate::failure::{Failure, QUERY_FAILED, SUCCESS};
+use crate::report::Report;
+use crate::screen::Screen;
+use crate::signals::StopRequest;
+use crate::view::{RunView, progress};
+use crate::{live, outcome, script};
+
+/// How often we look for a reason to stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// Looks between two redraws on a terminal: faster than five times a second nobody reads.
+const LOOKS_PER_DRAW: u32 = 2;
+/// Looks between two lines where there is no terminal.
+const LOOKS_PER_LINE: u32 = 10;
+
+/// Runs the files to their end and says what happened.
+///
+/// # Errors
+/// If nothing could be run, or the report not be written. A query that fails while running is not an error
+/// here but in the exit code.
+pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
+    let config = config(args)?;
+    let workers = config.workers;
+    let engine = Engine::new(config);
+    let script = script::compile(&args.files, engine.clock().unix_start_ms())?;
+    for text in &script.explanations {
+        println!("{text}");
+    }
+    if script.queries.is_empty() {
+        return match script.explanations.is_empty() {
+            true => Err(Failure::User("nothing to run: the files have no INSERT and no SELECT".into())),
+            false => Ok(ExitCode::from(SUCCESS)),
+        };
+    }
+    // Before the run, so that a mistyped path does not cost one.
+    let report = args.report.as_deref().map(|path| create(path)).transpose()?;
+    let stop_request = StopRequest::listen().context("cannot listen to signals")?;
+
+    for query in script.queries {
+        engine.submit(plan(query)).map_err(refused)?;
+    }
+    engine.start().map_err(refused)?;
+
+    let mut watch = Watch { args, screen, workers, last: None, looks: 0 };
+    while !engine.wait(LOOK) {
+        watch.look(&engine);
+        let over = args.run_for.is_some_and(|run_for| engine.clock().now().0 as u128 >= run_for.0.as_nanos());
+        if stop_request.made() || over {
+            if stop_request.made() {
+                screen.say("stopping: what was read is finished first; Ctrl-C again leaves at once");
+            }
+            break;
+        }
+    }
+    engine.stop();
+
+    let view = watch.view(engine.snapshot());
+    tell(&view, screen);
+    if let Some(mut report) = report {
+        serde_json::to_writer_pretty(&mut report, &Report::from(&view)).context("cannot write the report")?;
+        report.write_all(b"\n").and_then(|()| report.flush()).context("cannot write the report")?;
+    }
+    let failed = view.engine.queries.iter().any(|query| matches!(query.outcome, Outcome::Failed(_)));
+    Ok(ExitCode::from(if failed { QUERY_FAILED } else { SUCCESS }))
+}
+
+fn config(args: &RunArgs) -> Result<EngineConfig, Failure> {
+    let policy: Policy =
+        args.policy.parse().map_err(|unknown| Failure::User(format!("--policy: {unknown}, or os")))?;
+    let defaults = EngineConfig::default();
+    Ok(EngineConfig {
+        workers: args.workers.map_or(defaults.workers, usize::from),
+        policy,
+        quantum: args.quantum.0,
+        memory_limit_bytes: args.memory.map_or(defaults.memory_limit_bytes, |memory| memory.0),
+        ..defaults
+    })
+}
+
+fn create(path: &std::path::Path) -> Result<BufWriter<File>, Failure> {
+    File::create(path)
+        .map(BufWriter::new)
+        .map_err(|error| Failure::User(format!("--report: cannot create {}: {error}", path.display())))
+}
+
+fn plan(query: laxity_sql::PlannedQuery) -> QueryPlan {
+    let late = query.late.map(|late| LatePlan {
+        sink: late.sink,
+        node: late.node,
+        columns: late.columns.into_iter().map(late_column).collect(),
+    });
+    QueryPlan { dataflow: query.dataflow, late }
+}
+
+fn late_column(column: laxity_sql::LateColumn) -> LateColumn {
+    match column {
+        laxity_sql::LateColumn::Input(index) => LateColumn::Input(index),
+        laxity_sql::LateColumn::WindowEnd => LateColumn::WindowEnd,
+    }
+}
+
+/// Whose fault it is that a query cannot start.
+fn refused(error: SubmitError) -> Failure {
+    match error {
+        SubmitError::Connect { source: ConnectError::Option(option), .. } => {
+            Failure::User(option.to_string())
+        }
+        SubmitError::NameTaken { .. } => Failure::User(error.to_string()),
+        other => Failure::World(other.into()),
+    }
+}
+
+/// The last words: the table and what it comes to.
+fn tell(view: &RunView, screen: &Screen) {
+    let mut text = live::summary(view, Screen::canvas());
+    for sentence in outcome::sentences(&view.engine.queries) {
+        text.push_str(&sentence);
+        text.push('\n');
+    }
+    screen.say(text.trim_end());
+}
+
+/// The run as it is shown while it goes on.
+struct Watch<'a> {
+    args: &'a RunArgs,
+    screen: &'a Screen,
+    workers: usize,
+    /// Wall and CPU time at the last look, ns.
+    last: Option<(u64, u64)>,
+    looks: u32,
+}
+
+impl Watch<'_> {
+    fn look(&mut self, engine: &Engine) {
+        self.looks += 1;
+        let redrawn = Screen::is_terminal() && !self.args.plain;
+        let looks_per_show = if redrawn { LOOKS_PER_DRAW } else { LOOKS_PER_LINE };
+        if !self.looks.is_multiple_of(looks_per_show) {
+            return;
+        }
+        let view = self.view(engine.snapshot());
+        match redrawn {
+            true => self.screen.draw(&live::display(&view, Screen::canvas())),
+            false => self.screen.say(&live::log_line(&view)),
+        }
+    }
+
+    fn view(&mut self, engine: EngineSnapshot) -> RunView {
+        let now = (engine.wall_ns, engine.cpu_ns);
+        let (wall_ns, cpu_ns) = self.last.replace(now).unwrap_or_default();
+        let cores_busy = now.1.saturating_sub(cpu_ns) as f64 / now.0.saturating_sub(wall_ns).max(1) as f64;
+        RunView {
+            policy: self.args.policy.clone(),
+            workers: self.workers,
+            cores_busy,
+            progress: progress(&engine, self.args.run_for.map(|run_for| run_for.0)),
+            engine,
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The program as its users and their scripts meet it: exit codes, streams, signals, the report, the examples.
+//!
+//! Results are the golden tests' business.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const ENDLESS: &str = "
+CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000');
+CREATE TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole');
+SET 'pipeline.name' = 'endless';
+SET 'laxity.latency.target' = '100 ms';
+INSERT INTO nowhere SELECT n FROM ticks;
+";
+
+const BOUNDED: &str = "
+CREATE TABLE numbers (n BIGINT)
+WITH ('connector' = 'datagen', 'number-of-rows' = '10', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '10');
+SET 'pipeline.name' = 'evens';
+SELECT n, n * n AS square FROM numbers WHERE MOD(n, 2) = 0;
+";
+
+#[test]
+fn help_teaches_with_examples() {
+    let help = stdout(&laxity().arg("--help").output().unwrap());
+    assert!(help.contains("laxity run -") && help.contains("Exit code"), "{help}");
+    let help = stdout(&laxity().args(["run", "--help"]).output().unwrap());
+    assert!(
+        help.contains("laxity run pipeline.sql --policy fifo") && help.contains("laxity.latency.target"),
+        "{help}"
+    );
+}
+
+#[test]
+fn the_first_query_of_the_help_runs() {
+    let help = stdout(&laxity().arg("--help").output().unwrap());
+    let (_, rest) = help.split_once("echo \"").unwrap();
+    let (sql, _) = rest.split_once("\" | laxity run -").unwrap();
+    let output = piped(sql, &["run", "-", "--for", "2500 ms"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("+I["), "{}", stderr(&output));
+}
+
+#[test]
+fn results_go_to_stdout_and_everything_else_to_stderr() {
+    let output = piped(BOUNDED, &["run", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines: Vec<String> = stdout(&output).lines().map(str::to_string).collect();
+    assert_eq!(lines, ["+I[2, 4]", "+I[4, 16]", "+I[6, 36]", "+I[8, 64]", "+I[10, 100]"]);
+    let told = stderr(&output);
+    assert!(told.contains("evens") && told.contains("kept its 1 min target"), "{told}");
+}
+
+#[test]
+fn a_report_is_json_with_every_query() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let output = piped(BOUNDED, &["run", "-", "--workers", "1", "--report", report.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!(report["policy"], "laxity");
+    assert_eq!(report["workers"], 1);
+    let query = &report["queries"][0];
+    assert_eq!(query["name"], "evens");
+    assert_eq!(query["target_ms"], 60_000.0);
+    assert_eq!((&query["rows_in"], &query["rows_out"], &query["met"]), (&10.into(), &5.into(), &1.0.into()));
+    assert!(query["results"].as_u64().unwrap() >= 1);
+    assert!(query["latency_ms"]["p99"].as_f64().unwrap() > 0.0);
+    assert!(report["peak_rss_bytes"].as_u64().unwrap() > 1_000_000);
+    assert!(report["wall_s"].as_f64().unwrap() > 0.0 && report["cpu_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_run_ends_when_its_time_is_over() {
+    for policy in ["laxity", "os"] {
+        let output = piped(ENDLESS, &["run", "-", "--for", "1500 ms", "--policy", policy]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stderr(&output).contains("endless kept its 100 ms target"), "{}", stderr(&output));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_first_interrupt_drains_and_the_second_leaves_at_once() {
+    for (interrupts, code) in [(1, 0), (2, 130)] {
+        let folder = tempfile::tempdir().unwrap();
+        let sql = folder.path().join("endless.sql");
+        fs::write(&sql, ENDLESS).unwrap();
+        let mut running = laxity().arg("run").arg(&sql).stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(running.stderr.take().unwrap());
+        // The first line comes a second into the run: by then it listens to signals.
+        let mut first = String::new();
+        told.read_line(&mut first).unwrap();
+        assert!(first.contains("endless"), "{first}");
+        // One command sends both, faster than the program can finish in between.
+        let id = running.id();
+        let kills = vec![format!("kill -INT {id}"); interrupts].join("; ");
+        assert!(Command::new("sh").arg("-c").arg(kills).status().unwrap().success());
+        let mut rest = String::new();
+        told.read_to_string(&mut rest).unwrap();
+        assert_eq!(running.wait().unwrap().code(), Some(code), "{rest}");
+        assert_eq!(rest.contains("rows in"), code == 0, "{rest}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_query_that_fails_stops_alone_and_shows_in_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("full.csv")).unwrap();
+    let sql = "
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '1000');
+CREATE TABLE full_disk (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'full.csv', 'format' = 'csv');
+CREATE TABLE good (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'good.csv', 'format' = 'csv');
+SET 'pipeline.name' = 'doomed';
+INSERT INTO full_disk SELECT n FROM numbers;
+SET 'pipeline.name' = 'healthy';
+INSERT INTO good SELECT n FROM numbers;
+";
+    fs::write(folder.path().join("two.sql"), sql).unwrap();
+    let output = laxity().current_dir(folder.path()).args(["run", "two.sql"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("doomed failed") && stderr(&output).contains("full.csv"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(fs::read_to_string(folder.path().join("good.csv")).unwrap().lines().count(), 1_000);
+}
+
+#[test]
+fn what_the_user_can_correct_exits_with_2() {
+    for (args, says) in [
+        (&["run", "missing.sql"][..], "cannot read missing.sql"),
+        (&["run", "-", "--policy", "fastest"], "no policy is named \"fastest\"; expected one of laxity, llf"),
+        (&["run", "-", "--report", "missing/report.json"], "--report: cannot create missing/report.json"),
+        (&["run", "-", "--for", "20"], "'20' has no unit"),
+        (&["explain", "missing.sql"], "cannot read missing.sql"),
+        (&["run"], "Usage"),
+    ] {
+        let output = piped(BOUNDED, args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_missing_input_names_its_path() {
+    let sql = "
+CREATE TABLE lost (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'no/such/file.csv', 'format' = 'csv');
+SELECT n FROM lost;
+";
+    let output = piped(sql, &["run", "-"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no/such/file.csv"), "{}", stderr(&output));
+}
+
+#[test]
+fn explain_shows_the_plan_and_runs_nothing() {
+    let folder = examples();
+    let output =
+        laxity().current_dir(folder.path()).args(["explain", "examples/two-tenants.sql"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("tower board") && text.contains("50 ms") && text.contains("storms"), "{text}");
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+fn parquet_goes_out_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let squares = "CREATE TABLE squares (n BIGINT, square BIGINT) WITH ('connector' = 'filesystem', 'path' = 'squares.parquet', 'format' = 'parquet');\n";
+    let write = BOUNDED.replace("SELECT n, n", "INSERT INTO squares SELECT n, n");
+    let read = "SELECT n, square FROM squares;";
+    fs::write(folder.path().join("write.sql"), squares.to_string() + &write).unwrap();
+    fs::write(folder.path().join("read.sql"), squares.to_string() + read).unwrap();
+    for (file, rows) in [("write.sql", 0), ("read.sql", 5)] {
+        let output = laxity().current_dir(folder.path()).args(["run", file]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stdout(&output).lines().count(), rows, "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn the_quickstart_is_the_one_of_the_readme_and_runs() {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let sql = fs::read_to_string(repository().join("examples/quickstart.sql")).unwrap();
+    assert!(readme.contains(sql.trim()), "README.md must show examples/quickstart.sql");
+
+    let folder = examples();
+    let output =
+        laxity().current_dir(folder.path()).args(["run", "examples/quickstart.sql"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // 365 days and a bit are 13 windows of 30 days from the epoch on, at 3 airports.
+    let results = stdout(&output);
+    assert_eq!(results.lines().count() % 3, 0, "{results}");
+    assert!(results.lines().count() >= 39, "{results}");
+    let line = results.lines().find(|line| line.contains("2013-06-") && line.contains("JFK"));
+    assert!(line.is_some() && readme.contains(line.unwrap()), "README.md must show what it prints: {line:?}");
+}
+
+#[test]
+fn two_tenants_run() {
+    let folder = examples();
+    let args = ["run", "examples/two-tenants.sql", "--for", "3 s", "--report", "report.json"];
+    let output = laxity().current_dir(folder.path()).args(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let queries = report["queries"].as_array().unwrap();
+    assert!(queries.len() >= 7);
+    assert!(queries.iter().all(|query| query["rows_in"].as_u64() > Some(0)), "{report}");
+    assert!(queries[0]["results"].as_u64() > Some(0), "{report}");
+    assert!(fs::read_to_string(folder.path().join("out/board.csv")).unwrap().lines().count() > 0);
+}
+
+fn laxity() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laxity"));
+    command.env_remove("LAXITY_LOG").stdin(Stdio::null());
+    command
+}
+
+/// Runs with `sql` as the standard input, in a folder of its own.
+fn piped(sql: &str, args: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = laxity();
+    command.current_dir(folder.path()).args(args);
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A program that refuses its options does not read its input.
+    let _ = running.stdin.take().unwrap().write_all(sql.as_bytes());
+    running.wait_with_output().unwrap()
+}
+
+/// The examples in a folder where they may write.
+fn examples() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("examples");
+    fs::create_dir_all(copy.join("data")).unwrap();
+    for part in ["", "data"] {
+        for entry in fs::read_dir(repository().join("examples").join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                fs::copy(&path, copy.join(part).join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    folder
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
