@@ -159,6 +159,10 @@ impl Operator for Chain {
         self.run(out)
     }
 
+    fn follows_processing_time(&self) -> bool {
+        self.links.first().is_some_and(|link| link.operator.follows_processing_time())
+    }
+
     fn state_bytes(&self) -> usize {
         self.links.iter().map(|link| link.operator.state_bytes()).sum()
     }

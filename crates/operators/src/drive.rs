@@ -1,10 +1,19 @@
 //! Tests' driver: calls one operator as the engine would and checks the contract on the way.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::{IntervalMonthDayNano, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion_common::ScalarValue;
+use datafusion_expr::Operator as BinaryOperator;
+use datafusion_physical_expr::expressions::{Column, binary, lit};
 use laxity_graph::{EventTime, ProcessingTime};
 
-use crate::{DeadReason, Emitted, Flow, Operator, Outbox, StreamBatch};
+use crate::{
+    Chain, DeadReason, Emitted, Flow, Operator, Outbox, SourceColumn, SourceOperator, SourceSpec,
+    StreamBatch, WatermarkSpec,
+};
 
 /// What to tell an operator.
 #[derive(Clone, Debug)]
@@ -147,4 +156,38 @@ pub(crate) fn cut(rows: &RecordBatch, watermark_after: &[i64], lengths: &[usize]
     }
     steps.push(Step::Watermark(i64::MAX));
     steps
+}
+
+/// The operator behind a source that finds the watermark, `delay_ms` behind the column `time`.
+pub(crate) fn behind_source(
+    operator: impl Operator + 'static,
+    schema: &SchemaRef,
+    time: usize,
+    delay_ms: i64,
+) -> Chain {
+    let delay = IntervalMonthDayNano::new(0, 0, delay_ms * 1_000_000);
+    let delay = lit(ScalarValue::IntervalMonthDayNano(Some(delay)));
+    let column = Arc::new(Column::new(schema.field(time).name(), time));
+    let spec = SourceSpec {
+        name: "Source".into(),
+        columns: (0..schema.fields().len()).map(SourceColumn::Physical).collect(),
+        output_schema: Arc::clone(schema),
+        watermark: Some(WatermarkSpec {
+            time_column: time,
+            expression: binary(column, BinaryOperator::Minus, delay, schema).unwrap(),
+            max_ahead_ms: None,
+        }),
+        processing_origin_ms: 0,
+    };
+    Chain::new(vec![Box::new(SourceOperator::new(&spec).unwrap()), Box::new(operator)])
+}
+
+/// Cuts rows as a scan hands them to a source, and ends the input.
+pub(crate) fn scanned(rows: &RecordBatch, lengths: &[usize]) -> Vec<Step> {
+    let steps = cut(rows, &vec![i64::MIN; rows.num_rows()], lengths).into_iter();
+    let steps = steps.map(|step| match step {
+        Step::Batch(batch, ingested) => Step::Batch(StreamBatch::on_time(batch.rows), ingested),
+        end => end,
+    });
+    steps.collect()
 }

@@ -35,6 +35,12 @@ pub trait Operator: Send {
         Ok(Flow::Done)
     }
 
+    /// Whether a source that runs this wants to be told the processing time as its watermark (Unix ms): its rows
+    /// are stamped with PROCTIME(), and nothing else moves its windows on.
+    fn follows_processing_time(&self) -> bool {
+        false
+    }
+
     /// Bytes of state held, an estimate that a memory bound can trust within a factor of two.
     fn state_bytes(&self) -> usize {
         0

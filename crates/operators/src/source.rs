@@ -146,6 +146,11 @@ impl Operator for SourceOperator {
         self.send_watermark(watermark, out);
         Ok(Flow::Done)
     }
+
+    fn follows_processing_time(&self) -> bool {
+        let is_stamped = self.columns.iter().any(|column| matches!(column, Filled::Ingested(_)));
+        is_stamped && self.generator.is_none()
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub(super) struct Placer {
     slots: Vec<Slot>,
     used: usize,
     by_key: HashMap<PartKey, usize>,
+    /// Part of the last batch that had one part, and what belongs to it: most likely the next batch too.
+    last: Option<(PartKey, (i64, i64), (i64, i64))>,
     late_rows: Vec<u32>,
     late_ends: Vec<i64>,
 }
@@ -58,6 +60,7 @@ impl Placer {
             slots: Vec::new(),
             used: 0,
             by_key: HashMap::new(),
+            last: None,
             late_rows: Vec::new(),
             late_ends: Vec::new(),
         }
@@ -128,7 +131,7 @@ impl Placer {
 
     /// The part of the whole batch, if it is one.
     fn place_together(
-        &self,
+        &mut self,
         first: &[i64],
         second: &[i64],
         before: Option<&[i64]>,
@@ -142,16 +145,26 @@ impl Placer {
                 (low.max(watermark), high.max(watermark))
             }
         };
-        let (start_low, start_high) = match self.windowing {
-            Windowing::Sliced(_) => (low, low),
-            Windowing::Attached => range(second)?,
-        };
+        let is_sliced = matches!(self.windowing, Windowing::Sliced(_));
+        let (start_low, start_high) = if is_sliced { (low, low) } else { range(second)? };
         if start_low != start_high {
             return None;
         }
+        let is_part = |key: PartKey, first: (i64, i64), watermarks: (i64, i64)| {
+            first.0 <= low
+                && high < first.1
+                && watermarks.0 <= seen.0
+                && seen.1 < watermarks.1
+                && (is_sliced || key.second == start_low)
+        };
+        if let Some((key, first, watermarks)) = self.last
+            && is_part(key, first, watermarks)
+        {
+            return Some(key);
+        }
         let Fate::Part { key, first, watermarks } = self.fate((low, start_low), seen.0) else { return None };
-        let holds = |(from, to): (i64, i64), value| from <= value && value < to;
-        (holds(first, low) && holds(first, high) && holds(watermarks, seen.1)).then_some(key)
+        self.last = Some((key, first, watermarks));
+        is_part(key, first, watermarks).then_some(key)
     }
 
     fn fate(&self, (first, second): (i64, i64), seen: i64) -> Fate {
