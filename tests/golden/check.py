@@ -179,11 +179,10 @@ def late_rows():
 def late_rows_hop():
     counts, late = defaultdict(int), 0
     for row, watermark in with_watermark_before(FLIGHTS, "event_ts", 30 * MINUTE):
-        for _, end in hop(row["event_ts"], HOUR, 3 * HOUR):
-            if is_late(end, watermark):
-                late += 1
-            else:
-                counts[end] += 1
+        still_open = [end for _, end in hop(row["event_ts"], HOUR, 3 * HOUR) if not is_late(end, watermark)]
+        late += not still_open
+        for end in still_open:
+            counts[end] += 1
     return {"sliding.csv": list(counts.items()), "counts": {"sliding": late}}
 
 
@@ -355,7 +354,7 @@ def main():
     differing = []
     for topic in TOPICS:
         sections, late = computed(topic)
-        there, late_there = expected(topic)
+        there, late_there = expected(topic) if (HERE / f"{topic}.expected").exists() else ({}, {})
         if sections != there or (late is not None and late != late_there):
             differing.append(topic)
             print(f"{topic}: computed here", file=sys.stderr)

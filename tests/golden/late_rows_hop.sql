@@ -1,5 +1,5 @@
--- A row late for its first window still counts in the windows that are open: lateness is counted per
--- window.
+-- A row that comes too late for its first window still counts in those that are open; it is late, and dropped, only
+-- when all its windows have fired.
 
 CREATE TABLE flights (
   ingest_ts TIMESTAMP(3), event_ts TIMESTAMP(3), carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,

@@ -1,0 +1,9 @@
+CREATE TABLE clicks (
+  clicked_at TIMESTAMP(3), who STRING, page STRING,
+  WATERMARK FOR clicked_at AS clicked_at - INTERVAL '1' MINUTE
+) WITH ('connector' = 'filesystem', 'path' = '../data/clicks.csv', 'format' = 'csv', 'csv.header' = 'true');
+CREATE TABLE pages (page STRING, clicks BIGINT) WITH ('connector' = 'blackhole');
+SET 'laxity.late.table' = 'too_late';
+INSERT INTO pages
+SELECT page, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(clicked_at), INTERVAL '1' MINUTE))
+GROUP BY window_start, window_end, page;

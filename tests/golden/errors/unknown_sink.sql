@@ -1,0 +1,6 @@
+CREATE TABLE clicks (
+  clicked_at TIMESTAMP(3), who STRING, page STRING,
+  WATERMARK FOR clicked_at AS clicked_at - INTERVAL '1' MINUTE
+) WITH ('connector' = 'filesystem', 'path' = '../data/clicks.csv', 'format' = 'csv', 'csv.header' = 'true');
+
+INSERT INTO pages SELECT page, 1 FROM clicks;
