@@ -16,7 +16,7 @@ use crate::instance::Instance;
 use crate::mailboxes::Mailboxes;
 use crate::memory::Memory;
 use crate::operator_threads::OperatorThreads;
-use crate::plan::{QueryPlan, SubmitError, expand};
+use crate::plan::{ExpandedScan, QueryPlan, SubmitError, expand};
 use crate::query::{Outcome, Query};
 use crate::scan_io::{Reader, ScanPool};
 use crate::sink_io::{SinkHandle, SinkPool};
@@ -172,8 +172,8 @@ impl Engine {
             retired: false,
         });
         drop(queries);
-        for (spec, source) in expanded.scans {
-            let reader = Reader::new(query.clone(), source, None);
+        for ExpandedScan { spec, source, follows_processing_time } in expanded.scans {
+            let reader = Reader::new(query.clone(), source, follows_processing_time);
             match submission.started {
                 None => submission.waiting.push((spec, reader)),
                 Some(environment) => {

@@ -69,8 +69,16 @@ pub enum SubmitError {
 pub(crate) struct Expanded {
     pub instances: Vec<Arc<Instance>>,
     pub operators: Vec<OperatorSpec>,
-    pub scans: Vec<(ScanSpec, OperatorId)>,
+    pub scans: Vec<ExpandedScan>,
     pub sinks: Vec<Arc<SinkHandle>>,
+}
+
+/// A source's end of a scan.
+pub(crate) struct ExpandedScan {
+    pub spec: ScanSpec,
+    pub source: OperatorId,
+    /// The source is told the processing time as its watermark.
+    pub follows_processing_time: bool,
 }
 
 /// Makes the instances of a query: `first` is the id of the first of them.
@@ -126,14 +134,13 @@ pub(crate) fn expand(
         let factory: &OperatorFactory = match &node.stage {
             Stage::Sink(_) => continue,
             Stage::Operator(factory) => factory,
-            Stage::Source { scan, operator } => {
+            Stage::Source { operator, .. } => {
                 if node.parallelism != 1 {
                     return Err(invalid(format!(
                         "source {:?} has {} instances",
                         node.name, node.parallelism
                     )));
                 }
-                expanded.scans.push((scan.clone(), ids[index][0]));
                 operator
             }
         };
@@ -141,6 +148,13 @@ pub(crate) fn expand(
             let context = InstanceContext { instance, parallelism: node.parallelism, batch_rows };
             let operator =
                 factory.make(&context).map_err(|source| SubmitError::Operator { query: name(), source })?;
+            if let Stage::Source { scan, .. } = &node.stage {
+                expanded.scans.push(ExpandedScan {
+                    spec: scan.clone(),
+                    source: ids[index][0],
+                    follows_processing_time: operator.follows_processing_time(),
+                });
+            }
             let mut routes = Vec::new();
             for (consumer, input, partitioning) in flow.consumers(NodeId(index)) {
                 if let Some(sink) = &sink_handles[consumer.0] {

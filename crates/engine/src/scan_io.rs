@@ -46,6 +46,8 @@ pub(crate) struct Reader {
     rows_offered: u64,
     last_batch: ProcessingTime,
     idle: bool,
+    /// When the source was last told the time; `None` if it has event time.
+    told_time: Option<ProcessingTime>,
 }
 
 /// The scans of an engine and the threads' meeting place.
@@ -100,19 +102,23 @@ enum Step {
 }
 
 impl Reader {
-    pub(crate) fn new(query: Arc<Query>, source: OperatorId, columns: Option<Vec<usize>>) -> Reader {
+    pub(crate) fn new(query: Arc<Query>, source: OperatorId, follows_processing_time: bool) -> Reader {
         Reader {
             query,
             source,
-            columns,
+            columns: None,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             rows_offered: 0,
             last_batch: ProcessingTime::ZERO,
             idle: false,
+            told_time: follows_processing_time.then_some(ProcessingTime::ZERO),
         }
     }
 }
+
+/// How often windows on processing time are moved on. Far below what a person notices, and cheap.
+const TELL_TIME_EVERY_NS: u64 = 10_000_000;
 
 /// Opens a table that the program provides itself.
 pub(crate) type OpenScan =
@@ -262,6 +268,7 @@ impl ScanPool {
         let mut behind = 0;
         for reader in &mut task.readers {
             self.flush(reader, now, memory, &mut messages);
+            self.tell_time(reader, now, &mut messages);
             behind += usize::from(!reader.backlog.is_empty());
         }
         let everyone_behind = behind == task.readers.len();
@@ -332,6 +339,9 @@ impl ScanPool {
             ScanEvent::NotBefore(due) => {
                 let mut next = due.max(now.plus_ns(1));
                 for reader in &mut task.readers {
+                    if let Some(told) = reader.told_time {
+                        next = next.min(told.plus_ns(TELL_TIME_EVERY_NS));
+                    }
                     if let Some(silent) = self.idle_after(reader, now, messages) {
                         next = next.min(silent);
                     }
@@ -342,6 +352,17 @@ impl ScanPool {
                 task.ended = true;
                 Step::At(now)
             }
+        }
+    }
+
+    /// Moves windows on processing time on, once everything admitted before has been handed over.
+    fn tell_time(&self, reader: &mut Reader, now: ProcessingTime, messages: &mut Vec<Message<Payload>>) {
+        let Some(told) = reader.told_time else { return };
+        if now >= told.plus_ns(TELL_TIME_EVERY_NS) && reader.backlog.is_empty() {
+            reader.told_time = Some(now);
+            let unix_ms = self.clock.unix_start_ms() + (now.0 / 1_000_000) as i64;
+            // Up to the millisecond before: rows of this one may still come.
+            messages.push(signal(reader, now, Some(EventTime(unix_ms - 1))));
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
+use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
 use laxity_engine::{Engine, EngineConfig, LateColumn, LatePlan, Outcome, Policy, QueryPlan};

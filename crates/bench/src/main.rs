@@ -1,0 +1,66 @@
+//! `laxity-bench [NAME…]`: runs benchmarks and keeps what they found.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Parser;
+use laxity_bench::run_folder::RunFolder;
+use laxity_bench::{Findings, Size, files, idle, main_job, message_cost, scheduler_cost, start, throughput};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ALL: [&str; 7] = ["start", "scheduler-cost", "throughput", "message-cost", "files", "idle", "main-job"];
+
+/// Measures what the README quotes.
+#[derive(Parser)]
+struct Arguments {
+    /// Benchmarks to run; all if none is named.
+    names: Vec<String>,
+    /// Do little, to see that everything still runs.
+    #[arg(long)]
+    small: bool,
+    /// Where run folders go.
+    #[arg(long, default_value = "benchmarks/runs")]
+    runs: PathBuf,
+    /// The SQL of the main job.
+    #[arg(long, default_value = "examples/two-tenants.sql")]
+    main_job: PathBuf,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let size = if arguments.small { Size::Small } else { Size::Full };
+    let names: Vec<&str> = if arguments.names.is_empty() {
+        ALL.to_vec()
+    } else {
+        arguments.names.iter().map(String::as_str).collect()
+    };
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let bin = own.parent().unwrap_or(Path::new("."));
+    let label = if let [one] = names[..] { one } else { "all" };
+    let mut folder = RunFolder::create(&arguments.runs, label)?;
+    for name in names {
+        println!("{name}");
+        let findings = run(name, size, &bin.join("laxity"), &bin.join("bench-scratch"), &arguments.main_job)?;
+        for line in &findings.summary {
+            println!("  {line}");
+        }
+        folder.add(name, &findings)?;
+    }
+    println!("kept in {}", folder.path().display());
+    Ok(())
+}
+
+fn run(name: &str, size: Size, program: &Path, scratch: &Path, sql: &Path) -> anyhow::Result<Findings> {
+    match name {
+        "start" => start::run(size, program, scratch),
+        "scheduler-cost" => scheduler_cost::run(size),
+        "throughput" => throughput::run(size),
+        "message-cost" => message_cost::run(size),
+        "files" => files::run(size, scratch),
+        "idle" => idle::run(size),
+        "main-job" => main_job::run(size, program, sql, scratch),
+        _ => bail!("no benchmark {name:?}; there are {}", ALL.join(", ")),
+    }
+}

@@ -1,0 +1,123 @@
+//! Does the urgent query keep its target beside heavy ones, and what does it cost them?
+//!
+//! The main job under each policy in turn, several rounds in one run. The urgent query is the one with the
+//! least target.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::{Findings, Size, median, spread};
+
+/// The default first, then what it is compared with.
+const POLICIES: [&str; 3] = ["laxity", "fifo", "os"];
+
+const TARGET_P99_MS: f64 = 50.0;
+const TARGET_MET: f64 = 0.99;
+const THROUGHPUT_RATIO_LEAST: f64 = 0.95;
+
+#[derive(Default)]
+struct Series {
+    p99_ms: Vec<f64>,
+    met: Vec<f64>,
+    rows_per_s: Vec<f64>,
+}
+
+/// Runs `sql` with `program` under every policy.
+///
+/// # Errors
+/// If the program is missing or fails.
+pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Result<Findings> {
+    fs::create_dir_all(scratch).context("cannot make the scratch folder")?;
+    let report = scratch.join("report.json");
+    let mut findings = Findings {
+        columns: vec![
+            "round",
+            "policy",
+            "query",
+            "target_ms",
+            "results",
+            "met",
+            "p50_ms",
+            "p99_ms",
+            "max_ms",
+            "rows_in",
+            "wall_s",
+            "cpu_s",
+        ],
+        ..Findings::default()
+    };
+    let mut series: [Series; POLICIES.len()] = Default::default();
+    for round in 0..size.pick(5, 1) {
+        for (policy, series) in POLICIES.iter().zip(&mut series) {
+            let mut command = Command::new(program);
+            command.arg("run").arg(sql).args(["--plain", "--policy", policy]).arg("--report").arg(&report);
+            if size == Size::Small {
+                command.args(["--for", "2 s"]);
+            }
+            let output = command
+                .output()
+                .with_context(|| format!("cannot run {}: build it first", program.display()))?;
+            ensure!(output.status.success(), "{policy}: {}", String::from_utf8_lossy(&output.stderr));
+            let written: Value = serde_json::from_slice(&fs::read(&report)?)?;
+            let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+            let queries = written["queries"].as_array().context("no queries in the report")?;
+            for query in queries {
+                findings.rows.push(vec![
+                    round.to_string(),
+                    (*policy).to_string(),
+                    query["name"].as_str().unwrap_or_default().to_string(),
+                    query["target_ms"].to_string(),
+                    query["results"].to_string(),
+                    query["met"].to_string(),
+                    query["latency_ms"]["p50"].to_string(),
+                    query["latency_ms"]["p99"].to_string(),
+                    query["latency_ms"]["max"].to_string(),
+                    query["rows_in"].to_string(),
+                    written["wall_s"].to_string(),
+                    written["cpu_s"].to_string(),
+                ]);
+            }
+            let urgent = queries
+                .iter()
+                .min_by(|a, b| number(&a["target_ms"]).total_cmp(&number(&b["target_ms"])))
+                .context("no query in the report")?;
+            let rows: f64 = queries.iter().map(|query| number(&query["rows_in"])).sum();
+            series.p99_ms.push(number(&urgent["latency_ms"]["p99"]));
+            series.met.push(number(&urgent["met"]));
+            series.rows_per_s.push(rows / number(&written["wall_s"]) / 1e6);
+        }
+    }
+    let [laxity, fifo, _] = &series;
+    for (policy, series) in POLICIES.iter().zip(&series) {
+        findings.summary.push(format!(
+            "{policy}: urgent p99 {}, met {:.2} %, total {}",
+            spread(&series.p99_ms, "ms"),
+            100.0 * median(&series.met),
+            spread(&series.rows_per_s, "million rows/s")
+        ));
+    }
+    let verdict = |met: bool| if met { "met" } else { "MISSED" };
+    findings.summary.push(format!(
+        "urgent p99 at most {TARGET_P99_MS} ms: {}; met at least {} %: {}",
+        verdict(median(&laxity.p99_ms) <= TARGET_P99_MS),
+        100.0 * TARGET_MET,
+        verdict(median(&laxity.met) >= TARGET_MET)
+    ));
+    let ratio = median(&laxity.rows_per_s) / median(&fifo.rows_per_s);
+    findings.summary.push(format!(
+        "total throughput at least {THROUGHPUT_RATIO_LEAST} of fifo's: {ratio:.3}: {}",
+        verdict(ratio >= THROUGHPUT_RATIO_LEAST)
+    ));
+    for (policy, series) in POLICIES.iter().zip(&series).skip(1) {
+        findings.summary.push(format!(
+            "{policy}'s urgent p99 is {:.1} times laxity's",
+            median(&series.p99_ms) / median(&laxity.p99_ms)
+        ));
+    }
+    fs::remove_dir_all(scratch).context("cannot remove the scratch folder")?;
+    Ok(findings)
+}

@@ -1,0 +1,44 @@
+//! SQL text to engine, as the program does it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use laxity_engine::{Engine, EngineConfig, LateColumn, LatePlan, QueryPlan};
+use laxity_sql::{Script, SqlFile};
+
+/// Compiles a text.
+///
+/// # Errors
+/// If the SQL is wrong.
+pub fn compile(sql: &str) -> anyhow::Result<Script> {
+    let file = SqlFile { path: PathBuf::from("bench.sql"), text: sql.to_string() };
+    laxity_sql::compile(&[file]).map_err(|error| anyhow!("{error}"))
+}
+
+/// Compiles a text and submits its queries.
+///
+/// # Errors
+/// If the SQL is wrong or a table cannot be opened.
+pub fn submit(engine: &Engine, sql: &str) -> anyhow::Result<()> {
+    for query in compile(sql)?.queries {
+        let late = query.late.map(|late| LatePlan {
+            sink: late.sink,
+            node: late.node,
+            columns: late.columns.into_iter().map(late_column).collect(),
+        });
+        engine.submit(QueryPlan { dataflow: query.dataflow, late }).context("cannot submit a query")?;
+    }
+    Ok(())
+}
+
+fn late_column(column: laxity_sql::LateColumn) -> LateColumn {
+    match column {
+        laxity_sql::LateColumn::Input(index) => LateColumn::Input(index),
+        laxity_sql::LateColumn::WindowEnd => LateColumn::WindowEnd,
+    }
+}
+
+/// An engine with one worker, as the per-core numbers want it.
+pub fn one_worker() -> Engine {
+    Engine::new(EngineConfig { workers: 1, ..EngineConfig::default() })
+}

@@ -1,0 +1,38 @@
+//! Every benchmark, small: sees that it runs and finds something, never how fast. The two that need the
+//! `laxity` program are run small by the gate, which has built it.
+
+use laxity_bench::{Findings, Size, files, idle, message_cost, scheduler_cost, throughput};
+
+fn found_something(findings: anyhow::Result<Findings>) {
+    let findings = findings.expect("it runs");
+    assert!(!findings.rows.is_empty() && !findings.summary.is_empty());
+    for row in &findings.rows {
+        assert_eq!(row.len(), findings.columns.len(), "{row:?}");
+    }
+}
+
+#[test]
+fn throughput_runs() {
+    found_something(throughput::run(Size::Small));
+}
+
+#[test]
+fn message_cost_runs() {
+    found_something(message_cost::run(Size::Small));
+}
+
+#[test]
+fn files_runs() {
+    let folder = std::env::temp_dir().join(format!("laxity-bench-{}", std::process::id()));
+    found_something(files::run(Size::Small, &folder));
+}
+
+#[test]
+fn idle_runs() {
+    found_something(idle::run(Size::Small));
+}
+
+#[test]
+fn scheduler_cost_runs() {
+    found_something(scheduler_cost::run(Size::Small));
+}
