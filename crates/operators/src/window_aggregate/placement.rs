@@ -11,8 +11,8 @@ pub(super) struct Placer {
     slots: Vec<Slot>,
     used: usize,
     by_key: HashMap<PartKey, usize>,
-    /// Part of the last batch that had one part, and what belongs to it: most likely the next batch too.
-    last: Option<(PartKey, (i64, i64), (i64, i64))>,
+    /// The part of the last batch that had only one: most likely the next batch's too.
+    last: Option<Claim>,
     late_rows: Vec<u32>,
     late_ends: Vec<i64>,
 }
@@ -32,21 +32,28 @@ pub(super) enum Rows<'a> {
     Scattered(&'a [u32]),
 }
 
-/// Rows of one part, and which other rows belong to it too.
+/// Rows of one part.
 struct Slot {
-    key: PartKey,
-    first: (i64, i64),
-    /// Where windows are attached.
-    second: Option<i64>,
-    watermarks: (i64, i64),
+    claim: Claim,
     rows: Vec<u32>,
+}
+
+/// A part and which rows belong to it. Ranges are half open.
+#[derive(Clone, Copy)]
+struct Claim {
+    key: PartKey,
+    /// Times, or the end of the window.
+    first: (i64, i64),
+    /// The start of the window, where windows are attached.
+    second: Option<i64>,
+    /// The watermark before the row.
+    watermarks: (i64, i64),
 }
 
 /// The fate of one row.
 enum Fate {
-    /// Into the part `key`, with every row whose `first` value and watermark lie in these ranges.
-    Part { key: PartKey, first: (i64, i64), watermarks: (i64, i64) },
-    /// Dropped; the last window it missed.
+    Part(Claim),
+    /// Dropped; the end of the last window it missed.
     Late(i64),
     /// In no window at all.
     Between,
@@ -89,17 +96,15 @@ impl Placer {
         let mut at = 0;
         for row in 0..first.len() {
             let seen = before.map_or(watermark, |before| before[row].max(watermark));
-            let value = (first[row], second[row]);
             // Neighbours mostly belong together; disorder mostly spans a few slices.
             let recent = self.used.saturating_sub(4)..self.used;
-            let found = std::iter::once(at)
-                .chain(recent)
-                .find(|&i| i < self.used && self.slots[i].takes(value, seen));
-            if let Some(found) = found {
+            let takes =
+                |&i: &usize| i < self.used && self.slots[i].claim.takes(first[row], second[row], seen);
+            if let Some(found) = std::iter::once(at).chain(recent).find(takes) {
                 at = found;
             } else {
-                match self.fate(value, seen) {
-                    Fate::Part { key, first, watermarks } => at = self.slot(key, first, watermarks),
+                match self.fate(first[row], second[row], seen) {
+                    Fate::Part(claim) => at = self.slot(claim),
                     Fate::Late(end) => {
                         self.late_rows.push(row as u32);
                         self.late_ends.push(end);
@@ -120,7 +125,7 @@ impl Placer {
             let is_run = (last - first) as usize + 1 == slot.rows.len();
             let rows =
                 if is_run { Rows::Run(first as usize, slot.rows.len()) } else { Rows::Scattered(&slot.rows) };
-            Some((slot.key, rows))
+            Some((slot.claim.key, rows))
         })
     }
 
@@ -138,36 +143,31 @@ impl Placer {
         watermark: i64,
     ) -> Option<PartKey> {
         let (low, high) = range(first)?;
-        let seen = match before {
+        let (start, start_high) = match self.windowing {
+            Windowing::Sliced(_) => (low, low),
+            Windowing::Attached => range(second)?,
+        };
+        let (seen, seen_high) = match before {
             None => (watermark, watermark),
             Some(before) => {
                 let (low, high) = range(before)?;
                 (low.max(watermark), high.max(watermark))
             }
         };
-        let is_sliced = matches!(self.windowing, Windowing::Sliced(_));
-        let (start_low, start_high) = if is_sliced { (low, low) } else { range(second)? };
-        if start_low != start_high {
+        if start != start_high {
             return None;
         }
-        let is_part = |key: PartKey, first: (i64, i64), watermarks: (i64, i64)| {
-            first.0 <= low
-                && high < first.1
-                && watermarks.0 <= seen.0
-                && seen.1 < watermarks.1
-                && (is_sliced || key.second == start_low)
-        };
-        if let Some((key, first, watermarks)) = self.last
-            && is_part(key, first, watermarks)
-        {
-            return Some(key);
+        // A claim is a box: it takes all rows if it takes the lowest and the highest.
+        let takes_all = |claim: &Claim| claim.takes(low, start, seen) && claim.takes(high, start, seen_high);
+        if let Some(claim) = self.last.filter(takes_all) {
+            return Some(claim.key);
         }
-        let Fate::Part { key, first, watermarks } = self.fate((low, start_low), seen.0) else { return None };
-        self.last = Some((key, first, watermarks));
-        is_part(key, first, watermarks).then_some(key)
+        let Fate::Part(claim) = self.fate(low, start, seen) else { return None };
+        self.last = Some(claim);
+        takes_all(&claim).then_some(claim.key)
     }
 
-    fn fate(&self, (first, second): (i64, i64), seen: i64) -> Fate {
+    fn fate(&self, first: i64, second: i64, seen: i64) -> Fate {
         // A window is closed when end - 1 + lateness <= watermark, that is end <= closed.
         let closed = seen.saturating_add(1).saturating_sub(self.lateness_ms);
         let open_until = |end: i64| end.saturating_sub(1).saturating_add(self.lateness_ms);
@@ -179,41 +179,40 @@ impl Placer {
                 let is_on_time = slicing.next_end(slice.0, i64::MIN) == Some(first_open);
                 let (visible_from, since) =
                     if is_on_time { (ALL_WINDOWS, i64::MIN) } else { (first_open, seen) };
-                Fate::Part {
+                Fate::Part(Claim {
                     key: PartKey { first: slice.0, second: visible_from },
                     first: slice,
+                    second: None,
                     watermarks: (since, open_until(first_open)),
-                }
+                })
             }
             Windowing::Attached if first <= closed => Fate::Late(first),
-            Windowing::Attached => Fate::Part {
+            Windowing::Attached => Fate::Part(Claim {
                 key: PartKey { first, second },
                 first: (first, first.saturating_add(1)),
+                second: Some(second),
                 watermarks: (i64::MIN, open_until(first)),
-            },
+            }),
         }
     }
 
-    fn slot(&mut self, key: PartKey, first: (i64, i64), watermarks: (i64, i64)) -> usize {
-        let second = matches!(self.windowing, Windowing::Attached).then_some(key.second);
+    fn slot(&mut self, claim: Claim) -> usize {
         let used = &mut self.used;
         let slots = &mut self.slots;
-        *self.by_key.entry(key).or_insert_with(|| {
+        *self.by_key.entry(claim.key).or_insert_with(|| {
             let at = *used;
             *used += 1;
             match slots.get_mut(at) {
-                Some(slot) => {
-                    (slot.key, slot.first, slot.second, slot.watermarks) = (key, first, second, watermarks);
-                }
-                None => slots.push(Slot { key, first, second, watermarks, rows: Vec::new() }),
+                Some(slot) => slot.claim = claim,
+                None => slots.push(Slot { claim, rows: Vec::new() }),
             }
             at
         })
     }
 }
 
-impl Slot {
-    fn takes(&self, (first, second): (i64, i64), seen: i64) -> bool {
+impl Claim {
+    fn takes(&self, first: i64, second: i64, seen: i64) -> bool {
         self.first.0 <= first
             && first < self.first.1
             && self.second.is_none_or(|expected| expected == second)
