@@ -23,6 +23,7 @@ impl Lowering<'_> {
         schema: &DFSchema,
     ) -> Lowered<Relation> {
         let batch = self.constant_batch(rows, one_row, schema)?;
+        let width = schema.fields().len();
         let schema = batch.schema();
         let trigger: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
         let options = [("connector", "datagen"), ("number-of-rows", "1")];
@@ -32,7 +33,7 @@ impl Lowering<'_> {
             options: options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<BTreeMap<_, _>>(),
             base: Default::default(),
         };
-        let outputs = (0..schema.fields().len())
+        let outputs = (0..width)
             .map(|column| Output { slot: Slot::Column(column), role: Role::Plain })
             .collect();
         let rows_text = format!("{} rows", batch.num_rows());
