@@ -127,7 +127,10 @@ fn cells(query: &QuerySnapshot) -> Vec<String> {
         },
         short_count(query.rows_in),
         short_count(query.rows_out),
-        query.watermark_lag_ns.map_or("-".into(), short_duration),
+        match query.outcome {
+            Outcome::Running => query.watermark_lag_ns.map_or("-".into(), short_duration),
+            _ => "-".into(),
+        },
         short_count(query.rows_late),
         short_count(query.rows_dead),
         short_count(query.rows_queued),

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_env("LAXITY_LOG").unwrap_or_else(|_| EnvFilter::new("warn")))
         .with_writer(screen.clone())
-        .with_ansi(Screen::canvas().colour)
+        .with_ansi(false)
         .with_target(false)
         .without_time()
         .init();

@@ -1,7 +1,7 @@
 //! `laxity run`: compile, start, watch, stop, tell.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use laxity_connect::ConnectError;
 use laxity_engine::{
     Engine, EngineConfig, EngineSnapshot, LateColumn, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
 };
+use laxity_operators::Stage;
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, QUERY_FAILED, SUCCESS};
@@ -21,10 +22,6 @@ use crate::{live, outcome, script};
 
 /// How often we look for a reason to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// Looks between two redraws on a terminal: faster than five times a second nobody reads.
-const LOOKS_PER_DRAW: u32 = 2;
-/// Looks between two lines where there is no terminal.
-const LOOKS_PER_LINE: u32 = 10;
 
 /// Runs the files to their end and says what happened.
 ///
@@ -49,12 +46,13 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let report = args.report.as_deref().map(|path| create(path)).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;
 
+    let show = Show::choose(args, script.queries.iter().any(prints));
     for query in script.queries {
         engine.submit(plan(query)).map_err(refused)?;
     }
     engine.start().map_err(refused)?;
 
-    let mut watch = Watch { args, screen, workers, last: None, looks: 0 };
+    let mut watch = Watch { args, screen, workers, show, last: None, looks: 0 };
     while !engine.wait(LOOK) {
         watch.look(&engine);
         let over = args.run_for.is_some_and(|run_for| engine.clock().now().0 as u128 >= run_for.0.as_nanos());
@@ -133,11 +131,51 @@ fn tell(view: &RunView, screen: &Screen) {
     screen.say(text.trim_end());
 }
 
-/// The run as it is shown while it goes on.
+/// True if a sink of the query writes to the standard output.
+fn prints(query: &laxity_sql::PlannedQuery) -> bool {
+    query.dataflow.nodes().iter().any(|node| match &node.stage {
+        Stage::Sink(sink) => {
+            sink.table.options.get("connector").is_some_and(|connector| connector == "print")
+        }
+        _ => false,
+    })
+}
+
+/// How a run is shown while it goes on.
+#[derive(Clone, Copy)]
+enum Show {
+    /// A table that is replaced.
+    Display,
+    /// A line now and then.
+    Lines,
+    /// Nothing but the rows themselves: they go to the same terminal.
+    Rows,
+}
+
+impl Show {
+    fn choose(args: &RunArgs, rows_are_printed: bool) -> Show {
+        match Screen::is_terminal() && !args.plain {
+            true if rows_are_printed && std::io::stdout().is_terminal() => Show::Rows,
+            true => Show::Display,
+            false => Show::Lines,
+        }
+    }
+
+    /// Looks from one showing to the next. A display that changes more than five times a second is not read.
+    fn period_looks(self) -> u32 {
+        match self {
+            Show::Display => 2,
+            Show::Lines | Show::Rows => 10,
+        }
+    }
+}
+
+/// The run as it is watched while it goes on.
 struct Watch<'a> {
     args: &'a RunArgs,
     screen: &'a Screen,
     workers: usize,
+    show: Show,
     /// Wall and CPU time at the last look, ns.
     last: Option<(u64, u64)>,
     looks: u32,
@@ -146,15 +184,14 @@ struct Watch<'a> {
 impl Watch<'_> {
     fn look(&mut self, engine: &Engine) {
         self.looks += 1;
-        let redrawn = Screen::is_terminal() && !self.args.plain;
-        let looks_per_show = if redrawn { LOOKS_PER_DRAW } else { LOOKS_PER_LINE };
-        if !self.looks.is_multiple_of(looks_per_show) {
+        if !self.looks.is_multiple_of(self.show.period_looks()) {
             return;
         }
         let view = self.view(engine.snapshot());
-        match redrawn {
-            true => self.screen.draw(&live::display(&view, Screen::canvas())),
-            false => self.screen.say(&live::log_line(&view)),
+        match self.show {
+            Show::Display => self.screen.draw(&live::display(&view, Screen::canvas())),
+            Show::Lines => self.screen.say(&live::log_line(&view)),
+            Show::Rows => {}
         }
     }
 

@@ -71,7 +71,8 @@ fn a_report_is_json_with_every_query() {
     assert!(query["results"].as_u64().unwrap() >= 1);
     assert!(query["latency_ms"]["p99"].as_f64().unwrap() > 0.0);
     assert!(report["peak_rss_bytes"].as_u64().unwrap() > 1_000_000);
-    assert!(report["wall_s"].as_f64().unwrap() > 0.0 && report["cpu_s"].as_f64().unwrap() > 0.0);
+    // The system may count CPU time in hundredths of a second, more than this run takes.
+    assert!(report["wall_s"].as_f64().unwrap() > 0.0 && report["cpu_s"].is_number());
 }
 
 #[test]
@@ -85,26 +86,56 @@ fn a_run_ends_when_its_time_is_over() {
 
 #[cfg(unix)]
 #[test]
-fn the_first_interrupt_drains_and_the_second_leaves_at_once() {
-    for (interrupts, code) in [(1, 0), (2, 130)] {
-        let folder = tempfile::tempdir().unwrap();
-        let sql = folder.path().join("endless.sql");
-        fs::write(&sql, ENDLESS).unwrap();
-        let mut running = laxity().arg("run").arg(&sql).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = BufReader::new(running.stderr.take().unwrap());
-        // The first line comes a second into the run: by then it listens to signals.
-        let mut first = String::new();
-        told.read_line(&mut first).unwrap();
-        assert!(first.contains("endless"), "{first}");
-        // One command sends both, faster than the program can finish in between.
-        let id = running.id();
-        let kills = vec![format!("kill -INT {id}"); interrupts].join("; ");
-        assert!(Command::new("sh").arg("-c").arg(kills).status().unwrap().success());
-        let mut rest = String::new();
-        told.read_to_string(&mut rest).unwrap();
-        assert_eq!(running.wait().unwrap().code(), Some(code), "{rest}");
-        assert_eq!(rest.contains("rows in"), code == 0, "{rest}");
-    }
+fn an_interrupt_drains_and_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("endless.sql"), ENDLESS).unwrap();
+    let mut running = Interruptible::start(folder.path(), "endless.sql");
+    // The first line comes a second into the run: by then it listens to signals.
+    assert!(running.line().contains("endless"));
+    running.interrupt();
+    let (code, rest) = running.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(rest.contains("stopping") && rest.contains("rows in"), "{rest}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_interrupt_leaves_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    // A pipe that nobody reads: draining would take until its time is over.
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
+    let sql = ENDLESS.replace("'1000'", "'1000000'").replace(
+        "'connector' = 'blackhole'",
+        "'connector' = 'filesystem', 'path' = 'pipe.csv', 'format' = 'csv'",
+    );
+    fs::write(folder.path().join("stuck.sql"), sql).unwrap();
+    let mut running = Interruptible::start(folder.path(), "stuck.sql");
+    let _unread = fs::File::open(folder.path().join("pipe.csv")).unwrap();
+    assert!(running.line().contains("endless"));
+    running.interrupt();
+    while !running.line().contains("stopping") {}
+    running.interrupt();
+    let (code, rest) = running.end();
+    assert_eq!(code, Some(130), "{rest}");
+    assert!(!rest.contains("rows in"), "{rest}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_terminal_the_table_is_redrawn() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("endless.sql"), ENDLESS).unwrap();
+    let run = format!("stty cols 70 rows 20; {} run endless.sql --for 1500ms", env!("CARGO_BIN_EXE_laxity"));
+    // util-linux's script gives the program a terminal.
+    let script = Command::new("script").current_dir(folder.path()).args(["-qec", &run, "/dev/null"]).output();
+    let Ok(output) = script else {
+        eprintln!("skipped: no script here");
+        return;
+    };
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("\u{1b}[3F\u{1b}[J") || shown.contains("\u{1b}[4F\u{1b}[J"), "{shown:?}");
+    assert!(shown.contains("cores busy") && shown.contains("endless kept its 100 ms target"), "{shown:?}");
 }
 
 #[cfg(target_os = "linux")]
@@ -216,6 +247,40 @@ fn two_tenants_run() {
     assert!(queries.iter().all(|query| query["rows_in"].as_u64() > Some(0)), "{report}");
     assert!(queries[0]["results"].as_u64() > Some(0), "{report}");
     assert!(fs::read_to_string(folder.path().join("out/board.csv")).unwrap().lines().count() > 0);
+}
+
+/// A run that goes on until it is interrupted.
+#[cfg(unix)]
+struct Interruptible {
+    process: std::process::Child,
+    told: BufReader<std::process::ChildStderr>,
+}
+
+#[cfg(unix)]
+impl Interruptible {
+    fn start(folder: &Path, file: &str) -> Interruptible {
+        let mut process =
+            laxity().current_dir(folder).args(["run", file]).stderr(Stdio::piped()).spawn().unwrap();
+        let told = BufReader::new(process.stderr.take().unwrap());
+        Interruptible { process, told }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.told.read_line(&mut line).unwrap() > 0, "it has ended");
+        line
+    }
+
+    fn interrupt(&self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.told.read_to_string(&mut rest).unwrap();
+        (self.process.wait().unwrap().code(), rest)
+    }
 }
 
 fn laxity() -> Command {
