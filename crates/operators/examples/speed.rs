@@ -26,24 +26,36 @@ fn main() {
     let tumble = WindowKind::Tumble { size_ms: 1_000, offset_ms: 0 };
     let hop = WindowKind::Hop { size_ms: 60_000, slide_ms: 1_000, offset_ms: 0 };
     println!(
-        "million rows/s; (k BIGINT, v BIGINT, t TIMESTAMP(3)), time in order, 1 000 rows per second of event time"
+        "million rows/s; (k BIGINT, v BIGINT, t TIMESTAMP(3)), time in order; dense: 100 000 rows per second"
+    );
+    println!(
+        "of event time, sparse: 1 000, so that a window of 1 s and 1 000 keys has a row or two per group"
     );
     for batch_rows in [1, 16, 128, 1_024, 8_192] {
-        report("filter v > 500, project k, v, t (half kept)", batch_rows, 1_000, 0, calc());
-        report("source with watermark", batch_rows, 1_000, 0, source());
-        report("tumble 1 s, COUNT + SUM, 1 000 keys", batch_rows, 1_000, 0, window(tumble));
-        report("the same, times up to 2 s in disorder", batch_rows, 1_000, 2_000, window(tumble));
-        report("tumble 1 s, 100 000 keys", batch_rows, 100_000, 0, window(tumble));
-        report("hop 60 s by 1 s, 1 000 keys", batch_rows, 1_000, 0, window(hop));
-        report(
-            "session 1 s, 1 000 keys",
-            batch_rows,
-            1_000,
-            0,
-            window(WindowKind::Session { gap_ms: 1_000 }),
-        );
-        report("source, filter, tumble, project", batch_rows, 1_000, 0, pipeline());
+        let dense = Load { batch_rows, keys: 1_000, rows_per_ms: 100, disorder_ms: 0 };
+        let sparse = Load { rows_per_ms: 1, ..dense };
+        report("filter v > 500, project k, v, t (half kept)", dense, calc());
+        report("source with watermark", dense, source());
+        report("tumble 1 s, COUNT + SUM, 1 000 keys, dense", dense, window(tumble));
+        report("the same, times in disorder by 2 s", Load { disorder_ms: 2_000, ..dense }, window(tumble));
+        report("tumble 1 s, 100 000 keys, dense", Load { keys: 100_000, ..dense }, window(tumble));
+        report("tumble 1 s, 1 000 keys, sparse", sparse, window(tumble));
+        report("the same, times in disorder by 2 s", Load { disorder_ms: 2_000, ..sparse }, window(tumble));
+        report("hop 60 s by 1 s, 1 000 keys, dense", dense, window(hop));
+        report("hop 60 s by 1 s, 1 000 keys, sparse", sparse, window(hop));
+        report("session 10 ms, 1 000 keys, dense", dense, window(WindowKind::Session { gap_ms: 10 }));
+        report("session 1 s, 1 000 keys, sparse", sparse, window(WindowKind::Session { gap_ms: 1_000 }));
+        report("source, filter, tumble, project, dense", dense, pipeline());
     }
+}
+
+/// What comes in.
+#[derive(Clone, Copy)]
+struct Load {
+    batch_rows: usize,
+    keys: i64,
+    rows_per_ms: i64,
+    disorder_ms: i64,
 }
 
 fn timestamp() -> DataType {
@@ -113,7 +125,8 @@ fn pipeline() -> OperatorFactory {
 }
 
 /// Batches with the watermark to tell after each.
-fn batches(batch_rows: usize, keys: i64, disorder_ms: i64) -> Vec<(RecordBatch, i64)> {
+fn batches(load: Load) -> Vec<(RecordBatch, i64)> {
+    let Load { batch_rows, keys, rows_per_ms, disorder_ms } = load;
     let rows = if batch_rows == 1 { 100_000 } else { 2_000_000 };
     let mut state = 1u64;
     let mut random = |bound: i64| {
@@ -123,25 +136,26 @@ fn batches(batch_rows: usize, keys: i64, disorder_ms: i64) -> Vec<(RecordBatch, 
     let batch = (0..rows / batch_rows).map(|batch| {
         let from = (batch * batch_rows) as i64;
         let range = from..from + batch_rows as i64;
-        let times: Vec<i64> = range.clone().map(|i| i + random(disorder_ms + 1)).collect();
+        let times: Vec<i64> = range.clone().map(|i| i / rows_per_ms + random(disorder_ms + 1)).collect();
         let columns: Vec<ArrayRef> = vec![
             Arc::new(range.clone().map(|_| Some(random(keys))).collect::<Int64Array>()),
             Arc::new(range.clone().map(|_| Some(random(1_000))).collect::<Int64Array>()),
             Arc::new(TimestampMillisecondArray::from(times)),
         ];
-        (RecordBatch::try_new(schema(), columns).unwrap(), range.end - 1)
+        (RecordBatch::try_new(schema(), columns).unwrap(), (range.end - 1) / rows_per_ms)
     });
     batch.collect()
 }
 
-fn report(what: &str, batch_rows: usize, keys: i64, disorder_ms: i64, factory: OperatorFactory) {
-    let batches = batches(batch_rows, keys, disorder_ms);
+fn report(what: &str, load: Load, factory: OperatorFactory) {
+    let batches = batches(load);
     let rows: usize = batches.iter().map(|(batch, _)| batch.num_rows()).sum();
     let mut seconds: Vec<f64> = (0..RUNS).map(|_| run(&factory, &batches).as_secs_f64()).collect();
     seconds.sort_by(f64::total_cmp);
     let rate = |seconds: f64| rows as f64 / seconds / 1e6;
     println!(
-        "{batch_rows:>6}  {what:<46} {:>8.2}  ({:.2} to {:.2}; {:.0} ns a batch at best)",
+        "{:>6}  {what:<46} {:>8.2}  ({:.2} to {:.2}; {:.0} ns a batch at best)",
+        load.batch_rows,
         rate(seconds[RUNS / 2]),
         rate(seconds[RUNS - 1]),
         rate(seconds[0]),
@@ -155,15 +169,17 @@ fn run(factory: &OperatorFactory, batches: &[(RecordBatch, i64)]) -> Duration {
     let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 8_192 };
     let mut operator = factory.make(&context).unwrap();
     let mut out = Outbox::default();
-    let mut sent = 0;
+    let (mut sent, mut told) = (0, i64::MIN);
     let started = std::time::Instant::now();
     for (batch, watermark) in batches {
         let batch = StreamBatch::on_time(batch.clone());
         let mut flow = operator.on_batch(0, batch, ProcessingTime::ZERO, &mut out).unwrap();
         finish(operator.as_mut(), flow, &mut out, &mut sent);
-        // A watermark a second, as a source with batches of a second would send.
-        if watermark % 1_000 > 900 {
-            flow = operator.on_watermark(EventTime(watermark / 1_000 * 1_000 - 2_000), &mut out).unwrap();
+        // A watermark every 100 ms of event time, behind the disorder.
+        let watermark = watermark / 100 * 100 - 2_000;
+        if watermark > told {
+            told = watermark;
+            flow = operator.on_watermark(EventTime(watermark), &mut out).unwrap();
             finish(operator.as_mut(), flow, &mut out, &mut sent);
         }
     }

@@ -108,13 +108,28 @@ impl Inputs {
         }
     }
 
-    /// The arguments of one aggregate, without the rows that its filter refuses.
-    pub(crate) fn filtered(&self, call: usize) -> Result<Vec<ArrayRef>> {
-        let arguments = &self.arguments[call];
-        match &self.filters[call] {
-            None => Ok(arguments.clone()),
-            Some(mask) => arguments.iter().map(|a| Ok(filter(a, mask)?)).collect(),
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The arguments of one aggregate in a run of rows, without the rows that its filter refuses.
+    pub(crate) fn run_of(
+        &self,
+        call: usize,
+        offset: usize,
+        length: usize,
+        arguments: &mut Vec<ArrayRef>,
+    ) -> Result<()> {
+        arguments.clear();
+        let mask = self.filters[call].as_ref().map(|mask| mask.slice(offset, length));
+        for argument in &self.arguments[call] {
+            let run = argument.slice(offset, length);
+            arguments.push(match &mask {
+                None => run,
+                Some(mask) => filter(&run, mask)?,
+            });
         }
+        Ok(())
     }
 
     /// Those of scattered rows.

@@ -21,13 +21,16 @@ pub(super) struct Sessions {
     /// `None` where an id is free.
     sessions: Vec<Option<Session>>,
     free: Vec<SessionId>,
-    /// By end, those not sent since they last changed.
+    /// Those not sent since they last grew, by an end they once had: growing leaves it, looking finds the true
+    /// one. Most rows make a session grow.
     open: BTreeSet<(i64, SessionId)>,
     /// By end, those sent that allowed late rows may still change.
     sent: BTreeSet<(i64, SessionId)>,
     /// Sessions with rows placed and not yet added.
     touched: Vec<SessionId>,
     accumulator_bytes: usize,
+    /// Spare.
+    arguments: Vec<ArrayRef>,
 }
 
 pub(super) type SessionId = usize;
@@ -36,6 +39,8 @@ struct Session {
     key: Arc<[u8]>,
     start: i64,
     end: i64,
+    /// Under which end the session stands in `open`, if it does.
+    listed: Option<i64>,
     accumulators: Vec<Box<dyn Accumulator>>,
     bytes: usize,
     /// Rows of the current batch that are placed and not yet added.
@@ -77,6 +82,7 @@ impl Sessions {
             sent: BTreeSet::new(),
             touched: Vec::new(),
             accumulator_bytes: 0,
+            arguments: Vec::new(),
         }
     }
 
@@ -152,7 +158,10 @@ impl Sessions {
         for (id, length) in runs {
             let Some(session) = &mut self.sessions[id] else { continue };
             session.ingested = session.ingested.max(ingested);
-            update(&mut session.accumulators, &inputs.slice(offset, length))?;
+            for (call, accumulator) in session.accumulators.iter_mut().enumerate() {
+                inputs.run_of(call, offset, length, &mut self.arguments)?;
+                accumulator.update_batch(&self.arguments)?;
+            }
             offset += length;
             self.accumulator_bytes -= session.bytes;
             session.bytes = session.accumulators.iter().map(|a| a.size()).sum();
@@ -166,11 +175,20 @@ impl Sessions {
 
     /// The next session that `watermark` closes and that is to be sent.
     pub(super) fn next_closed(&mut self, watermark: EventTime) -> Option<SessionId> {
-        let &(end, id) = self.open.first()?;
-        (end.saturating_sub(1) <= watermark.0).then(|| {
+        loop {
+            let &(listed, id) = self.open.first()?;
+            if listed.saturating_sub(1) > watermark.0 {
+                return None;
+            }
             self.open.pop_first();
-            id
-        })
+            let Some(session) = &mut self.sessions[id] else { continue };
+            if session.end == listed {
+                session.listed = None;
+                return Some(id);
+            }
+            session.listed = Some(session.end);
+            self.open.insert((session.end, id));
+        }
     }
 
     /// The result of a session; drops it unless late rows may still come.
@@ -198,7 +216,9 @@ impl Sessions {
                 }
                 session.accumulators = kept;
                 session.was_sent = true;
-                self.open.remove(&(end, id));
+                if let Some(listed) = session.listed.take() {
+                    self.open.remove(&(listed, id));
+                }
                 self.sent.insert((end, id));
                 evaluated.iter_mut().map(|a| a.evaluate()).collect::<Result<_>>()?
             }
@@ -250,7 +270,9 @@ impl Sessions {
             }
         };
         let (placed, ingested) = (Vec::new(), ProcessingTime::ZERO);
-        let session = Session { key, start, end, accumulators, bytes: 0, placed, ingested, was_sent: false };
+        let listed = Some(end);
+        let session =
+            Session { key, start, end, listed, accumulators, bytes: 0, placed, ingested, was_sent: false };
         self.sessions[id] = Some(session);
         self.open.insert((end, id));
         Ok(id)
@@ -260,12 +282,16 @@ impl Sessions {
         let Some(session) = &mut self.sessions[id] else { return };
         session.start = session.start.min(start);
         if end > session.end {
-            self.open.remove(&(session.end, id));
-            self.sent.remove(&(session.end, id));
+            if session.was_sent {
+                // A window that grew is another window: it goes out in its own time.
+                self.sent.remove(&(session.end, id));
+                session.was_sent = false;
+            }
             session.end = end;
-            // A window that grew is another window: it goes out in its own time.
-            session.was_sent = false;
-            self.open.insert((end, id));
+            if session.listed.is_none() {
+                session.listed = Some(end);
+                self.open.insert((end, id));
+            }
         }
     }
 
@@ -275,7 +301,11 @@ impl Sessions {
         let Some(session) = &mut self.sessions[id] else { return Ok(()) };
         let rows = std::mem::take(&mut absorbed.placed);
         if !rows.is_empty() {
-            update(&mut absorbed.accumulators, &inputs.take(&UInt32Array::from(rows))?)?;
+            let inputs = inputs.take(&UInt32Array::from(rows))?;
+            for (call, accumulator) in absorbed.accumulators.iter_mut().enumerate() {
+                inputs.run_of(call, 0, inputs.rows(), &mut self.arguments)?;
+                accumulator.update_batch(&self.arguments)?;
+            }
         }
         for (into, from) in session.accumulators.iter_mut().zip(&mut absorbed.accumulators) {
             into.merge_batch(&state(from)?)?;
@@ -287,8 +317,12 @@ impl Sessions {
 
     fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions[id].take()?;
-        self.open.remove(&(session.end, id));
-        self.sent.remove(&(session.end, id));
+        if let Some(listed) = session.listed {
+            self.open.remove(&(listed, id));
+        }
+        if session.was_sent {
+            self.sent.remove(&(session.end, id));
+        }
         self.accumulator_bytes -= session.bytes;
         self.free.push(id);
         if let Some(of_key) = self.by_key.get_mut(&session.key) {
@@ -299,13 +333,6 @@ impl Sessions {
         }
         Some(session)
     }
-}
-
-fn update(accumulators: &mut [Box<dyn Accumulator>], inputs: &Inputs) -> Result<()> {
-    for (call, accumulator) in accumulators.iter_mut().enumerate() {
-        accumulator.update_batch(&inputs.filtered(call)?)?;
-    }
-    Ok(())
 }
 
 fn state(accumulator: &mut Box<dyn Accumulator>) -> Result<Vec<ArrayRef>> {
