@@ -104,7 +104,7 @@ impl WindowAggregateSpec {
 
 /// Windowed aggregation over tumbling, hopping, cumulating and attached windows.
 ///
-/// Rows are aggregated once, into the *part* that they belong to: a slice of time ([`Slicing`]), or within it
+/// Rows are aggregated once, into the *part* that they belong to: a slice of time, or within it
 /// the rows that came too late for the first of its windows and in time for others. A window's result is the
 /// merge of the parts it sees. Results of one window go out together, those of an earlier end first.
 pub struct WindowAggregate {
