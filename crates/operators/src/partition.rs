@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn equal_keys_meet_and_no_row_is_lost() {
-        let keys: ArrayRef = Arc::new(StringArray::from_iter((0..1_000).map(|i| {
-            (i % 10 != 0).then(|| format!("k{}", i % 37))
-        })));
+        let keys: ArrayRef = Arc::new(StringArray::from_iter(
+            (0..1_000).map(|i| (i % 10 != 0).then(|| format!("k{}", i % 37))),
+        ));
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
         let batch = StreamBatch {
             rows: RecordBatch::try_from_iter([("k", keys), ("v", values)]).unwrap(),
