@@ -74,15 +74,20 @@ impl<'a> Lowering<'a> {
                 self.project(input, projection.input.schema(), &projection.expr)?
             }
             LogicalPlan::Filter(filter) => match filter.input.as_ref() {
-                LogicalPlan::Window(window) => self.rank(window, Some(&filter.predicate))?,
+                LogicalPlan::Window(window) => self.placed_rank(window, Some(&filter.predicate))?,
                 _ => {
                     let input = self.relation(&filter.input)?;
                     self.filter(input, filter.input.schema(), &filter.predicate)?
                 }
             },
-            LogicalPlan::Window(window) => self.rank(window, None)?,
-            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate)?,
-            LogicalPlan::Join(join) => self.join(join)?,
+            LogicalPlan::Window(window) => self.placed_rank(window, None)?,
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate).map_err(|fault| {
+                fault.or_at(self.planner.place_of(aggregate.group_expr.iter().chain(&aggregate.aggr_expr)))
+            })?,
+            LogicalPlan::Join(join) => self.join(join).map_err(|fault| {
+                let keys = join.on.iter().flat_map(|(left, right)| [left, right]);
+                fault.or_at(self.planner.place_of(keys.chain(&join.filter)))
+            })?,
             LogicalPlan::Union(union) => self.union(union)?,
             LogicalPlan::Extension(extension) => {
                 let function = as_window_function(extension).map_err(|e| self.planner.fault(e))?;
@@ -106,6 +111,14 @@ impl<'a> Lowering<'a> {
             }
         };
         relation.conform(plan.schema()).map_err(|e| self.planner.fault(e))
+    }
+
+    fn placed_rank(
+        &mut self,
+        window: &datafusion_expr::Window,
+        predicate: Option<&Expr>,
+    ) -> Lowered<Relation> {
+        self.rank(window, predicate).map_err(|fault| fault.or_at(self.planner.place_of(&window.window_expr)))
     }
 
     /// A logical expression over a relation's physical columns. The window's columns are made real if the

@@ -111,6 +111,36 @@ impl<'a> Planner<'a> {
             .map_err(|error| self.fault(error))
     }
 
+    /// Where the first of these expressions that names a column stands in the statement. Columns of a view
+    /// stand elsewhere and are passed over.
+    pub fn place_of<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Location {
+        let inside = |at: Location| {
+            let first = self.tokens.first().map(|token| token.span.start);
+            let last = self.tokens.last().map(|token| token.span.end);
+            first.is_some_and(|first| first <= at) && last.is_some_and(|last| at <= last)
+        };
+        let mut place = NOWHERE;
+        for expr in exprs {
+            // The closure never fails.
+            let _ = expr.apply(|node| {
+                if let Expr::Column(column) = node
+                    && let Some(span) = column.spans().first()
+                {
+                    let at = Location { line: span.start.line, column: span.start.column };
+                    if inside(at) {
+                        place = at;
+                        return Ok(TreeNodeRecursion::Stop);
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            });
+            if place != NOWHERE {
+                break;
+            }
+        }
+        place
+    }
+
     /// Finds the place in the file that an error is about.
     pub fn fault(&self, error: DataFusionError) -> Box<Fault> {
         let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);

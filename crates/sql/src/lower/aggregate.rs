@@ -7,7 +7,7 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Aggregate, Expr};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::LoweredAggregateBuilder;
-use laxity_operators::{AggregateCall, WindowAggregateSpec, WindowInput};
+use laxity_operators::{AggregateCall, WindowAggregateSpec, WindowInput, WindowKind};
 
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, plain};
 use super::scan::df_schema;
@@ -81,6 +81,21 @@ impl Lowering<'_> {
             return Err(unbounded(&input, aggregate));
         };
 
+        // Sessions are cut per PARTITION BY key. Only if these are the groups can one operator do both.
+        if let Some(pending) = &input.window
+            && matches!(pending.kind, WindowKind::Session { .. })
+        {
+            let mut groups = Vec::new();
+            for expr in &key_exprs {
+                groups.push(column_of(&input.map(expr).map_err(|e| self.planner.fault(e))?));
+            }
+            let partitions = pending.keys.iter().all(|key| groups.contains(&Some(*key)));
+            let nothing_else = groups.iter().all(|group| group.is_some_and(|g| pending.keys.contains(&g)));
+            if !(partitions && nothing_else) {
+                input = self.expand(input)?;
+            }
+        }
+
         // Arguments may read the window's columns, e.g. MAX(window_end).
         let mut arguments = Vec::new();
         for expr in &aggregate.aggr_expr {
@@ -119,7 +134,7 @@ impl Lowering<'_> {
             Some(Slot::Column(column)) => Ok(column),
             _ => Err(Fault::internal(NOWHERE, format!("{role:?} has no column"))),
         };
-        let windows = match input.window {
+        let windows = match &input.window {
             Some(pending) => WindowInput::Assign {
                 time_column: columns.add(input.column(pending.time)),
                 window: pending.kind,
@@ -149,7 +164,7 @@ impl Lowering<'_> {
             }
             rewritten.push((name, function));
         }
-        let window = input.window;
+        let window = input.window.clone();
         let late = input.late_columns(&self.late_columns, &columns.exprs);
         columns.exprs.extend(late);
         let mut prepared = Relation { window: None, ..input }.calc(columns.exprs).map_err(fault)?;
@@ -181,7 +196,7 @@ impl Lowering<'_> {
         let key_names: Vec<_> =
             key_columns.iter().map(|column| prepared.schema.field(*column).name().clone()).collect();
         let mut details = vec![];
-        details.push(match window {
+        details.push(match &window {
             Some(pending) => format!("window {}", window_text(pending.kind)),
             None => "window of the input".to_string(),
         });

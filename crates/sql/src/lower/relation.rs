@@ -91,12 +91,14 @@ impl Role {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct PendingWindow {
     pub kind: WindowKind,
     /// Column of `schema`.
     pub time: usize,
     pub processing: bool,
+    /// Columns of `schema` that sessions are partitioned by.
+    pub keys: Vec<usize>,
 }
 
 /// The column that an expression is, if it is nothing else.
@@ -171,18 +173,20 @@ impl Relation {
                 }
             }
         }
-        let mut window = self.window;
+        let mut window = self.window.clone();
         if let Some(pending) = &mut window {
-            // A projection may drop the time column although the window still needs it.
-            let kept = computed.iter().position(|(expr, _)| column_of(expr) == Some(pending.time));
-            pending.time = match kept {
-                Some(position) => position,
-                None => {
-                    let name = self.schema.field(pending.time).name().clone();
-                    computed.push((Arc::new(Column::new(&name, pending.time)), name));
+            // A projection may drop columns although the window still needs them.
+            let mut keep = |column: usize| {
+                let kept = computed.iter().position(|(expr, _)| column_of(expr) == Some(column));
+                kept.unwrap_or_else(|| {
+                    computed.push((self.column(column), self.schema.field(column).name().clone()));
                     computed.len() - 1
-                }
+                })
             };
+            pending.time = keep(pending.time);
+            for key in &mut pending.keys {
+                *key = keep(*key);
+            }
         }
         if window.is_some() {
             computed.extend(self.late_columns(late_columns, &computed));

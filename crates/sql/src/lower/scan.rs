@@ -5,7 +5,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_expr::{Expr, TableScan};
 use laxity_connect::ScanSpec;
-use laxity_operators::{SourceColumn, SourceSpec, WatermarkSpec, WindowExpandSpec, WindowKind};
+use laxity_operators::{
+    SessionExpandSpec, SourceColumn, SourceSpec, WatermarkSpec, WindowExpandSpec, WindowKind,
+};
 
 use super::relation::{Open, OpenStage, Output, PendingWindow, Relation, Role, Slot};
 use super::{Lowered, Lowering, chained};
@@ -163,9 +165,15 @@ impl Lowering<'_> {
                 function.time.name
             )));
         };
-        if let WindowKind::Session { .. } = function.kind
-            && processing
-        {
+        let mut keys = Vec::new();
+        for key in &function.keys {
+            let position = function.input.schema().maybe_index_of_column(key);
+            match position.map(|position| relation.outputs[position].slot) {
+                Some(Slot::Column(column)) => keys.push(column),
+                _ => return Err(Fault::internal(function.at, "a PARTITION BY column was pruned")),
+            }
+        }
+        if matches!(function.kind, WindowKind::Session { .. }) && processing {
             return Err(Fault::new(
                 SqlErrorKind::Unsupported,
                 function.at,
@@ -185,18 +193,15 @@ impl Lowering<'_> {
             Output { slot: Slot::WindowEnd, role: Role::WindowEnd },
             Output { slot: Slot::WindowTime, role: Role::WindowTime { processing } },
         ]);
-        relation.window = Some(PendingWindow { kind: function.kind, time, processing });
+        relation.window = Some(PendingWindow { kind: function.kind, time, processing, keys });
         Ok(relation)
     }
 
     /// Makes the columns of a pending window real: each row once per window.
     pub(super) fn expand(&mut self, relation: Relation) -> Lowered<Relation> {
-        let Some(pending) = relation.window else { return Ok(relation) };
-        if matches!(pending.kind, WindowKind::Session { .. }) {
-            return Err(super::unsupported(
-                "a SESSION window needs an aggregation directly over it: its bounds are not known row by row",
-            )
-            .hint("write SELECT …, window_start, window_end FROM TABLE(SESSION(…)) GROUP BY …, window_start, window_end"));
+        let Some(pending) = relation.window.clone() else { return Ok(relation) };
+        if let WindowKind::Session { gap_ms } = pending.kind {
+            return self.expand_session(relation, pending, gap_ms);
         }
         let mut relation = relation.apply_filter().map_err(|e| self.planner.fault(e))?;
         let spec = WindowExpandSpec {
@@ -209,16 +214,46 @@ impl Lowering<'_> {
         let width = relation.schema.fields().len();
         relation.schema = spec.output_schema();
         chained(&mut relation.open, "Window", Some(window_text(pending.kind)), spec.factory());
-        for output in &mut relation.outputs {
-            output.slot = match output.slot {
-                Slot::WindowStart => Slot::Column(width),
-                Slot::WindowEnd => Slot::Column(width + 1),
-                Slot::WindowTime => Slot::Column(width + 2),
-                column => column,
-            };
-        }
+        relation.outputs = window_behind(relation.outputs, width);
         relation.window = None;
         Ok(relation)
+    }
+
+    /// Sessions are known once they have ended, so this is an operator with state, partitioned by its keys.
+    fn expand_session(
+        &mut self,
+        relation: Relation,
+        pending: PendingWindow,
+        gap_ms: i64,
+    ) -> Lowered<Relation> {
+        let input = Relation { window: None, ..relation };
+        let input = input.apply_filter().map_err(|e| self.planner.fault(e))?;
+        let spec = SessionExpandSpec {
+            name: "SessionWindow".into(),
+            input_schema: Arc::clone(&input.schema),
+            time: pending.time,
+            keys: pending.keys.clone(),
+            gap_ms,
+        };
+        let input_schema = Arc::clone(&input.schema);
+        let outputs = window_behind(input.outputs.clone(), input_schema.fields().len());
+        let (edge, parallelism) = self.keyed(input, &pending.keys, true)?;
+        Ok(Relation {
+            open: Open {
+                name: spec.name.clone(),
+                details: vec![window_text(pending.kind)],
+                parallelism,
+                inputs: vec![edge],
+                window: Some(pending.kind.shape()),
+                stage: OpenStage::Operator,
+                meets_late_rows: Some(input_schema),
+                chain: vec![spec.clone().factory()],
+            },
+            schema: spec.output_schema(),
+            outputs,
+            window: None,
+            predicate: None,
+        })
     }
 
     /// What explain says about waiting for late rows.
@@ -226,6 +261,19 @@ impl Lowering<'_> {
         let ms = self.settings.allowed_lateness_ms;
         (ms > 0).then(|| format!("allowed lateness {}", duration_text(ms)))
     }
+}
+
+/// Logical columns when the window's have been appended behind `width` physical ones.
+fn window_behind(mut outputs: Vec<Output>, width: usize) -> Vec<Output> {
+    for output in &mut outputs {
+        output.slot = match output.slot {
+            Slot::WindowStart => Slot::Column(width),
+            Slot::WindowEnd => Slot::Column(width + 1),
+            Slot::WindowTime => Slot::Column(width + 2),
+            column => column,
+        };
+    }
+    outputs
 }
 
 /// Physical columns that these columns of a table are made of, ascending.

@@ -33,9 +33,8 @@ impl Lowering<'_> {
             options: options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<BTreeMap<_, _>>(),
             base: Default::default(),
         };
-        let outputs = (0..width)
-            .map(|column| Output { slot: Slot::Column(column), role: Role::Plain })
-            .collect();
+        let outputs =
+            (0..width).map(|column| Output { slot: Slot::Column(column), role: Role::Plain }).collect();
         let rows_text = format!("{} rows", batch.num_rows());
         let factory = OperatorFactory::new(move |_| Ok(Box::new(Constant { rows: Some(batch.clone()) })));
         Ok(Relation {

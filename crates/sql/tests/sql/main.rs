@@ -1,0 +1,13 @@
+//! SQL text in, plans, errors and rows out.
+//!
+//! `errors.txt` and `explain.txt` hold what a script is answered; `LAXITY_UPDATE_GOLDEN=1` writes them anew, to be
+//! read before they are committed. Values of functions and rows of windows are written by hand from Flink's
+//! rules. The driver runs operators one after the other on one thread: it cannot catch what depends on timing.
+
+mod driver;
+mod errors;
+mod explain;
+mod functions;
+mod golden;
+mod never_panics;
+mod queries;
