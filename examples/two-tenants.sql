@@ -17,7 +17,7 @@ CREATE TABLE departures (
   'laxity.replay.time-column' = 'ingest_ts', 'laxity.replay.speed' = '2000000', 'laxity.replay.loop' = '3'
 );
 
--- Planning sees sixty cities of New York's size: each row sixty times, with airports and aircraft of its own.
+-- Planning sees eighty cities of New York's size: each row eighty times, with airports and aircraft of its own.
 CREATE TABLE network (
   ingest_ts TIMESTAMP(3), event_ts TIMESTAMP(3),
   carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,
@@ -26,7 +26,7 @@ CREATE TABLE network (
 ) WITH (
   'connector' = 'filesystem', 'path' = 'data/departures.csv.gz', 'format' = 'csv', 'csv.header' = 'true',
   'laxity.replay.time-column' = 'ingest_ts', 'laxity.replay.speed' = '2000000', 'laxity.replay.loop' = '3',
-  'laxity.replay.copies' = '60', 'laxity.replay.spread-keys' = 'tailnum,origin'
+  'laxity.replay.copies' = '80', 'laxity.replay.spread-keys' = 'tailnum,origin'
 );
 
 CREATE TABLE weather (
@@ -37,7 +37,7 @@ CREATE TABLE weather (
   'connector' = 'filesystem', 'path' = 'data/weather.csv.gz', 'format' = 'csv', 'csv.header' = 'true',
   'csv.null-literal' = 'NA',
   'laxity.replay.time-column' = 'observed_at', 'laxity.replay.speed' = '2000000', 'laxity.replay.loop' = '3',
-  'laxity.replay.copies' = '60', 'laxity.replay.spread-keys' = 'origin'
+  'laxity.replay.copies' = '80', 'laxity.replay.spread-keys' = 'origin'
 );
 
 -- The tower: one small query in a hurry.
