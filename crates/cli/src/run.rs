@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
         };
     }
     // Before the run, so that a mistyped path does not cost one.
-    let report = args.report.as_deref().map(|path| create(path)).transpose()?;
+    let report = args.report.as_deref().map(create).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;
 
     let show = Show::choose(args, script.queries.iter().any(prints));
