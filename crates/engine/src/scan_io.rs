@@ -67,8 +67,8 @@ struct PoolState {
     due: BinaryHeap<Reverse<Due>>,
     /// Tasks that wait for a reader's credit.
     held: Vec<usize>,
-    /// A credit came back while its task was in a thread's hands: the task must look again.
-    credit_returned: bool,
+    /// Times that credit came back: one that does so while a thread has the task must not be missed.
+    credits_returned: u64,
     stopping: bool,
 }
 
@@ -187,7 +187,7 @@ impl ScanPool {
     /// Called when rows of a held query were processed.
     pub(crate) fn credit_returned(&self) {
         let mut state = self.state.lock();
-        state.credit_returned = true;
+        state.credits_returned += 1;
         for slot in std::mem::take(&mut state.held) {
             state.appoint(slot, ProcessingTime::ZERO);
         }
@@ -197,7 +197,9 @@ impl ScanPool {
 
     /// Admits nothing more and lets the threads return.
     pub(crate) fn stop(&self) {
-        self.state.lock().stopping = true;
+        let mut state = self.state.lock();
+        *state = PoolState { stopping: true, ..PoolState::default() };
+        drop(state);
         self.wake.notify_all();
     }
 
@@ -208,7 +210,6 @@ impl ScanPool {
         let mut state = self.state.lock();
         loop {
             if state.stopping {
-                state.slots.clear();
                 return;
             }
             let now = self.clock.now();
@@ -224,7 +225,7 @@ impl ScanPool {
                     state.due.pop();
                     let Some(mut task) = state.slots[slot].task.take() else { continue };
                     state.held.retain(|&held| held != slot);
-                    state.credit_returned = false;
+                    let credits_before = state.credits_returned;
                     drop(state);
                     let (step, split_off) = self.step(&mut task, now, dispatch, memory);
                     for new in split_off {
@@ -243,7 +244,7 @@ impl ScanPool {
                         Step::Held => {
                             state.slots[slot].task = Some(task);
                             // A credit that came back since the step began may be the one it waits for.
-                            let missed = state.credit_returned;
+                            let missed = state.credits_returned > credits_before;
                             state.appoint(slot, if missed { now } else { now.plus_ns(HELD_RETRY_NS) });
                             state.held.push(slot);
                         }

@@ -372,9 +372,15 @@ fn a_stop_writes_what_was_admitted_and_ends_all_threads() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path(), 400_000);
     let input = table(folder.path(), "in.csv");
-    for policy in ["laxity", "os"] {
-        let engine = engine(policy);
-        engine.submit(plan("q", folder.path(), &input, Middle::Pass, 2)).unwrap();
+    for (policy, middle) in [("laxity", Middle::Pass), ("laxity", Middle::Slow), ("os", Middle::Pass)] {
+        // So little credit that the slow operator has the scan waiting when the stop comes.
+        let engine = Engine::new(EngineConfig {
+            workers: 2,
+            policy: policy.parse().unwrap(),
+            credit_bytes: 200_000,
+            ..EngineConfig::default()
+        });
+        engine.submit(plan("q", folder.path(), &input, middle, 2)).unwrap();
         engine.start().unwrap();
         while engine.snapshot().queries[0].rows_in == 0 {
             std::thread::yield_now();
