@@ -9,6 +9,7 @@ use crate::operator_threads::OperatorThreads;
 use crate::payload::Payload;
 
 /// Who hands messages to operators: the scheduler core, or a thread for each operator.
+#[expect(clippy::large_enum_variant, reason = "there is one per engine")]
 pub(crate) enum Dispatch {
     Scheduled(Mailboxes<Payload>),
     Threads(Arc<OperatorThreads>),

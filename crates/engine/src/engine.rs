@@ -336,7 +336,8 @@ impl Shared {
 
 /// Groups the readers of each table; a shared scan reads the union of their columns.
 fn shared_scans(waiting: Vec<(ScanSpec, Reader)>) -> Vec<(ScanSpec, Vec<Reader>)> {
-    let mut tables: Vec<(ScanSpec, Vec<(Vec<usize>, Reader)>)> = Vec::new();
+    type Readers = Vec<(Vec<usize>, Reader)>;
+    let mut tables: Vec<(ScanSpec, Readers)> = Vec::new();
     for (spec, reader) in waiting {
         let same = tables.iter_mut().find(|(table, _)| Arc::ptr_eq(&table.table, &spec.table));
         match same {
@@ -367,7 +368,6 @@ fn shared_scans(waiting: Vec<(ScanSpec, Reader)>) -> Vec<(ScanSpec, Vec<Reader>)
         .collect()
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is where the engine's threads are started, by name")]
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     std::thread::Builder::new()
         .name(format!("laxity-{name}"))

@@ -44,7 +44,6 @@ impl OperatorThreads {
     }
 
     /// Starts a thread for each instance.
-    #[expect(clippy::disallowed_methods, reason = "this is where operator threads are started, by name")]
     pub(crate) fn add(self: &Arc<OperatorThreads>, instances: &[Arc<Instance>]) {
         let mut mailboxes = self.mailboxes.write();
         for instance in instances {

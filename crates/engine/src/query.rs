@@ -146,10 +146,12 @@ impl Query {
         self.in_flight_rows.fetch_sub(i64::from(rows), Relaxed);
         // SeqCst, as in `ScanPool::has_credit`: either it sees the credit or we see that it waits.
         let left = self.in_flight_bytes.fetch_sub(bytes as i64, SeqCst) - bytes as i64;
-        if left < self.wake_below_bytes && self.held.load(SeqCst) && self.held.swap(false, SeqCst) {
-            if let Some(scans) = self.scans.upgrade() {
-                scans.credit_returned();
-            }
+        let is_waited_for = left < self.wake_below_bytes && self.held.load(SeqCst);
+        if is_waited_for
+            && self.held.swap(false, SeqCst)
+            && let Some(scans) = self.scans.upgrade()
+        {
+            scans.credit_returned();
         }
         // Last, and AcqRel: whoever reads zero sees everything done before.
         self.in_flight.fetch_sub(1, AcqRel);

@@ -203,10 +203,8 @@ impl SinkPool {
                 query.release(count, bytes);
             }
             Write::Close => {
-                if let Some(sink) = sink {
-                    if let Err(error) = sink.close() {
-                        fail(query, &error);
-                    }
+                if let Some(Err(error)) = sink.map(|sink| sink.close()) {
+                    fail(query, &error);
                 }
                 if is_result && query.open_sinks.fetch_sub(1, Ordering::AcqRel) == 1 {
                     query.end(Outcome::Finished);
