@@ -57,7 +57,8 @@ pub(crate) fn with_flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
         let input_schema = Arc::clone(aggregate.input.schema());
         let mut computed: Vec<Expr> = Vec::new();
         let mut finals = Vec::new();
-        let keys = aggregate.group_expr.len();
+        // A key that is written twice is one column.
+        let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
         let mut changed = false;
         for (index, original) in aggregate.aggr_expr.iter().enumerate() {
             let (qualifier, field) = aggregate.schema.qualified_field(keys + index);

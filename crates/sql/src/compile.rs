@@ -97,6 +97,37 @@ pub fn compile(files: &[SqlFile]) -> Result<Script, SqlError> {
 /// # Errors
 /// The first mistake, with its place.
 pub fn compile_with(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
+    // Plans are trees that planner and optimiser walk by recursion, deeper than the stack a caller may have.
+    let compiled = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("compile".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, || compile_here(files, options));
+        thread.map(|thread| thread.join())
+    });
+    match compiled {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(of_panic(files, panic.as_ref())),
+        // No thread to be had: this one's stack does for all but extreme statements.
+        Err(_) => compile_here(files, options),
+    }
+}
+
+/// Enough, without optimisation, for the deepest statement that is accepted. Only what is used is ever mapped.
+const STACK_BYTES: usize = 256 << 20;
+
+/// A broken invariant, of ours or of a library's, in words that can be reported.
+fn of_panic(files: &[SqlFile], panic: &(dyn std::any::Any + Send)) -> SqlError {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    let file = files.first().map(|file| file.path.as_path()).unwrap_or_else(|| std::path::Path::new(""));
+    Fault::internal(NOWHERE, text).into_error(file, "")
+}
+
+fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
     let mut session = Session {
         files,
         options,
@@ -280,8 +311,6 @@ impl Session<'_> {
         }
         let planner = Planner::new(&self.catalog, place.tokens);
         let plan = planner.query(&create.query)?;
-        // Mistakes of the view are reported here and not where it is read.
-        planner.optimize(plan.clone(), &[])?;
         let names: Vec<String> = if create.columns.is_empty() {
             plan.schema().fields().iter().map(|field| field.name().clone()).collect()
         } else if create.columns.len() == plan.schema().fields().len() {
@@ -307,6 +336,8 @@ impl Session<'_> {
                 .hint("name one of them otherwise with AS"));
             }
         }
+        // Mistakes of the view are reported here and not where it is read.
+        planner.optimize(plan.clone(), &[])?;
         let columns = plan.schema().columns().into_iter().zip(names);
         let exprs: Vec<Expr> = columns.map(|(column, name)| Expr::Column(column).alias(name)).collect();
         let plan = LogicalPlanBuilder::from(plan)

@@ -81,6 +81,32 @@ impl Dialect for FlinkDialect {
         false
     }
 
+    /// Words that begin the next clause: without this, `SELECT a + FROM t` adds a column named FROM.
+    fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
+        const CLAUSES: &[Keyword] = &[
+            Keyword::EXISTS,
+            Keyword::INTERVAL,
+            Keyword::TRIM,
+            Keyword::FROM,
+            Keyword::WHERE,
+            Keyword::GROUP,
+            Keyword::HAVING,
+            Keyword::ORDER,
+            Keyword::UNION,
+            Keyword::JOIN,
+            Keyword::ON,
+            Keyword::AS,
+            Keyword::BY,
+            Keyword::WHEN,
+            Keyword::THEN,
+            Keyword::ELSE,
+            Keyword::AND,
+            Keyword::OR,
+            Keyword::INTO,
+        ];
+        CLAUSES.contains(&keyword)
+    }
+
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let Token::Word(word) = &parser.peek_token_ref().token else {
             return None;

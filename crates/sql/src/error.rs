@@ -127,7 +127,8 @@ pub(crate) fn did_you_mean<'a>(written: &str, choices: impl IntoIterator<Item = 
     choices
         .into_iter()
         .map(|choice| (edit_distance(&folded, &choice.to_lowercase()), choice))
-        .filter(|(distance, choice)| *distance <= 1 + choice.chars().count() / 4)
+        // Half of a short name, or more than a third of a long one, is no slip of the finger.
+        .filter(|(distance, choice)| *distance <= choice.chars().count().min(written.chars().count()) / 3)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, choice)| choice)
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::DFSchema;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, LogicalPlan};
@@ -75,10 +76,14 @@ impl<'a> Lowering<'a> {
             }
             LogicalPlan::Filter(filter) => match filter.input.as_ref() {
                 LogicalPlan::Window(window) => self.placed_rank(window, Some(&filter.predicate))?,
-                _ => {
-                    let input = self.relation(&filter.input)?;
-                    self.filter(input, filter.input.schema(), &filter.predicate)?
-                }
+                LogicalPlan::Projection(projection) => match rank_below(projection, &filter.predicate) {
+                    Some((window, predicate)) => {
+                        let input = self.placed_rank(window, Some(&predicate))?;
+                        self.project(input, projection.input.schema(), &projection.expr)?
+                    }
+                    None => self.filtered(filter)?,
+                },
+                _ => self.filtered(filter)?,
             },
             LogicalPlan::Window(window) => self.placed_rank(window, None)?,
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate).map_err(|fault| {
@@ -111,6 +116,11 @@ impl<'a> Lowering<'a> {
             }
         };
         relation.conform(plan.schema()).map_err(|e| self.planner.fault(e))
+    }
+
+    fn filtered(&mut self, filter: &datafusion_expr::Filter) -> Lowered<Relation> {
+        let input = self.relation(&filter.input)?;
+        self.filter(input, filter.input.schema(), &filter.predicate)
     }
 
     fn placed_rank(
@@ -192,6 +202,7 @@ impl<'a> Lowering<'a> {
             })
             .collect();
         let schema: SchemaRef = Arc::new(arrow::datatypes::Schema::new(fields));
+        let unfired = first.unfired.filter(|shape| inputs.iter().all(|input| input.unfired == Some(*shape)));
         let parallelism = inputs.iter().map(|input| input.open.parallelism).max().unwrap_or(1);
         let mut edges = Vec::new();
         for input in inputs {
@@ -208,6 +219,7 @@ impl<'a> Lowering<'a> {
             outputs: outputs.collect(),
             window: None,
             predicate: None,
+            unfired,
             open: Open {
                 name: "Union".into(),
                 details: vec![],
@@ -216,6 +228,7 @@ impl<'a> Lowering<'a> {
                 window: None,
                 stage: OpenStage::Operator,
                 chain: vec![Union::factory(Arc::clone(&schema))],
+                calc: None,
                 meets_late_rows: None,
             },
             schema,
@@ -239,8 +252,9 @@ impl<'a> Lowering<'a> {
     fn close(&mut self, relation: Relation) -> Lowered<NodeId> {
         let relation = self.expand(relation)?;
         let relation = relation.apply_filter().map_err(|e| self.planner.fault(e))?;
-        let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows } =
-            relation.open;
+        let mut open = relation.open;
+        open.make_calc();
+        let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
         let operator = Chain::factory(chain);
         let stage = match stage {
             OpenStage::Source(scan) => Stage::Source { scan, operator },
@@ -271,11 +285,36 @@ impl<'a> Lowering<'a> {
 
 /// An operator that follows others in one instance.
 fn chained(open: &mut Open, name: &str, detail: Option<String>, factory: OperatorFactory) {
+    open.make_calc();
     if !open.name.ends_with(name) {
         open.name = format!("{} -> {name}", open.name);
     }
     open.details.extend(detail);
     open.chain.push(factory);
+}
+
+/// The ROW_NUMBER under a projection of plain columns, and a filter over that projection as one over it.
+fn rank_below<'p>(
+    projection: &'p datafusion_expr::Projection,
+    predicate: &Expr,
+) -> Option<(&'p datafusion_expr::Window, Expr)> {
+    let LogicalPlan::Window(window) = projection.input.as_ref() else { return None };
+    let mut plain = true;
+    let mapped = predicate.clone().transform(|node| {
+        let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };
+        let source = projection
+            .schema
+            .maybe_index_of_column(column)
+            .map(|index| projection.expr[index].clone().unalias());
+        match source {
+            Some(source @ Expr::Column(_)) => Ok(Transformed::new(source, true, TreeNodeRecursion::Jump)),
+            _ => {
+                plain = false;
+                Ok(Transformed::no(node))
+            }
+        }
+    });
+    Some((window, mapped.ok()?.data)).filter(|_| plain)
 }
 
 /// What a column is called from here on.

@@ -301,6 +301,12 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
         }
         DataFusionError::Plan(message) => {
             if let Some(name) = message.strip_prefix("no table ") {
+                if let Some((database, _)) = name.rsplit_once('.') {
+                    let first = database.split('.').next().unwrap_or(database);
+                    let message = format!("unknown database '{database}'; there is one, default_database");
+                    return Fault::new(SqlErrorKind::UnknownTable, place(first), message)
+                        .hint("write the table's name alone");
+                }
                 let fault =
                     Fault::new(SqlErrorKind::UnknownTable, place(name), format!("unknown table '{name}'"));
                 return match did_you_mean(name, context.catalog.names()) {
@@ -308,8 +314,16 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
                     None => fault.hint(known_tables(context.catalog)),
                 };
             }
-            Fault::new(kind_of(&message), NOWHERE, tidy(&message))
+            if message.starts_with("Projections require unique expression names") {
+                let name =
+                    message.split('"').nth(1).map_or("", |name| name.rsplit('.').next().unwrap_or(name));
+                let message = format!("two columns are named '{name}'");
+                return Fault::new(SqlErrorKind::Invalid, place(name), message)
+                    .hint("name one of them otherwise with AS");
+            }
+            about_function(&message, tokens)
         }
+        DataFusionError::Execution(message) => about_function(&message, tokens),
         DataFusionError::Internal(message) => Fault::internal(NOWHERE, tidy(&message)),
         DataFusionError::ArrowError(inner, _) => {
             Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&inner.to_string()))
@@ -344,6 +358,21 @@ fn unknown_column(
         _ if names.is_empty() => fault,
         _ => fault.hint(format!("the columns are {}", names.join(", "))),
     }
+}
+
+/// Messages about calls name the function in quotes; its first call is where they are placed. The part for
+/// users may be wrapped in DataFusion's advice to developers.
+fn about_function(message: &str, tokens: &[TokenWithSpan]) -> Box<Fault> {
+    let inner = message.split("Error during planning: ").last().unwrap_or(message);
+    let inner = inner.split(" No function matches").next().unwrap_or(inner).trim_end_matches('.');
+    let quoted = message.split('\'').nth(1).map(|name| name.rsplit('.').next().unwrap_or(name));
+    let at = quoted.map_or(NOWHERE, |name| {
+        let word = |token: &&TokenWithSpan| {
+            matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name))
+        };
+        tokens.iter().find(word).map_or(NOWHERE, |token| token.span.start)
+    });
+    Fault::new(kind_of(message), at, tidy(inner))
 }
 
 fn kind_of(message: &str) -> SqlErrorKind {
@@ -406,7 +435,8 @@ impl ContextProvider for Context<'_> {
                 let schema = Arc::new(plan.schema().as_arrow().clone());
                 Ok(Arc::new(Source::View(Arc::clone(plan), schema)))
             }
-            None => plan_err!("no table {}", name.table()),
+            None if one_database => plan_err!("no table {}", name.table()),
+            None => plan_err!("no table {name}"),
         }
     }
 

@@ -142,6 +142,15 @@ fn check_select(select: &Select) -> Result<(), Box<Fault>> {
                 );
             }
             for key in keys {
+                if let Expr::Function(function) = key
+                    && WINDOW_FUNCTIONS.contains(&function.name.to_string().to_lowercase().as_str())
+                {
+                    return refuse(
+                        key.span(),
+                        "group windows, which Flink has deprecated, are not supported",
+                        &format!("window with a table function: {}", window_function::EXAMPLE),
+                    );
+                }
                 if matches!(key, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)) {
                     return refuse(
                         key.span(),

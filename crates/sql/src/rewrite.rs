@@ -3,7 +3,8 @@ use std::ops::ControlFlow;
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, Query, Spanned, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, Spanned, Value, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
@@ -84,6 +85,27 @@ struct Rewriter;
 impl VisitorMut for Rewriter {
     type Break = Box<Fault>;
 
+    /// `SELECT v, v` names the second column v0, as Flink does; the planner wants names to differ.
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Fault>> {
+        let mut seen: Vec<String> = Vec::new();
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            let text = expr.to_string();
+            let earlier = seen.iter().filter(|other| **other == text).count();
+            seen.push(text);
+            if earlier > 0 {
+                let name = match &*expr {
+                    Expr::Identifier(name) => name.value.as_str(),
+                    Expr::CompoundIdentifier(parts) => parts.last().map_or("", |name| name.value.as_str()),
+                    _ => "EXPR$",
+                };
+                let alias = Ident::with_span(expr.span(), format!("{name}{}", earlier - 1));
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Fault>> {
         match rewritten(expr) {
             Ok(Some(new)) => {
@@ -109,6 +131,7 @@ fn rewritten(expr: &Expr) -> Result<Option<Expr>, Box<Fault>> {
             let args = [(**expr).clone(), from].into_iter().chain(substring_for.as_deref().cloned());
             Some(call("flink_substring", args, &span))
         }
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => number_of_flink(expr, digits),
         Expr::Function(function) => rewritten_function(function)?,
         _ => None,
     })
@@ -132,7 +155,10 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
     }
     let span = function.name.span();
     let name = function.name.to_string().to_lowercase();
-    let Some(args) = plain_arguments(function) else { return Ok(None) };
+    let Some(mut args) = plain_arguments(function) else { return Ok(None) };
+    if !TYPED_BY_ARGUMENTS.contains(&name.as_str()) {
+        args.iter_mut().for_each(restore_literal);
+    }
     let count = args.len();
     let arity = |least: usize, most: usize| {
         if (least..=most).contains(&count) {
@@ -252,11 +278,45 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             Ok(Some(call(&name, args, &span)))
         }
         _ => {
-            let mut lower = function.clone();
+            let mut lower = with_arguments(function, args);
             lower.name = ObjectName::from(vec![Ident::with_span(span, name.trim_matches('`'))]);
             Ok(Some(Expr::Function(lower)))
         }
     }
+}
+
+/// Functions whose type is that of their arguments, so that it matters which type a literal has.
+const TYPED_BY_ARGUMENTS: &[&str] = &[
+    "if", "ifnull", "coalesce", "nullif", "greatest", "least", "mod", "row", "sum", "avg", "min", "max",
+    "abs", "sign",
+];
+
+/// Literals have Flink's types: INT where it fits, DOUBLE with an exponent. The planner's own are BIGINT, and
+/// DECIMAL for the others, as in Flink.
+fn number_of_flink(literal: &Expr, digits: &str) -> Option<Expr> {
+    if digits.contains(['e', 'E']) {
+        return Some(cast(text(digits), "DOUBLE"));
+    }
+    digits.parse::<i32>().ok().map(|_| cast(literal.clone(), "INT"))
+}
+
+/// Undoes [`number_of_flink`]: some functions look at a literal argument while they are planned.
+fn restore_literal(arg: &mut Expr) {
+    if let Expr::Cast { expr, data_type, .. } = arg
+        && *data_type == crate::dialect::encode_text("INT")
+        && matches!(expr.as_ref(), Expr::Value(ValueWithSpan { value: Value::Number(..), .. }))
+    {
+        *arg = (**expr).clone();
+    }
+}
+
+/// The call with its plain arguments replaced.
+fn with_arguments(function: &Function, args: Vec<Expr>) -> Function {
+    let mut function = function.clone();
+    if let FunctionArguments::List(list) = &mut function.args {
+        list.args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    }
+    function
 }
 
 /// The arguments if they are plain expressions, without DISTINCT or names.

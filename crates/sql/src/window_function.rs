@@ -20,6 +20,7 @@ use laxity_operators::WindowKind;
 
 use crate::dialect::{ORDERED, PARTITIONED, TABLE};
 use crate::error::{Fault, SqlErrorKind, did_you_mean};
+use crate::explain::duration_text;
 use crate::planning::{fault_in_error, time_part_of};
 
 /// Flink's windowing table functions.
@@ -282,7 +283,9 @@ impl Call<'_> {
                     return self.fail(
                         required_arg(3).span().start,
                         format!(
-                            "HOP needs a size ({size_ms} ms) that is a multiple of the slide ({slide_ms} ms)"
+                            "HOP needs a size ({}) that is a multiple of the slide ({})",
+                            duration_text(size_ms),
+                            duration_text(slide_ms)
                         ),
                     );
                 }
@@ -294,7 +297,11 @@ impl Call<'_> {
                 if max_ms % step_ms != 0 {
                     return self.fail(
                         required_arg(3).span().start,
-                        format!("CUMULATE needs a size ({max_ms} ms) that is a multiple of the step ({step_ms} ms)"),
+                        format!(
+                            "CUMULATE needs a size ({}) that is a multiple of the step ({})",
+                            duration_text(max_ms),
+                            duration_text(step_ms)
+                        ),
                     );
                 }
                 WindowKind::Cumulate { max_ms, step_ms, offset_ms }

@@ -53,7 +53,11 @@ impl Lowering<'_> {
         let mut end = None;
         let mut keys = Vec::new();
         let mut key_exprs = Vec::new();
-        for expr in &aggregate.group_expr {
+        for (index, expr) in aggregate.group_expr.iter().enumerate() {
+            // A key that is written twice is one column.
+            if aggregate.group_expr[..index].contains(expr) {
+                continue;
+            }
             let mut physical = self.physical(expr, schema)?;
             let output = column_of(&physical).map(|index| input.outputs[index]);
             let key = match output.map(|output| (output.role, output.slot)) {
@@ -165,6 +169,7 @@ impl Lowering<'_> {
             rewritten.push((name, function));
         }
         let window = input.window.clone();
+        let unfired = input.unfired;
         let late = input.late_columns(&self.late_columns, &columns.exprs);
         columns.exprs.extend(late);
         let mut prepared = Relation { window: None, ..input }.calc(columns.exprs).map_err(fault)?;
@@ -189,7 +194,7 @@ impl Lowering<'_> {
             .with_name(name.clone())
             .build()
             .map_err(fault)?;
-            texts.push(name);
+            texts.push(plain(&name));
             calls.push(AggregateCall { expr: lowered.aggregate, filter: lowered.filter });
         }
 
@@ -244,15 +249,17 @@ impl Lowering<'_> {
                 details,
                 parallelism,
                 inputs: vec![edge],
-                window: window.map(|pending| pending.kind.shape()),
+                window: window.map(|pending| pending.kind.shape()).or(unfired),
                 stage: OpenStage::Operator,
                 chain: vec![spec.factory()],
+                calc: None,
                 meets_late_rows: Some(input_schema),
             },
             schema,
             outputs,
             window: None,
             predicate: None,
+            unfired: None,
         })
     }
 }
@@ -267,6 +274,11 @@ fn unbounded(input: &Relation, aggregate: &Aggregate) -> Box<Fault> {
         let hint = if distinct { "select both columns" } else { "add both to the GROUP BY" };
         return unsupported(&message).hint(hint);
     }
+    let what = match (aggregate.group_expr.is_empty(), distinct) {
+        (true, _) => "an aggregate",
+        (_, true) => "GROUP BY or DISTINCT",
+        _ => what,
+    };
     unsupported(&format!("{what} without a window is not supported: its result would never be final"))
         .hint(format!("aggregate within windows: {EXAMPLE}"))
 }

@@ -125,6 +125,8 @@ impl Lowering<'_> {
         let schema = spec.output_schema();
         let outputs = joined_outputs(kind, &left, &right);
         let left_schema = Arc::clone(&left.schema);
+        // A side that has waited for its window's end is at that end: waiting once more takes no time.
+        let unfired = left.unfired.or(right.unfired);
         let (left_edge, parallelism) = self.keyed(left, &left_keys, true)?;
         let (right_edge, _) = self.keyed(right, &right_keys, true)?;
         Ok(Relation {
@@ -133,15 +135,17 @@ impl Lowering<'_> {
                 details,
                 parallelism,
                 inputs: vec![left_edge, right_edge],
-                window: None,
+                window: unfired,
                 stage: OpenStage::Operator,
                 chain: vec![spec.factory()],
+                calc: None,
                 meets_late_rows: Some(left_schema),
             },
             schema,
             outputs,
             window: None,
             predicate: None,
+            unfired: None,
         })
     }
 
@@ -264,12 +268,14 @@ impl Lowering<'_> {
                 window: None,
                 stage: OpenStage::Operator,
                 chain: vec![spec.factory()],
+                calc: None,
                 meets_late_rows: None,
             },
             schema,
             outputs,
             window: None,
             predicate: None,
+            unfired: None,
         })
     }
 

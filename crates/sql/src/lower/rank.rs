@@ -120,6 +120,7 @@ impl Lowering<'_> {
         };
         let output_schema = spec.output_schema();
         let input_schema = Arc::clone(&input.schema);
+        let unfired = input.unfired;
         let mut outputs = input.outputs.clone();
         outputs.push(Output { slot: Slot::Column(input_schema.fields().len()), role: Role::Plain });
         let (edge, parallelism) = self.keyed(input, &key_columns, true)?;
@@ -129,15 +130,17 @@ impl Lowering<'_> {
                 details,
                 parallelism,
                 inputs: vec![edge],
-                window: None,
+                window: unfired,
                 stage: OpenStage::Operator,
                 chain: vec![spec.factory()],
+                calc: None,
                 meets_late_rows: Some(input_schema),
             },
             schema: output_schema,
             outputs,
             window: None,
             predicate: None,
+            unfired: None,
         };
         let ranked = ranked.conform(&window.schema).map_err(|e| self.planner.fault(e))?;
         match conjunction(residual) {

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -9,8 +9,7 @@ use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column};
 use laxity_connect::ScanSpec;
 use laxity_graph::{Input, WindowShape};
 use laxity_operators::{CalcSpec, OperatorFactory, WindowKind};
-
-use super::chained;
+use regex::Regex;
 
 /// Rows on their way: a node of the dataflow that is not pushed yet, and what its columns mean.
 #[derive(Debug)]
@@ -24,6 +23,8 @@ pub(super) struct Relation {
     pub window: Option<PendingWindow>,
     /// A filter over `schema` that is not applied yet: the projection that follows takes it along.
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// Shape of the windows that rows are in, until an operator has waited for these to end.
+    pub unfired: Option<WindowShape>,
 }
 
 /// A node to be.
@@ -36,6 +37,8 @@ pub(super) struct Open {
     pub window: Option<WindowShape>,
     pub stage: OpenStage,
     pub chain: Vec<OperatorFactory>,
+    /// The last operator of the chain if it is a calc: not made yet, because the next may merge with it.
+    pub calc: Option<CalcSpec>,
     /// Columns of the input, where the node drops late rows.
     pub meets_late_rows: Option<SchemaRef>,
 }
@@ -217,7 +220,6 @@ impl Relation {
         if identity {
             return Ok(self);
         }
-        let detail = calc_detail(self.predicate.as_ref(), &projection);
         let spec = CalcSpec {
             name: "Calc".into(),
             input_schema: Arc::clone(&self.schema),
@@ -225,11 +227,21 @@ impl Relation {
             projection,
             output_schema: None,
         };
-        let schema = spec
+        let spec = match self.open.calc.take() {
+            Some(earlier) => match merged(&earlier, &spec)? {
+                Some(one) => one,
+                None => {
+                    self.open.calc = Some(earlier);
+                    self.open.make_calc();
+                    spec
+                }
+            },
+            None => spec,
+        };
+        self.schema = spec
             .output_schema()
             .map_err(|error| datafusion_common::DataFusionError::Internal(error.to_string()))?;
-        chained(&mut self.open, "Calc", detail, spec.factory());
-        self.schema = schema;
+        self.open.calc = Some(spec);
         Ok(self)
     }
 
@@ -319,21 +331,68 @@ impl Relation {
     }
 }
 
+/// Two calcs as one, where that computes nothing twice and nothing on rows that the first one drops.
+fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
+    let trivial = |(expr, _): &(Arc<dyn PhysicalExpr>, String)| column_of(expr).is_some();
+    let cheap = second.projection.iter().all(trivial) || first.projection.iter().all(trivial);
+    if !cheap
+        || second.predicate.is_some() && (first.predicate.is_some() || !first.projection.iter().all(trivial))
+    {
+        return Ok(None);
+    }
+    let over_first = |expr: &Arc<dyn PhysicalExpr>| -> Result<Arc<dyn PhysicalExpr>> {
+        let mapped = Arc::clone(expr).transform(|node| {
+            Ok(match column_of(&node) {
+                // What replaces a column is over the first calc's input: not to be looked at again.
+                Some(index) => {
+                    let replaced = Arc::clone(&first.projection[index].0);
+                    Transformed::new(replaced, true, TreeNodeRecursion::Jump)
+                }
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(mapped.data)
+    };
+    let projection = second.projection.iter().map(|(expr, name)| Ok((over_first(expr)?, name.clone())));
+    let predicate = match &second.predicate {
+        Some(predicate) => Some(over_first(predicate)?),
+        None => first.predicate.clone(),
+    };
+    Ok(Some(CalcSpec {
+        name: first.name.clone(),
+        input_schema: Arc::clone(&first.input_schema),
+        predicate,
+        projection: projection.collect::<Result<_>>()?,
+        output_schema: None,
+    }))
+}
+
+impl Open {
+    /// Puts the calc that was waiting into the chain.
+    pub fn make_calc(&mut self) {
+        if let Some(spec) = self.calc.take() {
+            let detail = calc_detail(spec.predicate.as_ref(), &spec.projection);
+            super::chained(self, "Calc", Some(detail), spec.factory());
+        }
+    }
+}
+
+fn is_word(name: &str) -> bool {
+    name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
 fn calc_detail(
     predicate: Option<&Arc<dyn PhysicalExpr>>,
     projection: &[(Arc<dyn PhysicalExpr>, String)],
-) -> Option<String> {
+) -> String {
     let columns: Vec<String> = projection
         .iter()
         .map(|(expr, name)| {
             let text = plain(&expr.to_string());
-            let short = name.rsplit('.').next().unwrap_or(name);
-            if text == short || *name == text {
+            if text == *name || name.starts_with("__") || !is_word(name) {
                 text
-            } else if name.len() < 24 {
-                format!("{text} AS {short}")
             } else {
-                text
+                format!("{text} AS {name}")
             }
         })
         .collect();
@@ -341,21 +400,31 @@ fn calc_detail(
     if let Some(predicate) = predicate {
         text.push_str(&format!(" where {}", plain(&predicate.to_string())));
     }
-    Some(text)
+    text
 }
 
-/// DataFusion's text of an expression without the `@index` of its columns.
+/// DataFusion's text of an expression, without the `@index` of columns and with literals as SQL writes them.
 pub(super) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '@' && chars.peek().is_some_and(char::is_ascii_digit) {
-            while chars.next_if(char::is_ascii_digit).is_some() {}
-        } else {
-            out.push(c);
+    static INTERVAL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"IntervalMonthDayNano \{ months: (-?\d+), days: (-?\d+), nanoseconds: (-?\d+) \}")
+            .expect("valid")
+    });
+    static LITERAL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"\b(?:Int8|Int16|Int32|Int64|UInt64|Float64|Boolean)\(([^()]*)\)").expect("valid")
+    });
+    static INDEX: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"@\d+").expect("valid"));
+    let text = INTERVAL.replace_all(text, |found: &regex::Captures| {
+        let number = |group: usize| found[group].parse::<i64>().unwrap_or(0);
+        match number(1) {
+            0 => {
+                let ms = number(2).saturating_mul(86_400_000).saturating_add(number(3) / 1_000_000);
+                crate::explain::duration_text(ms)
+            }
+            months => format!("{months} months"),
         }
-    }
-    out
+    });
+    let text = LITERAL.replace_all(&text, "$1");
+    INDEX.replace_all(&text, "").replace("count(1)", "count(*)")
 }
 
 /// A schema from fields.

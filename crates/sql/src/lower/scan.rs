@@ -102,12 +102,14 @@ impl Lowering<'_> {
                 window: None,
                 stage: OpenStage::Source(ScanSpec { table: Arc::clone(&table.spec), columns: physical }),
                 chain: vec![spec.factory()],
+                calc: None,
                 meets_late_rows: None,
             },
             schema,
             outputs,
             window: None,
             predicate: None,
+            unfired: None,
         })
     }
 
@@ -150,7 +152,7 @@ impl Lowering<'_> {
         input: Relation,
         function: &WindowFunction,
     ) -> Lowered<Relation> {
-        let mut relation = self.expand(input)?;
+        let mut relation = Relation { unfired: None, ..self.expand(input)? };
         let position = function.input.schema().maybe_index_of_column(&function.time);
         let position = position.ok_or_else(|| Fault::internal(function.at, "the time column was pruned"))?;
         let output = relation.outputs[position];
@@ -216,6 +218,7 @@ impl Lowering<'_> {
         chained(&mut relation.open, "Window", Some(window_text(pending.kind)), spec.factory());
         relation.outputs = window_behind(relation.outputs, width);
         relation.window = None;
+        relation.unfired = Some(pending.kind.shape());
         Ok(relation)
     }
 
@@ -248,11 +251,13 @@ impl Lowering<'_> {
                 stage: OpenStage::Operator,
                 meets_late_rows: Some(input_schema),
                 chain: vec![spec.clone().factory()],
+                calc: None,
             },
             schema: spec.output_schema(),
             outputs,
             window: None,
             predicate: None,
+            unfired: None,
         })
     }
 

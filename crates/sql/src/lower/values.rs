@@ -46,12 +46,14 @@ impl Lowering<'_> {
                 window: None,
                 stage: OpenStage::Source(ScanSpec { table: Arc::new(table), columns: vec![0] }),
                 chain: vec![factory],
+                calc: None,
                 meets_late_rows: None,
             },
             schema,
             outputs,
             window: None,
             predicate: None,
+            unfired: None,
         })
     }
 

@@ -90,6 +90,10 @@ fn numbers() {
         ("TRY_CAST('x' AS INT)", ""),
         ("CAST(1e10 AS STRING)", "1.0E10"),
         ("CAST(dec AS DOUBLE)", "12.34"),
+        ("ROUND(dec, 1)", "12.3"),
+        ("TRUNCATE(d, 0)", "2.0"),
+        ("2147483647 + 1", "-2147483648"),
+        ("2147483648 + 1", "2147483649"),
         ("d / 0", "Infinity"),
     ]);
 }

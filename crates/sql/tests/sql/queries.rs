@@ -204,4 +204,9 @@ fn inserts_cast_to_the_table() {
     let sql = "CREATE TABLE out (x DOUBLE, y STRING, z BIGINT) WITH ('connector' = 'print'); \
                INSERT INTO out (z, x) SELECT v, v FROM e WHERE v = 7";
     check(sql, &["7.0,,7"]);
+    let sql = "CREATE TABLE small (x INT, y INT) WITH ('connector' = 'print'); \
+               INSERT INTO small SELECT v + 1, SUM(CASE WHEN v > 3 THEN 1 ELSE 0 END) FROM TABLE(TUMBLE(TABLE e, \
+               DESCRIPTOR(t), INTERVAL '1' DAY)) WHERE v = 7 GROUP BY v, window_start, window_end";
+    check(sql, &["8,1"]);
+    check("SELECT v, v, 1, 1 FROM e WHERE v = 7", &["7,7,1,1"]);
 }
