@@ -81,32 +81,6 @@ impl Dialect for FlinkDialect {
         false
     }
 
-    /// Words that begin the next clause: without this, `SELECT a + FROM t` adds a column named FROM.
-    fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
-        const CLAUSES: &[Keyword] = &[
-            Keyword::EXISTS,
-            Keyword::INTERVAL,
-            Keyword::TRIM,
-            Keyword::FROM,
-            Keyword::WHERE,
-            Keyword::GROUP,
-            Keyword::HAVING,
-            Keyword::ORDER,
-            Keyword::UNION,
-            Keyword::JOIN,
-            Keyword::ON,
-            Keyword::AS,
-            Keyword::BY,
-            Keyword::WHEN,
-            Keyword::THEN,
-            Keyword::ELSE,
-            Keyword::AND,
-            Keyword::OR,
-            Keyword::INTO,
-        ];
-        CLAUSES.contains(&keyword)
-    }
-
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let Token::Word(word) = &parser.peek_token_ref().token else {
             return None;
@@ -118,10 +92,34 @@ impl Dialect for FlinkDialect {
             Keyword::TABLE => Some(parse_table_argument(parser)),
             Keyword::CAST => parse_cast(parser, CastKind::Cast),
             Keyword::TRY_CAST => parse_cast(parser, CastKind::TryCast),
+            // Without this, `SELECT a + FROM t` adds a column named FROM.
+            keyword if CLAUSES.contains(&keyword) => {
+                Some(parser.expected("an expression", parser.peek_token()))
+            }
             _ => None,
         }
     }
 }
+
+/// Words that end an expression unless quoted.
+const CLAUSES: &[Keyword] = &[
+    Keyword::FROM,
+    Keyword::WHERE,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::ORDER,
+    Keyword::UNION,
+    Keyword::JOIN,
+    Keyword::ON,
+    Keyword::AS,
+    Keyword::BY,
+    Keyword::WHEN,
+    Keyword::THEN,
+    Keyword::ELSE,
+    Keyword::AND,
+    Keyword::OR,
+    Keyword::INTO,
+];
 
 /// `TABLE name [PARTITION BY a, b] [ORDER BY c]`, or a parenthesised query in place of the name.
 fn parse_table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {

@@ -163,7 +163,7 @@ impl StatementParser {
         let temporary = self.accept_word("TEMPORARY");
         let object = self.parser.peek_token();
         if self.accept_word("TABLE") {
-            return Ok(StatementKind::CreateTable(self.create_table()?));
+            return Ok(StatementKind::CreateTable(Box::new(self.create_table()?)));
         }
         if self.accept_word("VIEW") {
             return Ok(StatementKind::CreateView(self.create_view()?));
@@ -274,7 +274,7 @@ impl StatementParser {
         let name = self.parser.parse_identifier().map_err(|e| self.fault(e))?;
         if self.accept_word("AS") {
             let expr = self.parser.parse_expr().map_err(|e| self.fault(e))?;
-            table.columns.push(Column { name, kind: ColumnKind::Computed(expr) });
+            table.columns.push(Column { name, kind: ColumnKind::Computed(Box::new(expr)) });
         } else {
             let data_type = data_type::parse(&mut self.parser).map_err(|e| self.type_fault(e))?;
             let metadata = self.parser.peek_token();

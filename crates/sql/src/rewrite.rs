@@ -89,19 +89,22 @@ impl VisitorMut for Rewriter {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Fault>> {
         let mut seen: Vec<String> = Vec::new();
         for item in &mut select.projection {
-            let SelectItem::UnnamedExpr(expr) = item else { continue };
-            let text = expr.to_string();
-            let earlier = seen.iter().filter(|other| **other == text).count();
-            seen.push(text);
-            if earlier > 0 {
-                let name = match &*expr {
-                    Expr::Identifier(name) => name.value.as_str(),
-                    Expr::CompoundIdentifier(parts) => parts.last().map_or("", |name| name.value.as_str()),
-                    _ => "EXPR$",
-                };
-                let alias = Ident::with_span(expr.span(), format!("{name}{}", earlier - 1));
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            let (expr, name) = match &*item {
+                SelectItem::UnnamedExpr(expr) => (expr.clone(), name_of(expr)),
+                SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), alias.value.clone()),
+                _ => continue,
+            };
+            let mut unique = name.clone();
+            let mut digit = 0;
+            while seen.contains(&unique) {
+                unique = format!("{name}{digit}");
+                digit += 1;
             }
+            if unique != name {
+                let alias = Ident::with_span(expr.span(), unique.clone());
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+            seen.push(unique);
         }
         ControlFlow::Continue(())
     }
@@ -115,6 +118,15 @@ impl VisitorMut for Rewriter {
             Ok(None) => ControlFlow::Continue(()),
             Err(fault) => ControlFlow::Break(fault),
         }
+    }
+}
+
+/// What a column of a SELECT without AS is called; for anything but a column, its text.
+fn name_of(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::CompoundIdentifier(parts) => parts.last().map_or(String::new(), |name| name.value.clone()),
+        other => other.to_string(),
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Statement {
 /// What Laxity executes of Flink's statements.
 #[derive(Debug, Clone)]
 pub(crate) enum StatementKind {
-    CreateTable(CreateTable),
+    CreateTable(Box<CreateTable>),
     CreateView(CreateView),
     Drop {
         object: DropObject,
@@ -61,7 +61,7 @@ pub(crate) struct Column {
 #[derive(Debug, Clone)]
 pub(crate) enum ColumnKind {
     Physical(FlinkType),
-    Computed(Expr),
+    Computed(Box<Expr>),
 }
 
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, Result, internal_err};
 use datafusion_expr::Operator as BinaryOperator;
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column};
+use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use laxity_connect::ScanSpec;
 use laxity_graph::{Input, WindowShape};
 use laxity_operators::{CalcSpec, OperatorFactory, WindowKind};
@@ -333,7 +333,8 @@ impl Relation {
 
 /// Two calcs as one, where that computes nothing twice and nothing on rows that the first one drops.
 fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
-    let trivial = |(expr, _): &(Arc<dyn PhysicalExpr>, String)| column_of(expr).is_some();
+    let trivial =
+        |(expr, _): &(Arc<dyn PhysicalExpr>, String)| column_of(expr).is_some() || expr.is::<Literal>();
     let cheap = second.projection.iter().all(trivial) || first.projection.iter().all(trivial);
     if !cheap
         || second.predicate.is_some() && (first.predicate.is_some() || !first.projection.iter().all(trivial))
@@ -412,6 +413,9 @@ pub(super) fn plain(text: &str) -> String {
     static LITERAL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\b(?:Int8|Int16|Int32|Int64|UInt64|Float64|Boolean)\(([^()]*)\)").expect("valid")
     });
+    static CAST: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r" AS (Int8|Int16|Int32|Int64|UInt64|Float32|Float64|Utf8)\)").expect("valid")
+    });
     static INDEX: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"@\d+").expect("valid"));
     let text = INTERVAL.replace_all(text, |found: &regex::Captures| {
         let number = |group: usize| found[group].parse::<i64>().unwrap_or(0);
@@ -424,6 +428,18 @@ pub(super) fn plain(text: &str) -> String {
         }
     });
     let text = LITERAL.replace_all(&text, "$1");
+    let text = CAST.replace_all(&text, |found: &regex::Captures| {
+        let name = match &found[1] {
+            "Int8" => "TINYINT",
+            "Int16" => "SMALLINT",
+            "Int32" => "INT",
+            "Float32" => "FLOAT",
+            "Float64" => "DOUBLE",
+            "Utf8" => "STRING",
+            _ => "BIGINT",
+        };
+        format!(" AS {name})")
+    });
     INDEX.replace_all(&text, "").replace("count(1)", "count(*)")
 }
 

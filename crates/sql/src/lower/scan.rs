@@ -26,7 +26,11 @@ impl Lowering<'_> {
             Some(projection) => projection.clone(),
             None => (0..table.columns.len()).collect(),
         };
-        let columns = self.columns_to_fill(table, &wanted)?;
+        // Where only the processing time is read, the clock moves windows on, and event time must not.
+        let is_clocked =
+            wanted.iter().any(|column| matches!(table.columns[*column], TableColumn::ProcessingTime));
+        let watermark = table.watermark.as_ref().filter(|(time, _)| wanted.contains(time) || !is_clocked);
+        let columns = self.columns_to_fill(table, watermark, &wanted)?;
         let physical = physical_columns(table, &columns);
         let scanned: SchemaRef =
             Arc::new(table.spec.schema.project(&physical).map_err(|e| Fault::internal(NOWHERE, e))?);
@@ -64,7 +68,7 @@ impl Lowering<'_> {
                 .collect::<Vec<_>>()
                 .join(", ")
         )];
-        let watermark = match &table.watermark {
+        let watermark = match watermark {
             None => None,
             Some((time, expr)) => {
                 let expression = self.physical(expr, &df_schema(&schema)?)?;
@@ -131,9 +135,14 @@ impl Lowering<'_> {
     }
 
     /// The table's columns to fill, ascending: those wanted and those that the watermark reads.
-    fn columns_to_fill(&self, table: &Table, wanted: &[usize]) -> Lowered<Vec<usize>> {
+    fn columns_to_fill(
+        &self,
+        table: &Table,
+        watermark: Option<&(usize, Expr)>,
+        wanted: &[usize],
+    ) -> Lowered<Vec<usize>> {
         let mut columns: BTreeSet<usize> = wanted.iter().copied().collect();
-        if let Some((time, expr)) = &table.watermark {
+        if let Some((time, expr)) = watermark {
             columns.insert(*time);
             for column in expr.column_refs() {
                 columns.insert(table.schema.index_of(&column.name).map_err(|e| Fault::internal(NOWHERE, e))?);
