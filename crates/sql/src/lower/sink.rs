@@ -20,7 +20,12 @@ impl Lowering<'_> {
     pub fn insert(&mut self, plan: &LogicalPlan, table: &Arc<TableSpec>, columns: &[usize]) -> Lowered<()> {
         let relation = self.relation(plan)?;
         let relation = self.expand(relation)?;
-        let names: Vec<&str> = plan.schema().fields().iter().map(|field| field.name().as_str()).collect();
+        // Flink's name for a column that is an expression without AS.
+        let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let fields = plan.schema().fields().iter().enumerate();
+        let names: Vec<String> = fields
+            .map(|(i, field)| if is_word(field.name()) { field.name().clone() } else { format!("EXPR${i}") })
+            .collect();
         let relation = self.as_table(relation, &names, table, columns)?;
         let parallelism = relation.open.parallelism;
         let from = self.close(relation)?;
@@ -39,7 +44,7 @@ impl Lowering<'_> {
     fn as_table(
         &self,
         relation: Relation,
-        names: &[&str],
+        names: &[String],
         table: &TableSpec,
         columns: &[usize],
     ) -> Lowered<Relation> {
@@ -78,7 +83,7 @@ impl Lowering<'_> {
 
 /// Flink's rule for INSERT: types may widen without a CAST and do nothing else.
 fn check_types(
-    names: &[&str],
+    names: &[String],
     given: &[DataType],
     sink: &SchemaRef,
     table: &str,
