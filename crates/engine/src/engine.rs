@@ -15,17 +15,19 @@ use crate::dispatch::Dispatch;
 use crate::instance::Instance;
 use crate::mailboxes::Mailboxes;
 use crate::memory::Memory;
+use crate::niceness::yield_to_prompt_threads;
 use crate::operator_threads::OperatorThreads;
 use crate::plan::{ExpandedScan, QueryPlan, SubmitError, expand};
 use crate::query::{Outcome, Query};
-use crate::scan_io::{Reader, ScanPool};
+use crate::scan_io::{Lane, Reader, ScanPool};
 use crate::sink_io::{SinkHandle, SinkPool};
 use crate::snapshot::{EngineSnapshot, QuerySnapshot};
 use crate::worker;
 
-/// Threads that read tables. Two, so that one slow file does not hold up every other.
-const SCAN_THREADS: usize = 2;
-/// Threads that write tables, for the same reason.
+/// Threads that read tables. Two for those that decode, so that one slow file does not hold up every other.
+const SCAN_THREADS: [(&str, Lane); 3] =
+    [("scan-prompt", Lane::Prompt), ("scan-bulk-0", Lane::Bulk), ("scan-bulk-1", Lane::Bulk)];
+/// Threads that write tables. Two, for the same reason.
 const SINK_THREADS: usize = 2;
 
 /// A running engine: worker threads, I/O threads and the queries they serve.
@@ -212,10 +214,15 @@ impl Engine {
                 self.workers.lock().push(spawn(&format!("worker-{worker}"), body));
             }
         }
-        for thread in 0..SCAN_THREADS {
+        for (name, lane) in SCAN_THREADS {
             let shared = shared.clone();
-            let body = move || shared.scans.run(&shared.dispatch, &shared.memory);
-            self.scan_threads.lock().push(spawn(&format!("scan-{thread}"), body));
+            let body = move || {
+                if lane == Lane::Bulk {
+                    yield_to_prompt_threads(shared.config.worker_nice);
+                }
+                shared.scans.run(lane, &shared.dispatch, &shared.memory);
+            };
+            self.scan_threads.lock().push(spawn(name, body));
         }
         for thread in 0..SINK_THREADS {
             let shared = shared.clone();

@@ -12,6 +12,7 @@ mod frontier;
 mod instance;
 mod mailboxes;
 mod memory;
+mod niceness;
 mod operator_threads;
 mod payload;
 mod plan;

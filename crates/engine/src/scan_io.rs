@@ -64,7 +64,8 @@ pub(crate) struct ScanPool {
 #[derive(Default)]
 struct PoolState {
     slots: Vec<Slot>,
-    due: BinaryHeap<Reverse<Due>>,
+    /// By lane.
+    due: [BinaryHeap<Reverse<Due>>; 2],
     /// Tasks that wait for a reader's credit.
     held: Vec<usize>,
     /// Times that credit came back: one that does so while a thread has the task must not be missed.
@@ -72,7 +73,20 @@ struct PoolState {
     stopping: bool,
 }
 
+/// Scans are served by separate threads according to what a look at them costs, so that one which decodes for
+/// milliseconds never stands before one whose row is due now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Looks that take microseconds: a paced scan from memory, a silent one.
+    Prompt,
+    /// Looks that decode; and scans not yet known.
+    Bulk,
+}
+
 struct Slot {
+    lane: Lane,
+    /// What a look costs, decayed.
+    step_ns: u64,
     /// `None` while a thread has it, and once it is done.
     task: Option<ScanTask>,
     /// Only the entry of `due` with this number counts; asking for an earlier look outdates the later one.
@@ -86,10 +100,21 @@ struct Due {
     appointment: u64,
 }
 
+/// A look dearer than this is bulk: a tenth of the quantum that workers allow themselves.
+const BULK_STEP_NS: u64 = 100_000;
+
+impl Slot {
+    fn learn(&mut self, step_ns: u64) {
+        self.step_ns = (7 * self.step_ns + step_ns) / 8;
+        self.lane = if self.step_ns < BULK_STEP_NS { Lane::Prompt } else { Lane::Bulk };
+    }
+}
+
 impl PoolState {
     fn appoint(&mut self, slot: usize, at: ProcessingTime) {
-        self.slots[slot].appointment += 1;
-        self.due.push(Reverse(Due { at, slot, appointment: self.slots[slot].appointment }));
+        let Slot { lane, appointment, .. } = &mut self.slots[slot];
+        *appointment += 1;
+        self.due[*lane as usize].push(Reverse(Due { at, slot, appointment: *appointment }));
     }
 }
 
@@ -177,11 +202,11 @@ impl ScanPool {
 
     fn add(&self, task: ScanTask) {
         let mut state = self.state.lock();
-        state.slots.push(Slot { task: Some(task), appointment: 0 });
+        state.slots.push(Slot { lane: Lane::Bulk, step_ns: BULK_STEP_NS, task: Some(task), appointment: 0 });
         let slot = state.slots.len() - 1;
         state.appoint(slot, ProcessingTime::ZERO);
         drop(state);
-        self.wake.notify_one();
+        self.wake.notify_all();
     }
 
     /// Called when rows of a held query were processed.
@@ -192,7 +217,7 @@ impl ScanPool {
             state.appoint(slot, ProcessingTime::ZERO);
         }
         drop(state);
-        self.wake.notify_one();
+        self.wake.notify_all();
     }
 
     /// Admits nothing more and lets the threads return.
@@ -203,8 +228,8 @@ impl ScanPool {
         self.wake.notify_all();
     }
 
-    /// What each of the pool's threads does.
-    pub(crate) fn run(&self, dispatch: &Dispatch, memory: &Memory) {
+    /// What the threads of a lane do.
+    pub(crate) fn run(&self, lane: Lane, dispatch: &Dispatch, memory: &Memory) {
         // The memory of the whole process may free up without this query's doing: look again now and then.
         const HELD_RETRY_NS: u64 = 10_000_000;
         let mut state = self.state.lock();
@@ -213,16 +238,16 @@ impl ScanPool {
                 return;
             }
             let now = self.clock.now();
-            match state.due.peek().copied() {
+            match state.due[lane as usize].peek().copied() {
                 None => self.wake.wait(&mut state),
                 Some(Reverse(due)) if state.slots[due.slot].appointment != due.appointment => {
-                    state.due.pop();
+                    state.due[lane as usize].pop();
                 }
                 Some(Reverse(due)) if due.at > now => {
                     self.wake.wait_until(&mut state, self.clock.instant(due.at));
                 }
                 Some(Reverse(Due { slot, .. })) => {
-                    state.due.pop();
+                    state.due[lane as usize].pop();
                     let Some(mut task) = state.slots[slot].task.take() else { continue };
                     state.held.retain(|&held| held != slot);
                     let credits_before = state.credits_returned;
@@ -231,9 +256,14 @@ impl ScanPool {
                     for new in split_off {
                         self.add(new);
                     }
+                    let step_ns = self.clock.now().since_ns(now);
                     state = self.state.lock();
                     if state.stopping {
                         continue;
+                    }
+                    state.slots[slot].learn(step_ns);
+                    if state.slots[slot].lane != lane {
+                        self.wake.notify_all();
                     }
                     match step {
                         Step::Done => drop(task),

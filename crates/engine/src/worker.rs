@@ -6,11 +6,13 @@ use crate::dispatch::Dispatch;
 use crate::engine::Shared;
 use crate::instance::{Instance, RunContext};
 use crate::mailboxes::{Finished, Next};
+use crate::niceness::yield_to_prompt_threads;
 
 /// What a worker thread does: ask the scheduler, run, hand over, ask again.
 pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Send + 'static {
     move || {
         let Dispatch::Scheduled(mailboxes) = &shared.dispatch else { return };
+        yield_to_prompt_threads(shared.config.worker_nice);
         let clock = shared.clock;
         let quantum_ns = shared.config.quantum.as_nanos() as u64;
         let mut staged = Vec::new();
