@@ -7,9 +7,6 @@ use clap::Parser;
 use laxity_bench::run_folder::RunFolder;
 use laxity_bench::{Findings, Size, files, idle, main_job, message_cost, scheduler_cost, start, throughput};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const ALL: [&str; 7] = ["start", "scheduler-cost", "throughput", "message-cost", "files", "idle", "main-job"];
 
 /// Measures what the README quotes.

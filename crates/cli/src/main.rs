@@ -25,9 +25,6 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let screen = Screen::default();

@@ -21,8 +21,9 @@ pub struct EngineConfig {
     /// Bytes a query may have admitted and not yet processed before its sources wait. Default: 8 MiB, a few
     /// dozen full batches: enough to keep workers busy, little enough that waiting shows at the source.
     pub credit_bytes: u64,
-    /// Bytes of a shared scan that a slow reader may leave unread before it gets a scan of its own.
-    /// Default: 64 MiB.
+    /// Bytes of a shared scan that a slow reader may leave unread before the scan waits for it, or, if urgent
+    /// queries read it too, leaves it to a scan of its own. Default: 128 MiB, a second or two of a source that
+    /// keeps a core busy.
     pub backlog_bytes: u64,
     /// Seed of the policies that draw lots. Default: 0.
     pub seed: u64,
@@ -43,7 +44,7 @@ impl Default for EngineConfig {
             batch_rows: 8_192,
             memory_limit_bytes: 2 << 30,
             credit_bytes: 8 << 20,
-            backlog_bytes: 64 << 20,
+            backlog_bytes: 128 << 20,
             seed: 0,
             worker_nice: 5,
             drain_timeout: Duration::from_secs(10),

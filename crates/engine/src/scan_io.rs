@@ -1,8 +1,10 @@
 //! Threads that read tables and admit rows.
 //!
 //! One scan serves all queries that read the table. Each reader has its own credit, so one that falls behind
-//! first leaves a backlog of shared batches, and past a bound gets a scan of its own from where it stands: a
-//! slow query never slows the source of a fast one.
+//! leaves a backlog of shared batches. Past a bound on that, the scan waits for it, unless readers with a much
+//! shorter target would have to wait too: then those behind share a second scan from there on. So a slow query
+//! never slows the source of an urgent one, and overload never adds a scan for every query, which would make it
+//! worse.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -31,6 +33,8 @@ struct ScanTask {
     readers: Vec<Reader>,
     ended: bool,
     dead_rows_seen: u64,
+    /// Bytes of backlog counted against the process. Readers share batches, so it is that of the furthest behind.
+    backlog_bytes: u64,
 }
 
 /// One query's end of a scan.
@@ -142,6 +146,14 @@ impl Reader {
     }
 }
 
+impl ScanTask {
+    fn count_backlog(&mut self, memory: &Memory) {
+        let bytes = self.readers.iter().map(|reader| reader.backlog_bytes).max().unwrap_or(0);
+        memory.grow(bytes as i64 - self.backlog_bytes as i64);
+        self.backlog_bytes = bytes;
+    }
+}
+
 /// How often windows on processing time are moved on. Far below what a person notices, and cheap.
 const TELL_TIME_EVERY_NS: u64 = 10_000_000;
 
@@ -185,7 +197,15 @@ impl ScanPool {
             reader.rows_offered = environment.skip_rows;
             reader.last_batch = environment.start;
         }
-        self.add(ScanTask { spec, scan, environment, readers, ended: false, dead_rows_seen: 0 });
+        self.add(ScanTask {
+            spec,
+            scan,
+            environment,
+            readers,
+            ended: false,
+            dead_rows_seen: 0,
+            backlog_bytes: 0,
+        });
         Ok(())
     }
 
@@ -253,7 +273,7 @@ impl ScanPool {
                     let credits_before = state.credits_returned;
                     drop(state);
                     let (step, split_off) = self.step(&mut task, now, dispatch, memory);
-                    for new in split_off {
+                    if let Some(new) = split_off {
                         self.add(new);
                     }
                     let step_ns = self.clock.now().since_ns(now);
@@ -290,10 +310,11 @@ impl ScanPool {
         now: ProcessingTime,
         dispatch: &Dispatch,
         memory: &Memory,
-    ) -> (Step, Vec<ScanTask>) {
+    ) -> (Step, Option<ScanTask>) {
         task.readers.retain(|reader| !reader.query.stopped());
         if task.readers.is_empty() {
-            return (Step::Done, Vec::new());
+            task.count_backlog(memory);
+            return (Step::Done, None);
         }
         let mut messages = Vec::new();
         let mut behind = 0;
@@ -312,7 +333,7 @@ impl ScanPool {
                 !flushed
             });
             if task.readers.is_empty() { Step::Done } else { Step::Held }
-        } else if everyone_behind {
+        } else if everyone_behind || task.readers.iter().any(|reader| self.is_too_far_behind(reader)) {
             Step::Held
         } else {
             match task.scan.poll(now) {
@@ -330,7 +351,9 @@ impl ScanPool {
         if !messages.is_empty() {
             dispatch.enqueue(messages, now);
         }
-        (step, self.split_off(task))
+        let split = self.split_off(task);
+        task.count_backlog(memory);
+        (step, split)
     }
 
     fn on_event(
@@ -458,43 +481,49 @@ impl ScanPool {
         }
     }
 
-    /// Gives readers that fell too far behind a scan of their own.
-    fn split_off(&self, task: &mut ScanTask) -> Vec<ScanTask> {
-        let mut split = Vec::new();
-        while task.readers.len() > 1 {
-            let Some(slow) = task.readers.iter().position(|reader| reader.backlog_bytes > self.backlog_bytes)
-            else {
-                break;
-            };
-            let reader = task.readers.swap_remove(slow);
-            let environment = ScanEnvironment { skip_rows: reader.rows_offered, ..task.environment };
-            match self.open_scan(&task.spec, &environment) {
-                Ok(scan) => {
-                    tracing::debug!(
-                        query = reader.query.settings.name,
-                        rows = reader.rows_offered,
-                        "reads the table on its own from here"
-                    );
-                    split.push(ScanTask {
-                        spec: task.spec.clone(),
-                        scan,
-                        environment,
-                        readers: vec![reader],
-                        ended: task.ended,
-                        // It meets again the dead rows among those it skips.
-                        dead_rows_seen: task.dead_rows_seen,
-                    });
-                }
-                Err(error) => {
-                    let why = chain_of_causes(&error);
+    fn is_too_far_behind(&self, reader: &Reader) -> bool {
+        reader.backlog_bytes > self.backlog_bytes
+    }
+
+    /// Gives the readers that can wait a scan of their own, once one of them holds up those that cannot.
+    fn split_off(&self, task: &mut ScanTask) -> Option<ScanTask> {
+        let target_ns = |reader: &Reader| reader.query.settings.latency_target.ns();
+        let urgent_ns = task.readers.iter().map(target_ns).min()?.saturating_mul(PEERS_WITHIN);
+        let can_wait = |reader: &Reader| target_ns(reader) > urgent_ns;
+        if !task.readers.iter().any(|reader| can_wait(reader) && self.is_too_far_behind(reader)) {
+            return None;
+        }
+        let (leaving, staying): (Vec<Reader>, Vec<Reader>) =
+            std::mem::take(&mut task.readers).into_iter().partition(can_wait);
+        task.readers = staying;
+        // All readers of a scan were offered the same rows; what differs is how many of them wait in a backlog.
+        let environment = ScanEnvironment { skip_rows: leaving[0].rows_offered, ..task.environment };
+        match self.open_scan(&task.spec, &environment) {
+            Ok(scan) => Some(ScanTask {
+                spec: task.spec.clone(),
+                scan,
+                environment,
+                readers: leaving,
+                ended: task.ended,
+                // It meets again the dead rows among those it skips.
+                dead_rows_seen: task.dead_rows_seen,
+                backlog_bytes: 0,
+            }),
+            Err(error) => {
+                let why = chain_of_causes(&error);
+                for reader in leaving {
                     tracing::error!(query = reader.query.settings.name, why, "query stopped");
-                    reader.query.end(Outcome::Failed(why));
+                    reader.query.end(Outcome::Failed(why.clone()));
                 }
+                None
             }
         }
-        split
     }
 }
+
+/// Queries whose targets differ by less than this factor wait for each other at a shared source. Picked: an
+/// order of magnitude is what separates an urgent query from the others.
+const PEERS_WITHIN: u64 = 10;
 
 fn end_of_input(reader: &Reader, now: ProcessingTime) -> Message<Payload> {
     signal(reader, now, Some(EventTime::MAX))

@@ -12,7 +12,9 @@ use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
 use laxity_engine::{Engine, EngineConfig, LateColumn, LatePlan, Outcome, Policy, QueryPlan};
-use laxity_graph::{Dataflow, EventTime, Input, Node, NodeId, Partitioning, ProcessingTime, QuerySettings};
+use laxity_graph::{
+    Dataflow, EventTime, Input, LatencyTarget, Node, NodeId, Partitioning, ProcessingTime, QuerySettings,
+};
 use laxity_operators::{
     Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
 };
@@ -282,7 +284,7 @@ fn a_slow_reader_of_a_shared_table_loses_nothing_and_holds_nobody_up() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path(), 200_000);
     let input = table(folder.path(), "in.csv");
-    // So little credit and backlog that the slow query must get a scan of its own.
+    // So little credit and backlog that the slow query and its peer must get a scan of their own.
     let engine = Engine::new(EngineConfig {
         workers: 2,
         credit_bytes: 100_000,
@@ -290,7 +292,10 @@ fn a_slow_reader_of_a_shared_table_loses_nothing_and_holds_nobody_up() {
         ..EngineConfig::default()
     });
     engine.submit(plan("slow", folder.path(), &input, Middle::Slow, 1)).unwrap();
-    engine.submit(plan("fast", folder.path(), &input, Middle::Pass, 1)).unwrap();
+    let mut fast = plan("fast", folder.path(), &input, Middle::Pass, 1);
+    fast.dataflow.settings.latency_target = LatencyTarget::new(Duration::from_millis(100)).unwrap();
+    engine.submit(fast).unwrap();
+    engine.submit(plan("peer", folder.path(), &input, Middle::Pass, 1)).unwrap();
     engine.start().unwrap();
     assert!(engine.wait(TIMEOUT));
     engine.stop();
@@ -305,6 +310,7 @@ fn a_slow_reader_of_a_shared_table_loses_nothing_and_holds_nobody_up() {
     let expected: Vec<i64> = (0..200_000).collect();
     assert_eq!(every_row("fast"), expected);
     assert_eq!(every_row("slow"), expected);
+    assert_eq!(every_row("peer"), expected);
 }
 
 #[test]
