@@ -21,8 +21,9 @@ build: ## build the laxity program (release, about 9 minutes on two cores the fi
 run: build ## run the two tenants; make run POLICY=fifo or POLICY=os to compare, FOR='20 s' to cut it short
 	$(LAXITY) run $(FILE) --policy $(POLICY) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
 
-test: ## run every test
+test: ## run every test, then model-check the workers' sleeping protocol
 	cargo test --locked --workspace
+	cargo test --locked -p laxity-engine --features loom --lib loom
 
 lint: ## check format, clippy and docs, warnings as errors
 	cargo fmt --all --check

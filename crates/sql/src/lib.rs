@@ -1,6 +1,6 @@
 //! Flink SQL to a dataflow of operators.
 //!
-//! A script is parsed statement by statement ([`compile`]), each query is planned by DataFusion's SQL planner
+//! A script is parsed statement by statement ([`compile()`]), each query is planned by DataFusion's SQL planner
 //! with Flink's meaning put in where it differs, optimised by a chosen list of rules, and lowered to the
 //! operators of `laxity-operators`. Every mistake is a [`SqlError`] with file, line and column.
 //!
