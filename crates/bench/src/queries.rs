@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
-use laxity_engine::{Engine, EngineConfig, LateColumn, LatePlan, QueryPlan};
+use laxity_engine::{Engine, EngineConfig, LatePlan, QueryPlan};
 use laxity_sql::{Script, SqlFile};
 
 /// Compiles a text.
@@ -21,21 +21,11 @@ pub fn compile(sql: &str) -> anyhow::Result<Script> {
 /// If the SQL is wrong or a table cannot be opened.
 pub fn submit(engine: &Engine, sql: &str) -> anyhow::Result<()> {
     for query in compile(sql)?.queries {
-        let late = query.late.map(|late| LatePlan {
-            sink: late.sink,
-            node: late.node,
-            columns: late.columns.into_iter().map(late_column).collect(),
-        });
+        let late =
+            query.late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
         engine.submit(QueryPlan { dataflow: query.dataflow, late }).context("cannot submit a query")?;
     }
     Ok(())
-}
-
-fn late_column(column: laxity_sql::LateColumn) -> LateColumn {
-    match column {
-        laxity_sql::LateColumn::Input(index) => LateColumn::Input(index),
-        laxity_sql::LateColumn::WindowEnd => LateColumn::WindowEnd,
-    }
 }
 
 /// An engine with one worker, as the per-core numbers want it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use laxity_connect::ConnectError;
 use laxity_engine::{
-    Engine, EngineConfig, EngineSnapshot, LateColumn, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
+    Engine, EngineConfig, EngineSnapshot, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
 };
 use laxity_operators::Stage;
 
@@ -95,19 +95,8 @@ fn create(path: &std::path::Path) -> Result<BufWriter<File>, Failure> {
 }
 
 fn plan(query: laxity_sql::PlannedQuery) -> QueryPlan {
-    let late = query.late.map(|late| LatePlan {
-        sink: late.sink,
-        node: late.node,
-        columns: late.columns.into_iter().map(late_column).collect(),
-    });
+    let late = query.late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
     QueryPlan { dataflow: query.dataflow, late }
-}
-
-fn late_column(column: laxity_sql::LateColumn) -> LateColumn {
-    match column {
-        laxity_sql::LateColumn::Input(index) => LateColumn::Input(index),
-        laxity_sql::LateColumn::WindowEnd => LateColumn::WindowEnd,
-    }
 }
 
 /// Whose fault it is that a query cannot start.

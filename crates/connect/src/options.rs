@@ -5,14 +5,7 @@ use std::time::Duration;
 use crate::{OptionError, TableSpec};
 
 /// Options of a table's WITH clause that others read: the engine and SQL. Accepted on every table.
-pub const ENGINE_OPTIONS: &[&str] = &[
-    "laxity.late.table",
-    "laxity.allowed.lateness",
-    "laxity.max.event.ahead",
-    "scan.watermark.idle-timeout",
-    "scan.parallelism",
-    "sink.parallelism",
-];
+pub const ENGINE_OPTIONS: &[&str] = &["laxity.max.event.ahead"];
 
 /// Reads a WITH clause. It remembers which keys were asked for, so that the list of valid keys in the error
 /// about an unknown one cannot be out of date.

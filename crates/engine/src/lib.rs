@@ -30,7 +30,6 @@ pub use config::{EngineConfig, Policy};
 pub use engine::Engine;
 pub use plan::{LatePlan, QueryPlan, SubmitError};
 pub use query::{LatencySummary, Outcome};
-pub use route::LateColumn;
 pub use snapshot::{EngineSnapshot, QuerySnapshot};
 
 /// An error with what caused it, in one line: for places that have room for just that.

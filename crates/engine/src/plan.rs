@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use laxity_connect::{ConnectError, ScanSpec, SinkEnvironment, SinkSpec, open_sink};
 use laxity_graph::{Dataflow, NodeId, OperatorId, Partitioning};
-use laxity_operators::{HashPartitioner, InstanceContext, OperatorError, OperatorFactory, Stage};
+use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, OperatorError, OperatorFactory, Stage};
 use laxity_sched::OperatorSpec;
 
 use crate::instance::Instance;
 use crate::query::Query;
-use crate::route::{LateColumn, LateRoute, Route, Spread};
+use crate::route::{LateRoute, Route, Spread};
 use crate::sink_io::{SinkHandle, SinkPool};
 
 /// One query, ready to run.

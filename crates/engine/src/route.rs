@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_operators::{HashPartitioner, LateRows, OperatorError, StreamBatch};
+use laxity_operators::{HashPartitioner, LateColumn, LateRows, OperatorError, StreamBatch};
 use laxity_sched::{Message, Stamps};
 
 use crate::instance::message;
@@ -125,15 +125,6 @@ impl Route {
 pub(crate) struct LateRoute {
     pub sink: Arc<SinkHandle>,
     pub columns: Vec<LateColumn>,
-}
-
-/// What a column of a late table is filled with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LateColumn {
-    /// A column of the windowed operator's input.
-    Input(usize),
-    /// The end of the window that the row missed.
-    WindowEnd,
 }
 
 impl LateRoute {

@@ -11,12 +11,12 @@ use std::time::Duration;
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
-use laxity_engine::{Engine, EngineConfig, LateColumn, LatePlan, Outcome, Policy, QueryPlan};
+use laxity_engine::{Engine, EngineConfig, LatePlan, Outcome, Policy, QueryPlan};
 use laxity_graph::{
     Dataflow, EventTime, Input, LatencyTarget, Node, NodeId, Partitioning, ProcessingTime, QuerySettings,
 };
 use laxity_operators::{
-    Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
+    Flow, LateColumn, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -63,6 +63,9 @@ pub struct WindowShape {
     pub size_ms: i64,
     /// Distance between the starts of two successive windows.
     pub slide_ms: i64,
+    /// Whether every window ends at a multiple of the slide. Not so for sessions, and for windows with an
+    /// offset: nobody can tell from the time alone when these close.
+    pub is_aligned: bool,
 }
 
 /// Where a source places event times on the processing-time line: the instant at which an event of time

@@ -38,7 +38,7 @@ pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};
 pub use join_kind::JoinKind;
 pub use operator::{
-    DeadReason, DeadRows, Emitted, Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch,
+    DeadReason, DeadRows, Emitted, Flow, LateColumn, LateRows, Operator, OperatorError, Outbox, StreamBatch,
 };
 pub use partition::HashPartitioner;
 pub use session_expand::SessionExpandSpec;

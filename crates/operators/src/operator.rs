@@ -118,6 +118,15 @@ pub struct LateRows {
     pub window_end: Int64Array,
 }
 
+/// What a column of a late table is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateColumn {
+    /// A column of the windowed operator's input, cast to the table's type where it differs.
+    Input(usize),
+    /// The end of the window that the row missed, a `TIMESTAMP(3)`.
+    WindowEnd,
+}
+
 /// Rows that cannot be processed: bad, and not merely late.
 #[derive(Debug)]
 pub struct DeadRows {

@@ -65,13 +65,16 @@ impl WindowKind {
 
     /// Size and slide, for the scheduler.
     pub fn shape(self) -> WindowShape {
-        let (size_ms, slide_ms) = match self {
-            WindowKind::Tumble { size_ms, .. } => (size_ms, size_ms),
-            WindowKind::Hop { size_ms, slide_ms, .. } => (size_ms, slide_ms),
-            WindowKind::Cumulate { max_ms, step_ms, .. } => (max_ms, step_ms),
-            WindowKind::Session { gap_ms } => (gap_ms, gap_ms),
+        let (size_ms, slide_ms, first_end_ms) = match self {
+            WindowKind::Tumble { size_ms, offset_ms } => (size_ms, size_ms, Some(offset_ms)),
+            WindowKind::Hop { size_ms, slide_ms, offset_ms } => {
+                (size_ms, slide_ms, offset_ms.checked_add(size_ms))
+            }
+            WindowKind::Cumulate { max_ms, step_ms, offset_ms } => (max_ms, step_ms, Some(offset_ms)),
+            WindowKind::Session { gap_ms } => (gap_ms, gap_ms, None),
         };
-        WindowShape { size_ms, slide_ms }
+        let is_aligned = first_end_ms.is_some_and(|end| end.rem_euclid(slide_ms) == 0);
+        WindowShape { size_ms, slide_ms, is_aligned }
     }
 }
 
@@ -119,6 +122,20 @@ fn floor(time_ms: i64, step_ms: i64, offset_ms: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_windows_that_end_at_multiples_of_the_slide_are_aligned() {
+        let is_aligned = |kind: WindowKind| kind.shape().is_aligned;
+        assert!(is_aligned(WindowKind::Tumble { size_ms: 10, offset_ms: 0 }));
+        assert!(is_aligned(WindowKind::Tumble { size_ms: 10, offset_ms: -20 }));
+        assert!(!is_aligned(WindowKind::Tumble { size_ms: 10, offset_ms: 3 }));
+        assert!(is_aligned(WindowKind::Hop { size_ms: 12, slide_ms: 4, offset_ms: 0 }));
+        // Ends at 10, 14, 18 …
+        assert!(!is_aligned(WindowKind::Hop { size_ms: 10, slide_ms: 4, offset_ms: 0 }));
+        assert!(is_aligned(WindowKind::Cumulate { max_ms: 12, step_ms: 4, offset_ms: 0 }));
+        assert!(!is_aligned(WindowKind::Session { gap_ms: 10 }));
+    }
+
     use proptest::prelude::*;
 
     fn windows(kind: WindowKind, time_ms: i64) -> Vec<(i64, i64)> {

@@ -74,5 +74,6 @@ impl Channel {
 
 /// The slide TRANSFORM works with: `None` where the operator is regular for messages of that upstream slide.
 pub(crate) fn deferring_slide_ms(window: Option<WindowShape>, upstream_slide_ms: i64) -> Option<i64> {
-    window.map(|w| w.slide_ms).filter(|&slide| slide > 0 && upstream_slide_ms < slide)
+    let window = window.filter(|window| window.is_aligned)?;
+    (window.slide_ms > 0 && upstream_slide_ms < window.slide_ms).then_some(window.slide_ms)
 }

@@ -94,7 +94,8 @@ fn tumbling_window_of_10_s_with_2_s_delay() {
     near(21, 23);
 }
 
-const TUMBLE_10_S: Option<WindowShape> = Some(WindowShape { size_ms: 10_000, slide_ms: 10_000 });
+const TUMBLE_10_S: Option<WindowShape> =
+    Some(WindowShape { size_ms: 10_000, slide_ms: 10_000, is_aligned: true });
 
 /// A source and a window of 10 s; event time runs 2 s behind; 20 s have been seen.
 fn windowed(topology_only: bool) -> (Scheduler<()>, Spy) {
@@ -179,7 +180,11 @@ fn topology_only_defers_nothing() {
 fn a_window_below_one_of_equal_slide_is_regular() {
     let (mut scheduler, spy) = windowed(false);
     scheduler.add_operator(operator(2, &[1], TUMBLE_10_S));
-    scheduler.add_operator(operator(3, &[2], Some(WindowShape { size_ms: 20_000, slide_ms: 20_000 })));
+    scheduler.add_operator(operator(
+        3,
+        &[2],
+        Some(WindowShape { size_ms: 20_000, slide_ms: 20_000, is_aligned: true }),
+    ));
     for (to, expected) in [(2, 23.0), (3, 42.0)] {
         scheduler.on_message(message(to, 20_500, seconds(22), 1), seconds(22));
         scheduler.on_message(message(to, 20_600, seconds(23), 1), seconds(23));
@@ -192,7 +197,11 @@ fn a_window_below_one_of_equal_slide_is_regular() {
 fn a_wrong_fit_defers_no_further_than_the_bound() {
     let (mut scheduler, spy) = windowed(false);
     let month_ms = 30 * 86_400_000;
-    scheduler.add_operator(operator(2, &[0], Some(WindowShape { size_ms: month_ms, slide_ms: month_ms })));
+    scheduler.add_operator(operator(
+        2,
+        &[0],
+        Some(WindowShape { size_ms: month_ms, slide_ms: month_ms, is_aligned: true }),
+    ));
     scheduler.on_message(message(2, 20_500, seconds(22), 1), seconds(22));
     scheduler.on_message(message(2, 20_600, seconds(22), 1), seconds(22));
     assert_eq!(spy.last().frontier, seconds(22 + 60));

@@ -8,7 +8,7 @@ use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident, Query};
 use datafusion_sql::sqlparser::tokenizer::{Span, TokenWithSpan};
 use laxity_connect::{OptionError, ScanSpec, SinkSpec, TableSpec, validate_sink, validate_source};
 use laxity_graph::{Dataflow, NodeId};
-use laxity_operators::Stage;
+use laxity_operators::{LateColumn, Stage};
 
 use crate::catalog::{Catalog, Relation, Table, TableColumn};
 use crate::data_type::{UTC, display};
@@ -66,15 +66,6 @@ pub struct LateSink {
     pub node: NodeId,
     /// How each column of the table is filled.
     pub columns: Vec<LateColumn>,
-}
-
-/// What a column of a late table is filled with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LateColumn {
-    /// A column of the operator's input, cast to the table's type where it differs.
-    Input(usize),
-    /// The end of the window that the row missed, a `TIMESTAMP(3)`.
-    WindowEnd,
 }
 
 /// What compilation needs to know besides the files.

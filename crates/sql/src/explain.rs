@@ -58,7 +58,7 @@ fn tree(
     if node.parallelism > 1 {
         let _ = write!(text, " x{}", node.parallelism);
     }
-    if let Some(WindowShape { size_ms, slide_ms }) = node.window {
+    if let Some(WindowShape { size_ms, slide_ms, .. }) = node.window {
         let _ = write!(text, " [{}", duration_text(size_ms));
         if slide_ms != size_ms {
             let _ = write!(text, " every {}", duration_text(slide_ms));

@@ -23,8 +23,6 @@ mod settings;
 mod statement;
 mod window_function;
 
-pub use compile::{
-    CompileOptions, LateColumn, LateSink, PlannedQuery, Script, SqlFile, compile, compile_with,
-};
+pub use compile::{CompileOptions, LateSink, PlannedQuery, Script, SqlFile, compile, compile_with};
 pub use error::{SqlError, SqlErrorKind};
 pub use settings::SessionSettings;

@@ -203,7 +203,7 @@ fn options_are_checked_without_files() {
         ("laxity.replay.tick", "2 ms"),
     ];
     assert_eq!(check(&replay), Ok(()));
-    assert_eq!(check(&[("laxity.late.table", "late"), ("scan.watermark.idle-timeout", "1 s")]), Ok(()));
+    assert_eq!(check(&[("laxity.max.event.ahead", "1 h")]), Ok(()));
     for (options, message) in [
         (
             vec![("connector", "-")],
