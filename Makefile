@@ -10,10 +10,10 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench clean
+.PHONY: help build run test lint wasm bench bench-small clean
 
 help: ## show this list
-	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
 
 build: ## build the laxity program (release, about 9 minutes on two cores the first time)
 	cargo build --locked --release -p laxity-cli
@@ -33,8 +33,11 @@ lint: ## check format, clippy and docs, warnings as errors
 wasm: ## build the pure crates for wasm32-unknown-unknown
 	scripts/wasm.sh
 
-bench: ## measure every number the README quotes
+bench: build ## measure every number the README quotes (a quarter of an hour; leave the machine alone)
 	cargo run --locked --release -p laxity-bench
+
+bench-small: build ## see that every benchmark still runs
+	cargo run --locked --release -p laxity-bench -- --small --runs $(TARGET_DIR)/bench-runs
 
 clean: ## remove what the other targets made
 	cargo clean
