@@ -16,14 +16,14 @@ help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
 
 build: ## build the laxity program (release, about 9 minutes on two cores the first time)
-	cargo build --locked --release -p laxity-cli
+	cargo build --locked --release -p laxity-cli -p laxity-bench
 
 run: build ## run the two tenants; make run POLICY=fifo or POLICY=os to compare, FOR='20 s' to cut it short
 	$(LAXITY) run $(FILE) --policy $(POLICY) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
 
 test: ## run every test, then model-check the workers' sleeping protocol
 	cargo test --locked --workspace
-	cargo test --locked -p laxity-engine --features loom --lib loom
+	cargo test --locked --workspace --features laxity-engine/loom --lib loom
 
 lint: ## check format, clippy and docs, warnings as errors
 	cargo fmt --all --check
@@ -34,10 +34,10 @@ wasm: ## build the pure crates for wasm32-unknown-unknown
 	scripts/wasm.sh
 
 bench: build ## measure every number the README quotes (a quarter of an hour; leave the machine alone)
-	cargo run --locked --release -p laxity-bench
+	$(TARGET_DIR)/release/laxity-bench
 
 bench-small: build ## see that every benchmark still runs
-	cargo run --locked --release -p laxity-bench -- --small --runs $(TARGET_DIR)/bench-runs
+	$(TARGET_DIR)/release/laxity-bench --small --runs $(TARGET_DIR)/bench-runs
 
 clean: ## remove what the other targets made
 	cargo clean
