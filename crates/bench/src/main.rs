@@ -45,6 +45,9 @@ fn main() -> anyhow::Result<()> {
         }
         folder.add(name, &findings)?;
     }
+    if arguments.small {
+        println!("small runs: the figures say nothing but that everything still runs");
+    }
     println!("kept in {}", folder.path().display());
     Ok(())
 }

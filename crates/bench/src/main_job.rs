@@ -51,7 +51,7 @@ pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Re
         ..Findings::default()
     };
     let mut series: [Series; POLICIES.len()] = Default::default();
-    for round in 0..size.pick(5, 1) {
+    for round in 0..size.pick(3, 1) {
         for (policy, series) in POLICIES.iter().zip(&mut series) {
             let mut command = Command::new(program);
             command.arg("run").arg(sql).args(["--plain", "--policy", policy]).arg("--report").arg(&report);
