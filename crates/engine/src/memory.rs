@@ -64,3 +64,41 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use laxity_graph::{QueryId, QuerySettings};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::scan_io::ScanPool;
+
+    #[test]
+    fn the_largest_query_alone_is_stopped_and_only_after_patience() {
+        let memory = Arc::new(Memory::new(8 << 20));
+        let scans = Arc::new(ScanPool::new(Clock::start(), 1 << 20, 1 << 20));
+        let query = |id, name| {
+            Arc::new(Query::new(QueryId(id), QuerySettings::named(name), 1, memory.clone(), &scans))
+        };
+        let queries = [query(0, "small"), query(1, "large")];
+        queries[0].grow_state(3 << 20);
+        queries[1].grow_state(6 << 20);
+        let at_s = |seconds: u64| ProcessingTime(seconds * 1_000_000_000);
+        memory.relieve(&queries, at_s(10));
+        memory.relieve(&queries, at_s(11));
+        assert!(queries.iter().all(|query| query.outcome() == Outcome::Running), "one second is too soon");
+        // Falling below the bound starts the wait anew.
+        queries[1].grow_state(-(4 << 20));
+        memory.relieve(&queries, at_s(12));
+        queries[1].grow_state(4 << 20);
+        memory.relieve(&queries, at_s(13));
+        assert_eq!(queries[1].outcome(), Outcome::Running);
+        memory.relieve(&queries, at_s(15));
+        assert_eq!(queries[0].outcome(), Outcome::Running);
+        let Outcome::Failed(why) = queries[1].outcome() else { panic!("it went on") };
+        assert!(
+            why.contains("holds 9 MB, over its bound of 8 MB, and this query the most of it, 6 MB"),
+            "{why}"
+        );
+    }
+}
