@@ -1,0 +1,8 @@
+//! Seeded workloads: what arrives when, and what it costs. The same workload runs in the simulator, as costs,
+//! and on the engine, as SQL.
+//!
+//! Not here: time that passes (`sim`, `engine`) and decisions (`sched`). Read [`Workload`] first.
+
+mod model;
+
+pub use model::{Arrival, Arrivals, Cost, Feed, QueryModel, Stage, StageKind, Workload};

@@ -1,0 +1,103 @@
+use std::fmt;
+
+use laxity_graph::{Dataflow, EventTime, NodeId, ProcessingTime};
+
+/// Queries that share a machine.
+#[derive(Debug)]
+pub struct Workload {
+    /// As reports name it.
+    pub name: String,
+    /// The queries, each with what it reads.
+    pub queries: Vec<QueryModel>,
+}
+
+/// A query whose operators are costs.
+#[derive(Debug)]
+pub struct QueryModel {
+    /// The graph. Its settings carry name, latency target, weight and utility curve.
+    pub dataflow: Dataflow<Stage>,
+    /// What it reads; one per instance of every source node.
+    pub feeds: Vec<Feed>,
+    /// When it is submitted.
+    pub deployed: ProcessingTime,
+}
+
+/// What a node of a modelled query does with time and rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// CPU time.
+    pub cost: Cost,
+    /// What comes out.
+    pub kind: StageKind,
+    /// Bytes of a row that it sends on.
+    pub row_bytes: u32,
+}
+
+/// CPU time of one call: `fixed_ns + per_row_ns · rows`, and of a bare watermark `watermark_ns`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Per call, whatever comes with it.
+    pub fixed_ns: f64,
+    /// Per row taken in.
+    pub per_row_ns: f64,
+    /// Per bare watermark that releases nothing.
+    pub watermark_ns: f64,
+}
+
+/// What comes out of a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StageKind {
+    /// Hands on what its feed delivers, and makes watermarks of it.
+    Source,
+    /// `selectivity` rows out per row in: filter, projection, union, flat map.
+    Rows {
+        /// Rows out per row in.
+        selectivity: f64,
+    },
+    /// Aggregates over the window of its node and answers when the watermark has passed the end. Rows of all
+    /// inputs go into the same window: two inputs make it a window join.
+    Window {
+        /// Rows out per row in the window.
+        selectivity: f64,
+        /// But at most so many rows per window: the number of groups.
+        rows_max: f64,
+        /// CPU time per row in the window when it answers: 0 where it aggregates as rows come.
+        fire_per_row_ns: f64,
+        /// Bytes of state per row held: 0 where it aggregates as rows come.
+        state_row_bytes: u32,
+    },
+    /// Ends the way; the latency of a result is taken as it has run.
+    Sink,
+}
+
+/// What one source instance reads.
+#[derive(Debug)]
+pub struct Feed {
+    /// The source node.
+    pub node: NodeId,
+    /// Which of its instances.
+    pub instance: usize,
+    /// What arrives, and when.
+    pub arrivals: Box<dyn Arrivals>,
+}
+
+/// Batches in order of arrival. Deterministic: an implementation owns its seed.
+pub trait Arrivals: fmt::Debug + Send {
+    /// The next batch; `None` at the end of the input. `at` never falls.
+    fn next(&mut self) -> Option<Arrival>;
+}
+
+/// One batch, as it reaches the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it is ingested, or would be were the system not behind: latency counts from here.
+    pub at: ProcessingTime,
+    /// Event time of its rows; their network delay is `at` less this. Not ordered where delays vary.
+    pub event_time: EventTime,
+    /// Rows; 0 for a bare watermark.
+    pub rows: u32,
+    /// Bytes of all rows.
+    pub bytes: u64,
+    /// The watermark behind it, if it carries one.
+    pub watermark: Option<EventTime>,
+}
