@@ -1,1 +1,3 @@
 //! The scheduler in virtual time.
+
+pub mod bound;
