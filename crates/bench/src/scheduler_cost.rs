@@ -64,7 +64,7 @@ fn measure(policy: Composition, operators: u32, messages: u64) -> f64 {
     for id in 0..operators {
         if id % 3 == 0 {
             let target_ns = 50_000_000 + u64::from(id) * 1_000;
-            scheduler.add_query(QuerySpec { id: QueryId(id / 3), target_ns, weight: 1.0 });
+            scheduler.add_query(QuerySpec { id: QueryId(id / 3), target_ns, weight: 1.0, qos: None });
         }
         let upstream = if id % 3 == 0 { vec![] } else { vec![OperatorId(id - 1)] };
         scheduler.add_operator(OperatorSpec {

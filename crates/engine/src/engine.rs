@@ -164,8 +164,12 @@ impl Engine {
         let expanded = expand(&plan, &query, first, shared.config.batch_rows, &shared.sinks, next_part)?;
         instances.extend(expanded.instances.iter().cloned());
         drop(instances);
-        let spec =
-            QuerySpec { id, target_ns: query.settings.latency_target.ns(), weight: query.settings.weight };
+        let spec = QuerySpec {
+            id,
+            target_ns: query.settings.latency_target.ns(),
+            weight: query.settings.weight,
+            qos: query.settings.qos.clone(),
+        };
         shared.dispatch.add_query(spec, expanded.operators, &expanded.instances);
         queries.push(Entry {
             query: query.clone(),

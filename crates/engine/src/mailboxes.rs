@@ -152,7 +152,7 @@ mod loom_tests {
             window: None,
             channels: 1,
         });
-        mailboxes.add_query(QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0 }, operators.collect());
+        mailboxes.add_query(QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0, qos: None }, operators.collect());
         Arc::new(mailboxes)
     }
 

@@ -6,10 +6,12 @@
 
 mod dataflow;
 mod id;
+mod qos;
 mod settings;
 mod time;
 
 pub use dataflow::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning};
 pub use id::{OperatorId, QueryId, WorkerId};
+pub use qos::{InvalidQosCurve, QosCurve, QosPoint};
 pub use settings::{LatencyTarget, QuerySettings};
 pub use time::{EventClock, EventTime, ProcessingTime, WindowShape};

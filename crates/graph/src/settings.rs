@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::QosCurve;
+
 /// The output latency a query is promised: from the ingestion of the last event that influenced a result
 /// to the moment the result leaves the sink (Cameo §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +34,8 @@ pub struct QuerySettings {
     pub name: String,
     /// `laxity.latency.target`.
     pub latency_target: LatencyTarget,
+    /// `laxity.qos`: how useful a result is by its latency. The target's curve where it is not given.
+    pub qos: Option<QosCurve>,
     /// `laxity.weight`: relative importance, positive, default 1.
     pub weight: f64,
     /// `table.exec.source.idle-timeout`: an input silent for so long no longer holds the watermark back.
@@ -41,11 +45,17 @@ pub struct QuerySettings {
 }
 
 impl QuerySettings {
+    /// How useful a result is by its latency: as given, or as the target implies.
+    pub fn curve(&self) -> QosCurve {
+        self.qos.clone().unwrap_or_else(|| QosCurve::of_target(self.latency_target))
+    }
+
     /// Settings of a query that says nothing but its name.
     pub fn named(name: impl Into<String>) -> QuerySettings {
         QuerySettings {
             name: name.into(),
             latency_target: LatencyTarget::DEFAULT,
+            qos: None,
             weight: 1.0,
             idle_timeout: None,
             memory_limit_bytes: None,

@@ -50,7 +50,7 @@ fn measure(policy: &str, operators: u32, messages: u32) -> Result<(Vec<f64>, u64
         let query = QueryId(id / CHAIN);
         if id % CHAIN == 0 {
             let target_ns = TARGETS_NS[query.index() % TARGETS_NS.len()];
-            scheduler.add_query(QuerySpec { id: query, target_ns, weight: 1.0 });
+            scheduler.add_query(QuerySpec { id: query, target_ns, weight: 1.0, qos: None });
         }
         let upstream = if id % CHAIN == 0 { vec![] } else { vec![OperatorId(id - 1)] };
         scheduler.add_operator(OperatorSpec {

@@ -1,5 +1,7 @@
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
+use crate::{OperatorSnapshot, Snapshot};
+
 /// What a rank may know of a message when it is enqueued: Cameo's priority context (§4.3), completed by the
 /// estimates of the operator it goes to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +32,25 @@ pub struct MessageContext {
 }
 
 impl MessageContext {
+    /// Of the message that the operator would take next; `None` where none waits.
+    pub fn of_head(operator: &OperatorSnapshot, snapshot: &Snapshot) -> Option<MessageContext> {
+        let head = operator.head?;
+        let query = snapshot.query(operator.query)?;
+        Some(MessageContext {
+            operator: operator.id,
+            query: operator.query,
+            is_source: operator.upstream.is_empty(),
+            now: snapshot.now,
+            ingested: head.ingested,
+            frontier: ProcessingTime(head.deadline.0.saturating_sub(query.target_ns)),
+            target_ns: query.target_ns,
+            cost_ns: operator.cost_ns(head.rows.into()) as u64,
+            path_cost_ns: operator.path_cost_ns,
+            rows: head.rows,
+            weight: query.weight,
+        })
+    }
+
     /// When the result is due: t_MF + L.
     pub fn deadline(&self) -> ProcessingTime {
         self.frontier.plus_ns(self.target_ns)

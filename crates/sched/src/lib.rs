@@ -23,8 +23,8 @@ pub use estimate::{CostModel, Frontier, Selectivity};
 pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{
-    Composition, Edf, Fcfs, Fifo, Laxity, Llf, POLICY_NAMES, Plan, Random, Rank, RoundRobin, Sjf, Ties,
-    Train, Traversal, Unit, UnknownPolicy, WaitBound,
+    Composition, Edf, Fcfs, Fifo, Laxity, Llf, POLICY_NAMES, Plan, Random, Rank, RoundRobin, Scale, Sjf,
+    Ties, Train, Traversal, Unit, UnknownPolicy, WaitBound,
 };
 pub use scheduler::Scheduler;
-pub use snapshot::{OperatorSnapshot, QuerySnapshot, Snapshot};
+pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};

@@ -85,6 +85,21 @@ impl<T> Mailbox<T> {
         Some(queued)
     }
 
+    /// From the head on.
+    pub fn iter(&self) -> impl Iterator<Item = &Queued<T>> {
+        self.queue.iter()
+    }
+
+    /// Gives every message another priority.
+    pub fn rank_again(&mut self, inherit: bool, mut rank: impl FnMut(&Queued<T>) -> f64) {
+        let mut least = f64::INFINITY;
+        for place in (0..self.queue.len()).rev() {
+            let urgency = rank(&self.queue[place]);
+            least = least.min(urgency);
+            self.queue[place].urgency = if inherit { least } else { urgency };
+        }
+    }
+
     pub fn head(&self) -> Option<&Queued<T>> {
         self.queue.front()
     }

@@ -1,4 +1,4 @@
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
 
 /// What the scheduler must know of a query.
 #[derive(Clone, Debug)]
@@ -9,6 +9,8 @@ pub struct QuerySpec {
     pub target_ns: u64,
     /// Relative importance, positive.
     pub weight: f64,
+    /// How useful a result is by its latency; `None`: as the target implies.
+    pub qos: Option<QosCurve>,
 }
 
 /// What the scheduler must know of an operator instance.

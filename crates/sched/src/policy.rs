@@ -79,12 +79,35 @@ impl Composition {
 }
 
 /// What waits and is granted as one. One worker holds a unit at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Every operator instance on its own.
+    #[default]
     Operator,
     /// All operators of a query together (Aurora's superbox, Klink's query).
     Query,
+    /// All operators of a query together, but one dispatch serves only the subtree that spans its so many most
+    /// urgent ones (Aurora §4.1's top-k spanner). With a plan, the plan does; by rank, the most urgent go first
+    /// anyway.
+    Spanner(u32),
+}
+
+impl Unit {
+    /// Units are queries, not operators.
+    pub fn is_query(self) -> bool {
+        self != Unit::Operator
+    }
+}
+
+/// What differences between the priorities of a rank mean, where they become nice values or shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Differences.
+    Linear,
+    /// Ratios: the priority is minus the logarithm to come.
+    Logarithmic,
+    /// Nothing but their order.
+    Order,
 }
 
 /// Order of the operators inside a unit.
@@ -162,6 +185,11 @@ pub trait Rank: fmt::Debug + Send {
         let _ = (unit, priority);
     }
 
+    /// What differences between priorities mean.
+    fn scale(&self) -> Scale {
+        Scale::Order
+    }
+
     /// How units of equal priority are ordered.
     fn ties(&self) -> Ties {
         Ties::Arrival
@@ -172,10 +200,20 @@ pub trait Rank: fmt::Debug + Send {
         None
     }
 
-    /// Ranks every unit. `priorities` has one entry per unit, by operator or query id, each holding its
+    /// Ranks every unit. `priorities` has one entry per unit ([`OperatorSnapshot::unit`]), each holding its
     /// last priority (0 at first).
+    ///
+    /// A rank per message need not write it: by default every unit gets the priority that
+    /// [`message`](Rank::message) gives to the most urgent head in it, which is how the rank is had from a
+    /// snapshot alone; a unit without messages gets the last place, +∞.
     fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
-        let _ = (snapshot, priorities);
+        priorities.fill(f64::INFINITY);
+        for operator in &snapshot.operators {
+            let Some(context) = MessageContext::of_head(operator, snapshot) else { continue };
+            let urgency = self.message(&context);
+            let priority = &mut priorities[operator.unit as usize];
+            *priority = priority.min(urgency);
+        }
     }
 
     /// Told once, before anything else.

@@ -3,13 +3,16 @@ mod operator;
 mod pressure;
 mod questions;
 mod ready;
+mod switch;
+mod view;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use self::operator::{Operator, Query};
-use self::ready::{Ready, Worker};
+use self::ready::{Granted, Ready, Worker};
+use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
-use crate::{Composition, Config, Grant, Message, MessageContext, RunReport, Work};
+use crate::{Composition, Config, Grant, Memory, Message, MessageContext, RunReport, Work};
 
 /// Decides which worker runs which operator.
 ///
@@ -29,7 +32,7 @@ use crate::{Composition, Config, Grant, Message, MessageContext, RunReport, Work
 ///
 /// let policy: Composition = "llf".parse()?;
 /// let mut scheduler = Scheduler::new(policy, Config::default());
-/// scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 50_000_000, weight: 1.0 });
+/// scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 50_000_000, weight: 1.0, qos: None });
 /// scheduler.add_operator(OperatorSpec {
 ///     id: OperatorId(0),
 ///     query: QueryId(0),
@@ -76,6 +79,9 @@ pub struct Scheduler<T> {
     /// Of a rank per cycle: how long a cycle is, and when the next is due.
     period_ns: Option<u64>,
     cycle_due: ProcessingTime,
+    /// What ranks per cycle see.
+    view: View,
+    memory: Memory,
     /// The last time that was given.
     latest: ProcessingTime,
     /// Mailboxes that are empty and keep their memory: idle operators hold none.
@@ -96,6 +102,8 @@ impl<T> Scheduler<T> {
             queries: Vec::new(),
             operators: Vec::new(),
             cycle_due: ProcessingTime::ZERO,
+            view: View::default(),
+            memory: Memory::default(),
             latest: ProcessingTime::ZERO,
             spare: Vec::new(),
         }
@@ -141,6 +149,7 @@ impl<T> Scheduler<T> {
         let local = if local == i64::MIN { last_local } else { local };
         channel.local = local;
         let deadline = context.deadline();
+        self.view.touch(message.to);
         operator.mailbox.push(Queued { message, enqueued: now, deadline, local, urgency }, self.inherits);
         if operator.running || operator.blocked {
             return false;
@@ -173,6 +182,7 @@ impl<T> Scheduler<T> {
             worker.unit = None;
             return;
         };
+        self.view.touch(id);
         operator.running = false;
         operator.run.rows_in += report.rows_in;
         operator.run.rows_out += report.rows_out;
@@ -182,13 +192,18 @@ impl<T> Scheduler<T> {
             operator.observe_run();
         }
         let (unit, has_work) = (operator.unit, operator.has_work());
-        let blocked = self.block_if_downstream_is_full(id);
-        let state = &mut self.ready.units[unit as usize];
-        if has_work && !blocked {
-            state.ready += 1;
-        } else if state.ready == 0 {
-            state.held = false;
-            self.workers[place].unit = None;
+        let ready = !self.block_if_downstream_is_full(id) && has_work;
+        if self.workers[place].unit == Some(unit) {
+            let state = &mut self.ready.units[unit as usize];
+            if ready {
+                state.ready += 1;
+            } else if state.ready == 0 {
+                state.held = false;
+                self.workers[place].unit = None;
+            }
+        } else if ready {
+            // The policy changed under the run, and the unit is not this worker's any more.
+            self.became_ready(unit, now);
         }
         if !report.more {
             self.reply(id);
@@ -201,6 +216,11 @@ impl<T> Scheduler<T> {
         if let Some(operator) = self.operators.get_mut(source.index()).and_then(Option::as_mut) {
             operator.links.frontier.observe(progress, ingested);
         }
+    }
+
+    /// How many bytes queued rows and state occupy, and how many they may: what ranks by memory go by.
+    pub fn on_memory(&mut self, used_bytes: u64, bound_bytes: u64) {
+        self.memory = Memory { used_bytes, bound_bytes };
     }
 
     /// What this worker does now; `None` if nothing is ready for it.
@@ -269,6 +289,38 @@ impl<T> Scheduler<T> {
         self.grant(place, unit, now)
     }
 
+    /// Another message for the run that this worker was just granted, to be processed with it as one batch.
+    /// Ask until it says `None`, before running; the report then covers all of them.
+    ///
+    /// Batches grow with slack. Given is the next message of the same operator, if it came by the same channel,
+    /// both carry rows, all together have at most `rows_max` of them, and the batch is predicted to take no
+    /// longer than the quantum. And only where nothing is lost by it: while the first message's result is still
+    /// due after the whole batch has gone all the way, or is late anyway.
+    pub fn merge(&mut self, worker: WorkerId, rows_max: u32, now: ProcessingTime) -> Option<Message<T>> {
+        let place = worker.index();
+        let worker = self.workers.get(place)?;
+        let (id, run) = (worker.running?, worker.granted);
+        let operator = self.operators[id.index()].as_mut()?;
+        let next = &operator.mailbox.head()?.message;
+        if run.rows == 0 || next.rows == 0 || next.channel != run.channel {
+            return None;
+        }
+        let rows = run.rows.checked_add(next.rows).filter(|&rows| rows <= rows_max)?;
+        let cost_ns = operator.cost.predict_ns(rows);
+        if cost_ns > self.config.quantum_ns {
+            return None;
+        }
+        let slack_ns = run.deadline.since_ns(now);
+        if slack_ns > 0 && slack_ns < cost_ns + operator.path_cost_ns {
+            return None;
+        }
+        let queued = operator.mailbox.pop()?;
+        self.workers[place].granted.rows = rows;
+        self.view.touch(id);
+        self.unblock_upstream(id, now);
+        Some(queued.message)
+    }
+
     fn take(&mut self, place: usize, unit: u32, priority: f64, now: ProcessingTime) {
         self.composition.rank.granted(unit, priority);
         self.ready.units[unit as usize].held = true;
@@ -283,7 +335,8 @@ impl<T> Scheduler<T> {
     }
 
     fn grant(&mut self, place: usize, unit: u32, now: ProcessingTime) -> Grant<T> {
-        let id = self.choose(place, unit, now);
+        let id = self.choose(place, unit);
+        self.view.touch(id);
         self.ready.units[unit as usize].ready -= 1;
         let worker = &mut self.workers[place];
         worker.running = Some(id);
@@ -292,9 +345,12 @@ impl<T> Scheduler<T> {
         operator.running = true;
         if operator.resume {
             operator.resume = false;
+            worker.granted = Granted::default();
             return Grant { operator: id, work: Work::Resume };
         }
         let queued = operator.mailbox.pop().expect("a ready operator has a message or a resumption");
+        self.workers[place].granted =
+            Granted { deadline: queued.deadline, channel: queued.message.channel, rows: queued.message.rows };
         operator.run = operator::Run { urgency: queued.urgency, rows_in: 0, rows_out: 0, cpu_ns: 0 };
         if operator.mailbox.is_empty() {
             let emptied = std::mem::take(&mut operator.mailbox);
@@ -339,8 +395,8 @@ impl<T> Scheduler<T> {
         if now < self.cycle_due {
             return;
         }
-        let snapshot = self.snapshot(now);
-        self.composition.rank.cycle(&snapshot, &mut self.ready.priorities);
+        self.refresh_view(now);
+        self.composition.rank.cycle(&self.view.snapshot, &mut self.ready.priorities);
         self.ready.rekey();
         self.cycle_due = now.plus_ns(period_ns.max(1));
     }

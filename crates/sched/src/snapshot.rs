@@ -1,4 +1,8 @@
-use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use std::sync::Arc;
+
+use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
+
+use crate::Unit;
 
 /// What there is to know at one instant, for ranks that are recomputed every cycle. Outside our own engine a
 /// snapshot is all there is.
@@ -6,10 +10,27 @@ use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 pub struct Snapshot {
     /// When it was taken.
     pub now: ProcessingTime,
-    /// Every operator of every query, by id.
+    /// Workers that carry out grants.
+    pub workers: usize,
+    /// What priorities are asked for.
+    pub unit: Unit,
+    /// Bytes used and allowed.
+    pub memory: Memory,
+    /// Counts changes of the graph: what was derived from it stays true while this does.
+    pub graph: u64,
+    /// Every operator of every query, in order of id; ids may be missing.
     pub operators: Vec<OperatorSnapshot>,
-    /// Every query, by id.
+    /// Every query, in order of id; ids may be missing.
     pub queries: Vec<QuerySnapshot>,
+}
+
+/// Bytes that queued rows and state occupy, and how many they may. A bound of 0: not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// In use.
+    pub used_bytes: u64,
+    /// Allowed.
+    pub bound_bytes: u64,
 }
 
 /// One operator at that instant.
@@ -19,24 +40,53 @@ pub struct OperatorSnapshot {
     pub id: OperatorId,
     /// Its query.
     pub query: QueryId,
+    /// The unit it belongs to: index into the priorities of a cycle.
+    pub unit: u32,
+    /// Operators that feed it.
+    pub upstream: Arc<[OperatorId]>,
     /// Operators that it feeds.
-    pub downstream: Vec<OperatorId>,
+    pub downstream: Arc<[OperatorId]>,
+    /// The window it closes, if any.
+    pub window: Option<WindowShape>,
+    /// A worker runs it.
+    pub running: bool,
+    /// The last run left work that needs no message.
+    pub resumes: bool,
+    /// A mailbox below is full.
+    pub blocked: bool,
     /// Messages that wait for it.
     pub queued_messages: usize,
     /// Rows in them.
     pub queued_rows: u64,
     /// Bytes in them.
     pub queued_bytes: u64,
-    /// t_M of the message it would take next.
-    pub head_ingested: Option<ProcessingTime>,
-    /// When the result of that message is due.
-    pub head_deadline: Option<ProcessingTime>,
+    /// The message it would take next.
+    pub head: Option<HeadSnapshot>,
+    /// Mean t_M of the rows that wait, from at most 64 messages evenly over the queue.
+    pub mean_ingested: Option<ProcessingTime>,
     /// a and b of C_o(n) = a + b·n, in ns.
     pub cost: (f64, f64),
+    /// C_o of a usual message.
+    pub usual_cost_ns: u64,
     /// C_path(o).
     pub path_cost_ns: u64,
     /// Rows out per row in.
     pub selectivity: f64,
+    /// Bytes of a row it takes in, as far as any were seen; 0 where none.
+    pub row_bytes: f64,
+}
+
+/// The message an operator would take next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadSnapshot {
+    /// t_M.
+    pub ingested: ProcessingTime,
+    /// When it came to this operator.
+    pub enqueued: ProcessingTime,
+    /// t_MF + L: when its result is due.
+    pub deadline: ProcessingTime,
+    /// Rows; 0 for a bare watermark.
+    pub rows: u32,
 }
 
 /// One query at that instant.
@@ -48,6 +98,39 @@ pub struct QuerySnapshot {
     pub target_ns: u64,
     /// Its importance.
     pub weight: f64,
+    /// How useful a result is by its latency.
+    pub qos: QosCurve,
     /// Its operators, producers before consumers.
-    pub operators: Vec<OperatorId>,
+    pub operators: Arc<[OperatorId]>,
+}
+
+impl Snapshot {
+    /// The operator of that id.
+    pub fn operator(&self, id: OperatorId) -> Option<&OperatorSnapshot> {
+        // Ids are dense until a query is removed; from then on the place lies at or before the id.
+        match self.operators.get(id.index()) {
+            Some(operator) if operator.id == id => Some(operator),
+            _ => self.operators.binary_search_by_key(&id, |o| o.id).ok().map(|place| &self.operators[place]),
+        }
+    }
+
+    /// The query of that id.
+    pub fn query(&self, id: QueryId) -> Option<&QuerySnapshot> {
+        match self.queries.get(id.index()) {
+            Some(query) if query.id == id => Some(query),
+            _ => self.queries.binary_search_by_key(&id, |q| q.id).ok().map(|place| &self.queries[place]),
+        }
+    }
+}
+
+impl OperatorSnapshot {
+    /// C_o(rows) in ns, as last fitted.
+    pub fn cost_ns(&self, rows: f64) -> f64 {
+        self.cost.0 + self.cost.1 * rows
+    }
+
+    /// It could be granted, but that a worker may have its unit.
+    pub fn is_ready(&self) -> bool {
+        !self.running && !self.blocked && (self.resumes || self.queued_messages > 0)
+    }
 }

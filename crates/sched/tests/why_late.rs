@@ -16,7 +16,7 @@ fn urgent_result(policy: &str) -> Parts {
     let mut scheduler = Scheduler::new(policy.parse().unwrap(), Config::default());
     for id in 0..=URGENT {
         let target_ns = if id == URGENT { URGENT_TARGET_NS } else { 1_000 * MS };
-        scheduler.add_query(QuerySpec { id: QueryId(id), target_ns, weight: 1.0 });
+        scheduler.add_query(QuerySpec { id: QueryId(id), target_ns, weight: 1.0, qos: None });
         scheduler.add_operator(OperatorSpec {
             id: OperatorId(id),
             query: QueryId(id),

@@ -16,7 +16,7 @@ fn seconds(s: u64) -> ProcessingTime {
 }
 
 fn query(id: u32, target_ns: u64) -> QuerySpec {
-    QuerySpec { id: QueryId(id), target_ns, weight: 1.0 }
+    QuerySpec { id: QueryId(id), target_ns, weight: 1.0, qos: None }
 }
 
 fn operator(id: u32, upstream: &[u32], window: Option<WindowShape>) -> OperatorSpec {

@@ -1,4 +1,4 @@
-use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{OperatorId, QueryId};
 
 use super::operator::{Links, Operator, Query, Run};
 use crate::context::{Channel, deferring_slide_ms};
@@ -16,7 +16,7 @@ impl<T> Scheduler<T> {
         if self.queries.len() <= index {
             self.queries.resize_with(index + 1, || None);
         }
-        if self.composition.unit == Unit::Query {
+        if self.composition.unit.is_query() {
             self.ready.grow(index + 1);
         }
         self.queries[index] = Some(Query { spec, operators: Vec::new() });
@@ -48,10 +48,7 @@ impl<T> Scheduler<T> {
         query.operators.push(id);
         let cost = CostModel::default();
         let operator = Operator {
-            unit: match self.composition.unit {
-                Unit::Operator => id.0,
-                Unit::Query => query_id.0,
-            },
+            unit: if self.composition.unit.is_query() { query_id.0 } else { id.0 },
             query: query_id,
             running: false,
             blocked: false,
@@ -68,6 +65,8 @@ impl<T> Scheduler<T> {
             is_source: upstream.is_empty(),
             channel: Channel::NEW,
             links: Box::new(Links {
+                window,
+                remote_path_cost_ns: 0,
                 slide_ms: window.map_or(slide_above_ms, |w| w.slide_ms),
                 channels: vec![Channel::NEW; channels.saturating_sub(1) as usize],
                 downstream: Vec::new(),
@@ -84,7 +83,8 @@ impl<T> Scheduler<T> {
             self.operators[above.index()].as_mut().expect("checked above").links.downstream.push(id);
         }
         self.operators[index] = Some(operator);
-        self.ready.grow(if self.composition.unit == Unit::Operator { index + 1 } else { 0 });
+        self.ready.grow(if self.composition.unit.is_query() { 0 } else { index + 1 });
+        self.view.graph_changed();
         self.path_changed(id);
     }
 
@@ -93,6 +93,7 @@ impl<T> Scheduler<T> {
         let Some(query) = self.queries.get_mut(id.index()).and_then(Option::take) else {
             return Vec::new();
         };
+        self.view.graph_changed();
         let mut messages = Vec::new();
         for id in query.operators {
             let Some(mut operator) = self.operators[id.index()].take() else { continue };
@@ -133,12 +134,20 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// What the operators below, on another machine, replied: C_o + C_path, the largest of theirs.
+    pub fn on_reply(&mut self, id: OperatorId, path_cost_ns: u64) {
+        let Some(operator) = self.operators.get_mut(id.index()).and_then(Option::as_mut) else { return };
+        operator.links.remote_path_cost_ns = path_cost_ns;
+        self.refresh_path(id);
+        self.reply(id);
+    }
+
     /// C_path: the maximum over the operators below of what they replied.
     fn refresh_path(&mut self, id: OperatorId) {
         let Some(operator) = self.operator(id) else { return };
         let replies =
             operator.links.downstream.iter().filter_map(|&below| self.operator(below)).map(|o| o.reply_ns);
-        let path_cost_ns = replies.max().unwrap_or(0);
+        let path_cost_ns = replies.max().unwrap_or(0).max(operator.links.remote_path_cost_ns);
         if let Some(operator) = self.operators[id.index()].as_mut() {
             operator.path_cost_ns = path_cost_ns;
         }
@@ -189,7 +198,7 @@ impl<T> Scheduler<T> {
         };
         match self.composition.unit {
             Unit::Operator => urgency(&OperatorId(unit)).unwrap_or(f64::INFINITY),
-            Unit::Query => self.unit_operators(unit).iter().filter_map(urgency).fold(f64::INFINITY, f64::min),
+            _ => self.unit_operators(unit).iter().filter_map(urgency).fold(f64::INFINITY, f64::min),
         }
     }
 
@@ -197,24 +206,21 @@ impl<T> Scheduler<T> {
         let messages = |id: OperatorId| self.queued_messages(id);
         match self.composition.unit {
             Unit::Operator => messages(OperatorId(unit)),
-            Unit::Query => self.unit_operators(unit).iter().map(|&id| messages(id)).sum(),
+            _ => self.unit_operators(unit).iter().map(|&id| messages(id)).sum(),
         }
     }
 
     /// Which operator of a held unit goes next. The unit has a ready operator.
-    pub(super) fn choose(&mut self, place: usize, unit: u32, now: ProcessingTime) -> OperatorId {
+    pub(super) fn choose(&mut self, place: usize, unit: u32) -> OperatorId {
         match (self.composition.unit, &self.composition.traversal) {
             (Unit::Operator, _) => OperatorId(unit),
-            (Unit::Query, Traversal::ByRank) => self.most_urgent(unit),
-            (Unit::Query, Traversal::Planned(_)) => {
+            (_, Traversal::ByRank) => self.most_urgent(unit),
+            (_, Traversal::Planned(_)) => {
                 if let Some(id) = self.follow_plan(place) {
                     return id;
                 }
-                let view: Vec<OperatorSnapshot> = self
-                    .unit_operators(unit)
-                    .iter()
-                    .filter_map(|&id| self.operator_snapshot(id, now))
-                    .collect();
+                let view: Vec<OperatorSnapshot> =
+                    self.unit_operators(unit).iter().filter_map(|&id| self.operator_snapshot(id)).collect();
                 let Traversal::Planned(planner) = &mut self.composition.traversal else {
                     unreachable!("matched above")
                 };
@@ -239,7 +245,7 @@ impl<T> Scheduler<T> {
         let worker = &mut workers[place];
         while let Some(&id) = worker.plan.last() {
             let operator = operators[id.index()].as_ref();
-            let operator = operator.filter(|o| !o.blocked);
+            let operator = operator.filter(|o| !o.blocked && !o.running);
             let (resume, waiting) = operator.map_or((false, 0), |o| (o.resume, o.mailbox.len()));
             if resume {
                 return Some(id);

@@ -1,4 +1,4 @@
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
 use crate::context::Channel;
 use crate::mailbox::Mailbox;
@@ -49,6 +49,9 @@ pub(super) struct Operator<T> {
 /// An operator's place in the graph.
 #[derive(Debug)]
 pub(super) struct Links {
+    pub window: Option<WindowShape>,
+    /// C_path of operators on other machines, as they last replied.
+    pub remote_path_cost_ns: u64,
     /// S_u as the operators below see it: the slide of the nearest window here or above.
     pub slide_ms: i64,
     /// Input channels from the second on.

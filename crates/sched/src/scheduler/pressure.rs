@@ -64,7 +64,7 @@ mod tests {
     fn a_producer_waits_while_the_mailbox_below_is_full() {
         let config = Config { mailbox_bytes_max: 100, ..Config::default() };
         let mut scheduler = Scheduler::new(Composition::of(Llf), config);
-        scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 1_000_000, weight: 1.0 });
+        scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 1_000_000, weight: 1.0, qos: None });
         for (id, upstream) in [(0, vec![]), (1, vec![OperatorId(0)])] {
             scheduler.add_operator(OperatorSpec {
                 id: OperatorId(id),

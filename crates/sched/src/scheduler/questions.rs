@@ -1,6 +1,6 @@
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
-use crate::{Composition, Config, OperatorSnapshot, QuerySnapshot, Scheduler, Snapshot};
+use crate::{Composition, Config, Memory, Scheduler};
 
 /// Questions. None changes anything; an id that is unknown or removed has nothing queued and costs nothing.
 impl<T> Scheduler<T> {
@@ -12,6 +12,11 @@ impl<T> Scheduler<T> {
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What was last said of memory.
+    pub fn memory(&self) -> Memory {
+        self.memory
     }
 
     /// Messages that wait for an operator.
@@ -62,43 +67,5 @@ impl<T> Scheduler<T> {
     /// When the result of the message that the operator takes next is due: t_MF + L.
     pub fn head_deadline(&self, id: OperatorId) -> Option<ProcessingTime> {
         self.operator(id)?.mailbox.head().map(|head| head.deadline)
-    }
-
-    /// Everything at one instant.
-    pub fn snapshot(&self, now: ProcessingTime) -> Snapshot {
-        let operators = 0..self.operators.len() as u32;
-        Snapshot {
-            now,
-            operators: operators.filter_map(|id| self.operator_snapshot(OperatorId(id), now)).collect(),
-            queries: self
-                .queries
-                .iter()
-                .flatten()
-                .map(|query| QuerySnapshot {
-                    id: query.spec.id,
-                    target_ns: query.spec.target_ns,
-                    weight: query.spec.weight,
-                    operators: query.operators.clone(),
-                })
-                .collect(),
-        }
-    }
-
-    pub(super) fn operator_snapshot(&self, id: OperatorId, _now: ProcessingTime) -> Option<OperatorSnapshot> {
-        let operator = self.operator(id)?;
-        let head = operator.mailbox.head();
-        Some(OperatorSnapshot {
-            id,
-            query: operator.query,
-            downstream: operator.links.downstream.clone(),
-            queued_messages: operator.mailbox.len(),
-            queued_rows: operator.mailbox.rows(),
-            queued_bytes: operator.mailbox.bytes(),
-            head_ingested: head.map(|head| head.message.ingested),
-            head_deadline: head.map(|head| head.deadline),
-            cost: operator.cost.line(),
-            path_cost_ns: operator.path_cost_ns,
-            selectivity: operator.selectivity.get(),
-        })
     }
 }

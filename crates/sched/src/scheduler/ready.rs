@@ -178,6 +178,15 @@ impl Ready {
     }
 }
 
+/// What decides whether more may be merged into a granted message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Granted {
+    pub deadline: ProcessingTime,
+    pub channel: u32,
+    /// Of all messages merged into it; 0 for a watermark or a resumption.
+    pub rows: u32,
+}
+
 /// What a worker has, and how much of its train is used.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
@@ -188,6 +197,8 @@ pub(super) struct Worker {
     pub rows: u64,
     pub cpu_ns: u64,
     messages_max: u64,
+    /// Of the message that it was granted last.
+    pub granted: Granted,
     /// What is left of the plan, last first, and how many messages of the operator at its end are left.
     pub plan: Vec<OperatorId>,
     pub turn: usize,

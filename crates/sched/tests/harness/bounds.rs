@@ -19,7 +19,7 @@ fn wait_of_the_least_urgent(composition: Composition) -> u64 {
     let mut scheduler = Scheduler::new(composition, config);
     for id in 0..OPERATORS {
         let target_ns = if id == 0 { PATIENT_NS } else { URGENT_NS };
-        scheduler.add_query(QuerySpec { id: QueryId(id), target_ns, weight: 1.0 });
+        scheduler.add_query(QuerySpec { id: QueryId(id), target_ns, weight: 1.0, qos: None });
         scheduler.add_operator(OperatorSpec {
             id: OperatorId(id),
             query: QueryId(id),
@@ -94,7 +94,7 @@ fn random_is_uniform() {
     let mut first = [0u32; OPERATORS as usize];
     let mut scheduler: Scheduler<()> =
         Scheduler::new("random".parse().unwrap(), Config { quantum_ns: 0, ..Config::default() });
-    scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0 });
+    scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0, qos: None });
     let message = |id: u32| Message {
         to: OperatorId(id),
         channel: 0,

@@ -78,7 +78,7 @@ impl World {
         let mut scheduler = Scheduler::new(composition, config);
         for query in 0..QUERIES {
             let target_ns = 10_000 * 10u64.pow(query);
-            scheduler.add_query(QuerySpec { id: QueryId(query), target_ns, weight: 1.0 });
+            scheduler.add_query(QuerySpec { id: QueryId(query), target_ns, weight: 1.0, qos: None });
             for id in query * PER_QUERY..(query + 1) * PER_QUERY {
                 // Where the model ranks, windows would need its own idea of the frontier.
                 let window = WindowShape { size_ms: 100, slide_ms: 20, is_aligned: true };

@@ -1,0 +1,163 @@
+use laxity_graph::{OperatorId, ProcessingTime, QosCurve};
+
+use super::operator::Operator;
+use crate::mailbox::Mailbox;
+use crate::{HeadSnapshot, OperatorSnapshot, QuerySnapshot, Scheduler, Snapshot};
+
+/// The snapshot that ranks per cycle see, kept from cycle to cycle: what a cycle costs is bounded by what
+/// changed, not by what exists.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub snapshot: Snapshot,
+    /// Operators that changed since the last refresh, each once.
+    changed: Vec<OperatorId>,
+    marked: Vec<bool>,
+    /// The graph changed: everything is made anew.
+    stale: bool,
+}
+
+impl View {
+    /// Something about the operator changed.
+    #[inline]
+    pub fn touch(&mut self, id: OperatorId) {
+        if let Some(marked) = self.marked.get_mut(id.index())
+            && !std::mem::replace(marked, true)
+        {
+            self.changed.push(id);
+        }
+    }
+
+    /// Operators, queries or units changed.
+    pub fn graph_changed(&mut self) {
+        self.stale = true;
+    }
+}
+
+impl<T> Scheduler<T> {
+    /// Everything at one instant.
+    pub fn snapshot(&self, now: ProcessingTime) -> Snapshot {
+        let operators = 0..self.operators.len() as u32;
+        Snapshot {
+            now,
+            workers: self.workers.len().max(1),
+            unit: self.composition.unit,
+            memory: self.memory,
+            graph: self.view.snapshot.graph,
+            operators: operators.filter_map(|id| self.operator_snapshot(OperatorId(id))).collect(),
+            queries: self
+                .queries
+                .iter()
+                .flatten()
+                .map(|query| QuerySnapshot {
+                    id: query.spec.id,
+                    target_ns: query.spec.target_ns,
+                    weight: query.spec.weight,
+                    qos: query
+                        .spec
+                        .qos
+                        .clone()
+                        .unwrap_or_else(|| QosCurve::of_target_ns(query.spec.target_ns)),
+                    operators: query.operators.as_slice().into(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Brings the kept snapshot up to date.
+    pub(super) fn refresh_view(&mut self, now: ProcessingTime) {
+        if self.view.stale || self.view.marked.len() != self.operators.len() {
+            let graph = self.view.snapshot.graph + 1;
+            self.view.snapshot = self.snapshot(now);
+            self.view.snapshot.graph = graph;
+            self.view.changed.clear();
+            self.view.marked.clear();
+            self.view.marked.resize(self.operators.len(), false);
+            self.view.stale = false;
+            return;
+        }
+        let snapshot = &mut self.view.snapshot;
+        snapshot.now = now;
+        snapshot.workers = self.workers.len().max(1);
+        snapshot.memory = self.memory;
+        while let Some(id) = self.view.changed.pop() {
+            self.view.marked[id.index()] = false;
+            let Some(operator) = self.operators[id.index()].as_ref() else { continue };
+            let snapshot = &mut self.view.snapshot;
+            let place = match snapshot.operators.get(id.index()) {
+                Some(at) if at.id == id => Some(id.index()),
+                _ => snapshot.operators.binary_search_by_key(&id, |o| o.id).ok(),
+            };
+            if let Some(place) = place {
+                operator.describe(&mut snapshot.operators[place]);
+            }
+        }
+    }
+
+    pub(super) fn operator_snapshot(&self, id: OperatorId) -> Option<OperatorSnapshot> {
+        let operator = self.operator(id)?;
+        let mut snapshot = OperatorSnapshot {
+            id,
+            query: operator.query,
+            unit: operator.unit,
+            upstream: operator.links.upstream.as_slice().into(),
+            downstream: operator.links.downstream.as_slice().into(),
+            window: operator.links.window,
+            running: false,
+            resumes: false,
+            blocked: false,
+            queued_messages: 0,
+            queued_rows: 0,
+            queued_bytes: 0,
+            head: None,
+            mean_ingested: None,
+            cost: (0.0, 0.0),
+            usual_cost_ns: 0,
+            path_cost_ns: 0,
+            selectivity: 1.0,
+            row_bytes: 0.0,
+        };
+        operator.describe(&mut snapshot);
+        Some(snapshot)
+    }
+}
+
+impl<T> Operator<T> {
+    /// Fills in what changes while the graph does not.
+    fn describe(&self, snapshot: &mut OperatorSnapshot) {
+        snapshot.running = self.running;
+        snapshot.resumes = self.resume;
+        snapshot.blocked = self.blocked;
+        snapshot.queued_messages = self.mailbox.len();
+        snapshot.queued_rows = self.mailbox.rows();
+        snapshot.queued_bytes = self.mailbox.bytes();
+        snapshot.head = self.mailbox.head().map(|head| HeadSnapshot {
+            ingested: head.message.ingested,
+            enqueued: head.enqueued,
+            deadline: head.deadline,
+            rows: head.message.rows,
+        });
+        snapshot.mean_ingested = mean_ingested(&self.mailbox);
+        snapshot.cost = self.cost.line();
+        snapshot.usual_cost_ns = self.cost.usual_ns();
+        snapshot.path_cost_ns = self.path_cost_ns;
+        snapshot.selectivity = self.selectivity.get();
+        if self.mailbox.rows() > 0 {
+            snapshot.row_bytes = self.mailbox.bytes() as f64 / self.mailbox.rows() as f64;
+        }
+    }
+}
+
+/// Mean t_M by rows; a bare watermark counts as one row.
+fn mean_ingested<T>(mailbox: &Mailbox<T>) -> Option<ProcessingTime> {
+    let step = mailbox.len().div_ceil(MEAN_OVER_MAX).max(1);
+    let (mut sum, mut weight) = (0u128, 0u128);
+    for queued in mailbox.iter().step_by(step) {
+        let rows = u128::from(queued.message.rows.max(1));
+        sum += rows * u128::from(queued.message.ingested.0);
+        weight += rows;
+    }
+    sum.checked_div(weight).map(|mean| ProcessingTime(mean as u64))
+}
+
+/// Messages that a mean is taken of: a long queue must not make a cycle long.
+const MEAN_OVER_MAX: usize = 64;
