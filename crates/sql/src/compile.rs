@@ -17,7 +17,8 @@ use crate::explain::explain;
 use crate::lower::Lowering;
 use crate::parse::StatementParser;
 use crate::planning::Planner;
-use crate::settings::SessionSettings;
+use crate::policy::PolicySetting;
+use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::statement::{
     ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, WithOptions,
 };
@@ -40,6 +41,8 @@ pub struct Script {
     pub explanations: Vec<String>,
     /// The settings in force at the end.
     pub settings: SessionSettings,
+    /// `laxity.policy`, if a file names one.
+    pub policy: Option<PolicySetting>,
 }
 
 /// One INSERT, STATEMENT SET or printed SELECT, ready to run.
@@ -126,6 +129,7 @@ fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, Sq
         settings: SessionSettings::default(),
         queries: vec![],
         explanations: vec![],
+        policy: None,
     };
     for (index, file) in files.iter().enumerate() {
         session.run_file(index).map_err(|fault| {
@@ -133,7 +137,12 @@ fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, Sq
             fault.into_error(&file.path, &file.text)
         })?;
     }
-    Ok(Script { queries: session.queries, explanations: session.explanations, settings: session.settings })
+    Ok(Script {
+        queries: session.queries,
+        explanations: session.explanations,
+        settings: session.settings,
+        policy: session.policy,
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the caller did not say when its engine started: now")]
@@ -151,6 +160,7 @@ struct Session<'a> {
     settings: SessionSettings,
     queries: Vec<PlannedQuery>,
     explanations: Vec<String>,
+    policy: Option<PolicySetting>,
 }
 
 /// A statement being executed: its words, and the file they are from.
@@ -173,7 +183,14 @@ impl Session<'_> {
 
     fn run(&mut self, statement: &Statement, place: &Place) -> Done<()> {
         match &statement.kind {
+            StatementKind::Set { key, value } if key.value == POLICY_KEY => {
+                PolicySetting::set(&mut self.policy, key, value, &self.files[place.file])
+            }
             StatementKind::Set { key, value } => self.settings.set(key, value),
+            StatementKind::Reset(Some(key)) if key.value == POLICY_KEY => {
+                self.policy = None;
+                Ok(())
+            }
             StatementKind::Reset(key) => self.settings.reset(key.as_ref()),
             StatementKind::CreateTable(table) => self.create_table(table, place),
             StatementKind::CreateView(view) => self.create_view(view, place),

@@ -17,6 +17,7 @@ mod functions;
 mod lower;
 mod parse;
 mod planning;
+mod policy;
 mod refuse;
 mod rewrite;
 mod settings;
@@ -25,4 +26,5 @@ mod window_function;
 
 pub use compile::{CompileOptions, LateSink, PlannedQuery, Script, SqlFile, compile, compile_with};
 pub use error::{SqlError, SqlErrorKind};
+pub use policy::PolicySetting;
 pub use settings::SessionSettings;

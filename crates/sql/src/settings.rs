@@ -19,6 +19,8 @@ pub struct SessionSettings {
     pub late_table: Option<String>,
     /// `laxity.memory.limit`.
     pub memory_limit_bytes: Option<u64>,
+    /// `laxity.shed`, default false: rows of the query may be dropped when the machine is overloaded.
+    pub shed: bool,
     /// `laxity.allowed.lateness` or `table.exec.emit.allow-lateness`, in milliseconds. Default 0.
     pub allowed_lateness_ms: i64,
     /// `laxity.max.event.ahead`, in milliseconds: rows further in the future than this are dead.
@@ -41,6 +43,7 @@ impl Default for SessionSettings {
             weight: 1.0,
             late_table: None,
             memory_limit_bytes: None,
+            shed: false,
             allowed_lateness_ms: 0,
             max_event_ahead_ms: None,
             parallelism: 1,
@@ -56,6 +59,8 @@ const KEYS: &[&str] = &[
     "pipeline.name",
     "laxity.latency.target",
     "laxity.weight",
+    POLICY_KEY,
+    "laxity.shed",
     "laxity.late.table",
     "laxity.memory.limit",
     "laxity.allowed.lateness",
@@ -65,6 +70,9 @@ const KEYS: &[&str] = &[
     "table.exec.source.idle-timeout",
     "table.local-time-zone",
 ];
+
+/// Belongs to the process and not to a query: [`crate::PolicySetting`].
+pub(crate) const POLICY_KEY: &str = "laxity.policy";
 
 /// Copies of an operator at most. A typing mistake must not make a million.
 const PARALLELISM_MAX: usize = 1024;
@@ -102,6 +110,15 @@ impl SessionSettings {
                     .ok_or_else(|| {
                         invalid(format!("'laxity.weight' takes a number above zero, not '{value}'"))
                     })?;
+            }
+            "laxity.shed" => {
+                self.shed = match value.trim().to_ascii_lowercase().as_str() {
+                    "true" => true,
+                    "false" => false,
+                    _ => {
+                        return Err(invalid(format!("'laxity.shed' takes 'true' or 'false', not '{value}'")));
+                    }
+                };
             }
             "laxity.late.table" => self.late_table = Some(value.trim().to_string()),
             "laxity.memory.limit" => {
@@ -180,6 +197,7 @@ impl SessionSettings {
             "pipeline.name" => self.name = None,
             "laxity.latency.target" => self.latency_target = fresh.latency_target,
             "laxity.weight" => self.weight = fresh.weight,
+            "laxity.shed" => self.shed = false,
             "laxity.late.table" => self.late_table = None,
             "laxity.memory.limit" => self.memory_limit_bytes = None,
             "laxity.allowed.lateness" | "table.exec.emit.allow-lateness" => self.allowed_lateness_ms = 0,
@@ -196,6 +214,7 @@ impl SessionSettings {
     /// The settings of a query of that name.
     pub(crate) fn of_query(&self, name: String) -> QuerySettings {
         QuerySettings {
+            qos: None,
             name,
             latency_target: self.latency_target,
             weight: self.weight,
@@ -336,7 +355,8 @@ mod tests {
             "laxity.latncy.target",
             "1 s",
             "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.weight, \
-             laxity.late.table, laxity.memory.limit, laxity.allowed.lateness, laxity.max.event.ahead",
+             laxity.policy, laxity.shed, laxity.late.table, laxity.memory.limit, laxity.allowed.lateness, \
+             laxity.max.event.ahead",
             Some("did you mean 'laxity.latency.target'?"),
         );
         check(
