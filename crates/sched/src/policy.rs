@@ -200,6 +200,18 @@ pub trait Rank: fmt::Debug + Send {
         None
     }
 
+    /// For a rank per message that also looks at the whole from time to time: how often. `None` for the others.
+    fn review_period_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Looks at the whole. Where it answers true, every waiting unit is asked for again by
+    /// [`join`](Rank::join).
+    fn review(&mut self, snapshot: &Snapshot) -> bool {
+        let _ = snapshot;
+        false
+    }
+
     /// Ranks every unit. `priorities` has one entry per unit ([`OperatorSnapshot::unit`]), each holding its
     /// last priority (0 at first).
     ///

@@ -1,4 +1,5 @@
 mod graph;
+mod merge;
 mod operator;
 mod pressure;
 mod questions;
@@ -76,7 +77,7 @@ pub struct Scheduler<T> {
     ready: Ready,
     workers: Vec<Worker>,
     inherits: bool,
-    /// Of a rank per cycle: how long a cycle is, and when the next is due.
+    /// Of a rank per cycle, or one that reviews: how long a cycle is, and when the next is due.
     period_ns: Option<u64>,
     cycle_due: ProcessingTime,
     /// What ranks per cycle see.
@@ -94,7 +95,7 @@ impl<T> Scheduler<T> {
         composition.rank.seed(config.seed);
         Scheduler {
             inherits: composition.rank.inherits(),
-            period_ns: composition.rank.period_ns(),
+            period_ns: composition.rank.period_ns().or(composition.rank.review_period_ns()),
             ready: Ready::new(&*composition.rank, &config),
             workers: (0..config.workers).map(|_| Worker::default()).collect(),
             composition,
@@ -252,7 +253,7 @@ impl<T> Scheduler<T> {
     }
 
     /// When to call [`next`](Scheduler::next) again although nothing happened: the next cycle of a rank per
-    /// cycle. `None` for the others.
+    /// cycle, the next review of one that reviews. `None` for the others.
     pub fn next_timeout(&self) -> Option<ProcessingTime> {
         self.period_ns.map(|_| self.cycle_due)
     }
@@ -287,38 +288,6 @@ impl<T> Scheduler<T> {
             }
         };
         self.grant(place, unit, now)
-    }
-
-    /// Another message for the run that this worker was just granted, to be processed with it as one batch.
-    /// Ask until it says `None`, before running; the report then covers all of them.
-    ///
-    /// Batches grow with slack. Given is the next message of the same operator, if it came by the same channel,
-    /// both carry rows, all together have at most `rows_max` of them, and the batch is predicted to take no
-    /// longer than the quantum. And only where nothing is lost by it: while the first message's result is still
-    /// due after the whole batch has gone all the way, or is late anyway.
-    pub fn merge(&mut self, worker: WorkerId, rows_max: u32, now: ProcessingTime) -> Option<Message<T>> {
-        let place = worker.index();
-        let worker = self.workers.get(place)?;
-        let (id, run) = (worker.running?, worker.granted);
-        let operator = self.operators[id.index()].as_mut()?;
-        let next = &operator.mailbox.head()?.message;
-        if run.rows == 0 || next.rows == 0 || next.channel != run.channel {
-            return None;
-        }
-        let rows = run.rows.checked_add(next.rows).filter(|&rows| rows <= rows_max)?;
-        let cost_ns = operator.cost.predict_ns(rows);
-        if cost_ns > self.config.quantum_ns {
-            return None;
-        }
-        let slack_ns = run.deadline.since_ns(now);
-        if slack_ns > 0 && slack_ns < cost_ns + operator.path_cost_ns {
-            return None;
-        }
-        let queued = operator.mailbox.pop()?;
-        self.workers[place].granted.rows = rows;
-        self.view.touch(id);
-        self.unblock_upstream(id, now);
-        Some(queued.message)
     }
 
     fn take(&mut self, place: usize, unit: u32, priority: f64, now: ProcessingTime) {
@@ -382,6 +351,13 @@ impl<T> Scheduler<T> {
         self.ready.join(unit, priority, now);
     }
 
+    /// Asks the rank anew for the priority of every waiting unit.
+    fn join_again(&mut self) {
+        for unit in 0..self.ready.units.len() as u32 {
+            self.urgency_changed(unit);
+        }
+    }
+
     fn urgency_changed(&mut self, unit: u32) {
         if self.ready.queue.contains(unit) {
             let head = self.unit_urgency(unit);
@@ -396,8 +372,12 @@ impl<T> Scheduler<T> {
             return;
         }
         self.refresh_view(now);
-        self.composition.rank.cycle(&self.view.snapshot, &mut self.ready.priorities);
-        self.ready.rekey();
+        if self.ready.per_cycle {
+            self.composition.rank.cycle(&self.view.snapshot, &mut self.ready.priorities);
+            self.ready.rekey();
+        } else if self.composition.rank.review(&self.view.snapshot) {
+            self.join_again();
+        }
         self.cycle_due = now.plus_ns(period_ns.max(1));
     }
 }

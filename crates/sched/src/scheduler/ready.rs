@@ -10,7 +10,7 @@ pub(super) struct Ready {
     pub queue: RunQueue,
     /// Of a rank per cycle: what it said last, by unit.
     pub priorities: Vec<f64>,
-    per_cycle: bool,
+    pub per_cycle: bool,
     ties: Ties,
     /// The ageing guard: `None` where the rank bounds the wait itself.
     ageing_bound_ns: Option<u64>,

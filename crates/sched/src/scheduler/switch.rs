@@ -13,7 +13,7 @@ impl<T> Scheduler<T> {
         composition.rank.seed(self.config.seed);
         self.composition = composition;
         self.inherits = self.composition.rank.inherits();
-        self.period_ns = self.composition.rank.period_ns();
+        self.period_ns = self.composition.rank.period_ns().or(self.composition.rank.review_period_ns());
         self.cycle_due = now;
         self.ready = Ready::new(&*self.composition.rank, &self.config);
         let by_query = self.composition.unit.is_query();
