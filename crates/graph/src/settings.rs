@@ -42,6 +42,8 @@ pub struct QuerySettings {
     pub idle_timeout: Option<Duration>,
     /// `laxity.memory.limit`: bytes of state and queued rows at which this query alone is stopped.
     pub memory_limit_bytes: Option<u64>,
+    /// `laxity.shed`: under overload rows of it may be dropped at its sources, each counted. Off unless asked.
+    pub shed: bool,
 }
 
 impl QuerySettings {
@@ -59,6 +61,7 @@ impl QuerySettings {
             weight: 1.0,
             idle_timeout: None,
             memory_limit_bytes: None,
+            shed: false,
         }
     }
 }

@@ -22,6 +22,16 @@ pub(crate) fn explain(
         text.push_str(" (default)");
     }
     let _ = write!(text, ", weight {}", query.weight);
+    if let Some(qos) = &query.qos {
+        text.push_str(", utility");
+        for point in qos.points() {
+            let latency = span_text(std::time::Duration::from_nanos(point.latency_ns));
+            let _ = write!(text, " ({latency},{})", point.utility);
+        }
+    }
+    if query.shed {
+        text.push_str(", may shed rows");
+    }
     if let Some(timeout) = query.idle_timeout {
         let _ = write!(text, ", idle timeout {}", span_text(timeout));
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use datafusion_sql::sqlparser::ast::Ident;
-use laxity_graph::{LatencyTarget, QuerySettings};
+use laxity_graph::{LatencyTarget, QosCurve, QuerySettings};
 
 use crate::error::{Fault, SqlErrorKind, did_you_mean};
 
@@ -13,6 +13,8 @@ pub struct SessionSettings {
     pub name: Option<String>,
     /// `laxity.latency.target`.
     pub latency_target: LatencyTarget,
+    /// `laxity.qos`: how useful a result is by its latency. `None`: as the target implies.
+    pub qos: Option<QosCurve>,
     /// `laxity.weight`, default 1.
     pub weight: f64,
     /// `laxity.late.table`: where rows go that come too late for a query's first window operator.
@@ -40,6 +42,7 @@ impl Default for SessionSettings {
         SessionSettings {
             name: None,
             latency_target: LatencyTarget::DEFAULT,
+            qos: None,
             weight: 1.0,
             late_table: None,
             memory_limit_bytes: None,
@@ -58,6 +61,7 @@ impl Default for SessionSettings {
 const KEYS: &[&str] = &[
     "pipeline.name",
     "laxity.latency.target",
+    "laxity.qos",
     "laxity.weight",
     POLICY_KEY,
     "laxity.shed",
@@ -101,6 +105,12 @@ impl SessionSettings {
                     .hint("leave it out for a query that is in no hurry")
                 })?;
             }
+            "laxity.qos" => self.qos = Some(curve(value).map_err(|what| {
+                invalid(format!("'laxity.qos': {what}")).hint(
+                    "write points of latency and utility, the latency rising, the utility falling from 1 to 0: \
+                     '(0 ms,1) (50 ms,1) (1 s,0)'",
+                )
+            })?),
             "laxity.weight" => {
                 self.weight = value
                     .trim()
@@ -196,6 +206,7 @@ impl SessionSettings {
         match key.value.as_str() {
             "pipeline.name" => self.name = None,
             "laxity.latency.target" => self.latency_target = fresh.latency_target,
+            "laxity.qos" => self.qos = None,
             "laxity.weight" => self.weight = fresh.weight,
             "laxity.shed" => self.shed = false,
             "laxity.late.table" => self.late_table = None,
@@ -214,14 +225,35 @@ impl SessionSettings {
     /// The settings of a query of that name.
     pub(crate) fn of_query(&self, name: String) -> QuerySettings {
         QuerySettings {
-            qos: None,
             name,
             latency_target: self.latency_target,
+            qos: self.qos.clone(),
             weight: self.weight,
             idle_timeout: self.idle_timeout,
             memory_limit_bytes: self.memory_limit_bytes,
+            shed: self.shed,
         }
     }
+}
+
+/// A utility curve as written, `(0 ms,1) (50 ms,1) (1 s,0)`; commas between points are optional.
+fn curve(text: &str) -> Result<QosCurve, String> {
+    let mut points = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let number = points.len() + 1;
+        let wrong = |what: &str| format!("point {number}, {what}, in '{}'", text.trim());
+        let point = rest.strip_prefix('(').ok_or_else(|| wrong("should begin with '('"))?;
+        let (point, after) = point.split_once(')').ok_or_else(|| wrong("lacks its ')'"))?;
+        let (latency, utility) =
+            point.split_once(',').ok_or_else(|| wrong("should be a latency and a utility, '(50 ms,1)'"))?;
+        let latency = parse_duration(latency).ok_or_else(|| wrong("has no duration before its comma"))?;
+        let utility =
+            utility.trim().parse::<f64>().map_err(|_| wrong("has no number from 0 to 1 behind its comma"))?;
+        points.push((latency, utility));
+        rest = after.trim_start_matches(|c: char| c == ',' || c.is_whitespace());
+    }
+    QosCurve::new(points).map_err(|invalid| invalid.to_string())
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -318,6 +350,26 @@ mod tests {
     }
 
     #[test]
+    fn a_utility_curve_is_read_point_by_point() {
+        let written = curve("(0 ms,1) (50 ms, 1),(1 s,0.25)").unwrap();
+        let points: Vec<(u64, f64)> =
+            written.points().iter().map(|point| (point.latency_ns / 1_000_000, point.utility)).collect();
+        assert_eq!(points, [(0, 1.0), (50, 1.0), (1_000, 0.25)]);
+        for (wrong, says) in [
+            ("", "at least one point"),
+            ("0 ms,1", "point 1, should begin with '('"),
+            ("(0 ms,1", "point 1, lacks its ')'"),
+            ("(soon,1)", "point 1, has no duration"),
+            ("(0 ms,1) (1 s,most)", "point 2, has no number from 0 to 1"),
+            ("(0 ms,1) (1 s,2)", "point 2 has utility 2; expected a number from 0 to 1"),
+            ("(1 s,1) (1 s,0)", "latencies must rise"),
+        ] {
+            let said = curve(wrong).unwrap_err();
+            assert!(said.contains(says), "{wrong}: {said}");
+        }
+    }
+
+    #[test]
     fn settings_hold_until_reset() {
         let mut settings = SessionSettings::default();
         let key = |name: &str| Ident::new(name);
@@ -354,11 +406,21 @@ mod tests {
         check(
             "laxity.latncy.target",
             "1 s",
-            "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.weight, \
-             laxity.policy, laxity.shed, laxity.late.table, laxity.memory.limit, laxity.allowed.lateness, \
-             laxity.max.event.ahead",
+            "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.qos, \
+             laxity.weight, laxity.policy, laxity.shed, laxity.late.table, laxity.memory.limit, \
+             laxity.allowed.lateness, laxity.max.event.ahead",
             Some("did you mean 'laxity.latency.target'?"),
         );
+        check(
+            "laxity.qos",
+            "(0 ms,1) (50 ms;1)",
+            "'laxity.qos': point 2, should be a latency and a utility, '(50 ms,1)', in '(0 ms,1) (50 ms;1)'",
+            Some(
+                "write points of latency and utility, the latency rising, the utility falling from 1 to 0: \
+                 '(0 ms,1) (50 ms,1) (1 s,0)'",
+            ),
+        );
+        check("laxity.shed", "yes", "'laxity.shed' takes 'true' or 'false', not 'yes'", None);
         check(
             "parallelism.default",
             "0",
