@@ -3,6 +3,9 @@
 //!
 //! Not here: time that passes (`sim`, `engine`) and decisions (`sched`). Read [`Workload`] first.
 
+mod delay;
 mod model;
+mod seed;
 
+pub use delay::{Delay, DelayError, DelaySampler};
 pub use model::{Arrival, Arrivals, Cost, Feed, QueryModel, Stage, StageKind, Workload};
