@@ -12,6 +12,17 @@ impl<T> Scheduler<T> {
     /// longer than the quantum. And only where nothing is lost by it: while the first message's result is still
     /// due after the whole batch has gone all the way, or is late anyway.
     pub fn merge(&mut self, worker: WorkerId, rows_max: u32, now: ProcessingTime) -> Option<Message<T>> {
+        self.merge_if(worker, rows_max, now, |_| true)
+    }
+
+    /// As [`merge`](Scheduler::merge), for a driver that cannot process every two messages as one batch.
+    pub fn merge_if(
+        &mut self,
+        worker: WorkerId,
+        rows_max: u32,
+        now: ProcessingTime,
+        fits: impl FnOnce(&Message<T>) -> bool,
+    ) -> Option<Message<T>> {
         let place = worker.index();
         let worker = self.workers.get(place)?;
         let (id, run) = (worker.running?, worker.granted);
@@ -27,6 +38,9 @@ impl<T> Scheduler<T> {
         }
         let slack_ns = run.deadline.since_ns(now);
         if slack_ns > 0 && slack_ns < cost_ns + operator.path_cost_ns {
+            return None;
+        }
+        if !fits(next) {
             return None;
         }
         let queued = operator.mailbox.pop()?;
