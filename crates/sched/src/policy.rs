@@ -252,6 +252,7 @@ pub enum WaitBound {
     /// Keys are instants: only work whose key is earlier goes before, so new work passes it until its key
     /// (t_MF + L at most) and none after.
     Deadline,
-    /// None of its own; the core's guard gives the ageing bound plus the turns of those that aged before it.
+    /// None of its own; the core's guard gives the ageing bound plus four turns for every unit that aged before
+    /// it and itself: one turn in four goes to the unit that waited longest, once that is too long.
     Ageing,
 }

@@ -72,7 +72,7 @@ fn no_ready_operator_waits_longer_than_its_rank_says() {
             // What is ingested after PATIENT - URGENT has a later deadline; before it, up to two messages per
             // operator are queued. Costs shift both ends by less than the prior of the dear message.
             WaitBound::Deadline => PATIENT_NS + 2 * u64::from(OPERATORS) * turn_ns,
-            WaitBound::Ageing => AGEING_NS + u64::from(OPERATORS) * turn_ns,
+            WaitBound::Ageing => AGEING_NS + 4 * u64::from(OPERATORS) * turn_ns,
         };
         assert!(wait_ns <= bound_ns, "{name} waited {wait_ns} ns of {bound_ns}");
         let starves = matches!(name, "sjf");

@@ -17,6 +17,8 @@ pub struct Model {
     last: Option<u32>,
     quantum_ns: u64,
     ageing_bound_ns: Option<u64>,
+    /// Turns since one was given for age.
+    turns: u32,
     mailbox_bytes_max: u64,
 }
 
@@ -72,6 +74,7 @@ impl Model {
             last: None,
             quantum_ns: config.quantum_ns,
             ageing_bound_ns: ages.then_some(config.ageing_bound_ns),
+            turns: 0,
             mailbox_bytes_max: config.mailbox_bytes_max,
         }
     }
@@ -113,11 +116,13 @@ impl Model {
             Some((operator, _)) => match self.best(now) {
                 Some(other) if self.beats(other, operator, now) => {
                     self.workers.remove(&worker);
+                    self.count_turn(other, now);
                     self.settle(operator, now);
                     self.start(worker, other, now);
                     other
                 }
                 _ => {
+                    self.turns += 1;
                     self.last = Some(operator);
                     operator
                 }
@@ -125,6 +130,7 @@ impl Model {
             None => {
                 self.workers.remove(&worker);
                 let best = self.best(now)?;
+                self.count_turn(best, now);
                 self.start(worker, best, now);
                 best
             }
@@ -170,6 +176,19 @@ impl Model {
         self.operators.values().filter(|operator| operator.ready()).count()
     }
 
+    /// One turn in four may go to who waited too long.
+    fn count_turn(&mut self, chosen: u32, now: ProcessingTime) {
+        self.turns = if self.aged(now) == Some(chosen) { 0 } else { self.turns + 1 };
+    }
+
+    /// Who waited longest, if too long and if such a turn is due.
+    fn aged(&self, now: ProcessingTime) -> Option<u32> {
+        let bound_ns = self.ageing_bound_ns.filter(|_| self.turns >= 3)?;
+        let waiting = self.operators.iter().filter_map(|(&id, o)| o.joined.map(|joined| (joined, id)));
+        let ((_, since), id) = waiting.min_by_key(|((arrival, _), _)| *arrival)?;
+        (now.since_ns(since) >= bound_ns).then_some(id)
+    }
+
     fn start(&mut self, worker: u32, operator: u32, now: ProcessingTime) {
         self.operators.get_mut(&operator).expect("it waits").joined = None;
         self.last = Some(operator);
@@ -213,13 +232,8 @@ impl Model {
     /// The operator that must go next among those that wait.
     fn best(&self, now: ProcessingTime) -> Option<u32> {
         let waiting = || self.operators.iter().filter_map(|(&id, o)| o.joined.map(|joined| (id, o, joined)));
-        if let Some(bound_ns) = self.ageing_bound_ns {
-            let oldest = waiting().min_by_key(|(_, _, (arrival, _))| *arrival);
-            if let Some((id, _, (_, since))) = oldest
-                && now.since_ns(since) >= bound_ns
-            {
-                return Some(id);
-            }
+        if let Some(aged) = self.aged(now) {
+            return Some(aged);
         }
         match self.oracle {
             Oracle::Cyclic => waiting().map(|(id, ..)| id).min_by_key(|&id| self.turn(id)),
@@ -236,9 +250,7 @@ impl Model {
     /// Whether a waiting operator replaces one whose quantum is over. Equal keys: who waits was there first.
     fn beats(&self, other: u32, current: u32, now: ProcessingTime) -> bool {
         let (a, b) = (&self.operators[&other], &self.operators[&current]);
-        let aged = self
-            .ageing_bound_ns
-            .is_some_and(|bound_ns| a.joined.is_some_and(|(_, since)| now.since_ns(since) >= bound_ns));
+        let aged = self.aged(now) == Some(other);
         let first = match self.oracle {
             Oracle::Cyclic => self.turn(other) < self.turn(current),
             _ => a.urgency(self.inherits) <= b.urgency(self.inherits),
