@@ -5,7 +5,11 @@
 
 mod delay;
 mod model;
+mod rate;
 mod seed;
+mod stream;
 
 pub use delay::{Delay, DelayError, DelaySampler};
-pub use model::{Arrival, Arrivals, Cost, Feed, QueryModel, Stage, StageKind, Workload};
+pub use model::{Arrival, Arrivals, Cost, Feed, Offered, QueryModel, Stage, StageKind, Workload};
+pub use rate::{Rate, RatePoint, skewed_shares};
+pub use stream::{Batching, Cadence, Recorded, Spacing, Stream, Watermarks};

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use laxity_graph::{Dataflow, EventTime, NodeId, ProcessingTime};
+use laxity_graph::{Dataflow, EventClock, EventTime, NodeId, ProcessingTime};
 
 /// Queries that share a machine.
 #[derive(Debug)]
@@ -85,6 +85,27 @@ pub struct Feed {
 pub trait Arrivals: fmt::Debug + Send {
     /// The next batch; `None` at the end of the input. `at` never falls.
     fn next(&mut self) -> Option<Arrival>;
+
+    /// What it offers in the long run, for [`crate::offered_load`]; `None` if that is not known.
+    fn offered(&self) -> Option<Offered> {
+        None
+    }
+
+    /// Where its event times lie on the processing-time line. By default event time 0 is the driver's start.
+    fn clock(&self) -> EventClock {
+        EventClock { event_origin: EventTime(0), processing_origin: ProcessingTime::ZERO, speed: 1.0 }
+    }
+}
+
+/// What a feed offers in the long run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offered {
+    /// Rows per second.
+    pub rows_per_s: f64,
+    /// Batches with rows per second.
+    pub batches_per_s: f64,
+    /// Bare watermarks per second.
+    pub watermarks_per_s: f64,
 }
 
 /// One batch, as it reaches the system.
@@ -92,7 +113,8 @@ pub trait Arrivals: fmt::Debug + Send {
 pub struct Arrival {
     /// When it is ingested, or would be were the system not behind: latency counts from here.
     pub at: ProcessingTime,
-    /// Event time of its rows; their network delay is `at` less this. Not ordered where delays vary.
+    /// Event time of its rows (of a bare watermark: when it was made). The network delay is `at` less the instant
+    /// that [`Arrivals::clock`] gives for it. Not ordered where delays vary.
     pub event_time: EventTime,
     /// Rows; 0 for a bare watermark.
     pub rows: u32,
