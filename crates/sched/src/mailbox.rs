@@ -90,13 +90,17 @@ impl<T> Mailbox<T> {
         self.queue.iter()
     }
 
-    /// Gives every message another priority.
+    /// Gives every message another priority, asked for from front to back.
     pub fn rank_again(&mut self, inherit: bool, mut rank: impl FnMut(&Queued<T>) -> f64) {
-        let mut least = f64::INFINITY;
-        for place in (0..self.queue.len()).rev() {
-            let urgency = rank(&self.queue[place]);
-            least = least.min(urgency);
-            self.queue[place].urgency = if inherit { least } else { urgency };
+        for queued in &mut self.queue {
+            queued.urgency = rank(queued);
+        }
+        if inherit {
+            let mut least = f64::INFINITY;
+            for queued in self.queue.iter_mut().rev() {
+                least = least.min(queued.urgency);
+                queued.urgency = least;
+            }
         }
     }
 

@@ -18,6 +18,7 @@
 //! | Klink | query | slack per [`Rank::cycle`], 120 ms; the top n keep the n workers | by rank | the cycle as CPU time |
 //! | HR, QS, Haren | operator | [`Rank::cycle`] over queue lengths, costs, selectivities | – | quantum |
 
+mod demand;
 mod edf;
 mod fcfs;
 mod fifo;

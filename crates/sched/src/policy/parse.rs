@@ -28,7 +28,7 @@ impl FromStr for Composition {
             None => (name, false),
         };
         let composition = match rank {
-            "laxity" => Composition::of(Laxity),
+            "laxity" => Composition::of(Laxity::default()),
             "llf" => Composition::of(Llf),
             "edf" => Composition::of(Edf),
             "sjf" if !topology_only => Composition::of(Sjf),

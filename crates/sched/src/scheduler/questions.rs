@@ -54,6 +54,11 @@ impl<T> Scheduler<T> {
         self.operator(id).map_or(0, |o| o.cost.predict_ns(rows))
     }
 
+    /// a and b of C_o(n) = a + b·n, in ns.
+    pub fn cost_line(&self, id: OperatorId) -> (f64, f64) {
+        self.operator(id).map_or((0.0, 0.0), |o| o.cost.line())
+    }
+
     /// C_path: predicted CPU time from behind the operator to the sink.
     pub fn path_cost_ns(&self, id: OperatorId) -> u64 {
         self.operator(id).map_or(0, |o| o.path_cost_ns)

@@ -39,6 +39,7 @@ impl<T> Scheduler<T> {
                 frontier: now,
                 target_ns,
                 cost_ns: cost.predict_ns(0),
+                backlog_ns: 0,
                 path_cost_ns: operator.path_cost_ns,
                 rows: 0,
                 weight: f64::from(operator.weight),
@@ -52,7 +53,9 @@ impl<T> Scheduler<T> {
                 context.frontier = ProcessingTime(queued.deadline.0.saturating_sub(target_ns));
                 context.rows = queued.message.rows;
                 context.cost_ns = cost.predict_ns(queued.message.rows);
-                rank.message(&context)
+                let urgency = rank.message(&context);
+                context.backlog_ns += context.cost_ns;
+                urgency
             });
         }
     }

@@ -42,7 +42,8 @@ impl Policy {
             .iter()
             .map(|&name| {
                 let oracle = match name {
-                    "laxity" | "llf" => Oracle::Key(Key::Laxity),
+                    "laxity" => Oracle::None,
+                    "llf" => Oracle::Key(Key::Laxity),
                     "edf" => Oracle::Key(Key::Deadline),
                     "sjf" => Oracle::Key(Key::Cost),
                     "fcfs" => Oracle::Key(Key::Ingestion),
