@@ -81,6 +81,7 @@ pub mod sample {
             engine: EngineSnapshot {
                 wall_ns: 12_000 * MS,
                 cpu_ns: 23_400 * MS,
+                operator_ns: 20_000 * MS,
                 peak_rss_bytes: 300 << 20,
                 memory_bytes: 120 << 20,
                 queries,

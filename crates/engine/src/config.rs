@@ -15,6 +15,10 @@ pub struct EngineConfig {
     pub quantum: Duration,
     /// Rows in one batch at most. Default: 8 192, where Arrow kernels have reached their full speed.
     pub batch_rows: usize,
+    /// Small messages that wait for one operator are processed as one batch while there is slack, or where they
+    /// are late anyway: what one row costs falls by an order of magnitude. Results do not depend on it. Default:
+    /// true; false is for measuring what it is worth.
+    pub merge: bool,
     /// State and queued rows of all queries together. Above it sources wait; if it still grows, the largest
     /// query is stopped. Default: 2 GiB.
     pub memory_limit_bytes: u64,
@@ -42,6 +46,7 @@ impl Default for EngineConfig {
             policy: Policy::default(),
             quantum: Duration::from_millis(1),
             batch_rows: 8_192,
+            merge: true,
             memory_limit_bytes: 2 << 30,
             credit_bytes: 8 << 20,
             backlog_bytes: 128 << 20,
@@ -65,11 +70,27 @@ pub enum Policy {
     Laxity,
 }
 
+/// A policy that cannot be changed while the engine runs. The user can fix it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "policy os cannot be switched to or from while running: it is a thread per operator and no scheduler; start anew with the other policy"
+)]
+pub struct CannotSwitch;
+
 /// The name of a policy that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyName(String);
 
 impl Policy {
+    /// A name as [`FromStr`] takes it.
+    pub fn name(&self) -> &str {
+        match self {
+            Policy::ThreadPerOperator => "os",
+            Policy::Scheduled(PolicyName(name)) => name,
+            Policy::Laxity => "laxity",
+        }
+    }
+
     pub(crate) fn composition(&self) -> Option<Composition> {
         match self {
             Policy::ThreadPerOperator => None,

@@ -36,6 +36,13 @@ impl Dispatch {
         }
     }
 
+    /// Tells the scheduler, where there is one, how full the memory is.
+    pub(crate) fn on_memory(&self, used_bytes: u64, bound_bytes: u64) {
+        if let Dispatch::Scheduled(mailboxes) = self {
+            mailboxes.on_memory(used_bytes, bound_bytes);
+        }
+    }
+
     /// Forgets a query; the messages it still had.
     pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Message<Payload>> {
         match self {

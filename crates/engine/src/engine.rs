@@ -10,19 +10,20 @@ use laxity_sched::{Config, QuerySpec, Scheduler};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::clock::Clock;
-use crate::config::EngineConfig;
+use crate::config::{CannotSwitch, EngineConfig, Policy};
 use crate::dispatch::Dispatch;
 use crate::instance::Instance;
-use crate::mailboxes::Mailboxes;
+use crate::mailboxes::{Mailboxes, Merging};
 use crate::memory::Memory;
+use crate::merge::{MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, fits};
 use crate::niceness::yield_to_prompt_threads;
 use crate::operator_threads::OperatorThreads;
 use crate::plan::{ExpandedScan, QueryPlan, SubmitError, expand};
 use crate::query::{Outcome, Query};
 use crate::scan_io::{Lane, Reader, ScanPool};
 use crate::sink_io::{SinkHandle, SinkPool};
-use crate::snapshot::{EngineSnapshot, QuerySnapshot};
-use crate::worker;
+use crate::snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot};
+use crate::worker::{self, WorkerTimes};
 
 /// Threads that read tables. Two for those that decode, so that one slow file does not hold up every other.
 const SCAN_THREADS: [(&str, Lane); 3] =
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub memory: Arc<Memory>,
     pub scans: Arc<ScanPool>,
     pub sinks: Arc<SinkPool>,
+    /// By worker.
+    pub worker_times: Vec<WorkerTimes>,
     queries: RwLock<Vec<Entry>>,
     /// Signalled when a query ends.
     ended: Condvar,
@@ -81,15 +84,20 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Engine {
         let clock = Clock::start();
         let dispatch = match config.policy.composition() {
-            Some(composition) => Dispatch::Scheduled(Mailboxes::new(Scheduler::new(
-                composition,
-                Config {
+            Some(composition) => {
+                let scheduling = Config {
                     workers: config.workers,
                     quantum_ns: config.quantum.as_nanos() as u64,
                     seed: config.seed,
                     ..Config::default()
-                },
-            ))),
+                };
+                let merging = Merging {
+                    rows_max: if config.merge { MERGED_ROWS_MAX } else { 0 },
+                    messages_max: MERGED_MESSAGES_MAX,
+                    fits,
+                };
+                Dispatch::Scheduled(Mailboxes::new(Scheduler::new(composition, scheduling), merging))
+            }
             None => {
                 Dispatch::Threads(Arc::new(OperatorThreads::new(clock, config.quantum.as_nanos() as u64)))
             }
@@ -101,6 +109,7 @@ impl Engine {
             memory: Arc::new(Memory::new(config.memory_limit_bytes)),
             scans: Arc::new(ScanPool::new(clock, config.credit_bytes, config.backlog_bytes)),
             sinks: Arc::new(SinkPool::new(clock)),
+            worker_times: (0..config.workers).map(|_| WorkerTimes::default()).collect(),
             queries: RwLock::new(Vec::new()),
             ended: Condvar::new(),
             ended_lock: Mutex::new(()),
@@ -192,6 +201,20 @@ impl Engine {
             }
         }
         Ok(id)
+    }
+
+    /// Another policy from now on. What is queued and what runs goes on under it; nothing is lost.
+    ///
+    /// # Errors
+    /// If either is a thread per operator: [`CannotSwitch`].
+    pub fn set_policy(&self, policy: &Policy) -> Result<(), CannotSwitch> {
+        let (Dispatch::Scheduled(mailboxes), Some(composition)) =
+            (&self.shared.dispatch, policy.composition())
+        else {
+            return Err(CannotSwitch);
+        };
+        mailboxes.set_policy(composition, self.shared.clock.now());
+        Ok(())
     }
 
     /// Starts the threads and opens the sources.
@@ -286,6 +309,34 @@ impl Engine {
         }
     }
 
+    /// What every operator instance has cost and done so far, in order of submission and dataflow. Nothing where
+    /// policy os leaves it to threads.
+    pub fn measurements(&self) -> Vec<OperatorMeasurement> {
+        let Dispatch::Scheduled(mailboxes) = &self.shared.dispatch else { return Vec::new() };
+        let instances: Vec<Arc<Instance>> = self.shared.instances.read().clone();
+        // One lock for all costs; the counts are each instance's own.
+        let costs: Vec<(f64, f64, u64)> = mailboxes.ask(|scheduler| {
+            let cost = |instance: &Arc<Instance>| {
+                let (fixed_ns, per_row_ns) = scheduler.cost_line(instance.id);
+                (fixed_ns, per_row_ns, scheduler.cost_ns(instance.id, 0))
+            };
+            instances.iter().map(cost).collect()
+        });
+        let measured = instances.iter().zip(costs);
+        measured
+            .map(|(instance, (fixed_ns, per_row_ns, watermark_ns))| OperatorMeasurement {
+                query: instance.query.settings.name.clone(),
+                node: instance.node,
+                instance: instance.number,
+                name: instance.name.clone(),
+                fixed_ns,
+                per_row_ns,
+                watermark_ns,
+                totals: instance.totals(),
+            })
+            .collect()
+    }
+
     /// How the engine and its queries stand.
     pub fn snapshot(&self) -> EngineSnapshot {
         let shared = &self.shared;
@@ -295,7 +346,8 @@ impl Engine {
             .iter()
             .map(|entry| QuerySnapshot::of(&entry.query, &shared.clock))
             .collect();
-        EngineSnapshot::new(&shared.clock, shared.memory.used_bytes(), queries)
+        let operator_ns = shared.worker_times.iter().map(WorkerTimes::operator_ns).sum();
+        EngineSnapshot::new(&shared.clock, shared.memory.used_bytes(), operator_ns, queries)
     }
 }
 
@@ -320,6 +372,7 @@ impl Shared {
                 let running: Vec<Arc<Query>> =
                     queries.iter().filter(|entry| !entry.retired).map(|entry| entry.query.clone()).collect();
                 self.memory.relieve(&running, self.clock.now());
+                self.dispatch.on_memory(self.memory.used_bytes(), self.memory.limit_bytes());
                 (0..queries.len()).filter(|&i| !queries[i].retired && queries[i].query.stopped()).collect()
             };
             for index in ended {

@@ -2,6 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use arrow::error::ArrowError;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 use laxity_operators::{Emitted, Flow, Operator, OperatorError, Outbox, StreamBatch};
 use laxity_sched::{Message, RunReport, Stamps, Work};
@@ -9,13 +10,19 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::frontier::Frontier;
+use crate::merge::merge;
 use crate::payload::{Payload, batch_bytes};
 use crate::query::{Outcome, Query};
 use crate::route::{LateRoute, Route};
+use crate::snapshot::Totals;
 
 /// One parallel copy of one operator, with its state and its way out.
 pub(crate) struct Instance {
     pub id: OperatorId,
+    /// Of the dataflow.
+    pub node: usize,
+    /// Which copy of the node.
+    pub number: usize,
     pub name: String,
     pub query: Arc<Query>,
     // The scheduler grants an instance to one worker at a time, so this is never contended; it is a mutex
@@ -37,6 +44,7 @@ struct Cell {
     runs_until_state_check: u32,
     /// Takes rows from outside: its watermark is the query's progress.
     is_source: bool,
+    totals: Totals,
 }
 
 /// What a run did.
@@ -47,9 +55,10 @@ pub(crate) struct Run {
     pub progress: Option<(EventTime, ProcessingTime)>,
 }
 
-/// The message in hand.
+/// The message in hand, or several merged into one.
 struct Running {
     channel: u32,
+    messages: u32,
     rows: u32,
     bytes: u64,
     batch: Option<StreamBatch>,
@@ -59,6 +68,8 @@ struct Running {
     /// The operator left work that `resume` goes on with.
     resuming: bool,
     stamps: Stamps,
+    /// The latest arrival of a merged message; the stamps have the earliest.
+    latest: ProcessingTime,
     window_end: Option<EventTime>,
     paused: ProcessingTime,
 }
@@ -67,14 +78,19 @@ struct Running {
 pub(crate) struct RunContext<'a> {
     pub clock: &'a Clock,
     pub quantum_ns: u64,
+    /// Messages that go with the one granted; empty where it is left alone. Empty after the run.
+    pub merged: &'a mut Vec<Message<Payload>>,
     /// Messages for other instances, counted as admitted, in order per channel.
     pub staged: &'a mut Vec<Message<Payload>>,
+    /// Time spent in operators, added to by every run.
+    pub operator_ns: u64,
 }
 
 impl Instance {
     #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only rename them")]
     pub(crate) fn new(
         id: OperatorId,
+        (node, number): (usize, usize),
         name: String,
         query: Arc<Query>,
         operator: Box<dyn Operator>,
@@ -85,6 +101,8 @@ impl Instance {
     ) -> Instance {
         Instance {
             id,
+            node,
+            number,
             name,
             query,
             cell: Mutex::new(Cell {
@@ -100,6 +118,7 @@ impl Instance {
                 state_bytes: 0,
                 runs_until_state_check: 0,
                 is_source,
+                totals: Totals::default(),
             }),
         }
     }
@@ -111,7 +130,11 @@ impl Instance {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
         match work {
-            Work::Message { message, enqueued } => cell.accept(message, enqueued, started),
+            Work::Message { message, enqueued } => {
+                if let Err(error) = cell.accept(message, context.merged, enqueued, started) {
+                    self.fail(format!("{}: internal error: {error} (please report this)", self.name));
+                }
+            }
             Work::Resume => cell.unpause(started),
         }
         let staged_before = context.staged.len();
@@ -121,7 +144,7 @@ impl Instance {
             return Run::default();
         }
         let watermark_before = cell.out_watermark;
-        let ingested = cell.running.as_ref().map(|running| running.stamps.ingested);
+        let ingested = cell.running.as_ref().map(|running| running.latest);
         report.rows_in = cell.rows_in_hand();
         let outcome =
             catch_unwind(AssertUnwindSafe(|| self.advance(&mut cell, started, context, &mut report)));
@@ -141,9 +164,14 @@ impl Instance {
         } else if !report.more {
             cell.finish(&self.query);
         }
-        report.rows_out = context.staged[staged_before..].iter().map(|message| message.rows).sum();
+        cell.totals.rows_out += u64::from(report.rows_out);
+        cell.totals.busy_ns += report.cpu_ns;
         let rose = cell.is_source && cell.out_watermark > watermark_before;
         Run { report, progress: ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested)) }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        self.cell.lock().totals
     }
 
     /// Frees state of a query that has ended.
@@ -161,9 +189,7 @@ impl Instance {
     }
 
     fn drop_message(&self, cell: &mut Cell) {
-        if let Some(running) = cell.running.take() {
-            self.query.release(running.rows, running.bytes);
-        }
+        cell.finish(&self.query);
     }
 
     fn advance(
@@ -178,9 +204,10 @@ impl Instance {
             let rows = cell.step(context.quantum_ns)?;
             let now = context.clock.now();
             let step_ns = now.since_ns(step_started);
+            context.operator_ns += step_ns;
             cell.learn(rows, step_ns);
             cell.running.as_mut().expect("a message is in hand").stamps.execute_ns += step_ns;
-            self.send(cell, now, context)?;
+            self.send(cell, now, context, report)?;
             let more = cell.has_more();
             let elapsed_ns = now.since_ns(started);
             if !more || elapsed_ns >= context.quantum_ns {
@@ -201,6 +228,7 @@ impl Instance {
         cell: &mut Cell,
         now: ProcessingTime,
         context: &mut RunContext<'_>,
+        report: &mut RunReport,
     ) -> Result<(), OperatorError> {
         let Cell { outbox, routes, late, out_watermark, running, frontier, .. } = cell;
         let running = running.as_ref().expect("a message is in hand");
@@ -208,6 +236,8 @@ impl Instance {
         for emitted in outbox.emitted.drain(..) {
             match emitted {
                 Emitted::Batch { batch, ingested, window_end } => {
+                    // Once, though several consumers may take it: selectivity is along a path.
+                    report.rows_out += batch.num_rows() as u32;
                     let mut stamps = running.stamps;
                     if let Some(ingested) = ingested.filter(|&ingested| ingested > stamps.ingested) {
                         stamps = stamps.released(ingested);
@@ -288,11 +318,24 @@ impl Instance {
 }
 
 impl Cell {
-    fn accept(&mut self, message: Message<Payload>, enqueued: ProcessingTime, now: ProcessingTime) {
+    fn accept(
+        &mut self,
+        mut message: Message<Payload>,
+        merged: &mut Vec<Message<Payload>>,
+        enqueued: ProcessingTime,
+        now: ProcessingTime,
+    ) -> Result<(), ArrowError> {
+        let messages = 1 + merged.len() as u32;
+        let result = merge(&mut message, merged);
+        let latest = *result.as_ref().unwrap_or(&message.body.stamps.ingested);
+        self.totals.batches += u64::from(message.rows > 0);
+        self.totals.rows_in += u64::from(message.rows);
+        self.totals.bytes_in += message.bytes;
         let Payload { batch, watermark, idle, mut stamps, window_end } = message.body;
         stamps.queue_ns += now.since_ns(enqueued);
         self.running = Some(Running {
             channel: message.channel,
+            messages,
             rows: message.rows,
             bytes: message.bytes,
             batch,
@@ -301,9 +344,11 @@ impl Cell {
             idle,
             resuming: false,
             stamps,
+            latest,
             window_end,
             paused: now,
         });
+        result.map(|_| ())
     }
 
     fn unpause(&mut self, now: ProcessingTime) {
@@ -324,7 +369,7 @@ impl Cell {
 
     fn finish(&mut self, query: &Query) {
         if let Some(running) = self.running.take() {
-            query.release(running.rows, running.bytes);
+            query.release_all(running.messages, running.rows, running.bytes);
         }
     }
 

@@ -12,6 +12,7 @@ mod frontier;
 mod instance;
 mod mailboxes;
 mod memory;
+mod merge;
 mod niceness;
 mod operator_threads;
 mod payload;
@@ -26,11 +27,11 @@ mod sync;
 mod worker;
 
 pub use clock::Clock;
-pub use config::{EngineConfig, Policy};
+pub use config::{CannotSwitch, EngineConfig, Policy};
 pub use engine::Engine;
 pub use plan::{LatePlan, QueryPlan, SubmitError};
 pub use query::{LatencySummary, Outcome};
-pub use snapshot::{EngineSnapshot, QuerySnapshot};
+pub use snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot, Totals};
 
 /// An error with what caused it, in one line: for places that have room for just that.
 fn chain_of_causes(error: &dyn std::error::Error) -> String {

@@ -6,7 +6,7 @@
 //! per enqueue is enough, and no wake-up is sent to workers that are all awake.
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
-use laxity_sched::{Grant, Message, OperatorSpec, QuerySpec, Scheduler};
+use laxity_sched::{Composition, Grant, Message, OperatorSpec, QuerySpec, Scheduler, Work};
 
 use crate::instance::Run;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -15,6 +15,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) struct Mailboxes<T> {
     state: Mutex<State<T>>,
     work_arrived: Condvar,
+    merging: Merging<T>,
 }
 
 struct State<T> {
@@ -37,11 +38,44 @@ pub(crate) enum Next<T> {
     Stop,
 }
 
+/// Which messages a worker takes together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Merging<T> {
+    /// Rows of them all at most; 0 takes each alone.
+    pub rows_max: u32,
+    /// Messages at most, beside the one granted.
+    pub messages_max: usize,
+    /// Whether the second can be processed with the first.
+    pub fits: fn(&Message<T>, &Message<T>) -> bool,
+}
+
+impl<T> Merging<T> {
+    fn merge(
+        &self,
+        scheduler: &mut Scheduler<T>,
+        worker: WorkerId,
+        grant: &Grant<T>,
+        now: ProcessingTime,
+        merged: &mut Vec<Message<T>>,
+    ) {
+        let Work::Message { message: first, .. } = &grant.work else { return };
+        if first.rows >= self.rows_max {
+            return;
+        }
+        while merged.len() < self.messages_max {
+            let next = scheduler.merge_if(worker, self.rows_max, now, |next| (self.fits)(first, next));
+            let Some(next) = next else { return };
+            merged.push(next);
+        }
+    }
+}
+
 impl<T> Mailboxes<T> {
-    pub(crate) fn new(scheduler: Scheduler<T>) -> Mailboxes<T> {
+    pub(crate) fn new(scheduler: Scheduler<T>, merging: Merging<T>) -> Mailboxes<T> {
         Mailboxes {
             state: Mutex::new(State { scheduler, sleeping: 0, stopping: false }),
             work_arrived: Condvar::new(),
+            merging,
         }
     }
 
@@ -56,6 +90,23 @@ impl<T> Mailboxes<T> {
     /// Forgets a query; the messages it still had.
     pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Message<T>> {
         self.state.lock().scheduler.remove_query(query)
+    }
+
+    /// Another policy from now on; nothing queued is lost.
+    pub(crate) fn set_policy(&self, composition: Composition, now: ProcessingTime) {
+        self.state.lock().scheduler.set_policy(composition, now);
+        // Who sleeps until the next cycle of the old policy has to look at the new one.
+        self.work_arrived.notify_all();
+    }
+
+    /// What the scheduler should know besides messages: how full the memory is.
+    pub(crate) fn on_memory(&self, used_bytes: u64, bound_bytes: u64) {
+        self.state.lock().scheduler.on_memory(used_bytes, bound_bytes);
+    }
+
+    /// Asks the scheduler.
+    pub(crate) fn ask<R>(&self, question: impl FnOnce(&Scheduler<T>) -> R) -> R {
+        question(&self.state.lock().scheduler)
     }
 
     /// Messages from outside, in order per channel.
@@ -81,12 +132,13 @@ impl<T> Mailboxes<T> {
     /// Hands over what the last run produced and takes the next, sleeping while there is none.
     ///
     /// `now` is asked after the lock is held: a decision must not be made with a time that passed while
-    /// waiting for it.
+    /// waiting for it. `merged` gets the messages that are to be processed with the one granted.
     pub(crate) fn exchange(
         &self,
         worker: WorkerId,
         finished: Option<Finished>,
         staged: &mut Vec<Message<T>>,
+        merged: &mut Vec<Message<T>>,
         now: impl Fn() -> ProcessingTime,
         wait_until: impl Fn(ProcessingTime) -> Option<std::time::Instant>,
     ) -> Next<T> {
@@ -103,6 +155,7 @@ impl<T> Mailboxes<T> {
         }
         loop {
             if let Some(grant) = state.scheduler.next(worker, instant) {
+                self.merging.merge(&mut state.scheduler, worker, &grant, instant, merged);
                 let wake = state.sleeping > 0 && state.scheduler.waiting_units() > 0;
                 drop(state);
                 if wake {
@@ -134,7 +187,7 @@ impl<T> Mailboxes<T> {
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests {
     use laxity_graph::EventTime;
-    use laxity_sched::{Composition, Config, Llf, Work};
+    use laxity_sched::{Config, Llf};
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use loom::thread;
@@ -144,7 +197,8 @@ mod loom_tests {
     const NOW: ProcessingTime = ProcessingTime(1);
 
     fn mailboxes(operators: u32) -> Arc<Mailboxes<()>> {
-        let mailboxes = Mailboxes::new(Scheduler::new(Composition::of(Llf), Config::default()));
+        let merging = Merging { rows_max: 0, messages_max: 0, fits: |_, _| false };
+        let mailboxes = Mailboxes::new(Scheduler::new(Composition::of(Llf), Config::default()), merging);
         let operators = (0..operators).map(|id| OperatorSpec {
             id: OperatorId(id),
             query: QueryId(0),
@@ -152,7 +206,10 @@ mod loom_tests {
             window: None,
             channels: 1,
         });
-        mailboxes.add_query(QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0, qos: None }, operators.collect());
+        mailboxes.add_query(
+            QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0, qos: None },
+            operators.collect(),
+        );
         Arc::new(mailboxes)
     }
 
@@ -170,10 +227,17 @@ mod loom_tests {
 
     /// Works until told to stop. Operator 0 sends a message to operator 1 if there is one.
     fn work(mailboxes: &Mailboxes<()>, worker: u32, forward: bool, done: &AtomicUsize) {
-        let mut staged = Vec::new();
+        let (mut staged, mut merged) = (Vec::new(), Vec::new());
         let mut finished = None;
         loop {
-            let next = mailboxes.exchange(WorkerId(worker), finished.take(), &mut staged, || NOW, |_| None);
+            let next = mailboxes.exchange(
+                WorkerId(worker),
+                finished.take(),
+                &mut staged,
+                &mut merged,
+                || NOW,
+                |_| None,
+            );
             let Next::Run(grant) = next else { return };
             assert!(matches!(grant.work, Work::Message { .. }));
             if forward && grant.operator == OperatorId(0) {

@@ -29,6 +29,10 @@ impl Memory {
         self.used_bytes.load(Relaxed).max(0) as u64
     }
 
+    pub(crate) fn limit_bytes(&self) -> u64 {
+        self.limit_bytes
+    }
+
     /// Whether a source may admit more rows of this query.
     ///
     /// A query with nothing in flight always may: only rows move its watermark on and free its windows.

@@ -106,12 +106,17 @@ impl OperatorThreads {
     }
 
     fn run(&self, mailbox: &Mailbox) {
-        let mut staged = Vec::new();
+        let (mut staged, mut merged) = (Vec::new(), Vec::new());
         while let Some((message, enqueued)) = mailbox.take() {
             let mut work = Work::Message { message, enqueued };
             loop {
-                let mut context =
-                    RunContext { clock: &self.clock, quantum_ns: self.quantum_ns, staged: &mut staged };
+                let mut context = RunContext {
+                    clock: &self.clock,
+                    quantum_ns: self.quantum_ns,
+                    merged: &mut merged,
+                    staged: &mut staged,
+                    operator_ns: 0,
+                };
                 let run = mailbox.instance.run(work, &mut context);
                 let now = self.clock.now();
                 for message in staged.drain(..) {

@@ -185,6 +185,7 @@ pub(crate) fn expand(
             });
             expanded.instances.push(Arc::new(Instance::new(
                 id,
+                (index, instance),
                 label,
                 query.clone(),
                 operator,

@@ -142,6 +142,11 @@ impl Query {
 
     /// Un-counts it, after its own outputs were counted.
     pub(crate) fn release(&self, rows: u32, bytes: u64) {
+        self.release_all(1, rows, bytes);
+    }
+
+    /// Un-counts so many messages with so many rows and bytes between them.
+    pub(crate) fn release_all(&self, messages: u32, rows: u32, bytes: u64) {
         self.memory.grow(-(bytes as i64));
         self.in_flight_rows.fetch_sub(i64::from(rows), Relaxed);
         // SeqCst, as in `ScanPool::has_credit`: either it sees the credit or we see that it waits.
@@ -154,7 +159,7 @@ impl Query {
             scans.credit_returned();
         }
         // Last, and AcqRel: whoever reads zero sees everything done before.
-        self.in_flight.fetch_sub(1, AcqRel);
+        self.in_flight.fetch_sub(i64::from(messages), AcqRel);
     }
 
     pub(crate) fn drained(&self) -> bool {

@@ -11,6 +11,8 @@ pub struct EngineSnapshot {
     pub wall_ns: u64,
     /// CPU time of the whole process, ns.
     pub cpu_ns: u64,
+    /// Of that, time that workers spent inside operators, ns: the rest is reading, writing and scheduling.
+    pub operator_ns: u64,
     /// Largest resident size of the process so far.
     pub peak_rss_bytes: u64,
     /// Bytes of state and queued rows of all queries.
@@ -56,6 +58,42 @@ pub struct QuerySnapshot {
     pub progress: Option<f64>,
 }
 
+/// What one operator instance costs, and what it has done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OperatorMeasurement {
+    /// Its query.
+    pub query: String,
+    /// The node of the dataflow.
+    pub node: usize,
+    /// Which copy.
+    pub instance: usize,
+    /// As `explain` names it.
+    pub name: String,
+    /// a of C(n) = a + b n, ns: the scheduler's estimate, of the last few dozen runs.
+    pub fixed_ns: f64,
+    /// b, ns.
+    pub per_row_ns: f64,
+    /// A bare watermark's cost, ns; of one that fires a window or not.
+    pub watermark_ns: u64,
+    /// Since the start.
+    pub totals: Totals,
+}
+
+/// Counts of one operator instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Batches taken in, merged ones once.
+    pub batches: u64,
+    /// Rows taken in.
+    pub rows_in: u64,
+    /// Bytes of them.
+    pub bytes_in: u64,
+    /// Rows sent on, whether to one consumer or to several.
+    pub rows_out: u64,
+    /// Time in the operator, ns.
+    pub busy_ns: u64,
+}
+
 impl QuerySnapshot {
     pub(crate) fn of(query: &Query, clock: &Clock) -> QuerySnapshot {
         use std::sync::atomic::Ordering::Relaxed;
@@ -85,10 +123,16 @@ impl QuerySnapshot {
 }
 
 impl EngineSnapshot {
-    pub(crate) fn new(clock: &Clock, memory_bytes: u64, queries: Vec<QuerySnapshot>) -> EngineSnapshot {
+    pub(crate) fn new(
+        clock: &Clock,
+        memory_bytes: u64,
+        operator_ns: u64,
+        queries: Vec<QuerySnapshot>,
+    ) -> EngineSnapshot {
         EngineSnapshot {
             wall_ns: clock.now().0,
             cpu_ns: process::cpu_ns(),
+            operator_ns,
             peak_rss_bytes: process::peak_rss_bytes(),
             memory_bytes,
             queries,
