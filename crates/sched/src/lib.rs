@@ -19,12 +19,12 @@ mod snapshot;
 
 pub use config::Config;
 pub use context::MessageContext;
-pub use estimate::{CostModel, Frontier, Selectivity};
+pub use estimate::{CostModel, EpochDelays, Frontier, Selectivity, SwmEstimator, SwmForecast};
 pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{
-    Composition, Edf, Fcfs, Fifo, Laxity, Llf, POLICY_NAMES, Plan, Random, Rank, RoundRobin, Scale, Sjf,
-    Ties, Train, Traversal, Unit, UnknownPolicy, WaitBound,
+    Composition, Edf, Fcfs, Fifo, Laxity, Llf, POLICY_NAMES, Plan, PolicyDescription, PolicyKind, Random, Rank,
+    RoundRobin, Scale, Sjf, Ties, Train, Traversal, Unit, UnknownPolicy, WaitBound, policies,
 };
 pub use scheduler::Scheduler;
 pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};

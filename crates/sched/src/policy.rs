@@ -25,7 +25,10 @@ mod fifo;
 mod laxity;
 mod llf;
 mod parse;
+mod parts;
+mod presets;
 mod random;
+mod ranks;
 mod rr;
 mod sjf;
 
@@ -40,7 +43,8 @@ pub use fcfs::Fcfs;
 pub use fifo::Fifo;
 pub use laxity::Laxity;
 pub use llf::Llf;
-pub use parse::{POLICY_NAMES, UnknownPolicy};
+pub use parse::UnknownPolicy;
+pub use presets::{POLICY_NAMES, PolicyDescription, PolicyKind, policies};
 pub use random::Random;
 pub use rr::RoundRobin;
 pub use sjf::Sjf;
@@ -72,11 +76,6 @@ impl Composition {
         }
     }
 
-    /// The name it would be asked for by, for a report. Only the rank and the switch take part.
-    pub fn name(&self) -> String {
-        let suffix = if self.topology_only { parse::TOPOLOGY_ONLY } else { "" };
-        format!("{}{suffix}", self.rank.name())
-    }
 }
 
 /// What waits and is granted as one. One worker holds a unit at a time.
@@ -125,6 +124,11 @@ pub enum Traversal {
 /// An operator may stand in it several times. Each time, it works off the messages that wait for it as its
 /// turn begins; where none wait, its turn is skipped.
 pub trait Plan: fmt::Debug + Send {
+    /// The name it is asked for by.
+    fn name(&self) -> &'static str {
+        "plan"
+    }
+
     /// Appends the order to `order`, which is empty. `operators` are those of the unit, producers first.
     /// What it leaves out waits until the next plan; a plan without any ready operator is replaced by rank.
     fn plan(&mut self, operators: &[OperatorSnapshot], order: &mut Vec<OperatorId>);
@@ -136,8 +140,12 @@ pub trait Plan: fmt::Debug + Send {
 pub enum Train {
     /// One message.
     Message,
+    /// So many messages.
+    Messages(u64),
     /// As long as the quantum of the configuration since it took the unit.
     Quantum,
+    /// So long since it took the unit.
+    TimeNs(u64),
     /// So many rows.
     Rows(u64),
     /// This fraction, above 0 and at most 1, of the messages that waited for the unit when it took it.
@@ -159,6 +167,11 @@ pub enum Train {
 pub trait Rank: fmt::Debug + Send {
     /// The name it is asked for by.
     fn name(&self) -> &'static str;
+
+    /// Its name with the parameters that make another one like it: `llf:sigma=100ms`.
+    fn label(&self) -> String {
+        self.name().to_owned()
+    }
 
     /// How long a ready unit may wait under this rank. [`WaitBound::Ageing`] turns the core's guard on.
     fn wait_bound(&self) -> WaitBound;
@@ -184,6 +197,11 @@ pub trait Rank: fmt::Debug + Send {
     /// A worker was given this unit at this priority.
     fn granted(&mut self, unit: u32, priority: f64) {
         let _ = (unit, priority);
+    }
+
+    /// Its priorities say whose turn it is among the units of one scheduler, and mean nothing beside those of another.
+    fn by_turn(&self) -> bool {
+        false
     }
 
     /// What differences between priorities mean.

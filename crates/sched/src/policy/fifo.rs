@@ -13,6 +13,10 @@ impl Rank for Fifo {
         "fifo"
     }
 
+    fn by_turn(&self) -> bool {
+        true
+    }
+
     fn wait_bound(&self) -> WaitBound {
         WaitBound::Turns
     }

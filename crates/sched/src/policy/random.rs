@@ -25,6 +25,10 @@ impl Rank for Random {
         "random"
     }
 
+    fn by_turn(&self) -> bool {
+        true
+    }
+
     fn wait_bound(&self) -> WaitBound {
         WaitBound::Ageing
     }

@@ -16,6 +16,10 @@ impl Rank for RoundRobin {
         "rr"
     }
 
+    fn by_turn(&self) -> bool {
+        true
+    }
+
     fn wait_bound(&self) -> WaitBound {
         WaitBound::Turns
     }

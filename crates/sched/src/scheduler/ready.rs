@@ -229,6 +229,8 @@ impl Worker {
     pub fn expired(&self, train: Train, quantum_ns: u64, now: ProcessingTime) -> bool {
         match train {
             Train::Message => true,
+            Train::Messages(messages) => self.messages >= messages,
+            Train::TimeNs(time_ns) => now.since_ns(self.since) >= time_ns,
             Train::Quantum => now.since_ns(self.since) >= quantum_ns,
             Train::Rows(rows) => self.rows >= rows,
             Train::Fraction(_) => self.messages >= self.messages_max,

@@ -1,0 +1,77 @@
+use super::*;
+
+#[test]
+fn every_listed_name_parses_to_itself_or_an_equal() {
+    for preset in PRESETS {
+        let composition: Composition = preset.name.parse().unwrap();
+        let name = composition.name();
+        let again: Composition = name.parse().unwrap();
+        assert_eq!(composition.to_string(), again.to_string(), "{}", preset.name);
+        let first = PRESETS.iter().find(|other| {
+            other.name.parse::<Composition>().is_ok_and(|other| other.to_string() == again.to_string())
+        });
+        assert_eq!(name, first.expect("itself at least").name);
+    }
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    for (text, name, parts) in [
+        ("llf", "llf", "unit=operator,rank=llf,traversal=by-rank,train=quantum"),
+        (
+            "llf:topology-only",
+            "llf:topology-only",
+            "unit=operator,rank=llf:topology-only,traversal=by-rank,train=quantum",
+        ),
+        ("rank=edf", "edf", "unit=operator,rank=edf,traversal=by-rank,train=quantum"),
+        ("train=all,unit=query", "", "unit=query,rank=laxity,traversal=by-rank,train=all"),
+        ("unit=spanner:3 , rank=rr", "", "unit=spanner:3,rank=rr,traversal=by-rank,train=quantum"),
+        ("train=rows:200,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=rows:200"),
+        ("train=fraction:0.5,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=fraction:0.5"),
+        ("train=fraction:1,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=all"),
+        ("train=time:1500us,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=time:1500us"),
+        ("train=cost:5 ms,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=cost:5ms"),
+        ("train=one,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=one"),
+        ("train=messages:50,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=messages:50"),
+    ] {
+        let composition: Composition = text.parse().unwrap();
+        assert_eq!(composition.to_string(), parts, "{text}");
+        assert_eq!(composition.name(), if name.is_empty() { parts } else { name }, "{text}");
+        assert_eq!(composition.name().parse::<Composition>().unwrap().to_string(), parts, "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_what_would_be_right() {
+    for (text, says) in [
+        ("", r#"no policy is named ""; expected one of laxity, llf, edf"#),
+        ("LLF", r#"no policy is named "LLF"; expected one of laxity, llf, edf"#),
+        ("fastest", "or parts as in unit=query,rank=qs,"),
+        (
+            "fifo:topology-only",
+            r#"in "fifo:topology-only": rank=fifo does not take "topology-only"; expected nothing"#,
+        ),
+        ("llf:topology", r#"rank=llf does not take "topology"; expected "#),
+        ("unit=box", r#"in "unit=box": no unit is named "box"; expected operator, query or spanner:K"#),
+        ("unit=spanner", r#"unit=spanner does not take ""; expected how many of the most urgent operators"#),
+        ("unit=spanner:0", r#"unit=spanner does not take "0""#),
+        ("rank=slack,unit=query", r#"no rank is named "slack"; expected laxity, llf"#),
+        ("rank=rr,traversal=depth-first", r#"no traversal is named "depth-first"; expected by-rank"#),
+        ("rank=rr,train=some", r#"no train is named "some"; expected one, messages:N"#),
+        ("rank=rr,train=rows", r#"train=rows does not take ""; expected a number, as in rows:200"#),
+        ("rank=rr,train=rows:0", r#"train=rows does not take "0""#),
+        ("rank=rr,train=fraction:2", r#"train=fraction does not take "2"; expected a fraction above 0"#),
+        ("rank=rr,train=cost:5", r#"train=cost does not take "5"; expected a time, as in cost:5ms"#),
+        ("rank=rr,train=one:2", r#"no train is named "one:2""#),
+        ("rank=qs,rank=rr", "rank is given twice; leave one of them out"),
+        (
+            "rank=rr,speed=9",
+            r#""speed=9" is no part of a policy; expected unit, rank, traversal, train or period"#,
+        ),
+        ("rank=rr,", r#""" is no part of a policy"#),
+        ("rank=rr,period=soon", r#"period does not take "soon"; expected a time, as in 50ms"#),
+    ] {
+        let error = text.parse::<Composition>().unwrap_err().to_string();
+        assert!(error.contains(says), "{text:?} got: {error}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Units, traversals and trains by name.
+
+use super::parse::{Fault, list};
+use super::{Train, Traversal, Unit};
+
+/// What is asked for, and what makes it. One line per plan.
+const TRAVERSALS: [(&str, fn() -> Traversal); 1] = [("by-rank", || Traversal::ByRank)];
+
+pub(super) fn parse_unit(text: &str) -> Result<Unit, Fault> {
+    let (name, parameter) = split(text);
+    match (name, parameter) {
+        ("operator", None) => Ok(Unit::Operator),
+        ("query", None) => Ok(Unit::Query),
+        ("spanner", parameter) => {
+            let operators = parameter.unwrap_or_default();
+            let most_urgent = operators.parse().ok().filter(|&most_urgent| most_urgent > 0);
+            let expected = "how many of the most urgent operators it spans, as in spanner:3";
+            most_urgent.map(Unit::Spanner).ok_or_else(|| Fault::value("unit=spanner", operators, expected))
+        }
+        _ => Err(unknown("unit", text, &["operator", "query", "spanner:K"])),
+    }
+}
+
+pub(super) fn format_unit(unit: Unit) -> String {
+    match unit {
+        Unit::Operator => "operator".into(),
+        Unit::Query => "query".into(),
+        Unit::Spanner(most_urgent) => format!("spanner:{most_urgent}"),
+    }
+}
+
+pub(super) fn parse_traversal(text: &str) -> Result<Traversal, Fault> {
+    let known = TRAVERSALS.iter().find(|(name, _)| *name == text);
+    known.map(|(_, make)| make()).ok_or_else(|| unknown("traversal", text, &TRAVERSALS.map(|(name, _)| name)))
+}
+
+pub(super) fn format_traversal(traversal: &Traversal) -> &'static str {
+    match traversal {
+        Traversal::ByRank => "by-rank",
+        Traversal::Planned(plan) => plan.name(),
+    }
+}
+
+pub(super) fn parse_train(text: &str) -> Result<Train, Fault> {
+    let (name, parameter) = split(text);
+    let count = || {
+        let text = parameter.unwrap_or_default();
+        let count = text.parse().ok().filter(|&count| count > 0);
+        count
+            .ok_or_else(|| Fault::value(format!("train={name}"), text, format!("a number, as in {name}:200")))
+    };
+    let time = || {
+        let text = parameter.unwrap_or_default();
+        parse_duration_ns(text)
+            .filter(|&ns| ns > 0)
+            .ok_or_else(|| Fault::value(format!("train={name}"), text, format!("a time, as in {name}:5ms")))
+    };
+    match (name, parameter) {
+        ("one", None) => Ok(Train::Message),
+        ("all", None) => Ok(Train::Fraction(1.0)),
+        ("quantum", None) => Ok(Train::Quantum),
+        ("messages", _) => Ok(Train::Messages(count()?)),
+        ("rows", _) => Ok(Train::Rows(count()?)),
+        ("time", _) => Ok(Train::TimeNs(time()?)),
+        ("cost", _) => Ok(Train::CostNs(time()?)),
+        ("fraction", _) => {
+            let text = parameter.unwrap_or_default();
+            let fraction = text.parse().ok().filter(|&fraction| fraction > 0.0 && fraction <= 1.0);
+            let expected = "a fraction above 0 and at most 1, as in fraction:0.5";
+            fraction.map(Train::Fraction).ok_or_else(|| Fault::value("train=fraction", text, expected))
+        }
+        _ => {
+            let known = ["one", "messages:N", "rows:N", "fraction:F", "all", "quantum", "time:T", "cost:T"];
+            Err(unknown("train", text, &known))
+        }
+    }
+}
+
+pub(super) fn format_train(train: Train) -> String {
+    match train {
+        Train::Message => "one".into(),
+        Train::Messages(messages) => format!("messages:{messages}"),
+        Train::Quantum => "quantum".into(),
+        Train::TimeNs(ns) => format!("time:{}", format_duration(ns)),
+        Train::Rows(rows) => format!("rows:{rows}"),
+        Train::Fraction(1.0) => "all".into(),
+        Train::Fraction(fraction) => format!("fraction:{fraction}"),
+        Train::CostNs(ns) => format!("cost:{}", format_duration(ns)),
+    }
+}
+
+const TIME_UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+/// `50ms`, `50 ms`, `2s`: a whole number and a unit.
+pub(super) fn parse_duration_ns(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let (_, unit_ns) = TIME_UNITS.iter().find(|(name, _)| *name == unit.trim_start())?;
+    number.parse::<u64>().ok()?.checked_mul(*unit_ns)
+}
+
+/// In the largest unit in which it is whole.
+pub(super) fn format_duration(ns: u64) -> String {
+    let (name, unit_ns) = TIME_UNITS.iter().find(|(_, unit_ns)| ns % unit_ns == 0).expect("ns divides all");
+    format!("{}{name}", ns / unit_ns)
+}
+
+pub(super) fn unknown(part: &'static str, choice: &str, known: &[&str]) -> Fault {
+    Fault::Choice { part, choice: choice.to_owned(), expected: list(known) }
+}
+
+fn split(text: &str) -> (&str, Option<&str>) {
+    text.split_once(':').map_or((text, None), |(name, parameter)| (name, Some(parameter)))
+}

@@ -1,0 +1,133 @@
+use super::{Composition, WaitBound};
+
+/// A policy that has a name.
+pub(super) struct Preset {
+    pub name: &'static str,
+    /// What it is short for.
+    pub parts: &'static str,
+    /// What stands behind a colon is the rank, not a parameter of it.
+    pub takes_rank: bool,
+    pub paper: &'static str,
+    /// In one line, for somebody who chooses.
+    pub line: &'static str,
+}
+
+/// What `laxity policies` shows, in this order: ours, by deadline, by queue, by turn.
+pub(super) const PRESETS: &[Preset] = &[
+    Preset {
+        name: "laxity",
+        parts: "rank=laxity",
+        takes_rank: false,
+        paper: "this project",
+        line: "the default: deadlines; under overload utility lost per CPU; memory first at its bound",
+    },
+    Preset {
+        name: "llf",
+        parts: "rank=llf",
+        takes_rank: false,
+        paper: "Cameo (NSDI 2021), Eq. 3",
+        line: "least laxity first: who must start soonest to be in time",
+    },
+    Preset {
+        name: "edf",
+        parts: "rank=edf",
+        takes_rank: false,
+        paper: "Cameo §4.2",
+        line: "earliest deadline first: llf without an operator's own cost",
+    },
+    Preset {
+        name: "sjf",
+        parts: "rank=sjf",
+        takes_rank: false,
+        paper: "Cameo §4.2",
+        line: "shortest job first: whose next message costs least",
+    },
+    Preset {
+        name: "fcfs",
+        parts: "rank=fcfs",
+        takes_rank: false,
+        paper: "Klink §6.1.1; Haren",
+        line: "first come, first served: the oldest message by its arrival in the system",
+    },
+    Preset {
+        name: "fifo",
+        parts: "rank=fifo",
+        takes_rank: false,
+        paper: "Cameo §6",
+        line: "operators in the order in which they became ready",
+    },
+    Preset {
+        name: "rr",
+        parts: "rank=rr",
+        takes_rank: false,
+        paper: "Aurora §3.1; Klink §6.1.1",
+        line: "round robin: operators in turn, a quantum each",
+    },
+    Preset {
+        name: "random",
+        parts: "rank=random",
+        takes_rank: false,
+        paper: "EdgeWise; Lachesis §6.3",
+        line: "any ready operator; what every policy should beat",
+    },
+];
+
+/// What [`Composition`] can be parsed from, parts and parameters aside.
+pub const POLICY_NAMES: [&str; PRESETS.len()] = {
+    let mut names = [""; PRESETS.len()];
+    let mut place = 0;
+    while place < PRESETS.len() {
+        names[place] = PRESETS[place].name;
+        place += 1;
+    }
+    names
+};
+
+/// A named policy, for a list to choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyDescription {
+    /// What it is asked for by.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub line: &'static str,
+    /// Where it comes from.
+    pub paper: &'static str,
+    /// What it is short for, all parts spelled out.
+    pub parts: String,
+    /// When it ranks.
+    pub kind: PolicyKind,
+    /// How long a ready unit waits at most.
+    pub bound: WaitBound,
+}
+
+/// When a rank is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// For a message, as it is enqueued.
+    Message,
+    /// For all units, every so many nanoseconds.
+    Cycle(u64),
+    /// For a unit, as it joins the run queue.
+    Turn,
+}
+
+/// Every policy that has a name, in the order of [`POLICY_NAMES`].
+pub fn policies() -> Vec<PolicyDescription> {
+    let describe = |preset: &Preset| {
+        let composition: Composition = preset.name.parse().expect("a preset parses");
+        let rank = &composition.rank;
+        PolicyDescription {
+            name: preset.name,
+            line: preset.line,
+            paper: preset.paper,
+            parts: composition.to_string(),
+            kind: match rank.period_ns() {
+                Some(period_ns) => PolicyKind::Cycle(period_ns),
+                None if rank.by_turn() => PolicyKind::Turn,
+                None => PolicyKind::Message,
+            },
+            bound: rank.wait_bound(),
+        }
+    };
+    PRESETS.iter().map(describe).collect()
+}
