@@ -1,9 +1,14 @@
 //! What the core learns from runs and sources: cost, selectivity, and where the frontier will be when.
 
 mod cost;
+mod epoch_delays;
 mod frontier;
+pub(crate) mod normal;
 mod selectivity;
+mod swm;
 
 pub use cost::CostModel;
+pub use epoch_delays::EpochDelays;
 pub use frontier::Frontier;
 pub use selectivity::Selectivity;
+pub use swm::{SwmEstimator, SwmForecast};
