@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::policy::Switch;
 use crate::quantity::{HumaneBytes, HumaneDuration};
 
 /// Runs many streaming SQL queries on few cores and keeps each inside its latency target.
@@ -35,9 +36,14 @@ pub struct RunArgs {
     pub files: Vec<PathBuf>,
 
     /// Who decides what runs next; 'laxity policies' lists the choices. 'os' gives every operator a thread
-    /// and leaves the choice to the operating system.
-    #[arg(long, default_value = "laxity", value_name = "POLICY")]
-    pub policy: String,
+    /// and leaves the choice to the operating system [default: what SET 'laxity.policy' in the files says, else
+    /// laxity].
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
+
+    /// Change the policy after so long, without losing anything: '10s=klink'. May be given several times.
+    #[arg(long = "switch", value_name = "DURATION=POLICY")]
+    pub switches: Vec<Switch>,
 
     /// Threads that run operators [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -95,6 +101,7 @@ Examples:
   laxity run pipeline.sql                            run it
   laxity run tenants/*.sql --for '10 min'            many files, one process
   laxity run pipeline.sql --policy fifo              the same without deadlines
+  laxity run pipeline.sql --switch '10 s=klink'      another policy from the tenth second on
   laxity run pipeline.sql --report run.json --plain  for scripts
 
 A query's own settings are SET statements before its INSERT:
@@ -142,7 +149,7 @@ mod tests {
         assert_eq!(run.quantum.0, Duration::from_micros(500));
         assert_eq!(run.memory.unwrap().0, 512 << 20);
         assert_eq!(run.workers, Some(3));
-        assert_eq!(run.policy, "laxity");
+        assert_eq!(run.policy, None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod failure;
 mod live;
 mod outcome;
 mod policies;
+mod policy;
 mod quantity;
 mod report;
 mod run;

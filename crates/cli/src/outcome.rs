@@ -3,7 +3,7 @@
 use laxity_engine::{Outcome, QuerySnapshot};
 use laxity_sched::Cause;
 
-use crate::quantity::{plural, short_duration, short_share};
+use crate::quantity::{plural, short_count, short_duration, short_share};
 use crate::view::keeps_target;
 
 /// One sentence for each query that failed, missed its target or gave nothing, and one for those that kept it.
@@ -20,6 +20,15 @@ pub fn sentences(queries: &[QuerySnapshot]) -> Vec<String> {
         } else {
             sentences.push(missed(query));
         }
+    }
+    for query in queries.iter().filter(|query| query.rows_shed > 0) {
+        let arrived = query.rows_in + query.rows_shed;
+        sentences.push(format!(
+            "{} shed {} of its {} rows, as its laxity.shed allows.",
+            query.name,
+            short_share(query.rows_shed, arrived),
+            short_count(arrived),
+        ));
     }
     // The tightest promise is the one a reader doubts.
     kept.sort_by_key(|query| query.target_ns);
@@ -118,6 +127,12 @@ mod tests {
                 "heavy kept its 20 s target: p99 900 ms, 100 % of 800 results met it.",
             ]
         );
+    }
+
+    #[test]
+    fn what_was_shed_is_said() {
+        let shedding = QuerySnapshot { rows_in: 30_000, rows_shed: 10_000, ..query("a", 50, 1, 800, 800) };
+        assert_eq!(sentences(&[shedding])[0], "a shed 25.0 % of its 40.0k rows, as its laxity.shed allows.");
     }
 
     #[test]

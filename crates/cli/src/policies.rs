@@ -1,31 +1,52 @@
 //! `laxity policies`: the choices of `--policy`.
 
-use laxity_sched::POLICY_NAMES;
+use laxity_sched::{PolicyDescription, PolicyKind, WaitBound, policies};
 
-/// One line per policy.
+use crate::quantity::short_duration;
+
+/// One line per policy, then how to put one together from parts.
 pub fn list() -> String {
+    let policies = policies();
+    let width = policies.iter().map(|policy| policy.name.len()).max().unwrap_or(0).max("os".len());
     let mut text = String::new();
-    for name in POLICY_NAMES.iter().copied().chain(["os"]) {
-        text.push_str(&format!("{name:<8}  {}\n", describe(name)));
+    for policy in &policies {
+        text.push_str(&format!("{:<width$}  {} [{}]\n", policy.name, policy.line, policy.paper));
+    }
+    text.push_str(&format!(
+        "{:<width$}  no scheduler: a thread per operator, as in the engines of today\n\n",
+        "os"
+    ));
+    text.push_str("Spelled out, with when each ranks and how long a ready operator waits at most:\n");
+    for policy in &policies {
+        text.push_str(&format!(
+            "  {:<width$}  {} ({}; {})\n",
+            policy.name,
+            policy.parts,
+            when(policy),
+            bound(policy)
+        ));
     }
     text.push_str(
-        "\nlaxity, llf and edf also take the suffix ':topology-only', which makes them blind to windows.\n",
+        "\nA policy of your own is any of its parts, the others staying as they are, as in\n  \
+         --policy unit=query,rank=llf,train=4ms\n\
+         What a part can be is said when it is something else: try --policy unit=?\n",
     );
     text
 }
 
-fn describe(name: &str) -> &'static str {
-    match name {
-        "laxity" => "the default; today the same as llf",
-        "llf" => "least laxity first: who must start soonest to be in time (Cameo, Eq. 3)",
-        "edf" => "earliest deadline first: llf without an operator's own cost",
-        "sjf" => "shortest job first: whose next message costs least",
-        "fcfs" => "first come, first served: the oldest message by its arrival in the system",
-        "fifo" => "operators in the order in which they became ready",
-        "rr" => "round robin: operators in turn, a quantum each",
-        "random" => "any ready operator; what every policy should beat",
-        "os" => "no scheduler: a thread per operator, as in the engines of today",
-        _ => "",
+fn when(policy: &PolicyDescription) -> String {
+    match policy.kind {
+        PolicyKind::Message => "per message".into(),
+        PolicyKind::Turn => "by turn".into(),
+        PolicyKind::Cycle(period_ns) => format!("every {}", short_duration(period_ns)),
+    }
+}
+
+fn bound(policy: &PolicyDescription) -> &'static str {
+    match policy.bound {
+        WaitBound::Turns => "everyone else has one turn",
+        WaitBound::Deadline => "until its deadline has passed",
+        WaitBound::Ageing => "until it has aged",
     }
 }
 
@@ -34,9 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_is_described() {
-        for line in list().lines().take(POLICY_NAMES.len() + 1) {
-            assert!(line.trim_end().len() > 12, "{line:?}");
+    fn every_policy_is_described_on_one_line_of_its_own() {
+        let text = list();
+        let described: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+        assert_eq!(described.len(), policies().len() + 1);
+        for (line, policy) in described.iter().zip(policies()) {
+            assert!(line.starts_with(policy.name) && line.contains(policy.line), "{line:?}");
         }
+        assert!(described.last().unwrap().starts_with("os "), "{text}");
     }
 }

@@ -25,6 +25,8 @@ struct QueryReport {
     results: u64,
     /// The fraction of results within the target; `null` without results.
     met: Option<f64>,
+    /// Mean utility of the results by the query's curve, 0 to 1; `null` without results.
+    utility: Option<f64>,
     /// From the arrival of the last row that influenced a result to its leaving the sink.
     latency_ms: Percentiles,
     /// From the instant a window's end was due; `null` where the source has no pace of its own.
@@ -33,6 +35,8 @@ struct QueryReport {
     rows_out: u64,
     rows_late: u64,
     rows_dead: u64,
+    /// Dropped at the sources to shed load.
+    rows_shed: u64,
     /// Shares of the time of the results that missed the target; all 0 if none did.
     late_because: Causes,
     /// Only where the query was stopped by an error.
@@ -80,12 +84,14 @@ impl From<&QuerySnapshot> for QueryReport {
             results: query.lateness.results,
             met: (query.lateness.results > 0)
                 .then(|| query.lateness.met as f64 / query.lateness.results as f64),
+            utility: query.utility,
             latency_ms: Percentiles::from(&query.latency),
             event_time_latency_ms: query.event_time_latency.as_ref().map(Percentiles::from),
             rows_in: query.rows_in,
             rows_out: query.rows_out,
             rows_late: query.rows_late,
             rows_dead: query.rows_dead,
+            rows_shed: query.rows_shed,
             late_because: Causes::from(&query.lateness),
             error: match &query.outcome {
                 Outcome::Failed(error) => Some(error.clone()),
@@ -142,6 +148,8 @@ mod tests {
         let late =
             Parts { source_ns: 10_000_000, queue_ns: 60_000_000, execute_ns: 10_000_000, ..Parts::default() };
         urgent.lateness.missed = late;
+        urgent.utility = Some(0.5);
+        urgent.rows_shed = 3;
         let broken = QuerySnapshot {
             outcome: Outcome::Failed("disk full".into()),
             rows_in: 0,
@@ -154,18 +162,18 @@ mod tests {
             "policy": "laxity", "workers": 2, "wall_s": 12.0, "cpu_s": 23.4, "peak_rss_bytes": 314572800,
             "queries": [
                 {
-                    "name": "urgent", "target_ms": 50.0, "results": 800, "met": 0.9975,
+                    "name": "urgent", "target_ms": 50.0, "results": 800, "met": 0.9975, "utility": 0.5,
                     "latency_ms": {"p50": 3.0, "p90": 6.0, "p99": 12.0, "p999": 18.0, "max": 24.0, "mean": 4.0},
                     "event_time_latency_ms":
                         {"p50": 5.0, "p90": 6.0, "p99": 12.0, "p999": 18.0, "max": 24.0, "mean": 4.0},
-                    "rows_in": 1234567, "rows_out": 42, "rows_late": 7, "rows_dead": 0,
+                    "rows_in": 1234567, "rows_out": 42, "rows_late": 7, "rows_dead": 0, "rows_shed": 3,
                     "late_because": {"source": 0.125, "queue": 0.75, "execute": 0.125, "frontier": 0.0, "sink": 0.0},
                 },
                 {
-                    "name": "broken", "target_ms": 1000.0, "results": 0, "met": null,
+                    "name": "broken", "target_ms": 1000.0, "results": 0, "met": null, "utility": null,
                     "latency_ms": {"p50": 0.0, "p90": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0, "mean": 0.0},
                     "event_time_latency_ms": null,
-                    "rows_in": 0, "rows_out": 0, "rows_late": 0, "rows_dead": 1,
+                    "rows_in": 0, "rows_out": 0, "rows_late": 0, "rows_dead": 1, "rows_shed": 0,
                     "late_because": {"source": 0.0, "queue": 0.0, "execute": 0.0, "frontier": 0.0, "sink": 0.0},
                     "error": "disk full",
                 },

@@ -1,5 +1,6 @@
 //! `laxity run`: compile, start, watch, stop, tell.
 
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -8,17 +9,19 @@ use std::time::Duration;
 use anyhow::Context;
 use laxity_connect::ConnectError;
 use laxity_engine::{
-    Engine, EngineConfig, EngineSnapshot, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
+    Clock, Engine, EngineConfig, EngineSnapshot, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
 };
 use laxity_operators::Stage;
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, QUERY_FAILED, SUCCESS};
+use crate::policy::Switch;
+use crate::quantity::short_duration;
 use crate::report::Report;
 use crate::screen::Screen;
 use crate::signals::StopRequest;
 use crate::view::{RunView, progress};
-use crate::{live, outcome, script};
+use crate::{live, outcome, policy, script};
 
 /// How often we look for a reason to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -29,10 +32,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// If nothing could be run, or the report not be written. A query that fails while running is not an error
 /// here but in the exit code.
 pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
-    let config = config(args)?;
+    let clock = Clock::start();
+    let script = script::compile(&args.files, clock.unix_start_ms())?;
+    let config = config(args, policy::of_run(args, script.policy.as_ref())?);
     let workers = config.workers;
-    let engine = Engine::new(config);
-    let script = script::compile(&args.files, engine.clock().unix_start_ms())?;
     for text in &script.explanations {
         println!("{text}");
     }
@@ -46,16 +49,32 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let report = args.report.as_deref().map(create).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;
 
+    let policy = config.policy.name().to_string();
+    let engine = Engine::with_clock(config, clock);
     let show = Show::choose(args, script.queries.iter().any(prints));
     for query in script.queries {
         engine.submit(plan(query)).map_err(refused)?;
     }
     engine.start().map_err(refused)?;
 
-    let mut watch = Watch { args, screen, workers, show, last: None, looks: 0 };
-    while !engine.wait(LOOK) {
+    let mut watch = Watch { args, screen, workers, policy, show, last: None, looks: 0 };
+    let mut switches = args.switches.clone();
+    switches.sort_by_key(|switch| Reverse(switch.after));
+    let started = clock.now();
+    loop {
+        let since_start = Duration::from_nanos(clock.now().since_ns(started));
+        let until_switch = switches.last().map_or(LOOK, |next| next.after.saturating_sub(since_start));
+        if engine.wait(LOOK.min(until_switch)) {
+            break;
+        }
+        if until_switch < LOOK
+            && let Some(next) = switches.pop()
+        {
+            watch.switch(&engine, &next);
+            continue;
+        }
         watch.look(&engine);
-        let over = args.run_for.is_some_and(|run_for| engine.clock().now().0 as u128 >= run_for.0.as_nanos());
+        let over = args.run_for.is_some_and(|run_for| clock.now().0 as u128 >= run_for.0.as_nanos());
         if stop_request.made() || over {
             if stop_request.made() {
                 screen.say("stopping: what was read is finished first; Ctrl-C again leaves at once");
@@ -75,17 +94,15 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed { QUERY_FAILED } else { SUCCESS }))
 }
 
-fn config(args: &RunArgs) -> Result<EngineConfig, Failure> {
-    let policy: Policy =
-        args.policy.parse().map_err(|unknown| Failure::User(format!("--policy: {unknown}, or os")))?;
+fn config(args: &RunArgs, policy: Policy) -> EngineConfig {
     let defaults = EngineConfig::default();
-    Ok(EngineConfig {
+    EngineConfig {
         workers: args.workers.map_or(defaults.workers, usize::from),
         policy,
         quantum: args.quantum.0,
         memory_limit_bytes: args.memory.map_or(defaults.memory_limit_bytes, |memory| memory.0),
         ..defaults
-    })
+    }
 }
 
 fn create(path: &std::path::Path) -> Result<BufWriter<File>, Failure> {
@@ -164,6 +181,8 @@ struct Watch<'a> {
     args: &'a RunArgs,
     screen: &'a Screen,
     workers: usize,
+    /// In force, after those before it: "laxity", "laxity, klink from 10 s".
+    policy: String,
     show: Show,
     /// Wall and CPU time at the last look, ns.
     last: Option<(u64, u64)>,
@@ -171,6 +190,15 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
+    fn switch(&mut self, engine: &Engine, next: &Switch) {
+        let after = short_duration(u64::try_from(next.after.as_nanos()).unwrap_or(u64::MAX));
+        match engine.set_policy(&next.policy) {
+            Ok(()) => self.policy.push_str(&format!(", {} from {after}", next.policy.name())),
+            // Refused before the run; said all the same, should it ever come to that.
+            Err(error) => self.screen.say(&format!("after {after}: {error}")),
+        }
+    }
+
     fn look(&mut self, engine: &Engine) {
         self.looks += 1;
         if !self.looks.is_multiple_of(self.show.period_looks()) {
@@ -189,7 +217,7 @@ impl Watch<'_> {
         let (wall_ns, cpu_ns) = self.last.replace(now).unwrap_or_default();
         let cores_busy = now.1.saturating_sub(cpu_ns) as f64 / now.0.saturating_sub(wall_ns).max(1) as f64;
         RunView {
-            policy: self.args.policy.clone(),
+            policy: self.policy.clone(),
             workers: self.workers,
             cores_busy,
             progress: progress(&engine, self.args.run_for.map(|run_for| run_for.0)),

@@ -48,6 +48,14 @@ fn results_do_not_depend_on_the_policy() {
 }
 
 #[test]
+fn results_do_not_depend_on_a_switch_of_policy() {
+    // The runs take some tens of milliseconds.
+    let switches =
+        ["1ms=rr", "3ms=llf", "6ms=random", "10ms=unit=query,rank=fcfs", "15ms=laxity", "21ms=fifo"];
+    same_results(|run| Run { switches: switches.map(String::from).to_vec(), ..run });
+}
+
+#[test]
 fn results_do_not_depend_on_the_number_of_workers() {
     for workers in ["1", "3"] {
         same_results(|run| Run { workers: workers.into(), ..run });
@@ -109,12 +117,20 @@ struct Run {
     /// SQL that goes before the topic's own.
     before: String,
     policy: String,
+    /// As `--switch` takes them.
+    switches: Vec<String>,
     workers: String,
 }
 
 impl Run {
     fn of(topic: &str) -> Run {
-        Run { topic: topic.into(), before: String::new(), policy: "laxity".into(), workers: "2".into() }
+        Run {
+            topic: topic.into(),
+            before: String::new(),
+            policy: "laxity".into(),
+            switches: vec![],
+            workers: "2".into(),
+        }
     }
 
     /// What the run wrote, in the form of an `.expected` file; or what it said, if it failed.
@@ -133,6 +149,7 @@ impl Run {
                 "--workers",
                 &self.workers,
             ])
+            .args(self.switches.iter().flat_map(|switch| ["--switch", switch]))
             .arg(sql.file_name().unwrap())
             .output()
             .unwrap();

@@ -1,7 +1,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use laxity_sched::{Composition, Laxity, UnknownPolicy};
+use laxity_sched::{Composition, UnknownPolicy};
 
 /// How an engine runs. See each field for its default.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Policy {
         match self {
             Policy::ThreadPerOperator => None,
             Policy::Scheduled(PolicyName(name)) => Some(name.parse().expect("parsed when it was made")),
-            Policy::Laxity => Some(Composition::of(Laxity)),
+            Policy::Laxity => Some("laxity".parse().expect("the default is a policy")),
         }
     }
 }

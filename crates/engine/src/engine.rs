@@ -82,7 +82,11 @@ struct Submission {
 impl Engine {
     /// An engine without queries. No thread runs yet.
     pub fn new(config: EngineConfig) -> Engine {
-        let clock = Clock::start();
+        Engine::with_clock(config, Clock::start())
+    }
+
+    /// As [`new`](Engine::new), for who had to know the clock before the configuration.
+    pub fn with_clock(config: EngineConfig, clock: Clock) -> Engine {
         let dispatch = match config.policy.composition() {
             Some(composition) => {
                 let scheduling = Config {

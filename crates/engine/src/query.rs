@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hdrhistogram::Histogram;
-use laxity_graph::{EventClock, EventTime, ProcessingTime, QueryId, QuerySettings};
+use laxity_graph::{EventClock, EventTime, ProcessingTime, QosCurve, QueryId, QuerySettings};
 use laxity_sched::{Lateness, Stamps};
 use parking_lot::Mutex;
 
@@ -18,10 +18,13 @@ use crate::scan_io::ScanPool;
 pub(crate) struct Query {
     pub id: QueryId,
     pub settings: QuerySettings,
+    curve: QosCurve,
     pub rows_in: AtomicU64,
     pub rows_out: AtomicU64,
     pub rows_late: AtomicU64,
     pub rows_dead: AtomicU64,
+    /// Rows dropped at the sources to shed load.
+    pub rows_shed: AtomicU64,
     /// Messages admitted and not yet fully processed, writes to sinks included. A message is counted before
     /// it can be seen by a worker and un-counted after its own outputs are counted, so zero means drained.
     pub in_flight: AtomicI64,
@@ -69,6 +72,7 @@ struct Results {
     event_time_ns: Option<Box<Histogram<u64>>>,
     event_time_sum_ns: u128,
     lateness: Lateness,
+    utility_sum: f64,
 }
 
 /// Percentiles of one kind of latency.
@@ -95,6 +99,8 @@ pub(crate) struct ResultSummary {
     pub latency: LatencySummary,
     pub event_time_latency: Option<LatencySummary>,
     pub lateness: Lateness,
+    /// Mean over results, 0 to 1.
+    pub utility: Option<f64>,
 }
 
 impl Query {
@@ -107,11 +113,13 @@ impl Query {
     ) -> Query {
         Query {
             id,
+            curve: settings.curve(),
             settings,
             rows_in: AtomicU64::new(0),
             rows_out: AtomicU64::new(0),
             rows_late: AtomicU64::new(0),
             rows_dead: AtomicU64::new(0),
+            rows_shed: AtomicU64::new(0),
             in_flight: AtomicI64::new(0),
             in_flight_bytes: AtomicI64::new(0),
             in_flight_rows: AtomicI64::new(0),
@@ -245,6 +253,7 @@ impl Query {
         };
         let mut results = self.results.lock();
         results.lateness.record(self.settings.latency_target.ns(), parts);
+        results.utility_sum += self.curve.utility(latency_ns);
         results.sum_ns += u128::from(latency_ns);
         record(&mut results.latency_ns, latency_ns);
         if let Some(ns) = event_time_ns {
@@ -262,6 +271,8 @@ impl Query {
                 .as_deref()
                 .map(|histogram| summarize(Some(histogram), results.event_time_sum_ns)),
             lateness: results.lateness,
+            utility: (results.lateness.results > 0)
+                .then(|| results.utility_sum / results.lateness.results as f64),
         }
     }
 }

@@ -36,6 +36,8 @@ pub struct QuerySnapshot {
     pub event_time_latency: Option<LatencySummary>,
     /// Output batches that left a sink, those within the target, and why the others were late.
     pub lateness: Lateness,
+    /// Mean utility of the results by the query's curve, 0 to 1; `None` without results.
+    pub utility: Option<f64>,
     /// Rows admitted from sources.
     pub rows_in: u64,
     /// Rows written by sinks.
@@ -46,6 +48,8 @@ pub struct QuerySnapshot {
     pub late_windows: Vec<(EventTime, u64)>,
     /// Rows that could not be read.
     pub rows_dead: u64,
+    /// Rows dropped at the sources to shed load; not among those admitted.
+    pub rows_shed: u64,
     /// Rows admitted and not yet processed.
     pub rows_queued: u64,
     /// Bytes of operator state.
@@ -108,11 +112,13 @@ impl QuerySnapshot {
             latency: results.latency,
             event_time_latency: results.event_time_latency,
             lateness: results.lateness,
+            utility: results.utility,
             rows_in: query.rows_in.load(Relaxed),
             rows_out: query.rows_out.load(Relaxed),
             rows_late: query.rows_late.load(Relaxed),
             late_windows: query.late_windows(),
             rows_dead: query.rows_dead.load(Relaxed),
+            rows_shed: query.rows_shed.load(Relaxed),
             rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,
             state_bytes: query.state_bytes.load(Relaxed).max(0) as u64,
             watermark,
