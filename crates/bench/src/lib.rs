@@ -10,10 +10,13 @@ pub mod idle;
 pub mod main_job;
 pub mod memory_table;
 pub mod message_cost;
+pub mod overhead;
+pub mod policies;
 pub mod queries;
 pub mod run_folder;
 pub mod scheduler_cost;
 pub mod start;
+pub mod thread_cpu;
 pub mod throughput;
 
 /// How much a benchmark does.

@@ -5,9 +5,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Parser;
 use laxity_bench::run_folder::RunFolder;
-use laxity_bench::{Findings, Size, files, idle, main_job, message_cost, scheduler_cost, start, throughput};
+use laxity_bench::{
+    Findings, Size, files, idle, main_job, message_cost, overhead, policies, scheduler_cost, start,
+    throughput,
+};
 
-const ALL: [&str; 7] = ["start", "scheduler-cost", "throughput", "message-cost", "files", "idle", "main-job"];
+const ALL: [&str; 9] = [
+    "start",
+    "scheduler-cost",
+    "throughput",
+    "message-cost",
+    "overhead",
+    "files",
+    "idle",
+    "main-job",
+    "policies",
+];
 
 /// Measures what the README quotes.
 #[derive(Parser)]
@@ -58,6 +71,8 @@ fn run(name: &str, size: Size, program: &Path, scratch: &Path, sql: &Path) -> an
         "scheduler-cost" => scheduler_cost::run(size),
         "throughput" => throughput::run(size),
         "message-cost" => message_cost::run(size),
+        "overhead" => overhead::run(size),
+        "policies" => policies::run(size, program, sql, scratch),
         "files" => files::run(size, scratch),
         "idle" => idle::run(size),
         "main-job" => main_job::run(size, program, sql, scratch),

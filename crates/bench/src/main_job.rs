@@ -19,18 +19,25 @@ const TARGET_P99_MS: f64 = 50.0;
 const TARGET_MET: f64 = 0.99;
 const THROUGHPUT_RATIO_LEAST: f64 = 0.95;
 
-#[derive(Default)]
-struct Series {
-    p99_ms: Vec<f64>,
-    met: Vec<f64>,
-    rows_per_s: Vec<f64>,
+/// What the rounds under one policy gave.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Series {
+    /// Of the urgent query.
+    pub p99_ms: Vec<f64>,
+    /// Of the urgent query.
+    pub met: Vec<f64>,
+    /// Of all queries together, in millions.
+    pub rows_per_s: Vec<f64>,
 }
 
-/// Runs `sql` with `program` under every policy.
-///
-/// # Errors
-/// If the program is missing or fails.
-pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Result<Findings> {
+/// Runs `sql` with `program` under every policy, in turn; raw data, and a series for each policy.
+pub(crate) fn rounds(
+    policies: &[&str],
+    size: Size,
+    program: &Path,
+    sql: &Path,
+    scratch: &Path,
+) -> anyhow::Result<(Findings, Vec<Series>)> {
     fs::create_dir_all(scratch).context("cannot make the scratch folder")?;
     let report = scratch.join("report.json");
     let mut findings = Findings {
@@ -50,9 +57,9 @@ pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Re
         ],
         ..Findings::default()
     };
-    let mut series: [Series; POLICIES.len()] = Default::default();
+    let mut series = vec![Series::default(); policies.len()];
     for round in 0..size.pick(3, 1) {
-        for (policy, series) in POLICIES.iter().zip(&mut series) {
+        for (policy, series) in policies.iter().zip(&mut series) {
             let mut command = Command::new(program);
             command.arg("run").arg(sql).args(["--plain", "--policy", policy]).arg("--report").arg(&report);
             if size == Size::Small {
@@ -91,8 +98,7 @@ pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Re
             series.rows_per_s.push(rows / number(&written["wall_s"]) / 1e6);
         }
     }
-    let [laxity, fifo, _] = &series;
-    for (policy, series) in POLICIES.iter().zip(&series) {
+    for (policy, series) in policies.iter().zip(&series) {
         findings.summary.push(format!(
             "{policy}: urgent p99 {}, met {:.2} %, total {}",
             spread(&series.p99_ms, "ms"),
@@ -100,6 +106,17 @@ pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Re
             spread(&series.rows_per_s, "million rows/s")
         ));
     }
+    fs::remove_dir_all(scratch).context("cannot remove the scratch folder")?;
+    Ok((findings, series))
+}
+
+/// The main job under the default and what it is compared with first.
+///
+/// # Errors
+/// If the program is missing or fails.
+pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Result<Findings> {
+    let (mut findings, series) = rounds(&POLICIES, size, program, sql, scratch)?;
+    let [laxity, fifo, _] = &series[..] else { unreachable!("a series for each policy") };
     let verdict = |met: bool| if met { "met" } else { "MISSED" };
     findings.summary.push(format!(
         "urgent p99 at most {TARGET_P99_MS} ms: {}; met at least {} %: {}",
@@ -118,6 +135,5 @@ pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Re
             median(&series.p99_ms) / median(&laxity.p99_ms)
         ));
     }
-    fs::remove_dir_all(scratch).context("cannot remove the scratch folder")?;
     Ok(findings)
 }

@@ -1,7 +1,7 @@
 //! Every benchmark, small: sees that it runs and finds something, never how fast. The two that need the
 //! `laxity` program are run small by the gate, which has built it.
 
-use laxity_bench::{Findings, Size, files, idle, message_cost, scheduler_cost, throughput};
+use laxity_bench::{Findings, Size, files, idle, message_cost, overhead, scheduler_cost, throughput};
 
 fn found_something(findings: anyhow::Result<Findings>) {
     let findings = findings.expect("it runs");
@@ -19,6 +19,11 @@ fn throughput_runs() {
 #[test]
 fn message_cost_runs() {
     found_something(message_cost::run(Size::Small));
+}
+
+#[test]
+fn overhead_runs() {
+    found_something(overhead::run(Size::Small));
 }
 
 #[test]
