@@ -16,6 +16,7 @@ mod policy;
 mod run_queue;
 mod scheduler;
 mod snapshot;
+mod stream;
 
 pub use config::Config;
 pub use context::MessageContext;
@@ -28,3 +29,4 @@ pub use policy::{
 };
 pub use scheduler::Scheduler;
 pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};
+pub use stream::{StreamSnapshot, Sweeping};

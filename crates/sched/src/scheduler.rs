@@ -4,6 +4,7 @@ mod operator;
 mod pressure;
 mod questions;
 mod ready;
+mod streams;
 mod switch;
 mod view;
 
@@ -121,6 +122,9 @@ impl<T> Scheduler<T> {
         };
         if operator.is_source {
             operator.links.frontier.observe(message.progress, message.ingested);
+            if message.rows == 0 && operator.links.feeds_windows {
+                self.on_watermark(message.to, message.progress, message.ingested);
+            }
         }
         let frontier = self.frontier(&message);
         let operator = self.operators[index].as_mut().expect("looked up above");
@@ -209,6 +213,7 @@ impl<T> Scheduler<T> {
         }
         if !report.more {
             self.reply(id);
+            self.on_sunk(id);
         }
     }
 
@@ -217,6 +222,7 @@ impl<T> Scheduler<T> {
     pub fn on_progress(&mut self, source: OperatorId, progress: EventTime, ingested: ProcessingTime) {
         if let Some(operator) = self.operators.get_mut(source.index()).and_then(Option::as_mut) {
             operator.links.frontier.observe(progress, ingested);
+            self.on_watermark(source, progress, ingested);
         }
     }
 
@@ -321,6 +327,7 @@ impl<T> Scheduler<T> {
         let queued = operator.mailbox.pop().expect("a ready operator has a message or a resumption");
         self.workers[place].granted =
             Granted { deadline: queued.deadline, channel: queued.message.channel, rows: queued.message.rows };
+        operator.takes(&queued.message);
         operator.run = operator::Run { urgency: queued.urgency, rows_in: 0, rows_out: 0, cpu_ns: 0 };
         if operator.mailbox.is_empty() {
             let emptied = std::mem::take(&mut operator.mailbox);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
 
-use crate::Unit;
+use crate::{StreamSnapshot, Sweeping, Unit};
 
 /// What there is to know at one instant, for ranks that are recomputed every cycle. Outside our own engine a
 /// snapshot is all there is.
@@ -102,6 +102,10 @@ pub struct QuerySnapshot {
     pub qos: QosCurve,
     /// Its operators, producers before consumers.
     pub operators: Arc<[OperatorId]>,
+    /// Its source streams that lead to windows.
+    pub streams: Vec<StreamSnapshot>,
+    /// The oldest sweeping watermark on its way from all of them to the sinks.
+    pub sweeping: Option<Sweeping>,
 }
 
 impl Snapshot {

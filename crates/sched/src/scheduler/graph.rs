@@ -1,4 +1,4 @@
-use laxity_graph::{OperatorId, QueryId};
+use laxity_graph::{EventTime, OperatorId, QueryId};
 
 use super::operator::{Links, Operator, Query, Run};
 use crate::context::{Channel, deferring_slide_ms};
@@ -19,7 +19,7 @@ impl<T> Scheduler<T> {
         if self.composition.unit.is_query() {
             self.ready.grow(index + 1);
         }
-        self.queries[index] = Some(Query { spec, operators: Vec::new() });
+        self.queries[index] = Some(Query { spec, operators: Vec::new(), windows: None });
     }
 
     /// An operator instance starts, idle.
@@ -39,10 +39,15 @@ impl<T> Scheduler<T> {
             })
             .max()
             .unwrap_or(0);
-        let sources = match deferring_slide_ms(window, slide_above_ms) {
+        let all_sources = match window {
+            Some(_) if upstream.is_empty() => vec![id],
             Some(_) => self.sources_of(&upstream),
             None => Vec::new(),
         };
+        let defers = deferring_slide_ms(window, slide_above_ms).is_some() && !upstream.is_empty();
+        let sources = if defers { all_sources.clone() } else { Vec::new() };
+        let above_window =
+            upstream.iter().filter_map(|&above| self.operator(above)).any(|above| above.links.below_window);
         let query = self.queries.get_mut(query_id.index()).and_then(Option::as_mut);
         let query = query.unwrap_or_else(|| panic!("operator {id} comes before its query {query_id}"));
         query.operators.push(id);
@@ -72,6 +77,10 @@ impl<T> Scheduler<T> {
                 downstream: Vec::new(),
                 sources,
                 frontier: Frontier::default(),
+                feeds_windows: false,
+                below_window: window.is_some() || above_window,
+                at: (0, EventTime::MIN),
+                sunk: Vec::new(),
                 upstream,
             }),
         };
@@ -83,6 +92,7 @@ impl<T> Scheduler<T> {
             self.operators[above.index()].as_mut().expect("checked above").links.downstream.push(id);
         }
         self.operators[index] = Some(operator);
+        self.add_windows(query_id, window, &all_sources);
         self.ready.grow(if self.composition.unit.is_query() { 0 } else { index + 1 });
         self.view.graph_changed();
         self.path_changed(id);

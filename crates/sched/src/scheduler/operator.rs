@@ -2,6 +2,7 @@ use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
 use crate::context::Channel;
 use crate::mailbox::Mailbox;
+use crate::stream::Windows;
 use crate::{CostModel, Frontier, Message, QuerySpec, Scheduler, Selectivity};
 
 /// A query and its operators, producers before consumers.
@@ -9,6 +10,8 @@ use crate::{CostModel, Frontier, Message, QuerySpec, Scheduler, Selectivity};
 pub(super) struct Query {
     pub spec: QuerySpec,
     pub operators: Vec<OperatorId>,
+    /// `None` where it has no windows whose ends are known.
+    pub windows: Option<Box<Windows>>,
 }
 
 /// An operator instance: idle, ready or running.
@@ -62,6 +65,13 @@ pub(super) struct Links {
     pub sources: Vec<OperatorId>,
     /// PROGRESSMAP of a source.
     pub frontier: Frontier,
+    /// A source whose watermarks close windows.
+    pub feeds_windows: bool,
+    /// It closes windows, or an operator above it does.
+    pub below_window: bool,
+    /// Of a sink below windows: channel and progress of the message it works on, and how far each channel is.
+    pub at: (u32, EventTime),
+    pub sunk: Vec<EventTime>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

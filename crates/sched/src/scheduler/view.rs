@@ -1,6 +1,6 @@
 use laxity_graph::{OperatorId, ProcessingTime, QosCurve};
 
-use super::operator::Operator;
+use super::operator::{Operator, Query};
 use crate::mailbox::Mailbox;
 use crate::{HeadSnapshot, OperatorSnapshot, QuerySnapshot, Scheduler, Snapshot};
 
@@ -48,23 +48,14 @@ impl<T> Scheduler<T> {
                 .queries
                 .iter()
                 .flatten()
-                .map(|query| QuerySnapshot {
-                    id: query.spec.id,
-                    target_ns: query.spec.target_ns,
-                    weight: query.spec.weight,
-                    qos: query
-                        .spec
-                        .qos
-                        .clone()
-                        .unwrap_or_else(|| QosCurve::of_target_ns(query.spec.target_ns)),
-                    operators: query.operators.as_slice().into(),
-                })
+                .map(Query::snapshot)
                 .collect(),
         }
     }
 
     /// Brings the kept snapshot up to date.
     pub(super) fn refresh_view(&mut self, now: ProcessingTime) {
+        self.forget_swept();
         if self.view.stale || self.view.marked.len() != self.operators.len() {
             let graph = self.view.snapshot.graph + 1;
             self.view.snapshot = self.snapshot(now);
@@ -91,6 +82,7 @@ impl<T> Scheduler<T> {
                 operator.describe(&mut snapshot.operators[place]);
             }
         }
+        self.refresh_streams();
     }
 
     pub(super) fn operator_snapshot(&self, id: OperatorId) -> Option<OperatorSnapshot> {
@@ -118,6 +110,24 @@ impl<T> Scheduler<T> {
         };
         operator.describe(&mut snapshot);
         Some(snapshot)
+    }
+}
+
+impl Query {
+    fn snapshot(&self) -> QuerySnapshot {
+        let mut snapshot = QuerySnapshot {
+            id: self.spec.id,
+            target_ns: self.spec.target_ns,
+            weight: self.spec.weight,
+            qos: self.spec.qos.clone().unwrap_or_else(|| QosCurve::of_target_ns(self.spec.target_ns)),
+            operators: self.operators.as_slice().into(),
+            streams: Vec::new(),
+            sweeping: None,
+        };
+        if let Some(windows) = &self.windows {
+            windows.describe(&mut snapshot);
+        }
+        snapshot
     }
 }
 

@@ -1,0 +1,248 @@
+use std::collections::VecDeque;
+
+use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+
+use crate::{SwmEstimator, SwmForecast};
+
+/// One source stream of a query that leads to windows, at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StreamSnapshot {
+    /// The source.
+    pub source: OperatorId,
+    /// What it has reached.
+    pub watermark: EventTime,
+    /// The next window end that its watermark has to pass.
+    pub end: EventTime,
+    /// When the sweeping watermark of that window will be ingested; `None` while nothing is known.
+    pub forecast: Option<SwmForecast>,
+    /// When the forecast was made, where another node made it: a source here sees watermarks late. `None` where
+    /// it is our own.
+    pub told: Option<ProcessingTime>,
+}
+
+/// A sweeping watermark on its way: ingested by all streams of the query, not yet out of its sinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweeping {
+    /// The window end it has passed.
+    pub end: EventTime,
+    /// When the last of the streams passed it: w, which is known now.
+    pub ingested: ProcessingTime,
+}
+
+/// What is known of the windows of a query: when they end, and which of them are on their way out.
+#[derive(Debug, Default)]
+pub(crate) struct Windows {
+    pub streams: Vec<Stream>,
+    /// Oldest first; at most [`SWEEPING_MAX`].
+    sweeping: VecDeque<Sweeping>,
+    /// The last end that every stream has passed.
+    released: Option<EventTime>,
+    /// Something changed since the last snapshot.
+    pub changed: bool,
+}
+
+/// A source stream and the windows it feeds.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub source: OperatorId,
+    /// Distances of window ends, ascending.
+    slides_ms: Vec<i64>,
+    grain_ms: i64,
+    watermark: EventTime,
+    swm: SwmEstimator,
+    /// What another node said.
+    pub told: Option<(SwmForecast, EventTime, ProcessingTime)>,
+}
+
+/// Windows that close one after the other while a query is far behind: more are counted as one with the last.
+const SWEEPING_MAX: usize = 32;
+
+impl Windows {
+    /// Windows that end every `slide_ms` read this source.
+    pub fn add(&mut self, source: OperatorId, slide_ms: i64) {
+        let place = self.streams.iter().position(|stream| stream.source == source).unwrap_or_else(|| {
+            self.streams.push(Stream {
+                source,
+                slides_ms: Vec::new(),
+                grain_ms: 0,
+                watermark: EventTime::MIN,
+                swm: SwmEstimator::default(),
+                told: None,
+            });
+            self.streams.len() - 1
+        });
+        let stream = &mut self.streams[place];
+        if let Err(place) = stream.slides_ms.binary_search(&slide_ms) {
+            stream.slides_ms.insert(place, slide_ms);
+            stream.grain_ms = common_divisor(stream.grain_ms, slide_ms);
+        }
+        self.changed = true;
+    }
+
+    /// A source has reached `watermark`.
+    pub fn on_watermark(&mut self, source: OperatorId, watermark: EventTime, ingested: ProcessingTime) {
+        let Some(stream) = self.streams.iter_mut().find(|stream| stream.source == source) else { return };
+        if watermark <= stream.watermark {
+            return;
+        }
+        self.changed = true;
+        stream.swm.observe(watermark, stream.ended(watermark), stream.grain_ms, ingested);
+        stream.watermark = watermark;
+        // A window of several streams is released by the least watermark (Klink §3.3).
+        let ended = self.streams.iter().map(|stream| stream.ended(stream.watermark)).min();
+        let Some(end) = ended.filter(|&end| end > EventTime::MIN && Some(end) > self.released) else {
+            return;
+        };
+        let first = self.released.replace(end).is_none();
+        // What ended before the first watermark came was never open here.
+        if first {
+            return;
+        }
+        let sweep = Sweeping { end, ingested };
+        if self.sweeping.len() < SWEEPING_MAX {
+            self.sweeping.push_back(sweep);
+        } else if let Some(last) = self.sweeping.back_mut() {
+            last.end = end;
+        }
+    }
+
+    /// The oldest sweeping watermark on its way.
+    pub fn sweeping(&self) -> Option<Sweeping> {
+        self.sweeping.front().copied()
+    }
+
+    /// All sinks have seen everything up to `watermark`.
+    pub fn on_sunk(&mut self, watermark: EventTime) {
+        while self.sweeping.front().is_some_and(|sweep| passes(watermark, sweep.end)) {
+            self.sweeping.pop_front();
+            self.changed = true;
+        }
+    }
+
+    /// Nothing is on its way any more.
+    pub fn on_empty(&mut self) {
+        self.changed |= !self.sweeping.is_empty();
+        self.sweeping.clear();
+    }
+}
+
+impl Stream {
+    pub fn snapshot(&self) -> StreamSnapshot {
+        let end = self.next_end();
+        let own = self.swm.forecast(end);
+        // A forecast for another end is moved by the distance of the ends, at the speed of real time.
+        let told = self.told.map(|(forecast, told_end, at)| {
+            let ahead_ms = end.0 as f64 - told_end.0 as f64;
+            (SwmForecast { mean_ns: forecast.mean_ns + ahead_ms * 1e6, ..forecast }, at)
+        });
+        StreamSnapshot {
+            source: self.source,
+            watermark: self.watermark,
+            end,
+            forecast: told.map(|(forecast, _)| forecast).or(own),
+            told: told.map(|(_, at)| at),
+        }
+    }
+
+    pub fn swm(&self) -> &SwmEstimator {
+        &self.swm
+    }
+
+    /// The last window end that `watermark` has passed; `MIN` before the first watermark.
+    fn ended(&self, watermark: EventTime) -> EventTime {
+        if watermark == EventTime::MIN || watermark == EventTime::MAX {
+            return watermark;
+        }
+        let ended =
+            |&slide_ms: &i64| watermark.0.saturating_add(1).div_euclid(slide_ms).saturating_mul(slide_ms);
+        self.slides_ms.iter().map(ended).max().map_or(EventTime::MIN, EventTime)
+    }
+
+    /// The first window end that its watermark has not passed.
+    fn next_end(&self) -> EventTime {
+        if self.watermark == EventTime::MIN || self.watermark == EventTime::MAX {
+            return self.watermark;
+        }
+        let next = |&slide_ms: &i64| {
+            let ended = self.watermark.0.saturating_add(1).div_euclid(slide_ms);
+            ended.saturating_add(1).saturating_mul(slide_ms)
+        };
+        self.slides_ms.iter().map(next).min().map_or(EventTime::MAX, EventTime)
+    }
+}
+
+/// A watermark w closes the windows that end at or before w + 1.
+fn passes(watermark: EventTime, end: EventTime) -> bool {
+    watermark.0.saturating_add(1) >= end.0
+}
+
+fn common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ns: u64) -> ProcessingTime {
+        ProcessingTime(ns)
+    }
+
+    fn windows(sources: &[(u32, &[i64])]) -> Windows {
+        let mut windows = Windows::default();
+        for &(source, slides_ms) in sources {
+            slides_ms.iter().for_each(|&slide_ms| windows.add(OperatorId(source), slide_ms));
+        }
+        windows
+    }
+
+    #[test]
+    fn ends_of_all_windows_count() {
+        let mut windows = windows(&[(0, &[6_000, 4_000, 4_000])]);
+        assert_eq!(windows.streams[0].grain_ms, 2_000);
+        let next = |windows: &Windows| windows.streams[0].snapshot().end.0;
+        assert_eq!(next(&windows), i64::MIN);
+        for (watermark, end) in [(3_998, 4_000), (3_999, 6_000), (6_500, 8_000), (11_999, 16_000)] {
+            windows.on_watermark(OperatorId(0), EventTime(watermark), at(1));
+            assert_eq!(next(&windows), end, "after {watermark}");
+        }
+        windows.on_watermark(OperatorId(0), EventTime::MAX, at(2));
+        assert_eq!(next(&windows), i64::MAX, "the end of the input");
+    }
+
+    #[test]
+    fn the_later_stream_releases_a_window() {
+        // Klink Fig. 4: two streams, windows of 1 s. Times are in seconds.
+        let mut windows = windows(&[(0, &[1_000]), (1, &[1_000])]);
+        let mut on = |source, watermark_s: i64, t: u64| {
+            windows.on_watermark(OperatorId(source), EventTime(watermark_s * 1_000 - 1), at(t));
+            windows.sweeping().map(|sweep| (sweep.end.0 / 1_000, sweep.ingested.0))
+        };
+        assert_eq!(on(0, 0, 1), None);
+        assert_eq!(on(1, 0, 1), None);
+        assert_eq!(on(0, 1, 2), None, "one stream is not enough");
+        assert_eq!(on(1, 1, 2), Some((1, 2)));
+        assert_eq!(on(1, 2, 3), Some((1, 2)));
+        assert_eq!(on(0, 3, 4), Some((1, 2)), "the oldest on its way");
+        windows.on_sunk(EventTime(998));
+        assert_eq!(windows.sweeping().unwrap().end, EventTime(1_000));
+        windows.on_sunk(EventTime(999));
+        assert_eq!(windows.sweeping(), Some(Sweeping { end: EventTime(2_000), ingested: at(4) }));
+        windows.on_empty();
+        assert_eq!(windows.sweeping(), None);
+        // The stream that is behind is waited for: its end is the earlier one.
+        let ends: Vec<i64> = windows.streams.iter().map(|stream| stream.snapshot().end.0).collect();
+        assert_eq!(ends, [4_000, 3_000]);
+    }
+
+    #[test]
+    fn a_long_backlog_of_windows_is_bounded() {
+        let mut windows = windows(&[(0, &[10])]);
+        for n in 0..1_000 {
+            windows.on_watermark(OperatorId(0), EventTime(10 * n), at(n as u64));
+        }
+        assert_eq!(windows.sweeping.len(), SWEEPING_MAX);
+        windows.on_sunk(EventTime(9_990));
+        assert_eq!(windows.sweeping(), None);
+    }
+}
