@@ -1,3 +1,32 @@
-//! The scheduler in virtual time.
+//! The scheduler in virtual time: the same [`laxity_sched::Scheduler`] that the engine drives, with machines,
+//! cores, networks, costs and faults that are numbers. Exact on a noisy machine, and at scales that no machine
+//! here has. The same seed gives the same trace, byte for byte.
+//!
+//! Not here: rows (a batch is a count and a time), policies (`sched`), what arrives (`workload`). Read
+//! [`Simulation`] first, then [`Setup`] and [`Outcome`].
 
 pub mod bound;
+
+mod account;
+mod cluster;
+mod event;
+mod fault;
+mod feed;
+mod instance;
+mod machine;
+mod outcome;
+mod queue;
+mod setup;
+mod simulation;
+mod threads;
+mod topology;
+mod watch;
+mod window;
+mod world;
+
+pub use cluster::{Cluster, Placement};
+pub use fault::{Fault, FaultKind};
+pub use outcome::{Outcome, QueryOutcome, ResultRecord, Sample, Slice, Violation};
+pub use setup::{Cut, Driver, Keep, Overheads, Rounding, Setup, Switch};
+pub use simulation::{Simulation, SimulationError};
+pub use threads::OsThreads;

@@ -1,0 +1,95 @@
+use hdrhistogram::Histogram;
+use laxity_graph::{ProcessingTime, QosCurve};
+use laxity_sched::{Lateness, Parts};
+
+use crate::QueryOutcome;
+
+/// What is counted of one query while it runs.
+#[derive(Debug)]
+pub(crate) struct Account {
+    name: String,
+    target_ns: u64,
+    qos: QosCurve,
+    digits: u8,
+    lateness: Lateness,
+    latency: Option<Histogram<u64>>,
+    event_time_latency: Option<Histogram<u64>>,
+    latency_sum_ns: u128,
+    event_time_latency_sum_ns: u128,
+    utility_sum: f64,
+    pub rows_in: u64,
+    /// Taken in by sources since the warm-up.
+    pub rows_taken: u64,
+    pub rows_out: u64,
+    pub rows_late: u64,
+    pub rows_shed: u64,
+    pub busy_ns: u64,
+    /// Bytes and messages admitted and not yet processed.
+    pub in_flight_bytes: u64,
+    pub in_flight_messages: u64,
+    /// Sources that hold arrivals back until there is credit.
+    pub held: Vec<u32>,
+}
+
+impl Account {
+    pub fn new(name: String, target_ns: u64, qos: QosCurve, digits: u8) -> Account {
+        Account {
+            name,
+            target_ns,
+            qos,
+            digits: digits.clamp(1, 5),
+            lateness: Lateness::default(),
+            latency: None,
+            event_time_latency: None,
+            latency_sum_ns: 0,
+            event_time_latency_sum_ns: 0,
+            utility_sum: 0.0,
+            rows_in: 0,
+            rows_taken: 0,
+            rows_out: 0,
+            rows_late: 0,
+            rows_shed: 0,
+            busy_ns: 0,
+            in_flight_bytes: 0,
+            in_flight_messages: 0,
+            held: Vec::new(),
+        }
+    }
+
+    /// A result that was due, by its window, at `due`.
+    pub fn record(&mut self, parts: Parts, due: ProcessingTime, written: ProcessingTime) {
+        let (latency_ns, event_time_ns) = (parts.latency_ns(), written.since_ns(due));
+        self.lateness.record(self.target_ns, parts);
+        self.utility_sum += self.qos.utility(latency_ns);
+        self.latency_sum_ns += u128::from(latency_ns);
+        self.event_time_latency_sum_ns += u128::from(event_time_ns);
+        let digits = self.digits;
+        let fresh = || Histogram::new(digits).expect("one to five digits are allowed");
+        let note = |histogram: &mut Histogram<u64>, ns| {
+            histogram.record(ns).expect("it grows as needed");
+        };
+        note(self.latency.get_or_insert_with(fresh), latency_ns);
+        note(self.event_time_latency.get_or_insert_with(fresh), event_time_ns);
+    }
+
+    pub fn outcome(self, rows_queued: u64, measured_s: f64) -> QueryOutcome {
+        let results = self.lateness.results.max(1) as f64;
+        QueryOutcome {
+            name: self.name,
+            target_ns: self.target_ns,
+            latency_mean_ns: self.latency_sum_ns as f64 / results,
+            event_time_latency_mean_ns: self.event_time_latency_sum_ns as f64 / results,
+            utility_mean: self.utility_sum / results,
+            lateness: self.lateness,
+            latency: self.latency,
+            event_time_latency: self.event_time_latency,
+            rows_in: self.rows_in,
+            throughput: if measured_s > 0.0 { self.rows_taken as f64 / measured_s } else { 0.0 },
+            rows_out: self.rows_out,
+            rows_late: self.rows_late,
+            rows_shed: self.rows_shed,
+            rows_queued,
+            busy_ns: self.busy_ns,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use laxity_graph::ProcessingTime;
+
+/// What is going to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Coming {
+    /// A query starts.
+    Deploy(u32),
+    /// A batch reaches a source.
+    Arrive(u32),
+    /// Something that travels between machines reaches its end: place in the table of travellers.
+    Deliver(u32),
+    /// A core, numbered over all machines, ends its run.
+    Finish { core: u32, run: u32 },
+    /// A scheduler asked to be asked again.
+    Tick(u32),
+    /// Nice values are set anew.
+    Renice(u32),
+    /// Another policy, on all machines.
+    Switch(u32),
+    /// Neighbours tell each other what they know.
+    Exchange,
+    /// Queues and memory are noted.
+    Sample,
+}
+
+/// What is going to happen, by time, and in the order it was foreseen where times are equal.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    heap: BinaryHeap<Reverse<(ProcessingTime, u64, Coming)>>,
+    pushed: u64,
+}
+
+impl Queue {
+    pub fn push(&mut self, at: ProcessingTime, coming: Coming) {
+        self.pushed += 1;
+        self.heap.push(Reverse((at, self.pushed, coming)));
+    }
+
+    /// Puts something off. It keeps its place among equals, so that what travels together stays in order.
+    pub fn put_off(&mut self, at: ProcessingTime, order: u64, coming: Coming) {
+        self.heap.push(Reverse((at, order, coming)));
+    }
+
+    pub fn pop(&mut self) -> Option<(ProcessingTime, u64, Coming)> {
+        self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}

@@ -1,0 +1,170 @@
+use std::ops::Range;
+
+use laxity_graph::{NodeId, OperatorId, Partitioning, QueryId, WindowShape};
+use laxity_workload::{Cost, QueryModel, StageKind};
+
+use crate::Cluster;
+
+/// All queries, copied out to instances and placed on machines. Never changes while time passes.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    pub operators: Vec<Place>,
+    pub queries: Vec<Range<u32>>,
+    routes: Vec<Route>,
+    /// Input channels of all operators: how many tables by channel need.
+    pub channels: usize,
+}
+
+/// An operator instance: what it does and where it stands.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub query: QueryId,
+    /// As a person reads it: node and instance.
+    pub name: String,
+    pub machine: u32,
+    /// Its id at the scheduler of its machine.
+    pub local: OperatorId,
+    pub kind: StageKind,
+    pub cost: Cost,
+    pub row_bytes: u32,
+    pub window: Option<WindowShape>,
+    /// Instances that feed it, of all machines.
+    pub upstream: Vec<u32>,
+    /// Its input channels in tables by channel.
+    pub channels: Range<u32>,
+    routes: Range<u32>,
+}
+
+/// The way from one instance to the instances of a consumer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub spread: Spread,
+    /// The first instance that this way leads to; the others follow.
+    pub first: u32,
+    pub targets: u32,
+    /// The channel by which each of them hears this instance.
+    pub channel: u32,
+    /// Place of its counter in the table of counters.
+    pub counter: u32,
+}
+
+/// Which target gets which rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    All,
+    /// Evenly, as many keys would.
+    Hash,
+    RoundRobin,
+}
+
+impl Topology {
+    pub fn new(queries: &[QueryModel], cluster: &Cluster) -> Topology {
+        let mut topology = Topology::default();
+        let mut locals = vec![0; cluster.machines()];
+        for (index, query) in queries.iter().enumerate() {
+            topology.add(QueryId(index as u32), query, cluster, &mut locals);
+        }
+        topology
+    }
+
+    pub fn operator(&self, operator: u32) -> &Place {
+        &self.operators[operator as usize]
+    }
+
+    pub fn routes(&self, operator: u32) -> &[Route] {
+        let range = &self.operators[operator as usize].routes;
+        &self.routes[range.start as usize..range.end as usize]
+    }
+
+    pub fn route_count(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// The instance of a node; `None` if there is no such.
+    pub fn instance(&self, query: usize, model: &QueryModel, node: NodeId, instance: usize) -> Option<u32> {
+        let nodes = model.dataflow.nodes();
+        if instance >= nodes.get(node.0)?.parallelism {
+            return None;
+        }
+        let before: usize = nodes[..node.0].iter().map(|node| node.parallelism).sum();
+        Some(self.queries[query].start + (before + instance) as u32)
+    }
+
+    fn add(&mut self, id: QueryId, query: &QueryModel, cluster: &Cluster, locals: &mut [u32]) {
+        let start = self.operators.len() as u32;
+        let nodes = query.dataflow.nodes();
+        let mut first = Vec::with_capacity(nodes.len());
+        let mut next = start;
+        for node in nodes {
+            first.push(next);
+            next += node.parallelism as u32;
+        }
+        for (index, node) in nodes.iter().enumerate() {
+            // As in the engine: a forward edge is one channel, any other one per instance of the producer.
+            let channels_of = |input: &laxity_graph::Input| match input.partitioning {
+                Partitioning::Forward => 1,
+                _ => query.dataflow.node(input.from).parallelism as u32,
+            };
+            let channels = node.inputs.iter().map(channels_of).sum::<u32>().max(1);
+            for instance in 0..node.parallelism {
+                let upstream = node.inputs.iter().flat_map(|input| {
+                    let producers = first[input.from.0];
+                    match input.partitioning {
+                        Partitioning::Forward => producers + instance as u32..producers + instance as u32 + 1,
+                        _ => producers..producers + query.dataflow.node(input.from).parallelism as u32,
+                    }
+                });
+                let operator = self.operators.len();
+                let machine =
+                    cluster.placement.machine(cluster.machines(), id, NodeId(index), instance, operator);
+                let local = OperatorId(locals[machine]);
+                locals[machine] += 1;
+                let routes = self.routes.len() as u32;
+                self.add_routes(query, NodeId(index), instance as u32, &first);
+                let channel = self.channels as u32;
+                self.channels += channels as usize;
+                self.operators.push(Place {
+                    query: id,
+                    name: match node.parallelism {
+                        1 => node.name.clone(),
+                        copies => format!("{} ({}/{copies})", node.name, instance + 1),
+                    },
+                    machine: machine as u32,
+                    local,
+                    kind: node.stage.kind.clone(),
+                    cost: node.stage.cost,
+                    row_bytes: node.stage.row_bytes,
+                    window: node.window,
+                    upstream: upstream.collect(),
+                    channels: channel..channel + channels,
+                    routes: routes..self.routes.len() as u32,
+                });
+            }
+        }
+        self.queries.push(start..next);
+    }
+
+    fn add_routes(&mut self, query: &QueryModel, producer: NodeId, instance: u32, first: &[u32]) {
+        for (consumer, input, partitioning) in query.dataflow.consumers(producer) {
+            let node = query.dataflow.node(consumer);
+            let before: u32 = node.inputs[..input]
+                .iter()
+                .map(|input| match input.partitioning {
+                    Partitioning::Forward => 1,
+                    _ => query.dataflow.node(input.from).parallelism as u32,
+                })
+                .sum();
+            let targets = first[consumer.0];
+            let (spread, first, targets, channel) = match partitioning {
+                Partitioning::Forward => (Spread::All, targets + instance, 1, before),
+                Partitioning::Gather => (Spread::All, targets, 1, before + instance),
+                Partitioning::Hash(_) => (Spread::Hash, targets, node.parallelism as u32, before + instance),
+                Partitioning::RoundRobin => {
+                    (Spread::RoundRobin, targets, node.parallelism as u32, before + instance)
+                }
+            };
+            let counter = self.routes.len() as u32;
+            self.routes.push(Route { spread, first, targets, channel, counter });
+        }
+    }
+}

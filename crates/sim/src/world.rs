@@ -1,0 +1,362 @@
+mod arrive;
+mod run;
+mod send;
+
+use std::time::Duration;
+
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_sched::{Config, Message, OperatorSpec, QuerySpec, Scheduler};
+use laxity_workload::{DelaySampler, QueryModel};
+use rand_core::SeedableRng;
+use rand_pcg::Pcg32;
+
+use crate::account::Account;
+use crate::event::Event;
+use crate::fault::Speeds;
+use crate::feed::Feed;
+use crate::instance::{Body, Instance, Manner};
+use crate::machine::{Core, Machine, Sharing};
+use crate::queue::{Coming, Queue};
+use crate::topology::Topology;
+use crate::watch::Watch;
+use crate::{Driver, Outcome, ResultRecord, Sample, Setup, Simulation, SimulationError, Slice};
+
+/// A simulation under way.
+pub(crate) struct World {
+    setup: Setup,
+    policy: String,
+    now: ProcessingTime,
+    queue: Queue,
+    topology: Topology,
+    queries: Vec<QueryModel>,
+    accounts: Vec<Account>,
+    feeds: Vec<Feed>,
+    /// Feeds of each query.
+    feeds_of: Vec<Vec<u32>>,
+    instances: Vec<Instance>,
+    /// Watermarks of the input channels of all instances.
+    channels: Vec<EventTime>,
+    /// By route: whose turn it is.
+    counters: Vec<u32>,
+    machines: Vec<Machine>,
+    cores: Vec<Core>,
+    speeds: Speeds,
+    manner: Manner,
+    watch: Watch,
+    network: DelaySampler,
+    /// Between machines; `None`: free.
+    travellers: Vec<Option<Traveller>>,
+    free: Vec<u32>,
+    /// By route and target: when the last message arrives, which the next must not overtake.
+    arrivals: std::collections::BTreeMap<(u32, u32), ProcessingTime>,
+    /// Messages of a run, on their way out.
+    staged: Vec<Message<Body>>,
+    /// By operator: place of the last message staged for it.
+    staged_at: Vec<u32>,
+    next_message: u64,
+    /// Messages that are queued, in hand or between machines.
+    outstanding: u64,
+    /// Nothing more is taken in.
+    closing: bool,
+    bytes: u64,
+    samples: Vec<Sample>,
+    timeline: Option<Vec<Slice>>,
+    results: Option<Vec<ResultRecord>>,
+    totals: Totals,
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    busy_ns: u64,
+    overhead_ns: u64,
+    switches: u64,
+    grants: u64,
+    messages: u64,
+    memory_peak_bytes: u64,
+}
+
+/// What travels between machines.
+#[derive(Clone, Debug)]
+enum Traveller {
+    Message(Message<Body>),
+}
+
+impl World {
+    pub fn new(simulation: Simulation) -> Result<World, SimulationError> {
+        let Simulation { workload, policy, setup } = simulation;
+        let topology = Topology::new(&workload.queries, &setup.cluster);
+        let mut queries = workload.queries;
+        let (mut feeds, mut feeds_of) = (Vec::new(), Vec::new());
+        for (index, query) in queries.iter_mut().enumerate() {
+            let mut of_query = Vec::new();
+            for feed in std::mem::take(&mut query.feeds) {
+                let operator = topology.instance(index, query, feed.node, feed.instance);
+                let operator = operator.filter(|&o| topology.operator(o).upstream.is_empty());
+                let Some(operator) = operator else {
+                    return Err(SimulationError::Feed {
+                        query: query.dataflow.settings.name.clone(),
+                        node: feed.node.0,
+                        instance: feed.instance,
+                    });
+                };
+                of_query.push(feeds.len() as u32);
+                feeds.push(Feed::new(operator, feed.arrivals));
+            }
+            feeds_of.push(of_query);
+        }
+        let accounts = queries.iter().map(|query| {
+            let settings = &query.dataflow.settings;
+            let target_ns = settings.latency_target.ns();
+            Account::new(settings.name.clone(), target_ns, settings.curve(), setup.latency_digits)
+        });
+        let (machines, cores) = machines(&setup, &topology, &policy);
+        let mut world = World {
+            policy: policy().name(),
+            now: ProcessingTime::ZERO,
+            queue: Queue::default(),
+            accounts: accounts.collect(),
+            instances: topology.operators.iter().map(|_| Instance::default()).collect(),
+            channels: vec![EventTime::MIN; topology.channels],
+            counters: vec![0; topology.route_count()],
+            staged_at: vec![0; topology.operators.len()],
+            queries,
+            topology,
+            feeds,
+            feeds_of,
+            machines,
+            cores,
+            speeds: Speeds::new(&setup.faults),
+            manner: Manner {
+                cut: setup.cut,
+                quantum_ns: setup.config.quantum_ns,
+                rounding: setup.rounding,
+                random: Pcg32::seed_from_u64(setup.seed),
+            },
+            watch: Watch::new(&setup),
+            network: setup.cluster.network.sampler(setup.seed)?,
+            travellers: Vec::new(),
+            free: Vec::new(),
+            arrivals: std::collections::BTreeMap::new(),
+            staged: Vec::new(),
+            next_message: 0,
+            outstanding: 0,
+            closing: false,
+            bytes: 0,
+            samples: Vec::new(),
+            timeline: setup.keep.timeline.then(Vec::new),
+            results: setup.keep.results.then(Vec::new),
+            totals: Totals::default(),
+            setup,
+        };
+        world.plan_ahead();
+        Ok(world)
+    }
+
+    /// Everything that is known to come before the first event.
+    fn plan_ahead(&mut self) {
+        for (index, query) in self.queries.iter().enumerate() {
+            self.queue.push(query.deployed, Coming::Deploy(index as u32));
+        }
+        for (index, switch) in self.setup.switches.iter().enumerate() {
+            self.queue.push(ProcessingTime::ZERO.plus(switch.at), Coming::Switch(index as u32));
+        }
+        self.queue.push(ProcessingTime::ZERO, Coming::Sample);
+        if self.machines.len() > 1 {
+            self.queue.push(ProcessingTime::ZERO.plus(self.setup.exchange), Coming::Exchange);
+        }
+    }
+
+    pub fn run(mut self) -> Result<Outcome, SimulationError> {
+        let end = ProcessingTime::ZERO.plus(self.setup.duration);
+        while let Some((at, order, coming)) = self.queue.pop() {
+            if at > end {
+                if !self.setup.drain || self.outstanding == 0 {
+                    break;
+                }
+                self.closing = true;
+            }
+            if let Some(resumes) = self.machine_of(coming).and_then(|m| self.speeds.paused_until(m, at)) {
+                self.queue.put_off(resumes, order, coming);
+                continue;
+            }
+            self.now = at;
+            self.happen(coming);
+        }
+        self.now = if self.setup.drain { self.now.max(end) } else { end };
+        Ok(self.outcome())
+    }
+
+    fn happen(&mut self, coming: Coming) {
+        match coming {
+            Coming::Deploy(query) => self.deploy(query),
+            Coming::Arrive(feed) => self.arrive(feed),
+            Coming::Deliver(traveller) => self.deliver(traveller),
+            Coming::Finish { core, run } => self.finish(core, run),
+            Coming::Tick(machine) => self.tick(machine),
+            Coming::Renice(_) => {}
+            Coming::Switch(index) => self.switch(index),
+            Coming::Exchange => self.exchange(),
+            Coming::Sample => self.sample(),
+        }
+    }
+
+    /// The machine that must be running for this to happen.
+    fn machine_of(&self, coming: Coming) -> Option<usize> {
+        let machine = match coming {
+            Coming::Arrive(feed) => self.topology.operator(self.feeds[feed as usize].operator).machine,
+            Coming::Deliver(traveller) => match self.travellers[traveller as usize].as_ref()? {
+                Traveller::Message(message) => self.topology.operator(message.to.0).machine,
+            },
+            Coming::Tick(machine) | Coming::Renice(machine) => machine,
+            Coming::Finish { .. }
+            | Coming::Deploy(_)
+            | Coming::Switch(_)
+            | Coming::Exchange
+            | Coming::Sample => return None,
+        };
+        Some(machine as usize)
+    }
+
+    fn deploy(&mut self, index: u32) {
+        self.watch.on(self.now, Event::Deployed { query: index });
+        let settings = &self.queries[index as usize].dataflow.settings;
+        let operators = self.topology.queries[index as usize].clone();
+        let mut told = vec![false; self.machines.len()];
+        for operator in operators {
+            let place = self.topology.operator(operator);
+            let machine = &mut self.machines[place.machine as usize];
+            let Sharing::Scheduler(scheduler) = &mut machine.sharing else { continue };
+            if !std::mem::replace(&mut told[place.machine as usize], true) {
+                scheduler.add_query(QuerySpec {
+                    id: QueryId(index),
+                    target_ns: settings.latency_target.ns(),
+                    weight: settings.weight,
+                    qos: settings.qos.clone(),
+                });
+            }
+            // Those that are fed from other machines only are entries here, as sources are.
+            let here = place.upstream.iter().map(|&above| self.topology.operator(above));
+            let here = here.filter(|above| above.machine == place.machine).map(|above| above.local);
+            scheduler.add_operator(OperatorSpec {
+                id: place.local,
+                query: QueryId(index),
+                upstream: here.collect(),
+                window: place.window.filter(|window| window.is_aligned),
+                channels: place.channels.len() as u32,
+            });
+        }
+        for feed in self.feeds_of[index as usize].clone() {
+            self.expect_arrival(feed);
+        }
+    }
+
+    fn switch(&mut self, index: u32) {
+        for machine in 0..self.machines.len() {
+            let composition = (self.setup.switches[index as usize].to)();
+            if let Sharing::Scheduler(scheduler) = &mut self.machines[machine].sharing {
+                scheduler.set_policy(composition, self.now);
+                self.watch.on(self.now, Event::Switched { machine: machine as u32 });
+                self.dispatch(machine as u32);
+            }
+        }
+    }
+
+    fn exchange(&mut self) {
+        if !self.closing {
+            self.queue.push(self.now.plus(at_least(self.setup.exchange)), Coming::Exchange);
+        }
+    }
+
+    fn sample(&mut self) {
+        self.samples.push(Sample {
+            at: self.now,
+            queued_rows: self.machines.iter().map(|machine| machine.queued_rows).sum(),
+            queued_messages: self.machines.iter().map(|machine| machine.queued_messages).sum(),
+            bytes: self.bytes,
+            held_sources: self.feeds.iter().filter(|feed| feed.held).count() as u64,
+        });
+        if !self.closing {
+            self.queue.push(self.now.plus(at_least(self.setup.sample)), Coming::Sample);
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let measured_s = (self.now.since_ns(ProcessingTime::ZERO.plus(self.setup.warm_up))) as f64 / 1e9;
+        let mut rows_queued = vec![0u64; self.accounts.len()];
+        for feed in self.feeds.iter().filter(|feed| feed.held) {
+            let query = self.topology.operator(feed.operator).query;
+            rows_queued[query.index()] += feed.next.map_or(0, |arrival| arrival.rows.into());
+        }
+        for place in &self.topology.operators {
+            if let Sharing::Scheduler(scheduler) = &self.machines[place.machine as usize].sharing {
+                rows_queued[place.query.index()] += scheduler.queued_rows(place.local);
+            }
+        }
+        let all_ns = self.now.0 * self.cores.len() as u64;
+        let Totals { busy_ns, overhead_ns, switches, grants, messages, memory_peak_bytes } = self.totals;
+        Outcome {
+            policy: self.policy,
+            queries: self
+                .accounts
+                .into_iter()
+                .zip(rows_queued)
+                .map(|(account, rows)| account.outcome(rows, measured_s))
+                .collect(),
+            ended: self.now,
+            busy_ns,
+            overhead_ns,
+            idle_ns: all_ns.saturating_sub(busy_ns + overhead_ns),
+            switches,
+            grants,
+            messages,
+            samples: self.samples,
+            memory_peak_bytes,
+            timeline: self.timeline,
+            results: self.results,
+            violations: self.watch.violations,
+            digest: self.watch.trace.digest,
+            trace: self.watch.trace.text,
+        }
+    }
+}
+
+/// A period of nothing would never let time pass.
+fn at_least(period: Duration) -> Duration {
+    period.max(Duration::from_micros(1))
+}
+
+fn machines(
+    setup: &Setup,
+    topology: &Topology,
+    policy: &dyn Fn() -> laxity_sched::Composition,
+) -> (Vec<Machine>, Vec<Core>) {
+    let cores = setup.cluster.cores() as u32;
+    let mut operators = vec![Vec::new(); setup.cluster.machines()];
+    for (operator, place) in topology.operators.iter().enumerate() {
+        operators[place.machine as usize].push(operator as u32);
+    }
+    let machine = |operators| Machine {
+        sharing: match &setup.driver {
+            Driver::Scheduler => {
+                let config = Config { workers: cores as usize, seed: setup.seed, ..setup.config.clone() };
+                Sharing::Scheduler(Scheduler::new(policy(), config))
+            }
+            Driver::OsThreads(_) => Sharing::Threads(crate::threads::Threads {}),
+        },
+        idle: (0..cores).rev().collect(),
+        operators,
+        bytes: 0,
+        queued_rows: 0,
+        queued_messages: 0,
+        held: Vec::new(),
+        tick_at: None,
+    };
+    let all_cores = (0..setup.cluster.machines() as u32)
+        .flat_map(|machine| (0..cores).map(move |number| Core { machine, number, ..Core::default() }));
+    (operators.into_iter().map(machine).collect(), all_cores.collect())
+}
+
+/// The id by which the scheduler of its machine knows an operator.
+fn local(topology: &Topology, operator: u32) -> OperatorId {
+    topology.operator(operator).local
+}
