@@ -1,5 +1,6 @@
 //! What the core learns from runs and sources: cost, selectivity, and where the frontier will be when.
 
+mod call;
 mod cost;
 mod epoch_delays;
 mod frontier;
@@ -7,6 +8,7 @@ pub(crate) mod normal;
 mod selectivity;
 mod swm;
 
+pub use call::CallCost;
 pub use cost::CostModel;
 pub use epoch_delays::EpochDelays;
 pub use frontier::Frontier;

@@ -15,18 +15,21 @@ mod message;
 mod policy;
 mod run_queue;
 mod scheduler;
+mod shards;
 mod snapshot;
 mod stream;
 
 pub use config::Config;
 pub use context::MessageContext;
-pub use estimate::{CostModel, EpochDelays, Frontier, Selectivity, SwmEstimator, SwmForecast};
+pub use estimate::{CallCost, CostModel, EpochDelays, Frontier, Selectivity, SwmEstimator, SwmForecast};
 pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{
-    Composition, Edf, Fcfs, Fifo, Laxity, Llf, POLICY_NAMES, Plan, PolicyDescription, PolicyKind, Random, Rank,
-    RoundRobin, Scale, Sjf, Ties, Train, Traversal, Unit, UnknownPolicy, WaitBound, policies,
+    Auto, Chain, Composition, Dispatch, Edf, Fcfs, Fifo, HighestRate, Laxity, Llf, MinCost, MinLatency,
+    MinMemory, POLICY_NAMES, Periodic, Perturbed, Plan, PolicyDescription, PolicyKind, Qos, Qs, Random, Rank,
+    RoundRobin, Scale, Sjf, Ties, Tokens, Train, Traversal, Unit, UnknownPolicy, WaitBound, policies,
 };
 pub use scheduler::Scheduler;
+pub use shards::{Address, Outlook, Placement, Shard, Shards, Top};
 pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};
 pub use stream::{StreamSnapshot, Sweeping};

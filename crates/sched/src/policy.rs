@@ -18,36 +18,64 @@
 //! | Klink | query | slack per [`Rank::cycle`], 120 ms; the top n keep the n workers | by rank | the cycle as CPU time |
 //! | HR, QS, Haren | operator | [`Rank::cycle`] over queue lengths, costs, selectivities | – | quantum |
 
+mod applications;
+mod auto;
+mod bucketed;
+mod calendar;
+mod chain;
 mod demand;
 mod edf;
 mod fcfs;
 mod fifo;
+mod haren;
+mod hr;
 mod laxity;
 mod llf;
+mod min_cost;
+mod min_latency;
+mod min_memory;
 mod parse;
 mod parts;
+mod perturbed;
 mod presets;
+mod qos;
+mod qs;
 mod random;
 mod ranks;
 mod rr;
 mod sjf;
+mod spanner;
+mod superbox;
+mod tokens;
 
 use std::fmt;
 
-use laxity_graph::OperatorId;
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
-use crate::{MessageContext, OperatorSnapshot, Snapshot};
+use crate::{CallCost, MessageContext, OperatorSnapshot, QuerySnapshot, Snapshot};
 
+pub use auto::Auto;
+pub use chain::Chain;
 pub use edf::Edf;
 pub use fcfs::Fcfs;
 pub use fifo::Fifo;
+pub use haren::Periodic;
+pub use hr::HighestRate;
 pub use laxity::Laxity;
 pub use llf::Llf;
+pub use min_cost::MinCost;
+pub use min_latency::MinLatency;
+pub use min_memory::MinMemory;
 pub use parse::UnknownPolicy;
+pub use perturbed::Perturbed;
 pub use presets::{POLICY_NAMES, PolicyDescription, PolicyKind, policies};
+pub use qos::Qos;
+pub use qs::Qs;
 pub use random::Random;
 pub use rr::RoundRobin;
 pub use sjf::Sjf;
+pub(crate) use spanner::Spanner;
+pub use tokens::Tokens;
 
 /// A policy: what waits, who is first, in which order inside, and for how long.
 #[derive(Debug)]
@@ -75,7 +103,6 @@ impl Composition {
             topology_only: false,
         }
     }
-
 }
 
 /// What waits and is granted as one. One worker holds a unit at a time.
@@ -129,9 +156,25 @@ pub trait Plan: fmt::Debug + Send {
         "plan"
     }
 
+    /// Told before each [`plan`](Plan::plan): for whom and when.
+    fn dispatch(&mut self, dispatch: &Dispatch<'_>) {
+        let _ = dispatch;
+    }
+
     /// Appends the order to `order`, which is empty. `operators` are those of the unit, producers first.
     /// What it leaves out waits until the next plan; a plan without any ready operator is replaced by rank.
     fn plan(&mut self, operators: &[OperatorSnapshot], order: &mut Vec<OperatorId>);
+}
+
+/// What a plan may know beside the operators.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatch<'a> {
+    /// When the worker takes the unit.
+    pub now: ProcessingTime,
+    /// The query that the unit is.
+    pub query: &'a QuerySnapshot,
+    /// What a grant costs beside its work.
+    pub call: CallCost,
 }
 
 /// How much a worker does with a unit before it looks whether another is more urgent. It never has to leave
@@ -204,6 +247,22 @@ pub trait Rank: fmt::Debug + Send {
         false
     }
 
+    /// An operator is as urgent as much waits for it, at every moment, whatever its messages are: the priority of
+    /// its head is minus its rows, each message counting as one more.
+    fn by_queue(&self) -> bool {
+        false
+    }
+
+    /// It wants to be told by [`starts`](Rank::starts).
+    fn watches(&self) -> bool {
+        false
+    }
+
+    /// A message of that query, ingested then, was granted; if by a source, by this one.
+    fn starts(&mut self, query: QueryId, source: Option<OperatorId>, ingested: ProcessingTime) {
+        let _ = (query, source, ingested);
+    }
+
     /// What differences between priorities mean.
     fn scale(&self) -> Scale {
         Scale::Order
@@ -245,6 +304,16 @@ pub trait Rank: fmt::Debug + Send {
             let priority = &mut priorities[operator.unit as usize];
             *priority = priority.min(urgency);
         }
+    }
+
+    /// Units whose priority the last cycle changed; `None`: any may have.
+    fn moved(&self) -> Option<&[u32]> {
+        None
+    }
+
+    /// Operators that the last cycle looked at; `None`: all. What a cycle costs.
+    fn cycle_work(&self) -> Option<u64> {
+        None
     }
 
     /// Told once, before anything else.

@@ -1,6 +1,8 @@
 mod graph;
 mod merge;
 mod operator;
+mod peek;
+mod plans;
 mod pressure;
 mod questions;
 mod ready;
@@ -10,11 +12,12 @@ mod view;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 
-use self::operator::{Operator, Query};
+use self::operator::{Operator, Query, UrgentBy};
 use self::ready::{Granted, Ready, Worker};
 use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
-use crate::{Composition, Config, Grant, Memory, Message, MessageContext, RunReport, Work};
+use crate::policy::Spanner;
+use crate::{CallCost, Composition, Config, Grant, Memory, Message, MessageContext, RunReport, Work};
 
 /// Decides which worker runs which operator.
 ///
@@ -77,13 +80,20 @@ pub struct Scheduler<T> {
     operators: Vec<Option<Operator<T>>>,
     ready: Ready,
     workers: Vec<Worker>,
-    inherits: bool,
+    urgent_by: UrgentBy,
+    /// The rank wants to know what is granted.
+    watched: bool,
     /// Of a rank per cycle, or one that reviews: how long a cycle is, and when the next is due.
     period_ns: Option<u64>,
     cycle_due: ProcessingTime,
     /// What ranks per cycle see.
     view: View,
     memory: Memory,
+    /// What a grant costs beside its work.
+    call: CallCost,
+    spanner: Spanner,
+    /// Operators that cycles have looked at.
+    cycle_work: u64,
     /// The last time that was given.
     latest: ProcessingTime,
     /// Mailboxes that are empty and keep their memory: idle operators hold none.
@@ -95,7 +105,8 @@ impl<T> Scheduler<T> {
     pub fn new(mut composition: Composition, config: Config) -> Scheduler<T> {
         composition.rank.seed(config.seed);
         Scheduler {
-            inherits: composition.rank.inherits(),
+            urgent_by: UrgentBy::of(&*composition.rank),
+            watched: composition.rank.watches(),
             period_ns: composition.rank.period_ns().or(composition.rank.review_period_ns()),
             ready: Ready::new(&*composition.rank, &config),
             workers: (0..config.workers).map(|_| Worker::default()).collect(),
@@ -106,6 +117,9 @@ impl<T> Scheduler<T> {
             cycle_due: ProcessingTime::ZERO,
             view: View::default(),
             memory: Memory::default(),
+            call: CallCost::default(),
+            spanner: Spanner::default(),
+            cycle_work: 0,
             latest: ProcessingTime::ZERO,
             spare: Vec::new(),
         }
@@ -144,7 +158,7 @@ impl<T> Scheduler<T> {
         };
         let urgency = self.composition.rank.message(&context);
         debug_assert!(!urgency.is_nan(), "{} ranked {context:?} NaN", self.composition.rank.name());
-        let before = operator.urgency(self.inherits);
+        let before = operator.urgency(self.urgent_by);
         if operator.mailbox.is_empty() && !operator.mailbox.has_memory() {
             operator.mailbox = self.spare.pop().unwrap_or_else(Mailbox::for_one);
         }
@@ -156,11 +170,13 @@ impl<T> Scheduler<T> {
         channel.local = local;
         let deadline = context.deadline();
         self.view.touch(message.to);
-        operator.mailbox.push(Queued { message, enqueued: now, deadline, local, urgency }, self.inherits);
+        operator
+            .mailbox
+            .push(Queued { message, enqueued: now, deadline, local, urgency }, self.urgent_by.inherits());
         if operator.running || operator.blocked {
             return false;
         }
-        let after = operator.urgency(self.inherits);
+        let after = operator.urgency(self.urgent_by);
         let unit = operator.unit;
         match before {
             None => self.became_ready(unit, now),
@@ -184,6 +200,9 @@ impl<T> Scheduler<T> {
         };
         worker.rows += u64::from(report.rows_in);
         worker.cpu_ns += report.cpu_ns;
+        if let Some(call) = &mut worker.last_call {
+            call.cpu_ns += report.cpu_ns;
+        }
         let Some(operator) = self.operators[id.index()].as_mut() else {
             worker.unit = None;
             return;
@@ -247,13 +266,16 @@ impl<T> Scheduler<T> {
             let state = self.ready.units[unit as usize];
             if state.ready == 0 || !state.held {
                 self.workers[place].unit = None;
-            } else if !self.workers[place].expired(self.composition.train, self.config.quantum_ns, now) {
+            } else if !self.train_is_over(place, now) {
                 return Some(self.grant(place, unit, now));
             } else {
                 return Some(self.swap(place, unit, now));
             }
         }
-        let unit = self.ready.take(now)?;
+        let Some(unit) = self.ready.take(now) else {
+            self.workers[place].last_call = None;
+            return None;
+        };
         let priority = self.ready.units[unit as usize].priority;
         self.take(place, unit, priority, now);
         Some(self.grant(place, unit, now))
@@ -311,7 +333,8 @@ impl<T> Scheduler<T> {
     }
 
     fn grant(&mut self, place: usize, unit: u32, now: ProcessingTime) -> Grant<T> {
-        let id = self.choose(place, unit);
+        let id = self.choose(place, unit, now);
+        self.observe_call(place, id, now);
         self.view.touch(id);
         self.ready.units[unit as usize].ready -= 1;
         let worker = &mut self.workers[place];
@@ -327,6 +350,10 @@ impl<T> Scheduler<T> {
         let queued = operator.mailbox.pop().expect("a ready operator has a message or a resumption");
         self.workers[place].granted =
             Granted { deadline: queued.deadline, channel: queued.message.channel, rows: queued.message.rows };
+        if self.watched {
+            let source = operator.is_source.then_some(id);
+            self.composition.rank.starts(operator.query, source, queued.message.ingested);
+        }
         operator.takes(&queued.message);
         operator.run = operator::Run { urgency: queued.urgency, rows_in: 0, rows_out: 0, cpu_ns: 0 };
         if operator.mailbox.is_empty() {
@@ -381,11 +408,17 @@ impl<T> Scheduler<T> {
         }
         self.refresh_view(now);
         if self.ready.per_cycle {
-            self.composition.rank.cycle(&self.view.snapshot, &mut self.ready.priorities);
-            self.ready.rekey();
+            let rank = &mut *self.composition.rank;
+            rank.cycle(&self.view.snapshot, &mut self.ready.priorities);
+            self.cycle_work += rank.cycle_work().unwrap_or(self.view.snapshot.operators.len() as u64);
+            match rank.moved() {
+                Some(units) => self.ready.rekey_some(units),
+                None => self.ready.rekey(),
+            }
         } else if self.composition.rank.review(&self.view.snapshot) {
             self.join_again();
         }
+        self.view.seen();
         self.cycle_due = now.plus_ns(period_ns.max(1));
     }
 }

@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub memory: Memory,
     /// Counts changes of the graph: what was derived from it stays true while this does.
     pub graph: u64,
+    /// Operators that may be other than in the snapshot of the last cycle, each once; `None`: any may.
+    pub changed: Option<Vec<OperatorId>>,
     /// Every operator of every query, in order of id; ids may be missing.
     pub operators: Vec<OperatorSnapshot>,
     /// Every query, in order of id; ids may be missing.
@@ -68,6 +70,8 @@ pub struct OperatorSnapshot {
     pub cost: (f64, f64),
     /// C_o of a usual message.
     pub usual_cost_ns: u64,
+    /// Rows of a usual message.
+    pub usual_rows: f64,
     /// C_path(o).
     pub path_cost_ns: u64,
     /// Rows out per row in.
@@ -111,18 +115,36 @@ pub struct QuerySnapshot {
 impl Snapshot {
     /// The operator of that id.
     pub fn operator(&self, id: OperatorId) -> Option<&OperatorSnapshot> {
+        self.place(id).map(|place| &self.operators[place])
+    }
+
+    /// Where the operator of that id stands.
+    pub fn place(&self, id: OperatorId) -> Option<usize> {
         // Ids are dense until a query is removed; from then on the place lies at or before the id.
         match self.operators.get(id.index()) {
-            Some(operator) if operator.id == id => Some(operator),
-            _ => self.operators.binary_search_by_key(&id, |o| o.id).ok().map(|place| &self.operators[place]),
+            Some(operator) if operator.id == id => Some(id.index()),
+            _ => self.operators.binary_search_by_key(&id, |o| o.id).ok(),
         }
+    }
+
+    /// The operators of a query, where their ids follow one another.
+    pub fn operators_of(&self, query: &QuerySnapshot) -> Option<&[OperatorSnapshot]> {
+        let (first, count) = (*query.operators.first()?, query.operators.len());
+        let place = self.place(first)?;
+        let operators = self.operators.get(place..place + count)?;
+        operators.iter().zip(query.operators.iter()).all(|(o, &id)| o.id == id).then_some(operators)
     }
 
     /// The query of that id.
     pub fn query(&self, id: QueryId) -> Option<&QuerySnapshot> {
+        self.query_place(id).map(|place| &self.queries[place])
+    }
+
+    /// Where the query of that id stands.
+    pub fn query_place(&self, id: QueryId) -> Option<usize> {
         match self.queries.get(id.index()) {
-            Some(query) if query.id == id => Some(query),
-            _ => self.queries.binary_search_by_key(&id, |q| q.id).ok().map(|place| &self.queries[place]),
+            Some(query) if query.id == id => Some(id.index()),
+            _ => self.queries.binary_search_by_key(&id, |q| q.id).ok(),
         }
     }
 }
@@ -133,8 +155,64 @@ impl OperatorSnapshot {
         self.cost.0 + self.cost.1 * rows
     }
 
+    /// Predicted CPU time per row, in messages as large as usual.
+    pub fn row_cost_ns(&self) -> f64 {
+        let rows = self.usual_rows.max(1.0);
+        self.cost_ns(rows) / rows
+    }
+
     /// It could be granted, but that a worker may have its unit.
     pub fn is_ready(&self) -> bool {
         !self.running && !self.blocked && (self.resumes || self.queued_messages > 0)
+    }
+}
+
+#[cfg(test)]
+impl Snapshot {
+    /// One query of these operators: (inputs, ns per row, selectivity), producers first. Nothing waits.
+    pub(crate) fn of_query(operators: &[(&[u32], f64, f64)]) -> Snapshot {
+        let feeds = |id: u32| {
+            let below = operators.iter().enumerate().filter(move |(_, (above, ..))| above.contains(&id));
+            below.map(|(place, _)| OperatorId(place as u32)).collect()
+        };
+        let operator = |(id, (upstream, row_cost_ns, selectivity)): (usize, &(&[u32], f64, f64))| {
+            let id = id as u32;
+            OperatorSnapshot {
+                id: OperatorId(id),
+                query: QueryId(0),
+                unit: id,
+                upstream: upstream.iter().copied().map(OperatorId).collect(),
+                downstream: feeds(id),
+                window: None,
+                running: false,
+                resumes: false,
+                blocked: false,
+                queued_messages: 0,
+                queued_rows: 0,
+                queued_bytes: 0,
+                head: None,
+                mean_ingested: None,
+                cost: (0.0, *row_cost_ns),
+                usual_cost_ns: *row_cost_ns as u64,
+                usual_rows: 1.0,
+                path_cost_ns: 0,
+                selectivity: *selectivity,
+                row_bytes: 0.0,
+            }
+        };
+        Snapshot {
+            workers: 1,
+            operators: operators.iter().enumerate().map(operator).collect(),
+            queries: vec![QuerySnapshot {
+                id: QueryId(0),
+                target_ns: 1_000_000,
+                weight: 1.0,
+                qos: QosCurve::of_target_ns(1_000_000),
+                operators: (0..operators.len() as u32).map(OperatorId).collect(),
+                streams: Default::default(),
+                sweeping: Default::default(),
+            }],
+            ..Snapshot::default()
+        }
     }
 }

@@ -1,10 +1,16 @@
 //! Units, traversals and trains by name.
 
 use super::parse::{Fault, list};
-use super::{Train, Traversal, Unit};
+use super::{Auto, MinCost, MinLatency, MinMemory, Train, Traversal, Unit};
 
 /// What is asked for, and what makes it. One line per plan.
-const TRAVERSALS: [(&str, fn() -> Traversal); 1] = [("by-rank", || Traversal::ByRank)];
+const TRAVERSALS: [(&str, fn() -> Traversal); 5] = [
+    ("by-rank", || Traversal::ByRank),
+    ("min-cost", || Traversal::Planned(Box::<MinCost>::default())),
+    ("min-latency", || Traversal::Planned(Box::<MinLatency>::default())),
+    ("min-memory", || Traversal::Planned(Box::<MinMemory>::default())),
+    ("auto", || Traversal::Planned(Box::<Auto>::default())),
+];
 
 pub(super) fn parse_unit(text: &str) -> Result<Unit, Fault> {
     let (name, parameter) = split(text);

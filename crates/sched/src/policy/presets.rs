@@ -12,7 +12,7 @@ pub(super) struct Preset {
     pub line: &'static str,
 }
 
-/// What `laxity policies` shows, in this order: ours, by deadline, by queue, by turn.
+/// What `laxity policies` shows, in this order: ours, Cameo's, by queue, by turn.
 pub(super) const PRESETS: &[Preset] = &[
     Preset {
         name: "laxity",
@@ -25,7 +25,7 @@ pub(super) const PRESETS: &[Preset] = &[
         name: "llf",
         parts: "rank=llf",
         takes_rank: false,
-        paper: "Cameo (NSDI 2021), Eq. 3",
+        paper: "Cameo, Eq. 3",
         line: "least laxity first: who must start soonest to be in time",
     },
     Preset {
@@ -42,12 +42,97 @@ pub(super) const PRESETS: &[Preset] = &[
         paper: "Cameo §4.2",
         line: "shortest job first: whose next message costs least",
     },
+    Preset { name: "cameo", parts: "rank=llf", takes_rank: false, paper: "Cameo", line: "the same as llf" },
+    Preset {
+        name: "tokens",
+        parts: "rank=tokens,train=one",
+        takes_rank: false,
+        paper: "Cameo §5.4",
+        line: "shares by weight: tokens for each second, who has one goes first",
+    },
     Preset {
         name: "fcfs",
         parts: "rank=fcfs",
         takes_rank: false,
-        paper: "Klink §6.1.1; Haren",
+        paper: "Klink §6.1.1, Haren",
         line: "first come, first served: the oldest message by its arrival in the system",
+    },
+    Preset {
+        name: "qs",
+        parts: "rank=qs",
+        takes_rank: false,
+        paper: "EdgeWise, Lachesis §5.1",
+        line: "queue size: the longest queue first",
+    },
+    Preset {
+        name: "hr",
+        parts: "rank=hr",
+        takes_rank: false,
+        paper: "Klink §6.1.1, Lachesis §5.1",
+        line: "highest rate: most results per CPU time first",
+    },
+    Preset {
+        name: "chain",
+        parts: "rank=chain",
+        takes_rank: false,
+        paper: "Babcock et al. 2003",
+        line: "least memory: who frees queued rows fastest first",
+    },
+    Preset {
+        name: "haren",
+        parts: "rank=qs@50ms,train=rows:10",
+        takes_rank: true,
+        paper: "Haren; Lachesis §6.4",
+        line: "any rank, taken every 50 ms only, 10 rows a turn: haren:RANK@PERIOD",
+    },
+    Preset {
+        name: "edgewise",
+        parts: "rank=qs,train=messages:50",
+        takes_rank: false,
+        paper: "EdgeWise",
+        line: "the longest queue first, at most 50 messages a turn",
+    },
+    Preset {
+        name: "aurora",
+        parts: "unit=query,rank=qos,traversal=auto,train=all",
+        takes_rank: false,
+        paper: "Aurora (VLDB 2003), §4, §6.1",
+        line: "whole queries, by utility being lost, then by nearness of the next loss",
+    },
+    Preset {
+        name: "aurora-bucketed",
+        parts: "unit=query,rank=qos:20x20,traversal=auto,train=all",
+        takes_rank: false,
+        paper: "Aurora §6.2",
+        line: "aurora with its order rounded to 20 x 20 buckets, which costs less to keep",
+    },
+    Preset {
+        name: "aurora-mc",
+        parts: "unit=query,rank=rr,traversal=min-cost,train=all",
+        takes_rank: false,
+        paper: "Aurora §4.1.2",
+        line: "queries in turn, each from sources to sinks in one sweep: fewest calls",
+    },
+    Preset {
+        name: "aurora-ml",
+        parts: "unit=query,rank=rr,traversal=min-latency,train=all",
+        takes_rank: false,
+        paper: "Aurora §4.1.2",
+        line: "queries in turn, each result pushed out before the next is begun",
+    },
+    Preset {
+        name: "aurora-mm",
+        parts: "unit=query,rank=rr,traversal=min-memory,train=all",
+        takes_rank: false,
+        paper: "Aurora §4.1.2",
+        line: "queries in turn, in each who frees most bytes per CPU time first",
+    },
+    Preset {
+        name: "aurora-baat",
+        parts: "unit=operator,rank=rr,train=all",
+        takes_rank: false,
+        paper: "Aurora §5.2",
+        line: "box at a time: operators in turn, each with all that waits for it",
     },
     Preset {
         name: "fifo",
@@ -60,14 +145,14 @@ pub(super) const PRESETS: &[Preset] = &[
         name: "rr",
         parts: "rank=rr",
         takes_rank: false,
-        paper: "Aurora §3.1; Klink §6.1.1",
+        paper: "Aurora §3.1, Klink §6.1.1",
         line: "round robin: operators in turn, a quantum each",
     },
     Preset {
         name: "random",
         parts: "rank=random",
         takes_rank: false,
-        paper: "EdgeWise; Lachesis §6.3",
+        paper: "EdgeWise, Lachesis §6.3",
         line: "any ready operator; what every policy should beat",
     },
 ];

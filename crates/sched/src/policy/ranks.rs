@@ -2,7 +2,10 @@
 
 use super::parse::Fault;
 use super::parts::{parse_duration_ns, unknown};
-use super::{Edf, Fcfs, Fifo, Laxity, Llf, Random, Rank, RoundRobin, Sjf};
+use super::{
+    Chain, Edf, Fcfs, Fifo, HighestRate, Laxity, Llf, Periodic, Perturbed, Qos, Qs, Random, Rank, RoundRobin,
+    Sjf, Tokens,
+};
 
 /// A rank that can be asked for.
 struct Entry {
@@ -14,18 +17,52 @@ struct Entry {
     make: Make,
 }
 
+/// Parts that a range may be divided into: finer than anybody could want, and few enough to count.
+const PARTS_MAX: u32 = 4096;
+
 type Make = fn(&mut Parameters) -> Result<Box<dyn Rank>, Fault>;
 
+const fn entry(name: &'static str, takes: &'static str, make: Make) -> Entry {
+    Entry { name, takes, frontier: false, make }
+}
+
+const fn by_frontier(name: &'static str, takes: &'static str, make: Make) -> Entry {
+    Entry { name, takes, frontier: true, make }
+}
+
+const SIGMA: &str = "sigma=TIME, the error of its costs";
+
 /// One line per rank.
-const RANKS: [Entry; 8] = [
-    Entry { name: "laxity", takes: "", frontier: true, make: |_| Ok(Box::<Laxity>::default()) },
-    Entry { name: "llf", takes: "", frontier: true, make: |_| Ok(Box::new(Llf)) },
-    Entry { name: "edf", takes: "", frontier: true, make: |_| Ok(Box::new(Edf)) },
-    Entry { name: "sjf", takes: "", frontier: false, make: |_| Ok(Box::new(Sjf)) },
-    Entry { name: "fcfs", takes: "", frontier: false, make: |_| Ok(Box::new(Fcfs)) },
-    Entry { name: "fifo", takes: "", frontier: false, make: |_| Ok(Box::new(Fifo)) },
-    Entry { name: "rr", takes: "", frontier: false, make: |_| Ok(Box::<RoundRobin>::default()) },
-    Entry { name: "random", takes: "", frontier: false, make: |_| Ok(Box::<Random>::default()) },
+const RANKS: &[Entry] = &[
+    by_frontier("laxity", "", |_| Ok(Box::<Laxity>::default())),
+    by_frontier("llf", SIGMA, |parameters| parameters.perturbed(Llf)),
+    by_frontier("edf", SIGMA, |parameters| parameters.perturbed(Edf)),
+    entry("sjf", SIGMA, |parameters| parameters.perturbed(Sjf)),
+    entry("tokens", "messages a second for each unit of weight, as in tokens:12", |parameters| {
+        let Some(text) = parameters.bare() else { return Ok(Box::<Tokens>::default()) };
+        let rate = text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+        let rate = rate.ok_or_else(|| parameters.refuse(text))?;
+        Ok(Box::new(Tokens::of_rate(rate)))
+    }),
+    entry("fcfs", "", |_| Ok(Box::new(Fcfs))),
+    entry("qos", "how many parts of utility and of slack, as in qos:20x20", |parameters| {
+        let Some(text) = parameters.bare() else { return Ok(Box::<Qos>::default()) };
+        let parts = text.split_once('x').and_then(|(gradients, slacks)| {
+            let part = |text: &str| text.parse().ok().filter(|part| (1..=PARTS_MAX).contains(part));
+            Some((part(gradients)?, part(slacks)?))
+        });
+        let (gradients, slacks) = parts.ok_or_else(|| parameters.refuse(text))?;
+        Ok(Box::new(Qos::bucketed(gradients, slacks)))
+    }),
+    entry("qs", "", |_| Ok(Box::new(Qs))),
+    entry("hr", "global", |parameters| {
+        let rank = if parameters.flag("global") { HighestRate::global() } else { HighestRate::default() };
+        Ok(Box::new(rank))
+    }),
+    entry("chain", "", |_| Ok(Box::<Chain>::default())),
+    entry("fifo", "", |_| Ok(Box::new(Fifo))),
+    entry("rr", "", |_| Ok(Box::<RoundRobin>::default())),
+    entry("random", "", |_| Ok(Box::<Random>::default())),
 ];
 
 /// What stands behind the name of a rank: `key=value` or a bare value, each taken once.
@@ -46,6 +83,20 @@ impl<'a> Parameters<'a> {
     pub fn bare(&mut self) -> Option<&'a str> {
         let place = self.left.iter().position(|parameter| !parameter.contains('='))?;
         Some(self.left.remove(place))
+    }
+
+    /// Whether this word is given.
+    pub fn flag(&mut self, word: &str) -> bool {
+        let place = self.left.iter().position(|parameter| *parameter == word);
+        place.is_some_and(|place| self.left.remove(place) == word)
+    }
+
+    /// The rank, with wrong costs where that is asked for.
+    fn perturbed(&mut self, rank: impl Rank + 'static) -> Result<Box<dyn Rank>, Fault> {
+        Ok(match self.named_duration_ns("sigma")? {
+            Some(sigma_ns) => Box::new(Perturbed::new(Box::new(rank), sigma_ns)),
+            None => Box::new(rank),
+        })
     }
 
     /// The next parameter without a key, as a time.
@@ -85,7 +136,8 @@ pub(super) fn parse(text: &str, period: Option<&str>, topology_only: bool) -> Re
     let mut parameters = rank.split(':');
     let name = parameters.next().unwrap_or_default();
     let Some(entry) = RANKS.iter().find(|entry| entry.name == name) else {
-        return Err(unknown("rank", name, &RANKS.each_ref().map(|entry| entry.name)));
+        let known: Vec<&str> = RANKS.iter().map(|entry| entry.name).collect();
+        return Err(unknown("rank", name, &known));
     };
     let mut parameters = Parameters { entry, left: parameters.collect() };
     if topology_only && !entry.frontier {
@@ -96,8 +148,16 @@ pub(super) fn parse(text: &str, period: Option<&str>, topology_only: bool) -> Re
         return Err(parameters.refuse(left));
     }
     let Some(period) = at.or(period) else { return Ok(rank) };
-    let Some(_period_ns) = parse_duration_ns(period).filter(|&ns| ns > 0) else {
+    let Some(period_ns) = parse_duration_ns(period).filter(|&ns| ns > 0) else {
         return Err(Fault::value("period", period, "a time, as in 50ms"));
     };
-    Ok(rank)
+    if !can_be_periodic(&*rank) {
+        let expected = "no period: whose turn it is cannot be told from a snapshot";
+        return Err(Fault::value(format!("rank={}", rank.label()), period, expected));
+    }
+    Ok(Box::new(Periodic { rank, period_ns }))
+}
+
+fn can_be_periodic(rank: &dyn Rank) -> bool {
+    !rank.by_turn() || rank.name() == "random"
 }

@@ -1,12 +1,9 @@
-use laxity_graph::{EventTime, OperatorId, QueryId};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::operator::{Links, Operator, Query, Run};
 use crate::context::{Channel, deferring_slide_ms};
 use crate::mailbox::Mailbox;
-use crate::{
-    CostModel, Frontier, Message, OperatorSnapshot, OperatorSpec, QuerySpec, Scheduler, Selectivity,
-    Traversal, Unit,
-};
+use crate::{CostModel, Frontier, Message, OperatorSpec, QuerySpec, Scheduler, Selectivity, Traversal, Unit};
 
 /// What queries look like, and what is known along their paths.
 impl<T> Scheduler<T> {
@@ -204,7 +201,7 @@ impl<T> Scheduler<T> {
 
     pub(super) fn unit_urgency(&self, unit: u32) -> f64 {
         let urgency = |id: &OperatorId| {
-            self.operator(*id).filter(|o| !o.running && !o.blocked).and_then(|o| o.urgency(self.inherits))
+            self.operator(*id).filter(|o| !o.running && !o.blocked).and_then(|o| o.urgency(self.urgent_by))
         };
         match self.composition.unit {
             Unit::Operator => urgency(&OperatorId(unit)).unwrap_or(f64::INFINITY),
@@ -221,7 +218,7 @@ impl<T> Scheduler<T> {
     }
 
     /// Which operator of a held unit goes next. The unit has a ready operator.
-    pub(super) fn choose(&mut self, place: usize, unit: u32) -> OperatorId {
+    pub(super) fn choose(&mut self, place: usize, unit: u32, now: ProcessingTime) -> OperatorId {
         match (self.composition.unit, &self.composition.traversal) {
             (Unit::Operator, _) => OperatorId(unit),
             (_, Traversal::ByRank) => self.most_urgent(unit),
@@ -229,57 +226,20 @@ impl<T> Scheduler<T> {
                 if let Some(id) = self.follow_plan(place) {
                     return id;
                 }
-                let view: Vec<OperatorSnapshot> =
-                    self.unit_operators(unit).iter().filter_map(|&id| self.operator_snapshot(id)).collect();
-                let Traversal::Planned(planner) = &mut self.composition.traversal else {
-                    unreachable!("matched above")
-                };
-                let plan = &mut self.workers[place].plan;
-                plan.clear();
-                planner.plan(&view, plan);
-                plan.reverse();
-                let (workers, operators) = (&mut self.workers, &self.operators);
-                workers[place].plan.retain(|id| {
-                    let operator = operators.get(id.index()).and_then(Option::as_ref);
-                    operator.is_some_and(|o| o.unit == unit)
-                });
-                self.workers[place].turn = 0;
+                self.plan(place, unit, now);
                 self.follow_plan(place).unwrap_or_else(|| self.most_urgent(unit))
             }
         }
     }
 
-    /// The operator whose turn it is in the worker's plan, skipping those that have nothing.
-    fn follow_plan(&mut self, place: usize) -> Option<OperatorId> {
-        let (workers, operators) = (&mut self.workers, &self.operators);
-        let worker = &mut workers[place];
-        while let Some(&id) = worker.plan.last() {
-            let operator = operators[id.index()].as_ref();
-            let operator = operator.filter(|o| !o.blocked && !o.running);
-            let (resume, waiting) = operator.map_or((false, 0), |o| (o.resume, o.mailbox.len()));
-            if resume {
-                return Some(id);
-            }
-            if worker.turn == 0 {
-                worker.turn = waiting + 1;
-            }
-            worker.turn -= 1;
-            if worker.turn > 0 && waiting > 0 {
-                return Some(id);
-            }
-            worker.turn = 0;
-            worker.plan.pop();
-        }
-        None
-    }
-
+    /// Among equals the one nearest to a sink, so that rows leave before more come in.
     fn most_urgent(&self, unit: u32) -> OperatorId {
         let mut best: Option<(f64, OperatorId)> = None;
         for &id in self.unit_operators(unit) {
             let operator = self.operator(id).filter(|o| !o.running && !o.blocked);
-            let urgency = operator.and_then(|o| o.urgency(self.inherits));
+            let urgency = operator.and_then(|o| o.urgency(self.urgent_by));
             if let Some(urgency) = urgency
-                && best.is_none_or(|(least, _)| urgency < least)
+                && best.is_none_or(|(least, _)| urgency <= least)
             {
                 best = Some((urgency, id));
             }

@@ -1,6 +1,6 @@
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
-use crate::{Composition, Config, Memory, Scheduler};
+use crate::{CallCost, Composition, Config, Memory, Scheduler};
 
 /// Questions. None changes anything; an id that is unknown or removed has nothing queued and costs nothing.
 impl<T> Scheduler<T> {
@@ -17,6 +17,16 @@ impl<T> Scheduler<T> {
     /// What was last said of memory.
     pub fn memory(&self) -> Memory {
         self.memory
+    }
+
+    /// Operators that the cycles of a rank per cycle have looked at so far: what it has cost, for who measures it.
+    pub fn cycle_work(&self) -> u64 {
+        self.cycle_work
+    }
+
+    /// What a grant costs beside its work; the prior under policies without a plan, which need not know.
+    pub fn call_cost(&self) -> CallCost {
+        self.call
     }
 
     /// Messages that wait for an operator.

@@ -1,5 +1,6 @@
 use laxity_graph::{OperatorId, ProcessingTime};
 
+use super::plans::Call;
 use crate::run_queue::{Key, RunQueue};
 use crate::{Config, Rank, Ties, Train, WaitBound};
 
@@ -106,6 +107,15 @@ impl Ready {
         });
     }
 
+    /// As [`rekey`](Ready::rekey), where only these units have other priorities.
+    pub fn rekey_some(&mut self, units: &[u32]) {
+        for &unit in units {
+            if self.queue.contains(unit) {
+                self.update(unit, self.priorities[unit as usize]);
+            }
+        }
+    }
+
     /// Takes the next unit out.
     #[inline]
     pub fn take(&mut self, now: ProcessingTime) -> Option<u32> {
@@ -137,6 +147,12 @@ impl Ready {
         self.units[unit as usize].held = false;
         self.join(unit, priority, now);
         Some(other)
+    }
+
+    /// Priority of the unit that `take` would give.
+    pub fn top(&self, now: ProcessingTime) -> Option<f64> {
+        let top = self.queue.peek()?.unit();
+        Some(if self.aged(now).is_some() { f64::NEG_INFINITY } else { self.units[top as usize].priority })
     }
 
     /// Takes a unit out for good.
@@ -212,9 +228,12 @@ pub(super) struct Worker {
     messages_max: u64,
     /// Of the message that it was granted last.
     pub granted: Granted,
-    /// What is left of the plan, last first, and how many messages of the operator at its end are left.
+    /// What is left of the plan, last first, and how many messages of the operator at its end are left in its
+    /// turn, if that has begun.
     pub plan: Vec<OperatorId>,
-    pub turn: usize,
+    pub turn: Option<usize>,
+    /// What it did last, for what a call costs.
+    pub last_call: Option<Call>,
 }
 
 impl Worker {
@@ -222,7 +241,8 @@ impl Worker {
     pub fn start(&mut self, unit: u32, messages_max: u64, now: ProcessingTime) {
         let mut plan = std::mem::take(&mut self.plan);
         plan.clear();
-        *self = Worker { unit: Some(unit), since: now, messages_max, plan, ..Worker::default() };
+        let last_call = self.last_call;
+        *self = Worker { unit: Some(unit), since: now, messages_max, plan, last_call, ..Worker::default() };
     }
 
     #[inline]

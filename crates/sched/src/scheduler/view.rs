@@ -12,6 +12,8 @@ pub(super) struct View {
     /// Operators that changed since the last refresh, each once.
     changed: Vec<OperatorId>,
     marked: Vec<bool>,
+    /// Operators that stand in the snapshot's list of changes.
+    listed: Vec<bool>,
     /// The graph changed: everything is made anew.
     stale: bool,
 }
@@ -24,6 +26,14 @@ impl View {
             && !std::mem::replace(marked, true)
         {
             self.changed.push(id);
+        }
+    }
+
+    /// A cycle has seen the snapshot: changes count from here.
+    pub fn seen(&mut self) {
+        match &mut self.snapshot.changed {
+            Some(changed) => changed.drain(..).for_each(|id| self.listed[id.index()] = false),
+            changed => *changed = Some(Vec::new()),
         }
     }
 
@@ -43,13 +53,9 @@ impl<T> Scheduler<T> {
             unit: self.composition.unit,
             memory: self.memory,
             graph: self.view.snapshot.graph,
+            changed: None,
             operators: operators.filter_map(|id| self.operator_snapshot(OperatorId(id))).collect(),
-            queries: self
-                .queries
-                .iter()
-                .flatten()
-                .map(Query::snapshot)
-                .collect(),
+            queries: self.queries.iter().flatten().map(Query::snapshot).collect(),
         }
     }
 
@@ -63,6 +69,8 @@ impl<T> Scheduler<T> {
             self.view.changed.clear();
             self.view.marked.clear();
             self.view.marked.resize(self.operators.len(), false);
+            self.view.listed.clear();
+            self.view.listed.resize(self.operators.len(), false);
             self.view.stale = false;
             return;
         }
@@ -74,12 +82,12 @@ impl<T> Scheduler<T> {
             self.view.marked[id.index()] = false;
             let Some(operator) = self.operators[id.index()].as_ref() else { continue };
             let snapshot = &mut self.view.snapshot;
-            let place = match snapshot.operators.get(id.index()) {
-                Some(at) if at.id == id => Some(id.index()),
-                _ => snapshot.operators.binary_search_by_key(&id, |o| o.id).ok(),
-            };
-            if let Some(place) = place {
-                operator.describe(&mut snapshot.operators[place]);
+            let Some(place) = snapshot.place(id) else { continue };
+            operator.describe(&mut snapshot.operators[place]);
+            if let Some(changed) = &mut snapshot.changed
+                && !std::mem::replace(&mut self.view.listed[id.index()], true)
+            {
+                changed.push(id);
             }
         }
         self.refresh_streams();
@@ -104,6 +112,7 @@ impl<T> Scheduler<T> {
             mean_ingested: None,
             cost: (0.0, 0.0),
             usual_cost_ns: 0,
+            usual_rows: 1.0,
             path_cost_ns: 0,
             selectivity: 1.0,
             row_bytes: 0.0,
@@ -149,6 +158,7 @@ impl<T> Operator<T> {
         snapshot.mean_ingested = mean_ingested(&self.mailbox);
         snapshot.cost = self.cost.line();
         snapshot.usual_cost_ns = self.cost.usual_ns();
+        snapshot.usual_rows = self.cost.usual_rows();
         snapshot.path_cost_ns = self.path_cost_ns;
         snapshot.selectivity = self.selectivity.get();
         if self.mailbox.rows() > 0 {

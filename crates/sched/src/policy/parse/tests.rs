@@ -28,7 +28,7 @@ fn what_is_written_is_what_is_read() {
         ("unit=spanner:3 , rank=rr", "", "unit=spanner:3,rank=rr,traversal=by-rank,train=quantum"),
         ("train=rows:200,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=rows:200"),
         ("train=fraction:0.5,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=fraction:0.5"),
-        ("train=fraction:1,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=all"),
+        ("train=fraction:1,rank=edf", "", "unit=operator,rank=edf,traversal=by-rank,train=all"),
         ("train=time:1500us,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=time:1500us"),
         ("train=cost:5 ms,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=cost:5ms"),
         ("train=one,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=one"),

@@ -1,0 +1,202 @@
+use std::cmp::Ordering;
+
+use laxity_graph::ProcessingTime;
+
+use super::applications::Applications;
+use super::bucketed::Bucketed;
+use super::superbox::has_work;
+use super::{Rank, WaitBound};
+use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
+
+/// `qos`: first where most utility is being lost per unit of time; among equals, where the next loss is nearest.
+///
+/// Aurora §6.1. Every cycle each operator b gets its p-tuple (utility, slack); tuples are ordered by utility, falling,
+/// then by slack, rising; the priority is the position in that order. With g × s partitions (§6.2) tuples are
+/// rounded to buckets and only operators that change their bucket are looked at: `qos:20x20`.
+///
+/// | Symbol | Here | Unit |
+/// | --- | --- | --- |
+/// | latency(b) | now − [`OperatorSnapshot::mean_ingested`]; 0 where nothing waits: as a row that comes now | ns |
+/// | cost(D(b)) | C_o of a mean message that waits + C_path, both of which carry selectivities in them | ns |
+/// | eol(b) | latency(b) + cost(D(b)) | ns |
+/// | utility(b) | weight × loss of the query's curve at eol(b), as a magnitude; summed over applications | 1/ns |
+/// | est(b) | distance from eol(b) to the next critical point, the least over applications; 0 past the last | ns |
+///
+/// An application is a query; an operator has several where operators of other queries read it. The tuple of a
+/// query, where queries are the unit, is that of its most urgent operator: a sum would favour queries for being
+/// cut into many operators. Deviates from the paper in the weight (1 unless given), and in that it ranks every
+/// period rather than whenever the execution queue runs empty.
+///
+/// Does badly under overload: rows past their last critical point have utility 0 and slack 0, and so go before
+/// rows that have lost nothing yet and still could be saved; and where curves have unlike scales, since one
+/// that falls within milliseconds always beats one that falls within seconds. Waiting: no bound of its own; the
+/// ageing guard's.
+#[derive(Debug)]
+pub struct Qos {
+    period_ns: u64,
+    bucketed: Option<Bucketed>,
+    applications: Applications,
+    /// By unit: what it has to offer this cycle.
+    offers: Vec<Offer>,
+    sorted: Vec<u32>,
+}
+
+/// How often priorities are made anew unless said: an order below the latency targets people ask for. Picked.
+const PERIOD_NS: u64 = 10_000_000;
+
+/// A p-tuple.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Urgency {
+    pub utility: f64,
+    pub slack_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    urgency: Urgency,
+    /// Of an operator that has work, not of one that might get some.
+    works: bool,
+}
+
+impl Default for Qos {
+    fn default() -> Qos {
+        Qos {
+            period_ns: PERIOD_NS,
+            bucketed: None,
+            applications: Applications::default(),
+            offers: Vec::new(),
+            sorted: Vec::new(),
+        }
+    }
+}
+
+impl Qos {
+    /// Rounded to so many buckets of utility and of slack, each at least 1.
+    pub fn bucketed(gradients: u32, slacks: u32) -> Qos {
+        Qos { bucketed: Some(Bucketed::new(gradients.max(1), slacks.max(1))), ..Qos::default() }
+    }
+
+    /// Makes priorities anew so often.
+    #[must_use]
+    pub fn every(self, period_ns: u64) -> Qos {
+        Qos { period_ns: period_ns.max(1), ..self }
+    }
+
+    /// The p-tuple of every unit, to be ordered.
+    fn offer(&mut self, snapshot: &Snapshot, units: usize) {
+        self.applications.refresh(snapshot);
+        self.offers.clear();
+        self.offers.resize(units, Offer { urgency: Urgency::LAST, works: false });
+        let by_query = snapshot.unit.is_query();
+        for (place, operator) in snapshot.operators.iter().enumerate() {
+            let works = has_work(operator);
+            // What comes to a query that has nothing comes to its sources.
+            if by_query && !works && !operator.upstream.is_empty() {
+                continue;
+            }
+            let Some(urgency) = self.applications.urgency(place, snapshot) else { continue };
+            let Some(offer) = self.offers.get_mut(operator.unit as usize) else { continue };
+            let better = match (works, offer.works) {
+                (true, false) => true,
+                (false, true) => false,
+                _ => urgency.is_before(&offer.urgency),
+            };
+            if better {
+                *offer = Offer { urgency, works };
+            }
+        }
+    }
+}
+
+impl Rank for Qos {
+    fn name(&self) -> &'static str {
+        "qos"
+    }
+
+    fn label(&self) -> String {
+        match &self.bucketed {
+            Some(bucketed) => format!("qos:{}x{}", bucketed.gradients(), bucketed.slacks()),
+            None => "qos".into(),
+        }
+    }
+
+    fn wait_bound(&self) -> WaitBound {
+        WaitBound::Ageing
+    }
+
+    fn period_ns(&self) -> Option<u64> {
+        Some(self.period_ns)
+    }
+
+    fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
+        if let Some(bucketed) = &mut self.bucketed {
+            return bucketed.cycle(snapshot, &mut self.applications, priorities);
+        }
+        self.offer(snapshot, priorities.len());
+        self.sorted.clear();
+        self.sorted.extend(0..priorities.len() as u32);
+        let urgency = |unit: u32| &self.offers[unit as usize].urgency;
+        self.sorted.sort_unstable_by(|&a, &b| urgency(a).order(urgency(b)));
+        let mut position = 0.0;
+        for (place, &unit) in self.sorted.iter().enumerate() {
+            // Equals share a position, so that ties are the run queue's to break.
+            if place > 0 && urgency(self.sorted[place - 1]) != urgency(unit) {
+                position = place as f64;
+            }
+            priorities[unit as usize] = position;
+        }
+    }
+
+    fn moved(&self) -> Option<&[u32]> {
+        self.bucketed.as_ref()?.moved()
+    }
+
+    fn cycle_work(&self) -> Option<u64> {
+        self.bucketed.as_ref().map(Bucketed::work)
+    }
+}
+
+impl Urgency {
+    /// Of units of which nothing is known.
+    const LAST: Urgency = Urgency { utility: 0.0, slack_ns: u64::MAX };
+
+    /// Of an operator whose only application is its query.
+    pub fn of(operator: &OperatorSnapshot, query: &QuerySnapshot, now: ProcessingTime) -> Urgency {
+        let latency_ns = operator.mean_ingested.map_or(0, |ingested| now.since_ns(ingested));
+        let eol_ns = latency_ns.saturating_add(own_cost_ns(operator)).saturating_add(operator.path_cost_ns);
+        Urgency::at(query, eol_ns)
+    }
+
+    /// At that expected output latency.
+    pub fn at(query: &QuerySnapshot, eol_ns: u64) -> Urgency {
+        Urgency {
+            utility: query.weight * query.qos.loss_per_ns(eol_ns),
+            slack_ns: query.qos.slack_ns(eol_ns).unwrap_or(0),
+        }
+    }
+
+    /// Of something that serves both: utilities add, the nearest loss counts.
+    pub fn and(self, other: Urgency) -> Urgency {
+        Urgency { utility: self.utility + other.utility, slack_ns: self.slack_ns.min(other.slack_ns) }
+    }
+
+    /// Most urgent first.
+    pub fn order(&self, other: &Urgency) -> Ordering {
+        other.utility.total_cmp(&self.utility).then(self.slack_ns.cmp(&other.slack_ns))
+    }
+
+    pub fn is_before(&self, other: &Urgency) -> bool {
+        self.order(other) == Ordering::Less
+    }
+}
+
+/// C_o of a mean message among those that wait, of a usual one where none does.
+pub(super) fn own_cost_ns(operator: &OperatorSnapshot) -> u64 {
+    if operator.queued_messages == 0 {
+        return operator.usual_cost_ns;
+    }
+    operator.cost_ns(operator.queued_rows as f64 / operator.queued_messages as f64) as u64
+}
+
+#[cfg(test)]
+pub(super) mod tests;
