@@ -44,7 +44,7 @@ impl Key {
     }
 
     #[inline]
-    fn unit(self) -> u32 {
+    pub fn unit(self) -> u32 {
         (self.0 as u32) & ((1 << UNIT_BITS) - 1)
     }
 

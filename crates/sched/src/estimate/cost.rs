@@ -69,6 +69,11 @@ impl CostModel {
         (batch.max(self.watermark_ns) as u64).max(1)
     }
 
+    /// Rows of a usual message.
+    pub fn usual_rows(&self) -> f64 {
+        self.rows.into()
+    }
+
     /// a and b in ns and ns per row.
     pub fn line(&self) -> (f64, f64) {
         (self.fixed_ns.into(), self.per_row_ns.into())

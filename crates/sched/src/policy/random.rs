@@ -2,6 +2,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use super::{Rank, WaitBound};
+use crate::Snapshot;
 
 /// `random`: every ready unit is equally likely to be next. A baseline that any policy should beat.
 ///
@@ -31,6 +32,11 @@ impl Rank for Random {
 
     fn wait_bound(&self) -> WaitBound {
         WaitBound::Ageing
+    }
+
+    /// From a snapshot: every unit is equally likely to be first, anew each time.
+    fn cycle(&mut self, _snapshot: &Snapshot, priorities: &mut [f64]) {
+        priorities.fill_with(|| f64::from(self.random.next_u32()));
     }
 
     fn join(&mut self, _unit: u32, _head: f64) -> f64 {

@@ -3,7 +3,7 @@ use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 use crate::context::Channel;
 use crate::mailbox::Mailbox;
 use crate::stream::Windows;
-use crate::{CostModel, Frontier, Message, QuerySpec, Scheduler, Selectivity};
+use crate::{CostModel, Frontier, Message, QuerySpec, Rank, Scheduler, Selectivity};
 
 /// A query and its operators, producers before consumers.
 #[derive(Debug)]
@@ -74,6 +74,31 @@ pub(super) struct Links {
     pub sunk: Vec<EventTime>,
 }
 
+/// What makes an operator urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UrgentBy {
+    /// The message that it takes next.
+    Head,
+    /// The most urgent message that it has.
+    Inherited,
+    /// How much it has: rows, and each message as one more, so that a watermark alone is not nothing.
+    Queue,
+}
+
+impl UrgentBy {
+    pub fn of(rank: &dyn Rank) -> UrgentBy {
+        match (rank.by_queue(), rank.inherits()) {
+            (true, _) => UrgentBy::Queue,
+            (false, true) => UrgentBy::Inherited,
+            (false, false) => UrgentBy::Head,
+        }
+    }
+
+    pub fn inherits(self) -> bool {
+        self == UrgentBy::Inherited
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
     pub urgency: f64,
@@ -99,10 +124,14 @@ impl<T> Operator<T> {
 
     /// Priority of what it would run next. A resumption has that of its message and, where urgency is
     /// inherited, of what waits behind it.
-    pub fn urgency(&self, inherits: bool) -> Option<f64> {
+    #[inline]
+    pub fn urgency(&self, by: UrgentBy) -> Option<f64> {
+        if by == UrgentBy::Queue {
+            return self.has_work().then(|| -((self.mailbox.rows() + self.mailbox.len() as u64) as f64));
+        }
         let head = self.mailbox.head().map(|head| head.urgency);
         match (self.resume, head) {
-            (true, Some(head)) if inherits => Some(head.min(self.run.urgency)),
+            (true, Some(head)) if by == UrgentBy::Inherited => Some(head.min(self.run.urgency)),
             (true, _) => Some(self.run.urgency),
             (false, head) => head,
         }

@@ -1,5 +1,6 @@
 use laxity_graph::ProcessingTime;
 
+use super::operator::UrgentBy;
 use super::ready::Ready;
 use crate::{Composition, MessageContext, Scheduler};
 
@@ -12,7 +13,8 @@ impl<T> Scheduler<T> {
     pub fn set_policy(&mut self, mut composition: Composition, now: ProcessingTime) {
         composition.rank.seed(self.config.seed);
         self.composition = composition;
-        self.inherits = self.composition.rank.inherits();
+        self.urgent_by = UrgentBy::of(&*self.composition.rank);
+        self.watched = self.composition.rank.watches();
         self.period_ns = self.composition.rank.period_ns().or(self.composition.rank.review_period_ns());
         self.cycle_due = now;
         self.ready = Ready::new(&*self.composition.rank, &self.config);
@@ -48,7 +50,7 @@ impl<T> Scheduler<T> {
                 // What was known of the message that it works on is gone: as if it came now.
                 operator.run.urgency = rank.message(&context);
             }
-            operator.mailbox.rank_again(self.inherits, |queued| {
+            operator.mailbox.rank_again(self.urgent_by.inherits(), |queued| {
                 context.ingested = queued.message.ingested;
                 context.frontier = ProcessingTime(queued.deadline.0.saturating_sub(target_ns));
                 context.rows = queued.message.rows;

@@ -1,0 +1,143 @@
+use std::collections::BTreeMap;
+
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
+
+use super::Top;
+use crate::{Composition, Config, Grant, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Work};
+
+/// One scheduler of several, with ids of its own that keep its tables dense.
+///
+/// What a driver puts behind one lock. Operators are addressed by their id here
+/// ([`super::Placement::locate`]); grants and messages handed back carry the ids of the process.
+#[derive(Debug)]
+pub struct Shard<T> {
+    scheduler: Scheduler<T>,
+    /// By local operator id: what the process calls it.
+    operators: Vec<OperatorId>,
+    /// By query id of the process.
+    queries: BTreeMap<QueryId, QueryId>,
+    queries_so_far: u32,
+}
+
+impl<T> Shard<T> {
+    /// A shard without queries.
+    pub fn new(composition: Composition, config: Config) -> Shard<T> {
+        Shard {
+            scheduler: Scheduler::new(composition, config),
+            operators: Vec::new(),
+            queries: BTreeMap::new(),
+            queries_so_far: 0,
+        }
+    }
+
+    /// A query with all its operators, from sources to sinks; what the first of them is called here, the others
+    /// following in order.
+    ///
+    /// # Panics
+    /// If an operator has an input that does not stand before it.
+    pub fn add_query(&mut self, spec: QuerySpec, operators: &[OperatorSpec]) -> OperatorId {
+        let first = self.operators.len() as u32;
+        let query = QueryId(self.queries_so_far);
+        self.queries_so_far += 1;
+        self.queries.insert(spec.id, query);
+        self.scheduler.add_query(QuerySpec { id: query, ..spec });
+        for (place, operator) in operators.iter().enumerate() {
+            let local = |above: &OperatorId| {
+                let place = operators[..place].iter().position(|operator| operator.id == *above);
+                let place = place.unwrap_or_else(|| panic!("operator {} comes before {above}", operator.id));
+                OperatorId(first + place as u32)
+            };
+            self.scheduler.add_operator(OperatorSpec {
+                id: OperatorId(first + place as u32),
+                query,
+                upstream: operator.upstream.iter().map(local).collect(),
+                ..operator.clone()
+            });
+            self.operators.push(operator.id);
+        }
+        OperatorId(first)
+    }
+
+    /// A query ends; see [`Scheduler::remove_query`].
+    pub fn remove_query(&mut self, id: QueryId) -> Vec<Message<T>> {
+        let Some(query) = self.queries.remove(&id) else { return Vec::new() };
+        let mut messages = self.scheduler.remove_query(query);
+        messages.iter_mut().for_each(|message| message.to = self.operators[message.to.index()]);
+        messages
+    }
+
+    /// See [`Scheduler::on_message`].
+    #[inline]
+    pub fn on_message(&mut self, local: OperatorId, message: Message<T>, now: ProcessingTime) -> bool {
+        self.scheduler.on_message(Message { to: local, ..message }, now)
+    }
+
+    /// See [`Scheduler::on_progress`].
+    pub fn on_progress(&mut self, local: OperatorId, progress: EventTime, ingested: ProcessingTime) {
+        self.scheduler.on_progress(local, progress, ingested);
+    }
+
+    /// See [`Scheduler::on_finished`].
+    #[inline]
+    pub fn on_finished(&mut self, worker: WorkerId, report: RunReport, now: ProcessingTime) {
+        self.scheduler.on_finished(worker, report, now);
+    }
+
+    /// See [`Scheduler::next`].
+    #[inline]
+    pub fn next(&mut self, worker: WorkerId, now: ProcessingTime) -> Option<Grant<T>> {
+        let mut grant = self.scheduler.next(worker, now)?;
+        grant.operator = self.operators[grant.operator.index()];
+        if let Work::Message { message, .. } = &mut grant.work {
+            message.to = grant.operator;
+        }
+        Some(grant)
+    }
+
+    /// See [`Scheduler::merge`].
+    pub fn merge(&mut self, worker: WorkerId, rows_max: u32, now: ProcessingTime) -> Option<Message<T>> {
+        let mut message = self.scheduler.merge(worker, rows_max, now)?;
+        message.to = self.operators[message.to.index()];
+        Some(message)
+    }
+
+    /// See [`Scheduler::goes_on`].
+    #[inline]
+    pub fn goes_on(&self, worker: WorkerId, now: ProcessingTime) -> bool {
+        self.scheduler.goes_on(worker, now)
+    }
+
+    /// See [`Scheduler::release`].
+    pub fn release(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
+        self.scheduler.release(worker, now)
+    }
+
+    /// What to publish: the most urgent unit that waits. Under a rank by turn only whether one waits.
+    #[inline]
+    pub fn top(&self, now: ProcessingTime) -> Top {
+        self.publish(self.scheduler.top(now))
+    }
+
+    /// What this worker would be given here.
+    #[inline]
+    pub fn top_for(&self, worker: WorkerId, now: ProcessingTime) -> Top {
+        self.publish(self.scheduler.top_for(worker, now))
+    }
+
+    /// The scheduler, to ask it questions; ids are local.
+    pub fn scheduler(&self) -> &Scheduler<T> {
+        &self.scheduler
+    }
+
+    /// The scheduler, to change what does not concern single queries.
+    pub fn scheduler_mut(&mut self) -> &mut Scheduler<T> {
+        &mut self.scheduler
+    }
+
+    fn publish(&self, priority: Option<f64>) -> Top {
+        // An aged unit comes first whatever the rank.
+        let by_turn = self.scheduler.composition().rank.by_turn();
+        let means_the_same = |priority: f64| !by_turn || priority == f64::NEG_INFINITY;
+        Top::new(priority.map(|priority| if means_the_same(priority) { priority } else { 0.0 }))
+    }
+}
