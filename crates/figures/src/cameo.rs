@@ -1,4 +1,18 @@
+//! Xu et al., "Move Fast and Meet Deadlines: Fine-grained Real-time Stream Processing with Cameo", NSDI 2021.
+//!
+//! The paper gives no cost, load or instance count; the workload's own stand in [`laxity_workload`]'s `ipq`,
+//! the load in the notes of each figure. Only ratios between policies should be read out of these.
+
+mod multi;
+mod orleans;
+mod single;
+mod tenants;
+
 use crate::Figure;
 
-/// Nothing yet.
-pub(crate) const FIGURES: &[Figure] = &[];
+pub(crate) use orleans::Orleans;
+
+pub(crate) const FIGURES: &[Figure] =
+    &[single::FIGURE_7, multi::FIGURE_8A, multi::FIGURE_8B, multi::FIGURE_8C];
+
+const PAPER: &str = "Xu et al., Cameo, NSDI 2021";

@@ -1,4 +1,9 @@
+use hdrhistogram::Histogram;
 use laxity_sched::{Composition, UnknownPolicy};
+use laxity_sim::{Driver, OsThreads, Outcome, Setup, Simulation, SimulationError};
+use laxity_workload::{Workload, WorkloadError};
+
+use crate::cameo::Orleans;
 
 /// Why an experiment could not be run: in a figure of ours, always our bug.
 #[derive(Debug, thiserror::Error)]
@@ -7,9 +12,77 @@ pub enum ExperimentError {
     #[error(transparent)]
     Policy(#[from] UnknownPolicy),
     /// The checkers that watch every run saw a rule broken.
-    #[error("the simulation broke a rule: {0}")]
-    Violation(String),
+    #[error("under {policy} the simulation broke a rule {count} times, first {first}")]
+    Violation {
+        /// The policy.
+        policy: String,
+        /// How often.
+        count: usize,
+        /// The first time.
+        first: String,
+    },
+    /// A simulation that cannot be set up.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
     /// A workload that cannot be built.
-    #[error("no workload: {0}")]
-    Workload(String),
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+}
+
+/// The thread-per-operator baseline: no policy, a thread for each operator instance under the operating
+/// system's fair scheduler.
+pub(crate) const OS: &str = "os";
+
+/// Orleans' default run queue; ours to compare with, not a policy of the scheduler.
+pub(crate) const ORLEANS: &str = "orleans";
+
+/// Runs a workload under a policy, by the name that users give, or [`OS`] or [`ORLEANS`].
+pub(crate) fn simulate(policy: &str, workload: Workload, setup: Setup) -> Result<Outcome, ExperimentError> {
+    let mut setup = setup;
+    let name = if policy == OS {
+        setup.driver = Driver::OsThreads(OsThreads::default());
+        "fifo"
+    } else {
+        policy
+    };
+    if name != ORLEANS {
+        name.parse::<Composition>()?;
+    }
+    let name = name.to_owned();
+    let outcome = Simulation::new(workload, move || composition(&name), setup).run()?;
+    match outcome.violations.first() {
+        None => Ok(outcome),
+        Some(first) => Err(ExperimentError::Violation {
+            policy: policy.into(),
+            count: outcome.violations.len(),
+            first: first.to_string(),
+        }),
+    }
+}
+
+/// The policy of a name that was checked before.
+fn composition(name: &str) -> Composition {
+    match name {
+        ORLEANS => Composition::of(Orleans::default()),
+        name => name.parse().expect("checked before the run"),
+    }
+}
+
+/// Seconds.
+pub(crate) fn seconds(ns: f64) -> f64 {
+    ns / 1e9
+}
+
+/// The value at this quantile, in seconds; 0 where nothing was recorded.
+pub(crate) fn quantile_s(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    if histogram.is_empty() { 0.0 } else { seconds(histogram.value_at_quantile(quantile) as f64) }
+}
+
+/// The distribution function in seconds, at every per cent and closer to the end.
+pub(crate) fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    if histogram.is_empty() {
+        return Vec::new();
+    }
+    let steps = (1..100).map(|percent| f64::from(percent) / 100.0).chain([0.995, 0.999, 1.0]);
+    steps.map(|quantile| (quantile_s(histogram, quantile), quantile)).collect()
 }
