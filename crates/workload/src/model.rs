@@ -44,6 +44,31 @@ pub struct Cost {
     pub watermark_ns: f64,
 }
 
+impl Cost {
+    /// Nothing at all: what stands for a place only.
+    pub const NONE: Cost = Cost { fixed_ns: 0.0, per_row_ns: 0.0, watermark_ns: 0.0 };
+
+    /// Only by rows.
+    pub const fn per_row(per_row_ns: f64) -> Cost {
+        Cost { per_row_ns, ..Cost::NONE }
+    }
+
+    /// Also per call; a bare watermark is a call.
+    pub const fn per_call(fixed_ns: f64, per_row_ns: f64) -> Cost {
+        Cost { fixed_ns, per_row_ns, watermark_ns: fixed_ns }
+    }
+
+    /// On a machine of another speed.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Cost {
+        Cost {
+            fixed_ns: self.fixed_ns * factor,
+            per_row_ns: self.per_row_ns * factor,
+            watermark_ns: self.watermark_ns * factor,
+        }
+    }
+}
+
 /// What comes out of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StageKind {

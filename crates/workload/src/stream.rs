@@ -14,8 +14,8 @@ use crate::{Arrival, Arrivals, Offered, seed};
 /// the batches, and which watermarks go with them.
 ///
 /// Rows come into being from `start` on; event time is the processing time at which they do, counted from
-/// `event_zero`. A batch is sent when its last row has come into being, has that row's event time, and arrives a
-/// delay later; batches overtake one another where delays differ.
+/// `event_zero`. A batch is sent just after its last row has come into being, has that row's event time, and arrives
+/// a delay later; batches overtake one another where delays differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
     /// Rows per second over time.
@@ -145,8 +145,10 @@ impl Stream {
         }))
     }
 
+    /// Event time of the last row born before `at`: a batch sent as a window ends belongs to that window, and
+    /// its watermark closes it.
     fn event_time(&self, at: ProcessingTime) -> EventTime {
-        EventTime((at.0 as i64 - self.event_zero.0 as i64).div_euclid(MS))
+        EventTime((at.0 as i64 - self.event_zero.0 as i64 - 1).div_euclid(MS))
     }
 }
 

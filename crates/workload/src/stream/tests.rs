@@ -15,17 +15,18 @@ fn constant_stream_is_what_the_hand_computes() {
     let batches = take(&stream, 0, 3);
     let expected = |k: u64| Arrival {
         at: ProcessingTime(k * 100 * MS_NS),
-        event_time: EventTime(k as i64 * 100),
+        // The last row came into being just before the batch was sent.
+        event_time: EventTime(k as i64 * 100 - 1),
         rows: 100,
         bytes: 800,
-        watermark: Some(EventTime(k as i64 * 100)),
+        watermark: Some(EventTime(k as i64 * 100 - 1)),
     };
     assert_eq!(batches, [expected(1), expected(2), expected(3)]);
     let later = Stream { start: ProcessingTime(S), event_zero: ProcessingTime(S / 2), ..stream };
     let first = take(&later, 0, 1)[0];
-    assert_eq!((first.at, first.event_time), (ProcessingTime(1_100 * MS_NS), EventTime(600)));
+    assert_eq!((first.at, first.event_time), (ProcessingTime(1_100 * MS_NS), EventTime(599)));
     let clock = later.arrivals(0).unwrap().clock();
-    assert_eq!(clock.due(first.event_time), first.at);
+    assert_eq!(clock.due(first.event_time).plus_ns(MS_NS), first.at);
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn delays_reorder_and_arrivals_stay_in_order() {
         .collect();
     // Sent at 10, 20, …, 60 ms with delays 50, 0, 10: arrive at 60, 20, 40, 90, 50, 70. The late ones move no watermark.
     let expected =
-        [(20, 20, Some(15)), (40, 30, Some(25)), (50, 50, Some(45)), (60, 10, None), (70, 60, Some(55))];
+        [(20, 19, Some(14)), (40, 29, Some(24)), (50, 49, Some(44)), (60, 9, None), (70, 59, Some(54))];
     assert_eq!(seen, expected);
 }
 
@@ -138,7 +139,7 @@ fn sent_watermarks_have_their_own_delay() {
     let seen: Vec<(u64, i64, i64)> =
         marks.iter().map(|a| (a.at.0 / MS_NS, a.event_time.0, a.watermark.unwrap().0)).collect();
     // Made at 100, 200, 300, 400 …; the second is overtaken by the third and fourth.
-    assert_eq!(seen[..4], [(105, 100, 80), (305, 300, 280), (405, 400, 380), (505, 500, 480)]);
+    assert_eq!(seen[..4], [(105, 99, 79), (305, 299, 279), (405, 399, 379), (505, 499, 479)]);
 }
 
 #[test]
