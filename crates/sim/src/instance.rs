@@ -18,6 +18,8 @@ pub(crate) struct Body {
     /// When it came to the operator that it waits for.
     pub enqueued: ProcessingTime,
     pub stamps: Stamps,
+    /// The way it came, among all; none from outside.
+    pub route: Option<u32>,
     /// The watermark that follows the rows; `MIN`: none.
     pub watermark: EventTime,
     /// The watermark before the rows, at their source or window.
@@ -37,8 +39,6 @@ pub(crate) struct Instance {
     carry: f64,
     pub windows: Windows,
     running: Option<Running>,
-    /// Rows that missed all their windows.
-    pub late_rows: u64,
     /// t_M and progress of the message in hand, or of the last.
     pub ingested: ProcessingTime,
     pub progress: Watermark,
@@ -166,6 +166,13 @@ impl Instance {
         self.running.take().map(|running| (running.messages, running.bytes))
     }
 
+    /// Rows in hand that were not looked at yet.
+    pub fn rows_left(&self) -> u64 {
+        let Some(running) = &self.running else { return 0 };
+        let rest: u32 = running.rest.iter().map(|part| part.rows_left).sum();
+        u64::from(running.part.rows_left + rest)
+    }
+
     /// Works for about a quantum, and says how long it takes. What comes of it goes to `emitted`, which is given
     /// to those below when that time is over.
     pub fn advance(
@@ -235,7 +242,6 @@ impl Instance {
             }
         }
         step.cpu_ns = used_ns.round() as u64;
-        self.late_rows += step.late_rows;
         self.running = Some(running);
         step
     }

@@ -8,6 +8,7 @@
 pub mod bound;
 
 mod account;
+mod check;
 mod cluster;
 mod event;
 mod fault;

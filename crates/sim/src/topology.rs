@@ -19,6 +19,7 @@ pub(crate) struct Topology {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub query: QueryId,
+    pub target_ns: u64,
     /// As a person reads it: node and instance.
     pub name: String,
     pub machine: u32,
@@ -125,6 +126,7 @@ impl Topology {
                 self.channels += channels as usize;
                 self.operators.push(Place {
                     query: id,
+                    target_ns: query.dataflow.settings.latency_target.ns(),
                     name: match node.parallelism {
                         1 => node.name.clone(),
                         copies => format!("{} ({}/{copies})", node.name, instance + 1),

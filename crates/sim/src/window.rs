@@ -9,6 +9,8 @@ pub(crate) struct Windows {
     open: VecDeque<Open>,
     /// Rows held, each once, although sliding windows share them.
     held_rows: u64,
+    /// Rows that are held no more.
+    closed_rows: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +63,16 @@ impl Windows {
     pub fn pop(&mut self) {
         if let Some(open) = self.open.pop_front() {
             self.held_rows -= open.last_of;
+            self.closed_rows += open.last_of;
         }
     }
 
     pub fn held_rows(&self) -> u64 {
         self.held_rows
+    }
+
+    pub fn closed_rows(&self) -> u64 {
+        self.closed_rows
     }
 
     fn at(&mut self, end: EventTime) -> &mut Open {

@@ -1,16 +1,18 @@
 mod arrive;
+mod ending;
 mod run;
 mod send;
 
 use std::time::Duration;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
-use laxity_sched::{Config, Message, OperatorSpec, QuerySpec, Scheduler};
+use laxity_sched::{Composition, Config, Message, OperatorSpec, QuerySpec, Scheduler, Unit};
 use laxity_workload::{DelaySampler, QueryModel};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::account::Account;
+use crate::check::Promise;
 use crate::event::Event;
 use crate::fault::Speeds;
 use crate::feed::Feed;
@@ -109,6 +111,7 @@ impl World {
             let target_ns = settings.latency_target.ns();
             Account::new(settings.name.clone(), target_ns, settings.curve(), setup.latency_digits)
         });
+        let watch = Watch::new(&topology, &setup, promise(&setup, &policy()));
         let (machines, cores) = machines(&setup, &topology, &policy);
         let mut world = World {
             policy: policy().name(),
@@ -132,7 +135,7 @@ impl World {
                 rounding: setup.rounding,
                 random: Pcg32::seed_from_u64(setup.seed),
             },
-            watch: Watch::new(&setup),
+            watch,
             network: setup.cluster.network.sampler(setup.seed)?,
             travellers: Vec::new(),
             free: Vec::new(),
@@ -254,8 +257,10 @@ impl World {
         for machine in 0..self.machines.len() {
             let composition = (self.setup.switches[index as usize].to)();
             if let Sharing::Scheduler(scheduler) = &mut self.machines[machine].sharing {
+                let promise = promise(&self.setup, &composition);
                 scheduler.set_policy(composition, self.now);
                 self.watch.on(self.now, Event::Switched { machine: machine as u32 });
+                self.watch.promised(self.now, promise);
                 self.dispatch(machine as u32);
             }
         }
@@ -279,45 +284,6 @@ impl World {
             self.queue.push(self.now.plus(at_least(self.setup.sample)), Coming::Sample);
         }
     }
-
-    fn outcome(self) -> Outcome {
-        let measured_s = (self.now.since_ns(ProcessingTime::ZERO.plus(self.setup.warm_up))) as f64 / 1e9;
-        let mut rows_queued = vec![0u64; self.accounts.len()];
-        for feed in self.feeds.iter().filter(|feed| feed.held) {
-            let query = self.topology.operator(feed.operator).query;
-            rows_queued[query.index()] += feed.next.map_or(0, |arrival| arrival.rows.into());
-        }
-        for place in &self.topology.operators {
-            if let Sharing::Scheduler(scheduler) = &self.machines[place.machine as usize].sharing {
-                rows_queued[place.query.index()] += scheduler.queued_rows(place.local);
-            }
-        }
-        let all_ns = self.now.0 * self.cores.len() as u64;
-        let Totals { busy_ns, overhead_ns, switches, grants, messages, memory_peak_bytes } = self.totals;
-        Outcome {
-            policy: self.policy,
-            queries: self
-                .accounts
-                .into_iter()
-                .zip(rows_queued)
-                .map(|(account, rows)| account.outcome(rows, measured_s))
-                .collect(),
-            ended: self.now,
-            busy_ns,
-            overhead_ns,
-            idle_ns: all_ns.saturating_sub(busy_ns + overhead_ns),
-            switches,
-            grants,
-            messages,
-            samples: self.samples,
-            memory_peak_bytes,
-            timeline: self.timeline,
-            results: self.results,
-            violations: self.watch.violations,
-            digest: self.watch.trace.digest,
-            trace: self.watch.trace.text,
-        }
-    }
 }
 
 /// A period of nothing would never let time pass.
@@ -325,10 +291,18 @@ fn at_least(period: Duration) -> Duration {
     period.max(Duration::from_micros(1))
 }
 
+/// What a policy promises to those that wait.
+fn promise(setup: &Setup, composition: &Composition) -> Promise {
+    match setup.driver {
+        Driver::Scheduler => Promise { unit: composition.unit, bound: Some(composition.rank.wait_bound()) },
+        Driver::OsThreads(_) => Promise { unit: Unit::Operator, bound: None },
+    }
+}
+
 fn machines(
     setup: &Setup,
     topology: &Topology,
-    policy: &dyn Fn() -> laxity_sched::Composition,
+    policy: &dyn Fn() -> Composition,
 ) -> (Vec<Machine>, Vec<Core>) {
     let cores = setup.cluster.cores() as u32;
     let mut operators = vec![Vec::new(); setup.cluster.machines()];

@@ -98,6 +98,7 @@ impl World {
             id: 0,
             enqueued: self.now,
             stamps: Stamps::admitted(arrival.at, self.now),
+            route: None,
             watermark,
             before: EventTime::MIN,
             event_time: arrival.event_time,

@@ -34,6 +34,7 @@ impl World {
     /// Sees to it that a scheduler that wants to be asked again is.
     fn ask_again(&mut self, machine: u32) {
         let state = &mut self.machines[machine as usize];
+        self.watch.settled(machine, state.idle.len());
         let Sharing::Scheduler(scheduler) = &state.sharing else { return };
         if state.idle.is_empty() || (self.closing && self.outstanding == 0) {
             return;

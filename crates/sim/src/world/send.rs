@@ -102,6 +102,7 @@ impl World {
                 id: 0,
                 enqueued: ProcessingTime::ZERO,
                 stamps: piece.stamps,
+                route: Some(route.counter),
                 watermark: EventTime::MIN,
                 before: piece.before,
                 event_time: piece.event_time,

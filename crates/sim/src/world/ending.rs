@@ -1,0 +1,86 @@
+use laxity_graph::ProcessingTime;
+
+use super::{Totals, Traveller, World};
+use crate::Outcome;
+use crate::check::Ending;
+use crate::machine::Sharing;
+
+/// What is left at the end.
+impl World {
+    pub(super) fn outcome(mut self) -> Outcome {
+        let ending = self.ending();
+        let violations = self.watch.end(self.now, &ending);
+        let measured_s = self.now.since_ns(ProcessingTime::ZERO.plus(self.setup.warm_up)) as f64 / 1e9;
+        let rows_queued = self.rows_queued();
+        let all_ns = self.now.0 * self.cores.len() as u64;
+        let Totals { busy_ns, overhead_ns, switches, grants, messages, memory_peak_bytes } = self.totals;
+        Outcome {
+            policy: self.policy,
+            queries: self
+                .accounts
+                .into_iter()
+                .zip(rows_queued)
+                .map(|(account, rows)| account.outcome(rows, measured_s))
+                .collect(),
+            ended: self.now,
+            busy_ns,
+            overhead_ns,
+            idle_ns: all_ns.saturating_sub(busy_ns + overhead_ns),
+            switches,
+            grants,
+            messages,
+            samples: self.samples,
+            memory_peak_bytes,
+            timeline: self.timeline,
+            results: self.results,
+            violations,
+            digest: self.watch.trace.digest,
+            trace: self.watch.trace.text,
+        }
+    }
+
+    /// By query: rows that wait in mailboxes or are held back.
+    fn rows_queued(&self) -> Vec<u64> {
+        let mut rows = vec![0u64; self.accounts.len()];
+        for feed in self.feeds.iter().filter(|feed| feed.held) {
+            let query = self.topology.operator(feed.operator).query;
+            rows[query.index()] += feed.next.map_or(0, |arrival| arrival.rows.into());
+        }
+        for place in &self.topology.operators {
+            if let Sharing::Scheduler(scheduler) = &self.machines[place.machine as usize].sharing {
+                rows[place.query.index()] += scheduler.queued_rows(place.local);
+            }
+        }
+        rows
+    }
+
+    fn ending(&self) -> Ending {
+        let waiting = |place: &crate::topology::Place| match &self.machines[place.machine as usize].sharing {
+            Sharing::Scheduler(scheduler) => scheduler.queued_messages(place.local) as u64,
+            Sharing::Threads(_) => 0,
+        };
+        let mut in_hand_rows: Vec<i64> =
+            self.instances.iter().map(|instance| instance.rows_left() as i64).collect();
+        for core in &self.cores {
+            let idle = self.machines[core.machine as usize].idle.contains(&core.number);
+            if let Some(operator) = core.operator.filter(|_| !idle) {
+                in_hand_rows[operator as usize] += core.step.late_rows as i64 - i64::from(core.step.rows_in);
+            }
+        }
+        let mut travelling_rows = vec![0; self.topology.route_count()];
+        for traveller in self.travellers.iter().flatten() {
+            let Traveller::Message(message) = traveller;
+            if let Some(route) = message.body.route {
+                travelling_rows[route as usize] += u64::from(message.rows);
+            }
+        }
+        Ending {
+            waiting: self.topology.operators.iter().map(waiting).collect(),
+            held_rows: self.instances.iter().map(|instance| instance.windows.held_rows()).collect(),
+            closed_rows: self.instances.iter().map(|instance| instance.windows.closed_rows()).collect(),
+            in_hand_rows,
+            travelling_rows,
+            drained: self.setup.drain,
+        }
+    }
+}
