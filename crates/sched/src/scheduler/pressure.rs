@@ -29,8 +29,12 @@ impl<T> Scheduler<T> {
     }
 
     /// Lets an operator go on if nothing below it holds it back any more.
+    ///
+    /// Half empty need only be the mailbox that gave the occasion: were all of them to be at once, producers that
+    /// go round many consumers could keep one of their peers blocked for ever, one mailbox half full at a time.
     pub(super) fn unblock(&mut self, id: OperatorId, now: ProcessingTime) {
-        if !self.operator(id).is_some_and(|o| o.blocked) || self.fullest_below(id) > self.mailbox_bytes_low()
+        if !self.operator(id).is_some_and(|o| o.blocked)
+            || self.fullest_below(id) > self.config.mailbox_bytes_max
         {
             return;
         }
@@ -60,12 +64,13 @@ mod tests {
     use super::*;
     use crate::{Composition, Config, Llf, Message, OperatorSpec, QuerySpec, RunReport, Work};
 
-    #[test]
-    fn a_producer_waits_while_the_mailbox_below_is_full() {
+    /// Operator 0 feeds `consumers` others, each with a mailbox of 100 bytes.
+    fn producer_and(consumers: u32) -> Scheduler<()> {
         let config = Config { mailbox_bytes_max: 100, ..Config::default() };
         let mut scheduler = Scheduler::new(Composition::of(Llf), config);
         scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 1_000_000, weight: 1.0, qos: None });
-        for (id, upstream) in [(0, vec![]), (1, vec![OperatorId(0)])] {
+        for id in 0..=consumers {
+            let upstream = if id == 0 { vec![] } else { vec![OperatorId(0)] };
             scheduler.add_operator(OperatorSpec {
                 id: OperatorId(id),
                 query: QueryId(0),
@@ -74,17 +79,26 @@ mod tests {
                 channels: 1,
             });
         }
-        let worker = WorkerId(0);
-        let now = ProcessingTime(0);
-        let message = |to: u32, bytes: u64| Message {
+        scheduler
+    }
+
+    fn message(to: u32, bytes: u64) -> Message<()> {
+        Message {
             to: OperatorId(to),
             channel: 0,
             progress: EventTime::MIN,
-            ingested: now,
+            ingested: ProcessingTime(0),
             rows: 1,
             bytes,
             body: (),
-        };
+        }
+    }
+
+    #[test]
+    fn a_producer_waits_while_the_mailbox_below_is_full() {
+        let mut scheduler = producer_and(1);
+        let worker = WorkerId(0);
+        let now = ProcessingTime(0);
         scheduler.on_message(message(0, 1), now);
         assert_eq!(scheduler.next(worker, now).unwrap().operator, OperatorId(0));
         // The producer has more, but has filled its consumer with three messages of 60 bytes.
@@ -99,5 +113,20 @@ mod tests {
         }
         // 180 and 120 bytes are too many, 60 still more than half, 0 lets it go on.
         assert_eq!(order, [(1, false), (1, false), (1, false), (0, true)]);
+    }
+
+    #[test]
+    fn a_producer_goes_on_although_another_consumer_is_half_full() {
+        let mut scheduler = producer_and(2);
+        let worker = WorkerId(0);
+        let now = ProcessingTime(0);
+        scheduler.on_message(message(0, 1), now);
+        assert_eq!(scheduler.next(worker, now).unwrap().operator, OperatorId(0));
+        scheduler.on_message(message(1, 120), now);
+        scheduler.on_message(message(2, 60), now);
+        scheduler.on_finished(worker, RunReport { more: true, ..RunReport::default() }, now);
+        // The full mailbox empties; the other stays above half, as others could keep it, but is not full.
+        assert_eq!(scheduler.next(worker, now).unwrap().operator, OperatorId(1));
+        assert!(!scheduler.operator(OperatorId(0)).unwrap().blocked);
     }
 }
