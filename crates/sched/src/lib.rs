@@ -25,9 +25,10 @@ pub use estimate::{CallCost, CostModel, EpochDelays, Frontier, Selectivity, SwmE
 pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{
-    Auto, Chain, Composition, Dispatch, Edf, Fcfs, Fifo, HighestRate, Laxity, Llf, MinCost, MinLatency,
-    MinMemory, POLICY_NAMES, Periodic, Perturbed, Plan, PolicyDescription, PolicyKind, Qos, Qs, Random, Rank,
-    RoundRobin, Scale, Sjf, Ties, Tokens, Train, Traversal, Unit, UnknownPolicy, WaitBound, policies,
+    Auto, ByMemory, Chain, Composition, Dispatch, Edf, Fcfs, Fifo, HighestRate, Klink, Laxity, Llf, MinCost,
+    MinLatency, MinMemory, POLICY_NAMES, Periodic, Perturbed, Plan, PolicyDescription, PolicyKind, Qos, Qs,
+    Random, Rank, RoundRobin, Sbox, Scale, Sjf, Ties, Tokens, Train, Traversal, Unit, UnknownPolicy,
+    WaitBound, policies,
 };
 pub use scheduler::Scheduler;
 pub use shards::{Address, Outlook, Placement, Shard, Shards, Top};

@@ -129,7 +129,7 @@ impl Windows {
 impl Stream {
     pub fn snapshot(&self) -> StreamSnapshot {
         let end = self.next_end();
-        let own = self.swm.forecast(end);
+        let own = self.swm.forecast(end).filter(|_| end != EventTime::MAX);
         // A forecast for another end is moved by the distance of the ends, at the speed of real time.
         let told = self.told.map(|(forecast, told_end, at)| {
             let ahead_ms = end.0 as f64 - told_end.0 as f64;
@@ -142,10 +142,6 @@ impl Stream {
             forecast: told.map(|(forecast, _)| forecast).or(own),
             told: told.map(|(_, at)| at),
         }
-    }
-
-    pub fn swm(&self) -> &SwmEstimator {
-        &self.swm
     }
 
     /// The last window end that `watermark` has passed; `MIN` before the first watermark.

@@ -146,11 +146,11 @@ impl Composition {
             let Composition { unit, traversal, train, .. } = composition;
             (format_unit(*unit), format_traversal(traversal), format_train(*train))
         };
-        for preset in PRESETS {
-            let Ok(known) = preset.name.parse::<Composition>() else { continue };
-            if known.to_string() == parts {
-                return preset.name.to_owned();
-            }
+        let known = || PRESETS.iter().filter_map(|preset| Some((preset, preset.name.parse::<Composition>().ok()?)));
+        if let Some((preset, _)) = known().find(|(_, known)| known.to_string() == parts) {
+            return preset.name.to_owned();
+        }
+        for (preset, known) in known() {
             if preset.name == self.rank.name() && preset.rank() == preset.name && shape(&known) == shape(self)
             {
                 return self.label();

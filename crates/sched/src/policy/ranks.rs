@@ -1,10 +1,11 @@
 //! Ranks by name, with their parameters.
 
+use super::klink::{CYCLE_NS, NO_MEMORY};
 use super::parse::Fault;
 use super::parts::{parse_duration_ns, unknown};
 use super::{
-    Chain, Edf, Fcfs, Fifo, HighestRate, Laxity, Llf, Periodic, Perturbed, Qos, Qs, Random, Rank, RoundRobin,
-    Sjf, Tokens,
+    ByMemory, Chain, Edf, Fcfs, Fifo, HighestRate, Klink, Laxity, Llf, Periodic, Perturbed, Qos, Qs, Random,
+    Rank, RoundRobin, Sbox, Sjf, Tokens,
 };
 
 /// A rank that can be asked for.
@@ -31,6 +32,8 @@ const fn by_frontier(name: &'static str, takes: &'static str, make: Make) -> Ent
 }
 
 const SIGMA: &str = "sigma=TIME, the error of its costs";
+
+const CYCLE: &str = "a cycle, as in 60ms";
 
 /// One line per rank.
 const RANKS: &[Entry] = &[
@@ -60,6 +63,17 @@ const RANKS: &[Entry] = &[
         Ok(Box::new(rank))
     }),
     entry("chain", "", |_| Ok(Box::<Chain>::default())),
+    entry("klink", "a cycle and no-memory, as in klink:60ms:no-memory", |parameters| {
+        let memory = !parameters.flag(NO_MEMORY);
+        let klink = Klink::new(parameters.bare_duration_ns()?.unwrap_or(CYCLE_NS));
+        Ok(Box::new(if memory { klink } else { klink.without_memory() }))
+    }),
+    entry("sbox", CYCLE, |parameters| {
+        Ok(Box::new(Sbox::new(parameters.bare_duration_ns()?.unwrap_or(CYCLE_NS))))
+    }),
+    entry("memory", CYCLE, |parameters| {
+        Ok(Box::new(ByMemory::new(parameters.bare_duration_ns()?.unwrap_or(CYCLE_NS))))
+    }),
     entry("fifo", "", |_| Ok(Box::new(Fifo))),
     entry("rr", "", |_| Ok(Box::<RoundRobin>::default())),
     entry("random", "", |_| Ok(Box::<Random>::default())),

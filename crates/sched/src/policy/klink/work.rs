@@ -1,0 +1,94 @@
+use laxity_graph::ProcessingTime;
+
+use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
+
+/// What is queued in every query, as Klink sees it, kept from cycle to cycle.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    /// By place of the query in the snapshot.
+    queries: Vec<QueryWork>,
+    /// Of which graph.
+    graph: Option<u64>,
+    /// By query place: in which refresh it was last summed.
+    summed: Vec<u64>,
+    refreshes: u64,
+    /// By place in the query: cost per row that leaves the operator upwards, for one query at a time.
+    ahead_ns: Vec<f64>,
+}
+
+/// One query's queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct QueryWork {
+    /// cost(t): CPU time until everything that is queued has left the sink.
+    pub cost_ns: f64,
+    /// t_M of the oldest message that waits at a head.
+    pub oldest: Option<ProcessingTime>,
+    /// An operator has a message or a resumption.
+    pub has_work: bool,
+}
+
+impl Work {
+    /// Sums what changed since the last call.
+    pub fn refresh(&mut self, snapshot: &Snapshot) {
+        self.refreshes += 1;
+        let same_graph = self.graph == Some(snapshot.graph) && self.queries.len() == snapshot.queries.len();
+        let changed = snapshot.changed.as_deref().filter(|_| same_graph);
+        let Some(changed) = changed else {
+            self.graph = Some(snapshot.graph);
+            self.queries.resize(snapshot.queries.len(), QueryWork::default());
+            self.summed.resize(snapshot.queries.len(), 0);
+            for place in 0..snapshot.queries.len() {
+                self.queries[place] = self.sum(snapshot, &snapshot.queries[place]);
+            }
+            return;
+        };
+        for &id in changed {
+            let place = snapshot.operator(id).and_then(|operator| snapshot.query_place(operator.query));
+            let Some(place) = place else { continue };
+            if std::mem::replace(&mut self.summed[place], self.refreshes) != self.refreshes {
+                self.queries[place] = self.sum(snapshot, &snapshot.queries[place]);
+            }
+        }
+    }
+
+    /// Of the query at that place.
+    pub fn of(&self, place: usize) -> QueryWork {
+        self.queries[place]
+    }
+
+    /// cost(t) = Σ over operators of C_o(what is queued) + queued rows · s_o · cost per row below.
+    ///
+    /// The cost per row below is the mean over the operators fed: rows out are counted once per receiver.
+    fn sum(&mut self, snapshot: &Snapshot, query: &QuerySnapshot) -> QueryWork {
+        let mut work = QueryWork::default();
+        let dense = snapshot.operators_of(query);
+        self.ahead_ns.clear();
+        self.ahead_ns.resize(query.operators.len(), 0.0);
+        for (place, id) in query.operators.iter().enumerate().rev() {
+            let Some(operator) = dense.map(|dense| &dense[place]).or_else(|| snapshot.operator(*id)) else {
+                continue;
+            };
+            let below_ns = operator.selectivity * self.mean_below(query, operator);
+            self.ahead_ns[place] = operator.row_cost_ns() + below_ns;
+            let (fixed_ns, row_ns) = operator.cost;
+            work.cost_ns += operator.queued_messages as f64 * fixed_ns;
+            work.cost_ns += operator.queued_rows as f64 * (row_ns + below_ns);
+            work.has_work |= operator.queued_messages > 0 || operator.resumes;
+            if let Some(head) = operator.head {
+                work.oldest = Some(work.oldest.map_or(head.ingested, |oldest| oldest.min(head.ingested)));
+            }
+        }
+        work
+    }
+
+    fn mean_below(&self, query: &QuerySnapshot, operator: &OperatorSnapshot) -> f64 {
+        let first = query.operators.first().map_or(0, |first| first.index());
+        let place = |id: laxity_graph::OperatorId| match query.operators.get(id.index().wrapping_sub(first)) {
+            Some(&at) if at == id => Some(id.index() - first),
+            _ => query.operators.iter().position(|&at| at == id),
+        };
+        let below = operator.downstream.iter().filter_map(|&id| place(id));
+        let sum: f64 = below.map(|place| self.ahead_ns[place]).sum();
+        if operator.downstream.is_empty() { 0.0 } else { sum / operator.downstream.len() as f64 }
+    }
+}
