@@ -1,0 +1,44 @@
+use std::collections::BTreeMap;
+
+use crate::metric::{Metric, MetricGraph, Values};
+
+/// The metrics of the operators of one topology at one instant, whoever they are from.
+#[derive(Clone, Debug, Default)]
+pub struct Readings {
+    /// When, in ns since boot: the line that ranks think in.
+    pub now_ns: u64,
+    /// The same instant in ms since 1970, for watermarks.
+    pub wall_ms: f64,
+    /// Share of all cores that is busy, whoever keeps it so; `None` before it was measured twice.
+    pub busy: Option<f64>,
+    /// Cores of the machine.
+    pub cores: usize,
+    values: BTreeMap<Metric, Values>,
+}
+
+impl Readings {
+    /// Of that instant, and nothing read yet.
+    pub fn at(now_ns: u64, wall_ms: f64, busy: Option<f64>, cores: usize) -> Readings {
+        Readings { now_ns, wall_ms, busy, cores, values: BTreeMap::new() }
+    }
+
+    /// One operator's value; `None` where there is no data.
+    pub fn get(&self, metric: Metric, operator: usize) -> Option<f64> {
+        self.values.get(&metric)?.get(operator).copied().flatten()
+    }
+
+    /// Sets all values of a metric, one per operator.
+    pub fn set(&mut self, metric: Metric, values: Values) {
+        self.values.insert(metric, values);
+    }
+
+    /// Appends those of `operators` operators of another engine.
+    pub fn append(&mut self, metrics: &[Metric], graph: &MetricGraph, before: usize, operators: usize) {
+        for &metric in metrics {
+            let values = self.values.entry(metric).or_default();
+            values.resize(before, None);
+            values.extend(graph.values(metric));
+            values.resize(before + operators, None);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# A small Flink session cluster on loopback, to try `laxity attach` with: install | start | stop | sql FILE | url.
+#
+#   FLINK_VERSION  2.3.0 (default) or 1.20.5
+#   FLINK_HOME     where it is put and run from; default target/flink-VERSION
+#   FLINK_PORT     REST port, default 18081; the SQL gateway listens two above
+#   TASKMANAGERS   how many, default 1
+#
+# Flink's own distribution comes from PyPI (its jars) and Maven Central (the SQL gateway): no other download. Needs
+# Java 11 or newer, pip, mvn, curl.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+VERSION=${FLINK_VERSION:-2.3.0}
+HOME_DIR=${FLINK_HOME:-$PWD/target/flink-$VERSION}
+PORT=${FLINK_PORT:-18081}
+GATEWAY=$((PORT + 2))
+export FLINK_CONF_DIR=$HOME_DIR/conf FLINK_LOG_DIR=$HOME_DIR/log FLINK_PID_DIR=$HOME_DIR
+export FLINK_PLUGINS_DIR=$HOME_DIR/plugins
+case $VERSION in
+1.20.5) GATEWAY_JAR=1.20.3 ;; # the last 1.20 gateway on Maven Central's mirrors
+*) GATEWAY_JAR=$VERSION ;;
+esac
+
+install() {
+    [ -e "$HOME_DIR/lib" ] && return
+    local work
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' RETURN
+    mkdir -p "$HOME_DIR"/{log,conf,opt,bin}
+    pip download -q --no-deps --only-binary=:all: --python-version 311 --implementation cp -d "$work" apache-flink==2.3.0
+    (cd "$work" && python3 -m zipfile -e apache_flink-*.whl scripts)
+    case $VERSION in
+    1.*)
+        pip download -q --no-deps -d "$work" "apache-flink-libraries==$VERSION"
+        tar xzf "$work"/apache_flink_libraries-*.tar.gz -C "$HOME_DIR" --strip-components=2 --wildcards '*/deps/*'
+        ;;
+    *)
+        pip download -q --no-deps --only-binary=:all: -d "$work" "apache-flink-libraries==$VERSION"
+        (cd "$work" && python3 -m zipfile -e apache_flink_libraries-*.whl libraries)
+        # A real directory: Flink's scripts look for its jars with find, which does not follow a link.
+        cp -r "$work"/libraries/pyflink/{lib,plugins} "$HOME_DIR"/
+        cp "$work"/libraries/pyflink/opt/*.jar "$HOME_DIR"/opt/ 2>/dev/null || true
+        ;;
+    esac
+    cp "$work"/scripts/pyflink/conf/* "$HOME_DIR"/conf/
+    mvn -q -B dependency:copy -Dartifact="org.apache.flink:flink-sql-gateway:$GATEWAY_JAR" -DoutputDirectory="$HOME_DIR/opt"
+}
+
+configure() {
+    cat >"$FLINK_CONF_DIR/config.yaml" <<CONF
+jobmanager.rpc.address: 127.0.0.1
+jobmanager.rpc.port: $((PORT + 1))
+jobmanager.bind-host: 127.0.0.1
+jobmanager.memory.process.size: 768m
+taskmanager.host: 127.0.0.1
+taskmanager.bind-host: 127.0.0.1
+taskmanager.numberOfTaskSlots: 8
+rest.address: 127.0.0.1
+rest.port: $PORT
+rest.bind-address: 127.0.0.1
+sql-gateway.endpoint.rest.address: 127.0.0.1
+sql-gateway.endpoint.rest.bind-address: 127.0.0.1
+sql-gateway.endpoint.rest.port: $GATEWAY
+cluster.registration.error-delay: 200 ms
+metrics.fetcher.update-interval: ${FETCH_MS:-1000}
+parallelism.default: 1
+CONF
+    rm -f "$FLINK_CONF_DIR/flink-conf.yaml"
+}
+
+# The processes, started as the shell scripts of Flink would but without their 9 s of set-up. Sizes are what those
+# scripts compute for a TaskManager of 1400 MB.
+start() {
+    install
+    [ -e "$HOME_DIR/run.pids" ] && { echo "already started: $(url)" >&2; return; }
+    configure
+    local classpath log="$HOME_DIR/log" opens="--add-exports=java.base/sun.net.util=ALL-UNNAMED"
+    classpath=$(find "$HOME_DIR/lib" -name '*.jar' | sort | paste -sd:)
+    for package in lang lang.invoke lang.reflect io net nio text time util util.concurrent util.concurrent.atomic util.concurrent.locks; do
+        opens="$opens --add-opens=java.base/java.$package=ALL-UNNAMED"
+    done
+    launch() { # NAME HEAP MAIN ARGS...
+        local name=$1 heap=$2
+        shift 2
+        # shellcheck disable=SC2086
+        setsid java -Xmx"$heap" -Xms"$heap" $opens -Dlog.file="$log/$name.log" \
+            -Dlog4j.configurationFile="file:$FLINK_CONF_DIR/log4j-console.properties" \
+            -cp "$classpath${EXTRA_CLASSPATH:+:$EXTRA_CLASSPATH}" "$@" >"$log/$name.out" 2>&1 </dev/null &
+        echo $! >>"$HOME_DIR/run.pids"
+    }
+    launch jobmanager 400m org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint \
+        --configDir "$FLINK_CONF_DIR" --executionMode cluster
+    for n in $(seq "${TASKMANAGERS:-1}"); do
+        launch "taskmanager-$n" 640m org.apache.flink.runtime.taskexecutor.TaskManagerRunner --configDir "$FLINK_CONF_DIR" \
+            -D taskmanager.cpu.cores=8.0 -D taskmanager.memory.task.heap.size=512m \
+            -D taskmanager.memory.task.off-heap.size=0b -D taskmanager.memory.framework.heap.size=128m \
+            -D taskmanager.memory.framework.off-heap.size=128m -D taskmanager.memory.managed.size=128m \
+            -D taskmanager.memory.network.min=96m -D taskmanager.memory.network.max=96m \
+            -D taskmanager.memory.jvm-metaspace.size=256m -D taskmanager.memory.jvm-overhead.min=192m \
+            -D taskmanager.memory.jvm-overhead.max=192m
+    done
+    EXTRA_CLASSPATH=$(find "$HOME_DIR/opt" -name 'flink-sql-gateway*.jar' -o -name 'flink-python*.jar' | paste -sd:) \
+        launch gateway 400m org.apache.flink.table.gateway.SqlGateway
+    await "http://127.0.0.1:$PORT/taskmanagers" '"id"'
+    await "http://127.0.0.1:$GATEWAY/info" productName
+    url
+}
+
+await() { # URL TEXT
+    for _ in $(seq 120); do
+        curl -fs -m 2 "$1" 2>/dev/null | grep -q "$2" && return
+        sleep 0.5
+    done
+    echo "nothing at $1 after a minute; see $HOME_DIR/log" >&2
+    return 1
+}
+
+stop() {
+    [ -e "$HOME_DIR/run.pids" ] || return 0
+    while read -r pid; do kill "$pid" 2>/dev/null || true; done <"$HOME_DIR/run.pids"
+    rm -f "$HOME_DIR/run.pids"
+}
+
+url() { echo "http://127.0.0.1:$PORT"; }
+
+# Runs the statements of a file in one session; prints the ids of the jobs they start.
+sql() { python3 scripts/flink_sql.py "http://127.0.0.1:$GATEWAY" "$1"; }
+
+case ${1:-} in
+install | start | stop | url) "$1" ;;
+sql) sql "$2" ;;
+*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
