@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use laxity_graph::{Dataflow, LatencyTarget, NodeId, ProcessingTime, QuerySettings};
-use rand_distr::{Distribution, Uniform};
 
 use crate::{
     Batching, Delay, Feed, QueryModel, Rate, Stage, Stream, Watermarks, Workload, WorkloadError, load, seed,
@@ -80,16 +79,14 @@ impl Fleet {
         if !(self.rate.is_finite() && self.rate >= 0.0) {
             return refuse("rate", self.rate, "0 or more");
         }
-        let within_ns = u64::try_from(self.deployed_within.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let within_ns = u64::try_from(self.deployed_within.as_nanos()).unwrap_or(u64::MAX);
         let mut queries = Vec::with_capacity(self.queries);
         for index in 0..self.queries {
             let own_seed = seed::derived(seed, index as u64);
             let settings =
                 QuerySettings { latency_target: target, ..QuerySettings::named(format!("{name} {index}")) };
             let (dataflow, sources) = draft(settings)?;
-            let drawn = Uniform::new(0, within_ns)
-                .map_or(0, |uniform| uniform.sample(&mut seed::generator(own_seed, 0)));
-            let deployed = ProcessingTime(drawn);
+            let deployed = ProcessingTime(seed::below(own_seed, within_ns));
             let dataflow = load::priced(dataflow, &sources, rows_per_s, self.cost_factor * CORES_PER_QUERY)?;
             let mut feeds = Vec::with_capacity(sources.len());
             for (number, node) in sources.into_iter().enumerate() {

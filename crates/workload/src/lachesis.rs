@@ -63,14 +63,18 @@ impl Testbed {
                 QuerySettings { latency_target: target, ..QuerySettings::named(format!("{name} {index}")) };
             let (dataflow, node) = draft(settings)?;
             let dataflow = load::priced(dataflow, &[node], full_rows_per_s, self.cost_factor * CORES)?;
+            let own_seed = seed::derived(seed, index as u64);
+            let tick_ns = self.tick.as_nanos() as u64;
             let stream = Stream {
+                // The timer started at any time.
+                start: ProcessingTime(seed::below(own_seed, tick_ns)),
                 rate: Rate::constant(self.rate * full_rows_per_s),
-                batching: Batching::Every { ns: self.tick.as_nanos() as u64 },
+                batching: Batching::Every { ns: tick_ns },
                 row_bytes,
                 watermarks: Watermarks::None,
                 ..Stream::constant(full_rows_per_s, 1)
             };
-            let arrivals = stream.arrivals(seed::derived(seed, index as u64))?;
+            let arrivals = stream.arrivals(own_seed)?;
             let feeds = vec![Feed { node, instance: 0, arrivals }];
             queries.push(QueryModel { dataflow, feeds, deployed: ProcessingTime::ZERO });
         }

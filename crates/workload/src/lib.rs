@@ -4,6 +4,7 @@
 //! Not here: time that passes (`sim`, `engine`) and decisions (`sched`). Read [`Workload`] first.
 
 pub mod aurora;
+pub mod catalogue;
 mod delay;
 mod error;
 mod flow;

@@ -1,8 +1,7 @@
 //! ETL and STATS of RIoTBench (Shukla et al., 2017), as EdgeWise and Lachesis run them: smart-city sensors, cleaned
 //! and annotated, or summarised.
 //!
-//! Selectivities are those of the public code. Bloom filters, Kalman filters, sketches and regressions of the
-//! original are no SQL
+//! Selectivities are those of the public code.
 
 use laxity_graph::{Dataflow, NodeId, QuerySettings};
 

@@ -1,3 +1,4 @@
+use rand_distr::{Distribution, Uniform};
 use rand_pcg::Pcg64;
 
 /// The generator of the stream `label` of a seed. Streams of one seed do not depend on each other, so that one
@@ -14,6 +15,11 @@ pub(crate) fn derived(seed: u64, label: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// A number of the seed, below `bound`; 0 if there is none.
+pub(crate) fn below(seed: u64, bound: u64) -> u64 {
+    Uniform::new(0, bound).map_or(0, |uniform| uniform.sample(&mut generator(seed, 0)))
 }
 
 #[cfg(test)]

@@ -128,6 +128,8 @@ impl Syn {
             });
         }
         let stream = Stream {
+            // The timer started at any time.
+            start: ProcessingTime(seed::below(seed, self.tick_ns)),
             rate: Rate::constant(self.rows_per_s),
             batching: Batching::Every { ns: self.tick_ns },
             row_bytes: 112,
