@@ -80,6 +80,8 @@ pub struct Overheads {
     pub switch_ns: u64,
     /// Of every decision.
     pub schedule_ns: u64,
+    /// Of every decision by which a core takes a unit: with this, a train pays once for its scheduler.
+    pub dispatch_ns: u64,
     /// Of a cycle of a rank per cycle, per operator on the node.
     pub cycle_ns_per_operator: u64,
 }

@@ -1,4 +1,4 @@
-use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use crate::{CallCost, Composition, Config, Memory, Scheduler};
 
@@ -22,6 +22,11 @@ impl<T> Scheduler<T> {
     /// Operators that the cycles of a rank per cycle have looked at so far: what it has cost, for who measures it.
     pub fn cycle_work(&self) -> u64 {
         self.cycle_work
+    }
+
+    /// Whether the last grant of this worker began a dispatch: the worker had just taken the unit.
+    pub fn began_dispatch(&self, worker: WorkerId) -> bool {
+        self.workers.get(worker.index()).is_some_and(|worker| worker.messages == 1)
     }
 
     /// What a grant costs beside its work; the prior under policies without a plan, which need not know.

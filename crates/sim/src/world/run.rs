@@ -83,6 +83,9 @@ impl World {
         let core_index = machine * self.setup.cluster.cores() as u32 + number;
         let core = &mut self.cores[core_index as usize];
         overhead_ns += self.setup.overheads.schedule_ns;
+        if scheduler.began_dispatch(worker) {
+            overhead_ns += self.setup.overheads.dispatch_ns;
+        }
         if core.operator.replace(operator) != Some(operator) {
             overhead_ns += self.setup.overheads.switch_ns;
             self.totals.switches += 1;
