@@ -27,8 +27,8 @@ pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{
     Auto, ByMemory, Chain, Composition, Dispatch, Edf, Fcfs, Fifo, HighestRate, Klink, Laxity, Llf, MinCost,
     MinLatency, MinMemory, POLICY_NAMES, Periodic, Perturbed, Plan, PolicyDescription, PolicyKind, Qos, Qs,
-    Random, Rank, RoundRobin, Sbox, Scale, Sjf, Ties, Tokens, Train, Traversal, Unit, UnknownPolicy,
-    WaitBound, policies,
+    Random, Rank, RoundRobin, Sbox, Scale, ShedConfig, Shedder, Sjf, Ties, Tokens, Train, Traversal, Unit,
+    UnknownPolicy, WaitBound, policies,
 };
 pub use scheduler::Scheduler;
 pub use shards::{Address, Outlook, Placement, Shard, Shards, Top};

@@ -6,6 +6,7 @@ mod plans;
 mod pressure;
 mod questions;
 mod ready;
+mod shedding;
 mod streams;
 mod switch;
 mod view;
@@ -17,7 +18,9 @@ use self::ready::{Granted, Ready, Worker};
 use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
 use crate::policy::Spanner;
-use crate::{CallCost, Composition, Config, Grant, Memory, Message, MessageContext, RunReport, Work};
+use crate::{
+    CallCost, Composition, Config, Grant, Memory, Message, MessageContext, RunReport, Shedder, Work,
+};
 
 /// Decides which worker runs which operator.
 ///
@@ -92,6 +95,8 @@ pub struct Scheduler<T> {
     /// What a grant costs beside its work.
     call: CallCost,
     spanner: Spanner,
+    /// `None` until a query allows it.
+    shedder: Option<Box<Shedder>>,
     /// Operators that cycles have looked at.
     cycle_work: u64,
     /// The last time that was given.
@@ -119,6 +124,7 @@ impl<T> Scheduler<T> {
             memory: Memory::default(),
             call: CallCost::default(),
             spanner: Spanner::default(),
+            shedder: None,
             cycle_work: 0,
             latest: ProcessingTime::ZERO,
             spare: Vec::new(),
@@ -208,6 +214,10 @@ impl<T> Scheduler<T> {
             return;
         };
         self.view.touch(id);
+        if let Some(shedder) = self.shedder.as_deref_mut().filter(|shedder| shedder.is_on()) {
+            let source_rows = if operator.is_source { report.rows_in } else { 0 };
+            shedder.on_run(operator.query, source_rows, report.cpu_ns);
+        }
         operator.running = false;
         operator.run.rows_in += report.rows_in;
         operator.run.rows_out += report.rows_out;
