@@ -62,8 +62,8 @@ pub(super) const CYCLE_NS: u64 = 120_000_000;
 /// f of Klink §6.2.
 const SHARE: f64 = 0.95;
 
-/// A nanosecond per second: orders equal slacks by w and changes no other order that matters.
-const TIE: f64 = 1e-9;
+/// A microsecond per second: orders slacks by w that are equal as far as any cost is known.
+const TIE: f64 = 1e-6;
 
 impl Klink {
     /// With this cycle.
