@@ -299,8 +299,10 @@ fn shortfall(loads: &[Load], steps: &mut Vec<Step>, capacity: f64, config: &Shed
         steps.push(Step { at_ns: load.grace_ns as f64, work_ns: 0.0, cores: load.cores });
     }
     let mut most = lasting - capacity;
-    // What is due before the next plan can be decided on no sooner.
-    steps.iter_mut().for_each(|step| step.at_ns = step.at_ns.max(soon_ns));
+    // Work that is due before the next plan is made up for by then at the soonest.
+    for step in steps.iter_mut().filter(|step| step.work_ns > 0.0) {
+        step.at_ns = step.at_ns.max(soon_ns);
+    }
     steps.retain(|step| step.at_ns <= horizon_ns);
     steps.sort_unstable_by(|a, b| a.at_ns.total_cmp(&b.at_ns));
     let (mut work_ns, mut cores, mut since_ns) = (0.0, 0.0, 0.0);
@@ -309,7 +311,7 @@ fn shortfall(loads: &[Load], steps: &mut Vec<Step>, capacity: f64, config: &Shed
         work_ns += cores * (step.at_ns - since_ns) + step.work_ns;
         cores += step.cores;
         since_ns = step.at_ns;
-        if steps.get(at + 1).is_none_or(|next| next.at_ns > step.at_ns) {
+        if work_ns > 0.0 && steps.get(at + 1).is_none_or(|next| next.at_ns > step.at_ns) {
             most = most.max(work_ns / step.at_ns - capacity);
         }
     }

@@ -202,9 +202,8 @@ proptest! {
         let mut want = (lasting - capacity).max(0.0);
         for ms in 100..=1_000u64 {
             let t = (ms * MS) as f64;
-            let flowing = loads.iter().filter(|l| l.grace_ns < SECOND).map(|load| {
-                load.cores * (t - (load.grace_ns as f64).max(1e8)).max(0.0)
-            });
+            let flowing = loads.iter().filter(|load| load.grace_ns < SECOND);
+            let flowing = flowing.map(|load| load.cores * (t - load.grace_ns as f64).max(0.0));
             let waiting = steps.iter().filter(|step| step.at_ns.max(1e8) <= t).map(|step| step.work_ns);
             want = want.max((flowing.sum::<f64>() + waiting.sum::<f64>()) / t - capacity);
         }
