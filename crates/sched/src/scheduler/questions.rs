@@ -34,6 +34,11 @@ impl<T> Scheduler<T> {
         self.call
     }
 
+    /// Whether an operator was added and not removed: a message to any other is dropped.
+    pub fn has_operator(&self, id: OperatorId) -> bool {
+        self.operator(id).is_some()
+    }
+
     /// Messages that wait for an operator.
     pub fn queued_messages(&self, id: OperatorId) -> usize {
         self.operator(id).map_or(0, |o| o.mailbox.len())
