@@ -286,6 +286,12 @@ pub trait Rank: fmt::Debug + Send {
         None
     }
 
+    /// Whether rows on their way to a window may wait for its end like those that have reached it. Right where
+    /// [`MessageContext::frontier`] means when a result can be complete; Cameo defers at the window alone.
+    fn defers_on_the_way(&self) -> bool {
+        false
+    }
+
     /// For a rank per message that also looks at the whole from time to time: how often. `None` for the others.
     fn review_period_ns(&self) -> Option<u64> {
         None

@@ -1,3 +1,4 @@
+mod deferral;
 mod graph;
 mod merge;
 mod operator;
@@ -425,8 +426,11 @@ impl<T> Scheduler<T> {
                 Some(units) => self.ready.rekey_some(units),
                 None => self.ready.rekey(),
             }
-        } else if self.composition.rank.review(&self.view.snapshot) {
-            self.join_again();
+        } else {
+            if self.composition.rank.review(&self.view.snapshot) {
+                self.join_again();
+            }
+            self.period_ns = self.composition.rank.review_period_ns();
         }
         self.view.seen();
         self.cycle_due = now.plus_ns(period_ns.max(1));

@@ -41,8 +41,7 @@ impl<T> Scheduler<T> {
             Some(_) => self.sources_of(&upstream),
             None => Vec::new(),
         };
-        let defers = deferring_slide_ms(window, slide_above_ms).is_some() && !upstream.is_empty();
-        let sources = if defers { all_sources.clone() } else { Vec::new() };
+        let window_slide_ms = deferring_slide_ms(window, slide_above_ms).unwrap_or(0);
         let above_window =
             upstream.iter().filter_map(|&above| self.operator(above)).any(|above| above.links.below_window);
         let query = self.queries.get_mut(query_id.index()).and_then(Option::as_mut);
@@ -62,7 +61,7 @@ impl<T> Scheduler<T> {
             cost,
             target_ns: query.spec.target_ns,
             weight: query.spec.weight as f32,
-            deferring_slide_ms: deferring_slide_ms(window, slide_above_ms).unwrap_or(0),
+            deferring_slide_ms: 0,
             selectivity: Selectivity::default(),
             is_source: upstream.is_empty(),
             channel: Channel::NEW,
@@ -72,7 +71,9 @@ impl<T> Scheduler<T> {
                 slide_ms: window.map_or(slide_above_ms, |w| w.slide_ms),
                 channels: vec![Channel::NEW; channels.saturating_sub(1) as usize],
                 downstream: Vec::new(),
-                sources,
+                window_slide_ms,
+                on_the_way_slide_ms: None,
+                sources: Vec::new(),
                 frontier: Frontier::default(),
                 feeds_windows: false,
                 below_window: window.is_some() || above_window,
@@ -89,6 +90,7 @@ impl<T> Scheduler<T> {
             self.operators[above.index()].as_mut().expect("checked above").links.downstream.push(id);
         }
         self.operators[index] = Some(operator);
+        self.refresh_deferral_above(id);
         self.add_windows(query_id, window, &all_sources);
         self.ready.grow(if self.composition.unit.is_query() { 0 } else { index + 1 });
         self.view.graph_changed();
@@ -135,6 +137,7 @@ impl<T> Scheduler<T> {
             let Some(above) = self.operators[id.index()].as_mut() else { continue };
             if reply_ns >= above.path_cost_ns {
                 above.path_cost_ns = reply_ns;
+                self.view.touch(id);
             } else if told_ns == above.path_cost_ns {
                 self.refresh_path(id);
             }
@@ -157,6 +160,7 @@ impl<T> Scheduler<T> {
         let path_cost_ns = replies.max().unwrap_or(0).max(operator.links.remote_path_cost_ns);
         if let Some(operator) = self.operators[id.index()].as_mut() {
             operator.path_cost_ns = path_cost_ns;
+            self.view.touch(id);
         }
     }
 
@@ -178,7 +182,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    fn sources_of(&self, upstream: &[OperatorId]) -> Vec<OperatorId> {
+    pub(super) fn sources_of(&self, upstream: &[OperatorId]) -> Vec<OperatorId> {
         let mut sources = Vec::new();
         let mut seen = upstream.to_vec();
         let mut place = 0;

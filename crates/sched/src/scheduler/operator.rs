@@ -61,6 +61,10 @@ pub(super) struct Links {
     pub channels: Vec<Channel>,
     pub upstream: Vec<OperatorId>,
     pub downstream: Vec<OperatorId>,
+    /// The slide that TRANSFORM defers to here: 0 where the operator closes no window or is regular.
+    pub window_slide_ms: i64,
+    /// The slide of what lies below, as far as rows here wait for it; `None` until it is looked at.
+    pub on_the_way_slide_ms: Option<i64>,
     /// The sources above a deferring operator.
     pub sources: Vec<OperatorId>,
     /// PROGRESSMAP of a source.

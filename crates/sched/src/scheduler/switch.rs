@@ -1,4 +1,4 @@
-use laxity_graph::ProcessingTime;
+use laxity_graph::{OperatorId, ProcessingTime};
 
 use super::operator::UrgentBy;
 use super::ready::Ready;
@@ -21,6 +21,9 @@ impl<T> Scheduler<T> {
         let by_query = self.composition.unit.is_query();
         self.ready.grow(if by_query { self.queries.len() } else { self.operators.len() });
         self.view.graph_changed();
+        for id in 0..self.operators.len() as u32 {
+            self.refresh_deferral(OperatorId(id));
+        }
         self.rank_again(by_query, now);
         self.hold_what_runs();
         self.join_all(now);
@@ -33,7 +36,7 @@ impl<T> Scheduler<T> {
             operator.unit = if by_query { operator.query.0 } else { index as u32 };
             let (target_ns, cost) = (operator.target_ns, operator.cost.clone());
             let mut context = MessageContext {
-                operator: laxity_graph::OperatorId(index as u32),
+                operator: OperatorId(index as u32),
                 query: operator.query,
                 is_source: operator.is_source,
                 now,
