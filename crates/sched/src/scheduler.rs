@@ -284,7 +284,9 @@ impl<T> Scheduler<T> {
             }
         }
         let Some(unit) = self.ready.take(now) else {
-            self.workers[place].last_call = None;
+            if let Some(call) = &mut self.workers[place].last_call {
+                call.rested = true;
+            }
             return None;
         };
         let priority = self.ready.units[unit as usize].priority;

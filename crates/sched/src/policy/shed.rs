@@ -9,9 +9,10 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// Aurora §2.2 names it and §7 says when ("an overload situation is detected") and to what end ("in a way that least
 /// degrades the QoS"); how is ours.
 ///
-/// *Whether*: work has to be done before its curve begins to fall. The processor demand until every instant t of
-/// the horizon, over t, is the speed that the earliest-deadline order would need, and no order needs less
-/// (Baruah, Rosier and Howell 1990, here for work that flows). What exceeds the capacity has to be shed.
+/// *Whether*: work has to be done before its curve begins to fall. If what is demanded until some instant t of the
+/// horizon exceeds what the processors can do until then, no order keeps all curves; if it never does, the
+/// earliest deadline first keeps them (Baruah, Rosier and Howell 1990, here for work that flows). The excess has to
+/// be shed from what comes, so that it is gone by t.
 ///
 /// *Where*: dropping a share x of query q's input saves x·D_q of CPU and loses x·w_q·U_q of utility, so the queries
 /// with the least w_q·U_q / D_q give first, each all it has before the next gives any. That is the continuous
@@ -99,6 +100,7 @@ struct Load {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Offer {
     query: u32,
+    grace_ns: u64,
     cores: f64,
     /// w_q · U_q.
     utility: f64,
@@ -192,7 +194,7 @@ impl Shedder {
             ledger.fraction = 0.0;
             if ledger.allowed && cores > 0.0 {
                 let utility = query.weight * query.qos.utility(idle_ns);
-                self.offers.push(Offer { query: query.id.0, cores, utility });
+                self.offers.push(Offer { query: query.id.0, grace_ns, cores, utility });
             }
         }
         for operator in snapshot.operators.iter().filter(|operator| operator.queued_messages > 0) {
@@ -201,7 +203,8 @@ impl Shedder {
             }
         }
         let capacity = snapshot.workers as f64 * self.config.headroom;
-        let excess = shortfall(&self.loads, &mut self.steps, capacity, &self.config);
+        let relief_ns = self.offers.iter().map(|offer| offer.grace_ns).min().unwrap_or(0);
+        let excess = shortfall(&self.loads, &mut self.steps, relief_ns, capacity, &self.config);
         for (query, fraction) in least_loss(&mut self.offers, excess) {
             self.ledgers[query as usize].fraction = fraction;
         }
@@ -287,36 +290,43 @@ fn sources<'a>(
     operators.filter(|operator| operator.upstream.is_empty())
 }
 
-/// Cores that are missing for every curve to be kept: the largest excess of demand over capacity, as a speed.
+/// Cores that must be saved for every curve to be kept: the largest excess of demand over capacity until any instant,
+/// over the time in which what is not admitted from now on would have been demanded.
 ///
-/// `steps` holds the backlog and is used up. Of the queries whose grace ends within the horizon the whole rate is
-/// demanded, since it lasts; what can wait longer is demanded when it must be done.
-fn shortfall(loads: &[Load], steps: &mut Vec<Step>, capacity: f64, config: &ShedConfig) -> f64 {
+/// That time begins `relief_ns` from now, the least grace of those that can be shed. `steps` holds the backlog and is
+/// used up. Of the queries whose grace ends within the horizon the whole rate is demanded, since it lasts; what can
+/// wait longer is demanded when it must be done.
+fn shortfall(
+    loads: &[Load],
+    steps: &mut Vec<Step>,
+    relief_ns: u64,
+    capacity: f64,
+    config: &ShedConfig,
+) -> f64 {
     let (soon_ns, horizon_ns) = (config.period_ns as f64, config.horizon_ns as f64);
     let mut lasting = 0.0;
     for load in loads.iter().filter(|load| load.grace_ns < config.horizon_ns) {
         lasting += load.cores;
         steps.push(Step { at_ns: load.grace_ns as f64, work_ns: 0.0, cores: load.cores });
     }
-    let mut most = lasting - capacity;
-    // Work that is due before the next plan is made up for by then at the soonest.
-    for step in steps.iter_mut().filter(|step| step.work_ns > 0.0) {
-        step.at_ns = step.at_ns.max(soon_ns);
+    // Nothing is made up for in less than a period. Between steps the ratio rises or falls throughout, so that it
+    // is largest at one; the divisor's bend and the horizon's end are made steps.
+    let relief_ns = relief_ns as f64;
+    let saved_in = |at_ns: f64| (at_ns - relief_ns).max(soon_ns);
+    for at_ns in [relief_ns + soon_ns, horizon_ns] {
+        steps.push(Step { at_ns, work_ns: 0.0, cores: 0.0 });
     }
     steps.retain(|step| step.at_ns <= horizon_ns);
     steps.sort_unstable_by(|a, b| a.at_ns.total_cmp(&b.at_ns));
+    let mut most = lasting - capacity;
     let (mut work_ns, mut cores, mut since_ns) = (0.0, 0.0, 0.0);
-    for at in 0..steps.len() {
-        let step = steps[at];
+    for step in steps {
         work_ns += cores * (step.at_ns - since_ns) + step.work_ns;
         cores += step.cores;
         since_ns = step.at_ns;
-        if work_ns > 0.0 && steps.get(at + 1).is_none_or(|next| next.at_ns > step.at_ns) {
-            most = most.max(work_ns / step.at_ns - capacity);
-        }
+        most = most.max((work_ns - capacity * step.at_ns) / saved_in(step.at_ns));
     }
-    work_ns += cores * (horizon_ns - since_ns);
-    most.max(work_ns / horizon_ns - capacity).max(0.0)
+    most.max(0.0)
 }
 
 /// Shares to give up so that `cores` are saved at least utility, or all there is.

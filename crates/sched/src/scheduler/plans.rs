@@ -91,18 +91,24 @@ impl<T> Scheduler<T> {
         if !matches!(self.composition.traversal, Traversal::Planned(_)) {
             return;
         }
-        let last = self.workers[place].last_call.replace(Call { operator: id, granted: now, cpu_ns: 0 });
-        if let Some(last) = last {
+        let last_call = &mut self.workers[place].last_call;
+        let changed = last_call.is_none_or(|last| last.operator != id);
+        let last = last_call.replace(Call { operator: id, changed, rested: false, granted: now, cpu_ns: 0 });
+        if let Some(last) = last.filter(|last| !last.rested) {
+            // A change is paid for as the operator that it is to starts, so after its grant.
             let overhead_ns = now.since_ns(last.granted).saturating_sub(last.cpu_ns);
-            self.call.observe(last.operator != id, overhead_ns);
+            self.call.observe(last.changed, overhead_ns);
         }
     }
 }
 
-/// The last grant of a worker that has not rested since.
+/// The last grant of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     operator: OperatorId,
+    changed: bool,
+    /// It found nothing to do since.
+    pub rested: bool,
     granted: ProcessingTime,
     pub cpu_ns: u64,
 }
