@@ -7,6 +7,8 @@
 //!
 //! Not here: decisions of its own, rows, anything inside the engine's process.
 
+mod clock;
+pub mod linux;
 pub mod metric;
 mod normalise;
 mod plan;

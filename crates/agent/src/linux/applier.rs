@@ -1,0 +1,269 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::cgroup::Hierarchy;
+use super::class::{Class, set_class};
+use super::journal::{Journal, JournalError};
+use super::proc::{process_status, thread_status, ticks_per_second};
+use super::restore::{Restored, is_same, restore, set_nice};
+use crate::ThreadId;
+use crate::clock::since_boot_ns;
+use crate::plan::{Change, GroupSetting, Plan, ThreadSetting};
+
+/// Carries plans out: journals what was, then writes what differs from the plan before.
+///
+/// Every process's threads stay below the cgroup they were in, so that limits of a container keep holding: the agent
+/// makes one group there, with a group below for each of the plan's.
+#[derive(Debug)]
+pub struct Applier {
+    journal: Journal,
+    /// `None`: without groups.
+    hierarchy: Option<Hierarchy>,
+    applied: Plan,
+    processes: BTreeMap<u32, Process>,
+    /// Our group in each cgroup that processes were found in, and how many of them.
+    bases: BTreeMap<PathBuf, u32>,
+}
+
+#[derive(Debug)]
+struct Process {
+    nice: i32,
+    attached_ticks: u64,
+    base: Option<PathBuf>,
+}
+
+/// What came of one plan.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// What was written.
+    pub changes: Vec<Change>,
+    /// What could not be.
+    pub failed: Vec<Failed>,
+}
+
+/// A write that the kernel refused.
+#[derive(Debug)]
+pub struct Failed {
+    /// Which.
+    pub change: Change,
+    /// Why.
+    pub error: io::Error,
+}
+
+/// What the agent's group is called.
+const BASE: &str = "laxity";
+
+/// Of every real-time period, for the agent's group and for the operators in it: below the kernel's own 95 %, so that
+/// something is left for others even if a real-time thread never sleeps.
+const REAL_TIME_SHARES: (f64, f64) = (0.8, 0.7);
+
+impl Applier {
+    /// With the journal that the last agent left in order, and the cpu cgroups to use, if any.
+    pub fn new(journal: Journal, hierarchy: Option<Hierarchy>) -> Applier {
+        Applier {
+            journal,
+            hierarchy,
+            applied: Plan::default(),
+            processes: BTreeMap::new(),
+            bases: BTreeMap::new(),
+        }
+    }
+
+    /// What was applied last.
+    pub fn applied(&self) -> &Plan {
+        &self.applied
+    }
+
+    /// Takes a process in, before the first plan for its threads.
+    ///
+    /// # Errors
+    /// If its group cannot be made: the world failed, and trying again may help.
+    pub fn attach(&mut self, pid: u32) -> io::Result<()> {
+        if self.processes.contains_key(&pid) {
+            return Ok(());
+        }
+        let status = process_status(pid)?;
+        let attached_ticks = since_boot_ns() / (1_000_000_000 / ticks_per_second());
+        self.journal.process(pid, status.started_ticks, status.nice, attached_ticks);
+        let base = match &self.hierarchy {
+            None => None,
+            Some(hierarchy) => {
+                let home = hierarchy.of_thread(pid, pid)?;
+                let base = home.join(BASE);
+                self.journal.made(&base, &home);
+                self.journal.sync().map_err(io::Error::other)?;
+                hierarchy.create(&base)?;
+                hierarchy.open(&home)?;
+                hierarchy.open(&base)?;
+                let processes = self.bases.entry(base.clone()).or_default();
+                *processes += 1;
+                // What the processes had when each was a group of its own.
+                hierarchy.set(&base, GroupSetting { weight: 100 * *processes, quota_cores: None })?;
+                // A plan's groups must come to be in the new place too.
+                self.applied.groups.clear();
+                Some(base)
+            }
+        };
+        self.processes.insert(pid, Process { nice: status.nice, attached_ticks, base });
+        Ok(())
+    }
+
+    /// Forgets processes that ended.
+    pub fn keep(&mut self, pids: &BTreeSet<u32>) {
+        self.processes.retain(|pid, _| pids.contains(pid));
+    }
+
+    /// Writes what differs from the last plan.
+    ///
+    /// A thread that ended meanwhile is passed over. What the kernel refuses is tried again with the next plan.
+    ///
+    /// # Errors
+    /// If the journal cannot be written; then nothing was changed.
+    pub fn apply(&mut self, mut plan: Plan) -> Result<Applied, JournalError> {
+        if self.hierarchy.is_none() {
+            plan.groups.clear();
+            plan.threads.values_mut().for_each(|setting| setting.group = None);
+        }
+        self.adopt_newborn(&mut plan);
+        let changes = plan.changes_from(&self.applied);
+        for change in &changes {
+            self.note(change);
+        }
+        self.journal.sync()?;
+        let is_real_time = plan.threads.values().any(|setting| setting.round_robin > Some(0));
+        let mut applied = Applied::default();
+        for change in changes {
+            match self.write(&change, is_real_time) {
+                Ok(()) => applied.changes.push(change),
+                Err(error) => {
+                    forget(&mut plan, &change);
+                    if thread_of(&change).is_none_or(is_same) {
+                        applied.failed.push(Failed { change, error });
+                    }
+                }
+            }
+        }
+        self.applied = plan;
+        Ok(applied)
+    }
+
+    /// The plan would change so much.
+    pub fn changes(&self, plan: &Plan) -> Vec<Change> {
+        plan.changes_from(&self.applied)
+    }
+
+    /// Puts everything back.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub fn finish(mut self) -> Result<Restored, JournalError> {
+        restore(&mut self.journal)
+    }
+
+    /// A thread that an operator started inherits its nice value; unless it is an operator too, its process's is right.
+    fn adopt_newborn(&self, plan: &mut Plan) {
+        for (thread, setting) in &mut plan.threads {
+            let Some(process) = self.processes.get(&thread.pid) else { continue };
+            if setting.nice.is_some() || thread.started_ticks < process.attached_ticks {
+                continue;
+            }
+            setting.nice = match self.applied.threads.get(thread) {
+                Some(had) => had.nice,
+                None => thread_status(thread.pid, thread.tid)
+                    .is_ok_and(|status| status.nice != process.nice)
+                    .then_some(process.nice),
+            };
+        }
+    }
+
+    fn note(&mut self, change: &Change) {
+        match change {
+            Change::Group { name, .. } => {
+                for base in self.bases.keys() {
+                    self.journal.made(&base.join(name), base.parent().unwrap_or(base));
+                }
+            }
+            Change::Move { thread, .. } => {
+                let Some(hierarchy) = &self.hierarchy else { return };
+                let Ok(mut home) = hierarchy.of_thread(thread.pid, thread.tid) else { return };
+                // One that was born in a group of ours belongs where its process was.
+                let base = self.processes.get(&thread.pid).and_then(|process| process.base.as_ref());
+                if let Some(base) = base.filter(|base| home.starts_with(base)) {
+                    home = base.parent().unwrap_or(base).to_owned();
+                }
+                self.journal.group(*thread, &home);
+            }
+            Change::Nice { thread, .. } => {
+                let Ok(status) = thread_status(thread.pid, thread.tid) else { return };
+                let newborn =
+                    self.processes.get(&thread.pid).filter(|p| thread.started_ticks >= p.attached_ticks);
+                self.journal.nice(*thread, newborn.map_or(status.nice, |process| process.nice));
+            }
+            Change::RoundRobin { thread, .. } => {
+                let Ok(status) = thread_status(thread.pid, thread.tid) else { return };
+                self.journal.class(*thread, Class { policy: status.class, priority: status.priority });
+            }
+            Change::RemoveGroup { .. } => {}
+        }
+    }
+
+    fn write(&self, change: &Change, is_real_time: bool) -> io::Result<()> {
+        match change {
+            Change::Group { name, setting } => self.in_bases(|hierarchy, base| {
+                let folder = base.join(name);
+                hierarchy.create(&folder)?;
+                if is_real_time && name == crate::OPERATOR_GROUP {
+                    hierarchy.allow_real_time(base, REAL_TIME_SHARES.0)?;
+                    hierarchy.allow_real_time(&folder, REAL_TIME_SHARES.1)?;
+                }
+                hierarchy.set(&folder, *setting)
+            }),
+            Change::Move { thread, group } => {
+                let base = self.processes.get(&thread.pid).and_then(|process| process.base.as_ref());
+                match (&self.hierarchy, base) {
+                    (Some(hierarchy), Some(base)) if is_same(*thread) => {
+                        hierarchy.move_thread(&base.join(group), thread.tid)
+                    }
+                    _ => Err(io::ErrorKind::NotFound.into()),
+                }
+            }
+            Change::Nice { thread, nice } if is_same(*thread) => set_nice(thread.tid, *nice),
+            Change::RoundRobin { thread, priority } if is_same(*thread) => {
+                set_class(thread.tid, Class::round_robin(*priority))
+            }
+            Change::Nice { .. } | Change::RoundRobin { .. } => Err(io::ErrorKind::NotFound.into()),
+            Change::RemoveGroup { name } => {
+                self.in_bases(|hierarchy, base| hierarchy.remove(&base.join(name), base))
+            }
+        }
+    }
+
+    fn in_bases(&self, act: impl Fn(&Hierarchy, &Path) -> io::Result<()>) -> io::Result<()> {
+        let Some(hierarchy) = &self.hierarchy else { return Ok(()) };
+        self.bases.keys().try_for_each(|base| act(hierarchy, base))
+    }
+}
+
+fn thread_of(change: &Change) -> Option<ThreadId> {
+    match change {
+        Change::Move { thread, .. } | Change::Nice { thread, .. } | Change::RoundRobin { thread, .. } => {
+            Some(*thread)
+        }
+        Change::Group { .. } | Change::RemoveGroup { .. } => None,
+    }
+}
+
+/// Takes out of the plan what was not done, so that the next one does it.
+fn forget(plan: &mut Plan, change: &Change) {
+    let setting = thread_of(change).and_then(|thread| plan.threads.get_mut(&thread));
+    match (change, setting) {
+        (Change::Group { name, .. }, _) => drop(plan.groups.remove(name)),
+        (Change::Move { .. }, Some(setting)) => setting.group = None,
+        (Change::Nice { .. }, Some(setting)) => setting.nice = None,
+        (Change::RoundRobin { .. }, Some(setting)) => {
+            *setting = ThreadSetting { round_robin: None, ..setting.clone() }
+        }
+        _ => {}
+    }
+}

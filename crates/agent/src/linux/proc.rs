@@ -1,0 +1,146 @@
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use crate::ThreadId;
+
+/// The scheduling of a thread, from `/proc/PID/task/TID/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Field 19.
+    pub nice: i32,
+    /// Field 22: start, in clock ticks since boot.
+    pub started_ticks: u64,
+    /// Field 40: priority in the real-time classes, else 0.
+    pub priority: u8,
+    /// Field 41: SCHED_OTHER is 0, SCHED_FIFO 1, SCHED_RR 2.
+    pub class: i32,
+}
+
+/// Clock ticks per second of the start times in `/proc`.
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
+/// Every process of this machine that can be seen.
+pub fn processes() -> Vec<u32> {
+    numbers("/proc").unwrap_or_default()
+}
+
+/// The threads of a process, with their start times.
+pub fn thread_ids(pid: u32) -> io::Result<Vec<ThreadId>> {
+    let tids = numbers(&format!("/proc/{pid}/task"))?;
+    // One that ends meanwhile is none.
+    let id = |tid| Some(ThreadId { pid, tid, started_ticks: thread_status(pid, tid).ok()?.started_ticks });
+    Ok(tids.into_iter().filter_map(id).collect())
+}
+
+/// Status of one thread.
+pub fn thread_status(pid: u32, tid: u32) -> io::Result<Status> {
+    read_status(&format!("/proc/{pid}/task/{tid}/stat"))
+}
+
+/// Status of a process: that of its first thread.
+pub fn process_status(pid: u32) -> io::Result<Status> {
+    read_status(&format!("/proc/{pid}/stat"))
+}
+
+/// CPU time that a thread used, ns.
+pub fn cpu_ns(thread: ThreadId) -> Option<u64> {
+    let ThreadId { pid, tid, .. } = thread;
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The arguments a process was started with; empty for kernel threads.
+pub fn executable_lines(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|&byte| byte == 0)
+        .filter(|argument| !argument.is_empty())
+        .map(|argument| String::from_utf8_lossy(argument).into_owned())
+        .collect()
+}
+
+/// The user a process runs as.
+pub fn user_of(pid: u32) -> io::Result<u32> {
+    Ok(fs::metadata(format!("/proc/{pid}"))?.uid())
+}
+
+fn read_status(path: &str) -> io::Result<Status> {
+    let text = fs::read_to_string(path)?;
+    parse_status(&text).ok_or_else(|| io::Error::other(format!("{path} is not as expected: {text}")))
+}
+
+fn parse_status(text: &str) -> Option<Status> {
+    // The name in brackets may hold blanks and brackets.
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3).copied();
+    Some(Status {
+        nice: field(19)?.parse().ok()?,
+        started_ticks: field(22)?.parse().ok()?,
+        priority: field(40)?.parse().ok()?,
+        class: field(41)?.parse().ok()?,
+    })
+}
+
+fn numbers(folder: &str) -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir(folder)?;
+    let mut numbers: Vec<u32> =
+        entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Share of all cores that is busy, from `/proc/stat`.
+#[derive(Debug, Default)]
+pub struct Busy {
+    before: Option<(u64, u64)>,
+}
+
+impl Busy {
+    /// Since the last call; `None` at the first.
+    pub fn read(&mut self) -> Option<f64> {
+        let now = parse_busy(&fs::read_to_string("/proc/stat").ok()?)?;
+        let before = self.before.replace(now)?;
+        let (busy, all) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
+        (all > 0).then(|| busy as f64 / all as f64)
+    }
+}
+
+/// Ticks spent at work, and all ticks.
+fn parse_busy(text: &str) -> Option<(u64, u64)> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line.split_ascii_whitespace().filter_map(|field| field.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; what follows is counted in user already.
+    let all: u64 = ticks.iter().take(8).sum();
+    Some((all - ticks.get(3)? - ticks.get(4)?, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_brackets() {
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let status = parse_status(&format!("17 (a ) (b) S {}", fields.join(" "))).unwrap();
+        assert_eq!(status, Status { nice: 19, started_ticks: 22, priority: 40, class: 41 });
+        assert_eq!(parse_status("17 (x"), None);
+    }
+
+    #[test]
+    fn our_own_threads_are_found() {
+        let pid = std::process::id();
+        let ids = thread_ids(pid).unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let id = ids.iter().find(|id| id.tid == own).unwrap();
+        assert!(id.started_ticks >= process_status(pid).unwrap().started_ticks);
+        assert!(cpu_ns(*id).unwrap() > 0);
+        assert!(!executable_lines(pid).is_empty());
+    }
+
+    #[test]
+    fn idle_and_waiting_are_not_busy() {
+        assert_eq!(parse_busy("cpu  10 1 4 80 5 0 0 0 3 0\ncpu0 1"), Some((15, 100)));
+    }
+}

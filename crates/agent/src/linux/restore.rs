@@ -1,0 +1,117 @@
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, setpriority_process};
+
+use super::cgroup::Hierarchy;
+use super::class::set_class;
+use super::journal::{Journal, JournalError, Record};
+use super::proc::{process_status, thread_ids, thread_status};
+use crate::ThreadId;
+
+/// What a restoration did.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Threads that are as they were.
+    pub threads: usize,
+    /// Threads that have ended since; nothing to do.
+    pub ended: usize,
+    /// Groups removed.
+    pub groups: usize,
+    /// What could not be put back, and why. The journal keeps it.
+    pub failed: Vec<String>,
+}
+
+/// Puts everything back that the journal speaks of, in the reverse order, and empties it if all went well.
+///
+/// # Errors
+/// If the journal cannot be read or emptied.
+pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
+    let records = journal.records()?;
+    let hierarchy = Hierarchy::find();
+    let mut restored = Restored::default();
+    let mut touched: HashSet<ThreadId> = HashSet::new();
+    for record in records.iter().rev() {
+        let (thread, result) = match record {
+            Record::Nice { thread, nice } => (*thread, unless_gone(*thread, || set_nice(thread.tid, *nice))),
+            Record::Class { thread, class } => {
+                (*thread, unless_gone(*thread, || set_class(thread.tid, *class)))
+            }
+            Record::Group { thread, folder } => (*thread, move_back(hierarchy.as_ref(), *thread, folder)),
+            Record::Process { .. } | Record::Made { .. } => continue,
+        };
+        let first = touched.insert(thread);
+        if !is_same(thread) {
+            restored.ended += usize::from(first);
+            continue;
+        }
+        match result {
+            Ok(()) => restored.threads += usize::from(first),
+            Err(error) => {
+                restored.failed.push(format!("thread {} of process {}: {error}", thread.tid, thread.pid))
+            }
+        }
+    }
+    for record in &records {
+        if let Record::Process { pid, started_ticks, nice, attached_ticks } = record {
+            newborn(*pid, *started_ticks, *nice, *attached_ticks, &touched);
+        }
+    }
+    // Made parents first, so removed last.
+    for record in records.iter().rev() {
+        let (Record::Made { folder, back }, Some(hierarchy)) = (record, &hierarchy) else { continue };
+        if !folder.exists() {
+            continue;
+        }
+        match hierarchy.remove(folder, back) {
+            Ok(()) => restored.groups += 1,
+            Err(error) => restored.failed.push(format!("group {}: {error}", folder.display())),
+        }
+    }
+    if restored.failed.is_empty() {
+        journal.clear()?;
+    }
+    Ok(restored)
+}
+
+/// Threads that an operator started since we came have its nice value, not their process's.
+fn newborn(pid: u32, started_ticks: u64, nice: i32, attached_ticks: u64, touched: &HashSet<ThreadId>) {
+    if process_status(pid).is_ok_and(|status| status.started_ticks == started_ticks) {
+        for thread in thread_ids(pid).unwrap_or_default() {
+            if thread.started_ticks >= attached_ticks
+                && !touched.contains(&thread)
+                && thread_status(pid, thread.tid).is_ok_and(|status| status.nice != nice)
+            {
+                // It may end at any time.
+                let _ = set_nice(thread.tid, nice);
+            }
+        }
+    }
+}
+
+fn move_back(hierarchy: Option<&Hierarchy>, thread: ThreadId, folder: &Path) -> io::Result<()> {
+    let Some(hierarchy) = hierarchy else { return Ok(()) };
+    // The engine's own group may be gone by now; its parent is then the next best.
+    let there: Option<PathBuf> = folder.ancestors().find(|folder| folder.exists()).map(Path::to_owned);
+    match there {
+        Some(there) => unless_gone(thread, || hierarchy.move_thread(&there, thread.tid)),
+        None => Ok(()),
+    }
+}
+
+fn unless_gone(thread: ThreadId, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    if is_same(thread) { write() } else { Ok(()) }
+}
+
+/// The thread still runs, and is not another one of the same id.
+pub(crate) fn is_same(thread: ThreadId) -> bool {
+    thread_status(thread.pid, thread.tid).is_ok_and(|status| status.started_ticks == thread.started_ticks)
+}
+
+/// nice of one thread: on Linux, priorities are per thread whatever the call is named.
+pub(crate) fn set_nice(tid: u32, nice: i32) -> io::Result<()> {
+    let tid = i32::try_from(tid).ok().and_then(Pid::from_raw);
+    let tid = tid.ok_or_else(|| io::Error::other("no thread id"))?;
+    Ok(setpriority_process(Some(tid), nice)?)
+}
