@@ -84,6 +84,9 @@ pub struct Overheads {
     pub dispatch_ns: u64,
     /// Of a cycle of a rank per cycle, per operator on the node.
     pub cycle_ns_per_operator: u64,
+    /// Calling, switching to and dispatching an operator whose [`laxity_workload::Cost`] is none costs nothing
+    /// either: inputs and outputs that only stand for queues.
+    pub spares_free: bool,
 }
 
 /// How runs that take longer than the quantum are cut.

@@ -5,7 +5,7 @@ mod send;
 
 use std::time::Duration;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 use laxity_sched::{Composition, Config, Message, OperatorSpec, QuerySpec, Scheduler, Unit};
 use laxity_workload::{DelaySampler, QueryModel};
 use rand_core::SeedableRng;
@@ -35,6 +35,8 @@ pub(crate) struct World {
     feeds: Vec<Feed>,
     /// Feeds of each query.
     feeds_of: Vec<Vec<u32>>,
+    /// Where the event times of each query lie: as its first feed says.
+    clocks: Vec<EventClock>,
     instances: Vec<Instance>,
     /// Watermarks of the input channels of all instances.
     channels: Vec<EventTime>,
@@ -88,9 +90,10 @@ impl World {
         let Simulation { workload, policy, setup } = simulation;
         let topology = Topology::new(&workload.queries, &setup.cluster);
         let mut queries = workload.queries;
-        let (mut feeds, mut feeds_of) = (Vec::new(), Vec::new());
+        let (mut feeds, mut feeds_of, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
         for (index, query) in queries.iter_mut().enumerate() {
             let mut of_query = Vec::new();
+            clocks.push(query.feeds.first().map_or(FROM_THE_START, |feed| feed.arrivals.clock()));
             for feed in std::mem::take(&mut query.feeds) {
                 let operator = topology.instance(index, query, feed.node, feed.instance);
                 let operator = operator.filter(|&o| topology.operator(o).upstream.is_empty());
@@ -126,6 +129,7 @@ impl World {
             topology,
             feeds,
             feeds_of,
+            clocks,
             machines,
             cores,
             speeds: Speeds::new(&setup.faults),
@@ -285,6 +289,10 @@ impl World {
         }
     }
 }
+
+/// Of a query that nothing feeds.
+const FROM_THE_START: EventClock =
+    EventClock { event_origin: EventTime(0), processing_origin: ProcessingTime::ZERO, speed: 1.0 };
 
 /// A period of nothing would never let time pass.
 fn at_least(period: Duration) -> Duration {

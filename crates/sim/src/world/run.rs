@@ -1,6 +1,6 @@
 use laxity_graph::{EventTime, WorkerId};
 use laxity_sched::{RunReport, Work};
-use laxity_workload::StageKind;
+use laxity_workload::{Cost, StageKind};
 
 use super::World;
 use crate::Slice;
@@ -82,14 +82,18 @@ impl World {
         let place = self.topology.operator(operator);
         let core_index = machine * self.setup.cluster.cores() as u32 + number;
         let core = &mut self.cores[core_index as usize];
-        overhead_ns += self.setup.overheads.schedule_ns;
-        if scheduler.began_dispatch(worker) {
-            overhead_ns += self.setup.overheads.dispatch_ns;
+        let is_spared = self.setup.overheads.spares_free && place.cost == Cost::NONE;
+        if !is_spared {
+            overhead_ns += self.setup.overheads.schedule_ns;
+            if scheduler.began_dispatch(worker) {
+                overhead_ns += self.setup.overheads.dispatch_ns;
+            }
+            if core.operator != Some(operator) {
+                overhead_ns += self.setup.overheads.switch_ns;
+                self.totals.switches += 1;
+            }
         }
-        if core.operator.replace(operator) != Some(operator) {
-            overhead_ns += self.setup.overheads.switch_ns;
-            self.totals.switches += 1;
-        }
+        core.operator = Some(operator);
         self.totals.grants += 1;
         core.granted = self.now;
         core.started = self.speeds.done(machine as usize, number as usize, self.now, overhead_ns);
@@ -122,7 +126,9 @@ impl World {
         let channels = place.channels.start as usize..place.channels.end as usize;
         let mut step =
             instance.advance(place, &mut self.channels[channels], &mut self.manner, &mut core.emitted);
-        step.cpu_ns += self.setup.overheads.call_ns;
+        if !is_spared {
+            step.cpu_ns += self.setup.overheads.call_ns;
+        }
         core.step = step;
         core.run = core.run.wrapping_add(1);
         let done = self.speeds.done(machine as usize, number as usize, core.started, step.cpu_ns);

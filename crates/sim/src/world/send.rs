@@ -225,8 +225,7 @@ impl World {
             return;
         }
         let event_time = if piece.window_end == EventTime::MIN { piece.event_time } else { piece.window_end };
-        // Event time 0 is due at the start.
-        let due = ProcessingTime(u64::try_from(event_time.0).unwrap_or(0).saturating_mul(1_000_000));
+        let due = self.clocks[query.index()].due(event_time);
         account.record(piece.stamps.parts(self.now, self.now), due, self.now);
         if let Some(results) = &mut self.results {
             results.push(ResultRecord {

@@ -194,8 +194,7 @@ fn rows_are_spread_and_watermarks_reach_all() {
 #[test]
 fn overheads_are_nobodys_work() {
     let jobs = || workload(vec![job("a", 100, 1.0, &[0, 0])]);
-    let overheads =
-        Overheads { call_ns: 1_000, switch_ns: 20_000, schedule_ns: 300, cycle_ns_per_operator: 0 };
+    let overheads = Overheads { call_ns: 1_000, switch_ns: 20_000, schedule_ns: 300, ..Overheads::default() };
     let config = Config { quantum_ns: 100 * MS, ..Config::default() };
     let outcome = run(jobs(), "fifo", Setup { overheads, config, ..setup(100) });
     // No quantum is over: source twice, work twice, sink twice.
