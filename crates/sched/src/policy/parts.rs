@@ -3,8 +3,10 @@
 use super::parse::{Fault, list};
 use super::{Auto, MinCost, MinLatency, MinMemory, Train, Traversal, Unit};
 
+type MakeTraversal = fn() -> Traversal;
+
 /// What is asked for, and what makes it. One line per plan.
-const TRAVERSALS: [(&str, fn() -> Traversal); 5] = [
+const TRAVERSALS: [(&str, MakeTraversal); 5] = [
     ("by-rank", || Traversal::ByRank),
     ("min-cost", || Traversal::Planned(Box::<MinCost>::default())),
     ("min-latency", || Traversal::Planned(Box::<MinLatency>::default())),
@@ -108,7 +110,8 @@ pub(super) fn parse_duration_ns(text: &str) -> Option<u64> {
 
 /// In the largest unit in which it is whole.
 pub(super) fn format_duration(ns: u64) -> String {
-    let (name, unit_ns) = TIME_UNITS.iter().find(|(_, unit_ns)| ns % unit_ns == 0).expect("ns divides all");
+    let (name, unit_ns) =
+        TIME_UNITS.iter().find(|(_, unit_ns)| ns.is_multiple_of(*unit_ns)).expect("ns divides all");
     format!("{}{name}", ns / unit_ns)
 }
 

@@ -30,7 +30,8 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// Does badly under overload: rows past their last critical point have utility 0 and slack 0, and so go before
 /// rows that have lost nothing yet and still could be saved; and where curves have unlike scales, since one
 /// that falls within milliseconds always beats one that falls within seconds. Waiting: no bound of its own; the
-/// ageing guard's.
+/// ageing guard's. Costs about 45 ns per operator and cycle; in buckets about 50 ns per operator that changed or was
+/// due (`examples/plan_cost.rs`).
 #[derive(Debug)]
 pub struct Qos {
     period_ns: u64,
