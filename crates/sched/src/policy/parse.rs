@@ -94,16 +94,16 @@ impl Fault {
 impl FromStr for Composition {
     type Err = UnknownPolicy;
 
-    /// `NAME`, `NAME:PARAMETER…`, `haren:RANK@PERIOD`, or parts `unit=…,rank=…,traversal=…,train=…,period=…`, of which
+    /// `NAME[:PARAMETER]…[@PERIOD]`, `haren:RANK[@PERIOD]`, or parts `unit=…,rank=…,traversal=…,train=…,period=…`, of which
     /// any may be left out.
     fn from_str(text: &str) -> Result<Composition, UnknownPolicy> {
         if text.split([':', ',']).next().is_some_and(|first| first.contains('=')) {
             return by_parts(text, text);
         }
-        let (name, parameters) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let (name, rest) = text.split_at(text.find([':', '@']).unwrap_or(text.len()));
         let preset = PRESETS.iter().find(|preset| preset.name == name);
         let Some(preset) = preset else { return Err(UnknownPolicy::Policy { name: text.to_owned() }) };
-        by_parts(&preset.with(parameters), text)
+        by_parts(&preset.with(rest), text)
     }
 }
 
@@ -146,7 +146,8 @@ impl Composition {
             let Composition { unit, traversal, train, .. } = composition;
             (format_unit(*unit), format_traversal(traversal), format_train(*train))
         };
-        let known = || PRESETS.iter().filter_map(|preset| Some((preset, preset.name.parse::<Composition>().ok()?)));
+        let known =
+            || PRESETS.iter().filter_map(|preset| Some((preset, preset.name.parse::<Composition>().ok()?)));
         if let Some((preset, _)) = known().find(|(_, known)| known.to_string() == parts) {
             return preset.name.to_owned();
         }
@@ -183,16 +184,16 @@ impl fmt::Display for Composition {
 }
 
 impl Preset {
-    /// The parts, with parameters given to its rank, or with the rank itself where it takes one.
-    fn with(&self, parameters: Option<&str>) -> String {
-        let Some(parameters) = parameters else { return self.parts.to_owned() };
+    /// The parts, with what stands behind the name given to its rank, or as its rank where it takes one.
+    fn with(&self, rest: &str) -> String {
         let rank = self.rank();
-        let given = if self.takes_rank { parameters.to_owned() } else { format!("{rank}:{parameters}") };
-        let given = match rank.split_once('@') {
-            Some((_, period)) if self.takes_rank && !given.contains('@') => format!("{given}@{period}"),
-            _ => given,
+        let (bare, period) = rank.find('@').map_or((rank, ""), |at| rank.split_at(at));
+        let given = match rest.strip_prefix(':') {
+            Some(given) if self.takes_rank => given.to_owned(),
+            _ => format!("{bare}{rest}"),
         };
-        self.parts.replacen(&format!("rank={rank}"), &format!("rank={given}"), 1)
+        let period = if given.contains('@') { "" } else { period };
+        self.parts.replacen(&format!("rank={rank}"), &format!("rank={given}{period}"), 1)
     }
 
     /// What its parts say of the rank.

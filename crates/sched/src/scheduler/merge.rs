@@ -44,6 +44,10 @@ impl<T> Scheduler<T> {
             return None;
         }
         let queued = operator.mailbox.pop()?;
+        if self.watched {
+            let source = operator.is_source.then_some(id);
+            self.composition.rank.starts(operator.query, source, queued.message.ingested);
+        }
         self.workers[place].granted.rows = rows;
         self.view.touch(id);
         self.unblock_upstream(id, now);

@@ -25,10 +25,9 @@ impl<T> Scheduler<T> {
     }
 
     /// The worker's train is not used up: `next` goes on with the unit that the worker holds.
-    pub fn goes_on(&self, worker: WorkerId, now: ProcessingTime) -> bool {
-        let Some(worker) = self.workers.get(worker.index()) else { return false };
-        let has_work = |unit: u32| self.ready.units[unit as usize].ready > 0;
-        let expired = || worker.expired(self.composition.train, self.config.quantum_ns, now);
-        worker.unit.is_some_and(has_work) && !expired()
+    pub fn goes_on(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
+        let unit = self.workers.get(worker.index()).and_then(|worker| worker.unit);
+        let has_work = unit.is_some_and(|unit| self.ready.units[unit as usize].ready > 0);
+        has_work && !self.train_is_over(worker.index(), now)
     }
 }

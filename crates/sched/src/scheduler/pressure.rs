@@ -40,6 +40,7 @@ impl<T> Scheduler<T> {
         }
         let operator = self.operators[id.index()].as_mut().expect("looked up above");
         operator.blocked = false;
+        self.view.touch(id);
         let unit = operator.unit;
         if operator.has_work() {
             self.became_ready(unit, now);

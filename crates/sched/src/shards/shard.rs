@@ -103,7 +103,7 @@ impl<T> Shard<T> {
 
     /// See [`Scheduler::goes_on`].
     #[inline]
-    pub fn goes_on(&self, worker: WorkerId, now: ProcessingTime) -> bool {
+    pub fn goes_on(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
         self.scheduler.goes_on(worker, now)
     }
 

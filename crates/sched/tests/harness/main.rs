@@ -5,12 +5,14 @@
 //! if nothing is ready; and, for every rank that can be written down without estimates of its own, the pick is the
 //! model's pick. At the end everything drains. The same run twice gives the same trace, byte for byte.
 //!
-//! Catches: wrong order, lost wake-ups, stale keys, leaks on removal. Cannot catch: wrong cost estimates
-//! (the model asks the scheduler for them), anything about threads.
+//! Catches: wrong order, lost wake-ups, stale keys, leaks on removal or when the policy changes. Cannot catch:
+//! wrong cost estimates (the model asks the scheduler for them), anything about threads.
 
 mod bounds;
+mod literal;
 mod model;
 mod policies;
+mod scaling;
 mod world;
 
 use laxity_graph::ProcessingTime;
@@ -36,9 +38,16 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+fn composition() -> impl Strategy<Value = usize> {
+    0..Policy::COMPOSITIONS
+}
+
 /// Runs the operations and drains; gives the trace.
 fn run(policy: &Policy, seed: u64, operations: &[Operation]) -> String {
-    let mut world = World::new(policy, seed);
+    finish(World::new(policy, seed), operations)
+}
+
+fn finish(mut world: World, operations: &[Operation]) -> String {
     for operation in operations {
         world.apply(operation);
     }
@@ -51,22 +60,68 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
     #[test]
     fn every_policy_keeps_the_invariants(seed in any::<u64>(), operations in operations()) {
         for policy in Policy::all() {
             run(&policy, seed, &operations);
         }
     }
+
+    #[test]
+    fn every_composition_keeps_the_invariants(
+        seed in any::<u64>(),
+        operations in operations(),
+        compositions in prop::collection::vec(composition(), 16),
+    ) {
+        for number in compositions {
+            run(&Policy::composed(number), seed, &operations);
+        }
+    }
+
+    #[test]
+    fn a_policy_switched_under_load_loses_nothing(
+        seed in any::<u64>(),
+        mut operations in operations(),
+        switches in prop::collection::vec((any::<prop::sample::Index>(), composition()), 1..12),
+        first in composition(),
+    ) {
+        for (place, composition) in switches {
+            operations.insert(place.index(operations.len() + 1), Operation::Switch { composition });
+        }
+        run(&Policy::composed(first), seed, &operations);
+    }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn the_same_seed_gives_the_same_trace(seed in any::<u64>(), operations in operations()) {
-        for policy in Policy::all() {
+    fn the_same_seed_gives_the_same_trace(
+        seed in any::<u64>(),
+        operations in operations(),
+        compositions in prop::collection::vec(composition(), 16),
+    ) {
+        for policy in Policy::all().into_iter().chain(compositions.into_iter().map(Policy::composed)) {
             let (first, second) = (run(&policy, seed, &operations), run(&policy, seed, &operations));
             prop_assert_eq!(first, second, "{}", policy.name);
+        }
+    }
+
+    #[test]
+    fn an_idle_query_changes_nothing(
+        seed in any::<u64>(),
+        operations in operations(),
+        compositions in prop::collection::vec(composition(), 16),
+    ) {
+        for policy in Policy::all().into_iter().chain(compositions.into_iter().map(Policy::composed)) {
+            // An idle query has its share of tokens, and its place in a lot drawn for all.
+            if policy.name.contains("tokens") || policy.name.contains("random@") {
+                continue;
+            }
+            let beside = finish(World::beside(&policy, seed, 2), &operations);
+            prop_assert_eq!(run(&policy, seed, &operations), beside, "{}", policy.name);
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use laxity_graph::ProcessingTime;
+use laxity_sched::{Composition, Config, RunReport, Snapshot, Train, WaitBound};
 
 use crate::policies::{Key, Oracle};
 
@@ -13,6 +14,10 @@ pub struct Model {
     workers: BTreeMap<u32, Tenure>,
     oracle: Oracle,
     inherits: bool,
+    train: Train,
+    /// What the last cycle said, and when the next begins.
+    priorities: BTreeMap<u32, f64>,
+    cycle_due: ProcessingTime,
     arrivals: u64,
     last: Option<u32>,
     quantum_ns: u64,
@@ -40,6 +45,7 @@ pub struct Operator {
 pub struct Waiting {
     pub id: u64,
     pub bytes: u64,
+    rows: u64,
     local: i64,
     key: f64,
 }
@@ -48,6 +54,10 @@ pub struct Waiting {
 struct Tenure {
     operator: u32,
     since: ProcessingTime,
+    messages: u64,
+    messages_max: u64,
+    rows: u64,
+    cpu_ns: u64,
 }
 
 /// What a message is ranked by.
@@ -56,6 +66,7 @@ pub struct Facts {
     pub id: u64,
     pub channel: u32,
     pub bytes: u64,
+    pub rows: u64,
     pub progress: i64,
     pub ingested: u64,
     pub target_ns: u64,
@@ -64,12 +75,16 @@ pub struct Facts {
 }
 
 impl Model {
-    pub fn new(oracle: Oracle, inherits: bool, config: &laxity_sched::Config, ages: bool) -> Model {
+    pub fn new(oracle: Oracle, composition: &Composition, config: &Config) -> Model {
+        let ages = composition.rank.wait_bound() == WaitBound::Ageing;
         Model {
             operators: BTreeMap::new(),
             workers: BTreeMap::new(),
             oracle,
-            inherits,
+            inherits: composition.rank.inherits(),
+            train: composition.train,
+            priorities: BTreeMap::new(),
+            cycle_due: ProcessingTime::ZERO,
             arrivals: 0,
             last: None,
             quantum_ns: config.quantum_ns,
@@ -91,7 +106,9 @@ impl Model {
             }
             Oracle::Key(Key::Cost) => facts.cost_ns as f64,
             Oracle::Key(Key::Ingestion) => facts.ingested as f64,
-            Oracle::Key(Key::Equal) | Oracle::Cyclic | Oracle::None => 0.0,
+            Oracle::Key(Key::Equal) | Oracle::Cyclic | Oracle::Queue | Oracle::Cycle(..) | Oracle::None => {
+                0.0
+            }
         };
         let Some(operator) = self.operators.get_mut(&to) else { return false };
         let behind_all = operator.mailbox.last().map_or(i64::MIN, |waiting| waiting.local);
@@ -100,8 +117,8 @@ impl Model {
         let local = facts.progress.max(*last);
         let local = if local == i64::MIN { behind_all } else { local };
         *last = local;
-        let Facts { id, bytes, .. } = facts;
-        operator.mailbox.push(Waiting { id, bytes, local, key });
+        let Facts { id, bytes, rows, .. } = facts;
+        operator.mailbox.push(Waiting { id, bytes, rows, local, key });
         // Stable, so that ties stay in order of arrival.
         operator.mailbox.sort_by_key(|waiting| waiting.local);
         self.settle(to, now)
@@ -109,11 +126,11 @@ impl Model {
 
     /// What `next` must answer: an operator, and the message or a resumption.
     pub fn next(&mut self, worker: u32, now: ProcessingTime) -> Option<(u32, Option<u64>)> {
-        let mine = self.workers.get(&worker).map(|tenure| (tenure.operator, tenure.since));
+        let mine = self.workers.get(&worker).map(|tenure| (tenure.operator, self.goes_on(tenure, now)));
         let mine = mine.filter(|(operator, _)| self.operators.get(operator).is_some_and(Operator::ready));
         let operator = match mine {
-            Some((operator, since)) if now.since_ns(since) < self.quantum_ns => operator,
-            Some((operator, _)) => match self.best(now) {
+            Some((operator, true)) => operator,
+            Some((operator, false)) => match self.best(now) {
                 Some(other) if self.beats(other, operator, now) => {
                     self.workers.remove(&worker);
                     self.count_turn(other, now);
@@ -135,12 +152,38 @@ impl Model {
                 best
             }
         };
+        self.workers.get_mut(&worker).expect("it has one").messages += 1;
         Some((operator, self.grant(operator, now)))
     }
 
-    pub fn finished(&mut self, worker: u32, more: bool) {
-        let Some(tenure) = self.workers.get(&worker) else { return };
+    /// When `next` begins a cycle, the literal priorities of a snapshot taken just before.
+    pub fn cycle(&mut self, now: ProcessingTime, snapshot: impl Fn() -> Snapshot) {
+        if let Oracle::Cycle(literal, period_ns) = self.oracle
+            && now >= self.cycle_due
+        {
+            self.priorities = literal(&snapshot());
+            self.cycle_due = now.plus_ns(period_ns);
+        }
+    }
+
+    fn goes_on(&self, tenure: &Tenure, now: ProcessingTime) -> bool {
+        match self.train {
+            Train::Message => false,
+            Train::Messages(messages) => tenure.messages < messages,
+            Train::Fraction(_) => tenure.messages < tenure.messages_max,
+            Train::Rows(rows) => tenure.rows < rows,
+            Train::CostNs(cpu_ns) => tenure.cpu_ns < cpu_ns,
+            Train::TimeNs(time_ns) => now.since_ns(tenure.since) < time_ns,
+            Train::Quantum => now.since_ns(tenure.since) < self.quantum_ns,
+        }
+    }
+
+    pub fn finished(&mut self, worker: u32, report: &RunReport) {
+        let Some(tenure) = self.workers.get_mut(&worker) else { return };
+        tenure.rows += u64::from(report.rows_in);
+        tenure.cpu_ns += report.cpu_ns;
         let id = tenure.operator;
+        let more = report.more;
         if !self.operators.contains_key(&id) {
             self.workers.remove(&worker);
             return;
@@ -190,9 +233,15 @@ impl Model {
     }
 
     fn start(&mut self, worker: u32, operator: u32, now: ProcessingTime) {
-        self.operators.get_mut(&operator).expect("it waits").joined = None;
+        let unit = self.operators.get_mut(&operator).expect("it waits");
+        unit.joined = None;
         self.last = Some(operator);
-        self.workers.insert(worker, Tenure { operator, since: now });
+        let messages_max = match self.train {
+            Train::Fraction(fraction) => (unit.mailbox.len() as f64 * fraction).ceil() as u64,
+            _ => 0,
+        };
+        let tenure = Tenure { operator, since: now, messages: 0, messages_max, rows: 0, cpu_ns: 0 };
+        self.workers.insert(worker, tenure);
     }
 
     fn grant(&mut self, id: u32, now: ProcessingTime) -> Option<u64> {
@@ -208,7 +257,7 @@ impl Model {
         if operator.bytes() <= low {
             for above in operator.upstream.clone() {
                 let blocked = self.operators.get(&above).is_some_and(|o| o.blocked);
-                if blocked && self.fullest_below(above) <= low {
+                if blocked && self.fullest_below(above) <= self.mailbox_bytes_max {
                     self.operators.get_mut(&above).expect("seen above").blocked = false;
                     self.settle(above, now);
                 }
@@ -237,23 +286,36 @@ impl Model {
         }
         match self.oracle {
             Oracle::Cyclic => waiting().map(|(id, ..)| id).min_by_key(|&id| self.turn(id)),
-            Oracle::Key(_) => waiting()
-                .min_by(|(_, a, (a_arrival, _)), (_, b, (b_arrival, _))| {
-                    let (a_key, b_key) = (a.urgency(self.inherits), b.urgency(self.inherits));
-                    a_key.total_cmp(&b_key).then(a_arrival.cmp(b_arrival))
+            Oracle::None => None,
+            _ => waiting()
+                .min_by(|(a, _, (a_arrival, _)), (b, _, (b_arrival, _))| {
+                    self.priority(*a).total_cmp(&self.priority(*b)).then(a_arrival.cmp(b_arrival))
                 })
                 .map(|(id, ..)| id),
-            Oracle::None => None,
         }
+    }
+
+    /// Lower goes first.
+    fn priority(&self, id: u32) -> f64 {
+        let operator = &self.operators[&id];
+        let priority = match self.oracle {
+            Oracle::Queue => {
+                let rows: u64 = operator.mailbox.iter().map(|waiting| waiting.rows + 1).sum();
+                -(rows as f64)
+            }
+            Oracle::Cycle(..) => self.priorities.get(&id).copied().unwrap_or(0.0),
+            _ => operator.urgency(self.inherits),
+        };
+        // One zero, not two.
+        priority + 0.0
     }
 
     /// Whether a waiting operator replaces one whose quantum is over. Equal keys: who waits was there first.
     fn beats(&self, other: u32, current: u32, now: ProcessingTime) -> bool {
-        let (a, b) = (&self.operators[&other], &self.operators[&current]);
         let aged = self.aged(now) == Some(other);
         let first = match self.oracle {
             Oracle::Cyclic => self.turn(other) < self.turn(current),
-            _ => a.urgency(self.inherits) <= b.urgency(self.inherits),
+            _ => self.priority(other) <= self.priority(current),
         };
         aged || first
     }

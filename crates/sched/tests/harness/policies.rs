@@ -1,12 +1,18 @@
+use std::collections::BTreeMap;
+
 use laxity_graph::OperatorId;
 use laxity_sched::{
-    Composition, OperatorSnapshot, POLICY_NAMES, Plan, Rank, Snapshot, Train, Traversal, Unit, WaitBound,
+    Composition, Dispatch, Fifo, OperatorSnapshot, POLICY_NAMES, Plan, Rank, RoundRobin, Snapshot, Train,
+    Traversal, Unit, WaitBound,
 };
 
+use crate::literal;
+
 /// A policy under test, and how the model ranks for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
-    pub name: &'static str,
+    /// What it is parsed from, or a name for what cannot be.
+    pub name: String,
     make: Make,
     pub oracle: Oracle,
 }
@@ -14,15 +20,22 @@ pub struct Policy {
 type Make = fn(&str) -> Composition;
 
 /// What the model predicts of the picks.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Oracle {
     /// The unit of least key.
     Key(Key),
+    /// The longest queue.
+    Queue,
+    /// The order of the last cycle, which began so many ns after the one before it.
+    Cycle(Literal, u64),
     /// Cyclic by id.
     Cyclic,
     /// Nothing but the invariants.
     None,
 }
+
+/// Priorities by operator id, written down without a thought for speed.
+pub type Literal = fn(&Snapshot) -> BTreeMap<u32, f64>;
 
 /// The key of one message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,69 +48,125 @@ pub enum Key {
     Equal,
 }
 
+/// What stands in texts below as `@9us`: some cycles begin in every run.
+pub const CYCLE_NS: u64 = 9_000;
+
+/// Policies by text whose picks are predicted one by one.
+const PREDICTED: [(&str, Oracle); 29] = [
+    ("llf", Oracle::Key(Key::Laxity)),
+    ("llf:topology-only", Oracle::Key(Key::Laxity)),
+    ("edf", Oracle::Key(Key::Deadline)),
+    ("sjf", Oracle::Key(Key::Cost)),
+    ("fcfs", Oracle::Key(Key::Ingestion)),
+    ("fifo", Oracle::Key(Key::Equal)),
+    ("rr", Oracle::Cyclic),
+    ("qs", Oracle::Queue),
+    ("edgewise", Oracle::Queue),
+    ("haren", Oracle::Cycle(literal::queue, 50_000_000)),
+    ("aurora-baat", Oracle::Cyclic),
+    ("rank=llf,train=one", Oracle::Key(Key::Laxity)),
+    ("rank=edf,train=messages:2", Oracle::Key(Key::Deadline)),
+    ("rank=sjf,train=time:2us", Oracle::Key(Key::Cost)),
+    ("rank=fcfs,train=fraction:0.5", Oracle::Key(Key::Ingestion)),
+    ("rank=fifo,train=cost:3us", Oracle::Key(Key::Equal)),
+    ("rank=fifo,train=one", Oracle::Key(Key::Equal)),
+    ("rank=rr,train=rows:200", Oracle::Cyclic),
+    ("rank=qs,train=rows:200", Oracle::Queue),
+    ("rank=qs,train=all", Oracle::Queue),
+    ("rank=qs@9us", Oracle::Cycle(literal::queue, CYCLE_NS)),
+    ("rank=fcfs@9us", Oracle::Cycle(literal::ingestion, CYCLE_NS)),
+    ("rank=llf@9us", Oracle::Cycle(literal::laxity, CYCLE_NS)),
+    ("rank=edf@9us,train=one", Oracle::Cycle(literal::deadline, CYCLE_NS)),
+    ("rank=sjf@9us", Oracle::Cycle(literal::cost, CYCLE_NS)),
+    ("rank=hr@9us", Oracle::Cycle(literal::best_rate, CYCLE_NS)),
+    ("rank=hr:global@9us", Oracle::Cycle(literal::global_rate, CYCLE_NS)),
+    ("rank=chain@9us", Oracle::Cycle(literal::chain, CYCLE_NS)),
+    ("rank=chain@9us,train=messages:3", Oracle::Cycle(literal::chain, CYCLE_NS)),
+];
+
+const UNITS: [&str; 3] = ["operator", "query", "spanner:2"];
+const RANKS: [&str; 22] = [
+    "laxity",
+    "llf",
+    "llf:sigma=1us",
+    "edf:topology-only",
+    "sjf",
+    "tokens",
+    "tokens:1000",
+    "fcfs",
+    "qs",
+    "qs@9us",
+    "laxity@9us",
+    "hr@9us",
+    "hr:global@9us",
+    "chain@9us",
+    "qos@9us",
+    "qos:8x8@9us",
+    "klink@9us",
+    "sbox@9us",
+    "fifo",
+    "rr",
+    "random",
+    "random@9us",
+];
+const TRAVERSALS: [&str; 5] = ["by-rank", "min-cost", "min-latency", "min-memory", "auto"];
+const TRAINS: [&str; 8] =
+    ["one", "messages:3", "rows:200", "fraction:0.5", "all", "quantum", "time:3us", "cost:5us"];
+
 impl Policy {
+    fn of_text(name: &str, oracle: Oracle) -> Policy {
+        Policy { name: name.to_owned(), make: |name| name.parse().expect("a listed policy"), oracle }
+    }
+
+    /// Every policy with a name, every one whose picks can be predicted, and some that no name leads to.
     pub fn all() -> Vec<Policy> {
-        let parse: Make = |name| name.parse().expect("a listed name");
-        let mut all: Vec<Policy> = POLICY_NAMES
-            .iter()
-            .map(|&name| {
-                let oracle = match name {
-                    "laxity" => Oracle::None,
-                    "llf" => Oracle::Key(Key::Laxity),
-                    "edf" => Oracle::Key(Key::Deadline),
-                    "sjf" => Oracle::Key(Key::Cost),
-                    "fcfs" => Oracle::Key(Key::Ingestion),
-                    "fifo" => Oracle::Key(Key::Equal),
-                    "rr" => Oracle::Cyclic,
-                    "random" => Oracle::None,
-                    _ => panic!("how does {name} rank?"),
-                };
-                Policy { name, make: parse, oracle }
-            })
-            .collect();
-        all.push(Policy { name: "llf:topology-only", make: parse, oracle: Oracle::Key(Key::Laxity) });
-        let own: [(&'static str, Make); 6] = [
+        let mut all: Vec<Policy> =
+            PREDICTED.iter().map(|(name, oracle)| Policy::of_text(name, *oracle)).collect();
+        let predicted = |name: &str| PREDICTED.iter().any(|(known, _)| *known == name);
+        let named = POLICY_NAMES.iter().filter(|name| !predicted(name));
+        all.extend(named.map(|name| Policy::of_text(name, Oracle::None)));
+        let own: [(&str, Make); 3] = [
             ("llf over windows", |_| Composition::of(laxity_sched::Llf)),
             ("longest queue per cycle", |_| Composition::of(LongestQueue)),
-            ("query by laxity, trains of rows", |_| Composition {
-                unit: Unit::Query,
-                train: Train::Rows(200),
-                ..Composition::of(laxity_sched::Llf)
-            }),
-            ("superbox, producers last", |_| Composition {
+            ("superbox, consumers first", |_| Composition {
                 unit: Unit::Query,
                 train: Train::Fraction(0.5),
                 traversal: Traversal::Planned(Box::new(ConsumersFirst)),
-                ..Composition::of(laxity_sched::RoundRobin::default())
-            }),
-            ("query per cycle, trains of cost", |_| Composition {
-                unit: Unit::Query,
-                train: Train::CostNs(5_000),
-                ..Composition::of(LongestQueue)
-            }),
-            ("message by message", |_| Composition {
-                train: Train::Message,
-                ..Composition::of(laxity_sched::Fifo)
+                ..Composition::of(RoundRobin::default())
             }),
         ];
-        all.extend(own.map(|(name, make)| Policy { name, make, oracle: Oracle::None }));
+        all.extend(own.map(|(name, make)| Policy { name: name.to_owned(), make, oracle: Oracle::None }));
         all
     }
 
-    pub fn composition(&self) -> Composition {
-        (self.make)(self.name)
+    /// How many compositions of the parts there are.
+    pub const COMPOSITIONS: usize = UNITS.len() * RANKS.len() * TRAVERSALS.len() * TRAINS.len();
+
+    /// One of them.
+    pub fn composed(number: usize) -> Policy {
+        let mut rest = number;
+        let mut pick = |choices: &[&'static str]| {
+            let choice = choices[rest % choices.len()];
+            rest /= choices.len();
+            choice
+        };
+        let (unit, rank, traversal, train) = (pick(&UNITS), pick(&RANKS), pick(&TRAVERSALS), pick(&TRAINS));
+        let text = format!("unit={unit},rank={rank},traversal={traversal},train={train}");
+        Policy::of_text(&text, Oracle::None)
     }
 
-    pub fn inherits(&self) -> bool {
-        self.composition().rank.inherits()
+    pub fn composition(&self) -> Composition {
+        (self.make)(&self.name)
+    }
+
+    pub fn is_predicted(&self) -> bool {
+        !matches!(self.oracle, Oracle::None)
     }
 }
 
-/// The smallest rank per cycle: the unit with most rows queued goes first (QS).
+/// The smallest rank per cycle, as somebody would write it first: the unit with most rows queued goes first.
 #[derive(Debug)]
-pub struct LongestQueue;
-
-pub const CYCLE_NS: u64 = 10_000;
+struct LongestQueue;
 
 impl Rank for LongestQueue {
     fn name(&self) -> &'static str {
@@ -114,20 +183,38 @@ impl Rank for LongestQueue {
 
     fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
         priorities.fill(0.0);
-        let by_query = priorities.len() <= snapshot.queries.len().max(crate::world::QUERIES as usize);
         for operator in &snapshot.operators {
-            let unit = if by_query { operator.query.index() } else { operator.id.index() };
-            priorities[unit] -= operator.queued_rows as f64;
+            priorities[operator.unit as usize] -= operator.queued_rows as f64;
         }
     }
 }
 
-/// A plan that empties a query from the sink upwards: every operator once, post-order.
+/// A plan that empties a query from the sink upwards: every operator once.
 #[derive(Debug)]
 struct ConsumersFirst;
 
 impl Plan for ConsumersFirst {
+    fn dispatch(&mut self, dispatch: &Dispatch<'_>) {
+        assert!(!dispatch.query.operators.is_empty());
+    }
+
     fn plan(&mut self, operators: &[OperatorSnapshot], order: &mut Vec<OperatorId>) {
         order.extend(operators.iter().rev().map(|operator| operator.id));
     }
+}
+
+#[test]
+fn every_composition_is_what_it_is_asked_for_by() {
+    for number in 0..Policy::COMPOSITIONS {
+        let policy = Policy::composed(number);
+        let composition = policy.composition();
+        assert_eq!(composition.to_string(), policy.name);
+        let again: Composition = composition.name().parse().unwrap();
+        assert_eq!(again.to_string(), policy.name, "by way of {}", composition.name());
+    }
+    assert_eq!(Composition::of(Fifo).name(), "fifo");
+    assert_eq!(
+        Composition::of(LongestQueue).name(),
+        "unit=operator,rank=longest-queue,traversal=by-rank,train=quantum"
+    );
 }

@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape, WorkerId};
-use laxity_sched::{Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Unit, WaitBound, Work};
+use laxity_sched::{Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Snapshot, Work};
 
 use crate::model::{Facts, Model};
-use crate::policies::{Oracle, Policy};
+use crate::policies::Policy;
 
 /// What can happen.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub enum Operation {
     Release { worker: u32 },
     /// Time goes by.
     Pass { ns: u64 },
+    /// Another policy from now on: the composition of that number.
+    Switch { composition: usize },
     /// The last query is removed.
     Remove { really: bool },
 }
@@ -58,10 +60,17 @@ pub struct World {
 struct Running {
     operator: u32,
     rows: u32,
+    /// Granted before the policy last changed.
+    before_switch: bool,
 }
 
 impl World {
     pub fn new(policy: &Policy, seed: u64) -> World {
+        World::beside(policy, seed, 0)
+    }
+
+    /// With so many queries more that never get a message.
+    pub fn beside(policy: &Policy, seed: u64, idle: u32) -> World {
         let config = Config {
             workers: WORKERS as usize,
             quantum_ns: 4_000,
@@ -71,12 +80,10 @@ impl World {
             ..Config::default()
         };
         let composition = policy.composition();
-        let ages = composition.rank.wait_bound() == WaitBound::Ageing;
-        let mut model = (policy.oracle != Oracle::None)
-            .then(|| Model::new(policy.oracle, policy.inherits(), &config, ages));
+        let mut model = policy.is_predicted().then(|| Model::new(policy.oracle, &composition, &config));
         let windows = composition.topology_only || model.is_none();
         let mut scheduler = Scheduler::new(composition, config);
-        for query in 0..QUERIES {
+        for query in 0..QUERIES + idle {
             let target_ns = 10_000 * 10u64.pow(query);
             scheduler.add_query(QuerySpec { id: QueryId(query), target_ns, weight: 1.0, qos: None });
             for id in query * PER_QUERY..(query + 1) * PER_QUERY {
@@ -98,7 +105,7 @@ impl World {
             }
         }
         World {
-            policy: *policy,
+            policy: policy.clone(),
             scheduler,
             model,
             now: ProcessingTime(START_NS),
@@ -114,6 +121,10 @@ impl World {
 
     pub fn now(&self) -> ProcessingTime {
         self.now
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        self.scheduler.snapshot(self.now)
     }
 
     pub fn into_trace(self) -> String {
@@ -135,6 +146,12 @@ impl World {
                         assert_eq!(waits, model.release(worker, self.now), "release of {worker}");
                     }
                 }
+            }
+            Operation::Switch { composition } => {
+                self.policy = Policy::composed(composition);
+                self.model = None;
+                self.running.values_mut().for_each(|running| running.before_switch = true);
+                self.scheduler.set_policy(self.policy.composition(), self.now);
             }
             Operation::Pass { ns } => self.now = self.now.plus_ns(ns),
             Operation::Remove { really } => {
@@ -190,6 +207,7 @@ impl World {
                 id,
                 channel,
                 bytes: u64::from(rows),
+                rows: u64::from(rows),
                 progress,
                 ingested: ingested.0,
                 target_ns: 10_000 * 10u64.pow(operator / PER_QUERY),
@@ -214,7 +232,11 @@ impl World {
             return;
         }
         let waiting = self.scheduler.waiting_units();
-        let expected = self.model.as_mut().map(|model| model.next(worker, self.now));
+        let (scheduler, now) = (&self.scheduler, self.now);
+        let expected = self.model.as_mut().map(|model| {
+            model.cycle(now, || scheduler.snapshot(now));
+            model.next(worker, now)
+        });
         let Some(grant) = self.scheduler.next(WorkerId(worker), self.now) else {
             assert_eq!(waiting, 0, "{}: idle beside waiting work", self.policy.name);
             assert_eq!(expected.flatten(), None, "{}: the model has work", self.policy.name);
@@ -223,9 +245,10 @@ impl World {
         let operator = grant.operator.0;
         let busy = self.running.values().any(|running| running.operator == operator);
         assert!(!busy, "{}: operator {operator} runs twice", self.policy.name);
-        if self.scheduler.composition().unit == Unit::Query {
-            let query = operator / PER_QUERY;
-            assert!(self.running.values().all(|running| running.operator / PER_QUERY != query));
+        if self.scheduler.composition().unit.is_query() {
+            let beside = |running: &&Running| running.operator / PER_QUERY == operator / PER_QUERY;
+            let beside = self.running.values().filter(|running| !running.before_switch).find(beside);
+            assert!(beside.is_none(), "{}: one query on two workers", self.policy.name);
         }
         let (message, rows) = match grant.work {
             Work::Resume => {
@@ -243,11 +266,11 @@ impl World {
             assert_eq!(Some((operator, message)), expected, "{}: pick at {:?}", self.policy.name, self.now);
         }
         writeln!(self.trace, "{} {worker} {operator} {message:?}", self.now.0).unwrap();
-        self.running.insert(worker, Running { operator, rows });
+        self.running.insert(worker, Running { operator, rows, before_switch: false });
     }
 
     fn finish(&mut self, worker: u32, cpu_ns: u64, more: bool, sends: u32) {
-        let Some(Running { operator, rows }) = self.running.remove(&worker) else { return };
+        let Some(Running { operator, rows, .. }) = self.running.remove(&worker) else { return };
         let alive = operator < self.queries * PER_QUERY;
         for send in 0..sends {
             let below = match operator % PER_QUERY {
@@ -260,10 +283,10 @@ impl World {
         if more && alive {
             self.resumptions.insert(operator);
         }
-        if let Some(model) = &mut self.model {
-            model.finished(worker, more);
-        }
         let report = RunReport { rows_in: rows, rows_out: sends * (rows / 2), cpu_ns, more };
+        if let Some(model) = &mut self.model {
+            model.finished(worker, &report);
+        }
         self.scheduler.on_finished(WorkerId(worker), report, self.now);
     }
 

@@ -26,6 +26,23 @@ fn what_is_written_is_what_is_read() {
         ("rank=edf", "edf", "unit=operator,rank=edf,traversal=by-rank,train=quantum"),
         ("train=all,unit=query", "", "unit=query,rank=laxity,traversal=by-rank,train=all"),
         ("unit=spanner:3 , rank=rr", "", "unit=spanner:3,rank=rr,traversal=by-rank,train=quantum"),
+        ("qs@20ms", "qs@20ms", "unit=operator,rank=qs@20ms,traversal=by-rank,train=quantum"),
+        (
+            "rank=llf:sigma=1ms,period=2s",
+            "llf:sigma=1ms@2s",
+            "unit=operator,rank=llf:sigma=1ms@2s,traversal=by-rank,train=quantum",
+        ),
+        ("haren:hr", "", "unit=operator,rank=hr@50ms,traversal=by-rank,train=rows:10"),
+        (
+            "haren:llf:topology-only@1s",
+            "",
+            "unit=operator,rank=llf:topology-only@1s,traversal=by-rank,train=rows:10",
+        ),
+        ("haren@1s", "", "unit=operator,rank=qs@1s,traversal=by-rank,train=rows:10"),
+        ("haren", "haren", "unit=operator,rank=qs@50ms,traversal=by-rank,train=rows:10"),
+        ("hr:global", "hr:global", "unit=operator,rank=hr:global,traversal=by-rank,train=quantum"),
+        ("tokens:12", "tokens:12", "unit=operator,rank=tokens:12,traversal=by-rank,train=one"),
+        ("edgewise", "edgewise", "unit=operator,rank=qs,traversal=by-rank,train=messages:50"),
         ("train=rows:200,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=rows:200"),
         ("train=fraction:0.5,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=fraction:0.5"),
         ("train=fraction:1,rank=edf", "", "unit=operator,rank=edf,traversal=by-rank,train=all"),
@@ -69,6 +86,14 @@ fn what_is_wrong_is_named_with_what_would_be_right() {
             r#""speed=9" is no part of a policy; expected unit, rank, traversal, train or period"#,
         ),
         ("rank=rr,", r#""" is no part of a policy"#),
+        ("rr@20ms", "rank=rr does not take \"20ms\"; expected no period"),
+        (
+            "llf:sigma=much",
+            r#"rank=llf does not take "much"; expected sigma=TIME, the error of its costs or topology-only"#,
+        ),
+        ("hr:local", r#"rank=hr does not take "local"; expected global"#),
+        ("tokens:0", r#"rank=tokens does not take "0"; expected messages a second for each unit of weight"#),
+        ("haren:best", r#"in "haren:best": no rank is named "best"; expected laxity, llf"#),
         ("rank=rr,period=soon", r#"period does not take "soon"; expected a time, as in 50ms"#),
     ] {
         let error = text.parse::<Composition>().unwrap_err().to_string();
