@@ -18,6 +18,7 @@ mod model;
 pub mod nyt;
 mod rate;
 pub mod riot;
+pub mod script;
 mod seed;
 mod stream;
 pub mod syn;

@@ -168,6 +168,15 @@ impl Rules {
         }
     }
 
+    /// Accidents that block the road as this minute ends: expressway, direction, lane, segment, position.
+    pub fn accidents_at_end_of(&self, minute: u32) -> impl Iterator<Item = (u32, u32, u32, u32, u32)> {
+        self.accidents
+            .iter()
+            .filter(move |accident| accident.began.is_some_and(|began| began <= minute))
+            .filter(move |accident| accident.cleared.is_none_or(|cleared| cleared > minute))
+            .map(|accident| accident.place)
+    }
+
     fn position(&mut self, report: &Report) -> Vec<Answer> {
         let mut car = self.cars.remove(&report.vid).unwrap_or_default();
         if car.last.is_some_and(|last| report.time_s - last.time_s > 2 * REPORT_EVERY_S) {
@@ -320,6 +329,8 @@ mod tests {
         rules.answer(&report(240, 1, 30, 2, spot + 1_320));
         assert_eq!(ahead(&rules, 10, 5), Some(10));
         assert_eq!(ahead(&rules, 10, 6), None);
+        let at_end = |minute| rules.accidents_at_end_of(minute).count();
+        assert_eq!([1, 2, 3, 4, 5].map(at_end), [0, 1, 1, 1, 0]);
         // Whoever enters the zone is told.
         let answers = rules.answer(&report(250, 9, 30, 1, 8 * 5_280));
         assert_eq!(answers[1], Answer::Alert { vid: 9, time_s: 250, segment: 10 });
