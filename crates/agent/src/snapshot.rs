@@ -92,6 +92,7 @@ pub(crate) fn snapshot(
         changed: None,
         operators,
         queries: queries.collect(),
+        elsewhere: Vec::new(),
     }
 }
 

@@ -9,6 +9,7 @@
 mod config;
 mod context;
 mod estimate;
+mod exchange;
 mod lateness;
 mod mailbox;
 mod message;
@@ -22,6 +23,7 @@ mod stream;
 pub use config::Config;
 pub use context::MessageContext;
 pub use estimate::{CallCost, CostModel, EpochDelays, Frontier, Selectivity, SwmEstimator, SwmForecast};
+pub use exchange::{CostReport, Elsewhere, StreamReport};
 pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{

@@ -66,6 +66,7 @@ pub use fifo::Fifo;
 pub use haren::Periodic;
 pub use hr::HighestRate;
 pub use klink::Klink;
+pub(crate) use klink::Work;
 pub use laxity::Laxity;
 pub use llf::Llf;
 pub use memory::ByMemory;

@@ -1,4 +1,5 @@
 mod deferral;
+mod exchange;
 mod graph;
 mod merge;
 mod operator;
@@ -20,7 +21,7 @@ use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
 use crate::policy::Spanner;
 use crate::{
-    CallCost, Composition, Config, Grant, Memory, Message, MessageContext, RunReport, Shedder, Work,
+    CallCost, Composition, Config, Elsewhere, Grant, Memory, Message, MessageContext, RunReport, Shedder, Work,
 };
 
 /// Decides which worker runs which operator.
@@ -93,6 +94,8 @@ pub struct Scheduler<T> {
     /// What ranks per cycle see.
     view: View,
     memory: Memory,
+    /// What other nodes said, by query and node.
+    elsewhere: Vec<Elsewhere>,
     /// What a grant costs beside its work.
     call: CallCost,
     spanner: Spanner,
@@ -123,6 +126,7 @@ impl<T> Scheduler<T> {
             cycle_due: ProcessingTime::ZERO,
             view: View::default(),
             memory: Memory::default(),
+            elsewhere: Vec::new(),
             call: CallCost::default(),
             spanner: Spanner::default(),
             shedder: None,

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
 
-use crate::{StreamSnapshot, Sweeping, Unit};
+use crate::{Elsewhere, StreamSnapshot, Sweeping, Unit};
 
 /// What there is to know at one instant, for ranks that are recomputed every cycle. Outside our own engine a
 /// snapshot is all there is.
@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub operators: Vec<OperatorSnapshot>,
     /// Every query, in order of id; ids may be missing.
     pub queries: Vec<QuerySnapshot>,
+    /// What queries cost on other nodes, by query.
+    pub elsewhere: Vec<Elsewhere>,
 }
 
 /// Bytes that queued rows and state occupy, and how many they may. A bound of 0: not known.
@@ -133,6 +135,13 @@ impl Snapshot {
         let place = self.place(first)?;
         let operators = self.operators.get(place..place + count)?;
         operators.iter().zip(query.operators.iter()).all(|(o, &id)| o.id == id).then_some(operators)
+    }
+
+    /// What other nodes said of that query.
+    pub fn elsewhere_of(&self, id: QueryId) -> &[Elsewhere] {
+        let first = self.elsewhere.partition_point(|elsewhere| elsewhere.query < id);
+        let of_query = self.elsewhere[first..].iter().take_while(|elsewhere| elsewhere.query == id).count();
+        &self.elsewhere[first..first + of_query]
     }
 
     /// The query of that id.

@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
-use crate::{SwmEstimator, SwmForecast};
+use crate::{StreamReport, SwmEstimator, SwmForecast};
 
 /// One source stream of a query that leads to windows, at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,8 +15,8 @@ pub struct StreamSnapshot {
     pub end: EventTime,
     /// When the sweeping watermark of that window will be ingested; `None` while nothing is known.
     pub forecast: Option<SwmForecast>,
-    /// When the forecast was made, where another node made it: a source here sees watermarks late. `None` where
-    /// it is our own.
+    /// When the forecast was made, where another node made it and told us ([`crate::StreamReport`]): how old it
+    /// is. `None` where it is our own.
     pub told: Option<ProcessingTime>,
 }
 
@@ -50,8 +50,8 @@ pub(crate) struct Stream {
     grain_ms: i64,
     watermark: EventTime,
     swm: SwmEstimator,
-    /// What another node said.
-    pub told: Option<(SwmForecast, EventTime, ProcessingTime)>,
+    /// What nodes above last said, by their source.
+    told: Vec<StreamReport>,
 }
 
 /// Windows that close one after the other while a query is far behind: more are counted as one with the last.
@@ -67,7 +67,7 @@ impl Windows {
                 grain_ms: 0,
                 watermark: EventTime::MIN,
                 swm: SwmEstimator::default(),
-                told: None,
+                told: Vec::new(),
             });
             self.streams.len() - 1
         });
@@ -106,6 +106,30 @@ impl Windows {
         }
     }
 
+    /// A node above says when the stream that comes in by `entry` is due. Something older changes nothing.
+    pub fn on_report(&mut self, entry: OperatorId, report: StreamReport) {
+        let Some(stream) = self.streams.iter_mut().find(|stream| stream.source == entry) else { return };
+        match stream.told.iter_mut().find(|told| told.source == report.source) {
+            Some(told) if told.at > report.at => return,
+            Some(told) => *told = report,
+            None => stream.told.push(report),
+        }
+        self.changed = true;
+    }
+
+    /// What nodes below should know: what we know ourselves, and where we were told, that.
+    pub fn reports(&self, query: QueryId, now: ProcessingTime) -> impl Iterator<Item = StreamReport> {
+        self.streams.iter().flat_map(move |stream| {
+            let own = || {
+                let StreamSnapshot { source, end, forecast, .. } = stream.snapshot();
+                let ns_per_ms = stream.swm.ns_per_ms();
+                Some(StreamReport { query, source, end, forecast: forecast?, ns_per_ms, at: now })
+            };
+            let own = if stream.told.is_empty() { own() } else { None };
+            stream.told.iter().copied().chain(own)
+        })
+    }
+
     /// The oldest sweeping watermark on its way.
     pub fn sweeping(&self) -> Option<Sweeping> {
         self.sweeping.front().copied()
@@ -129,17 +153,16 @@ impl Windows {
 impl Stream {
     pub fn snapshot(&self) -> StreamSnapshot {
         let end = self.next_end();
-        let own = self.swm.forecast(end).filter(|_| end != EventTime::MAX);
-        // A forecast for another end is moved by the distance of the ends, at the speed of real time.
-        let told = self.told.map(|(forecast, told_end, at)| {
-            let ahead_ms = end.0 as f64 - told_end.0 as f64;
-            (SwmForecast { mean_ns: forecast.mean_ns + ahead_ms * 1e6, ..forecast }, at)
-        });
+        let own = || self.swm.forecast(end);
+        // Of several streams, the one that comes last sweeps.
+        let told = self.told.iter().map(|report| (report.forecast(end), report.at));
+        let told = told.max_by(|a, b| a.0.mean_ns.total_cmp(&b.0.mean_ns)).filter(|_| end > EventTime::MIN);
+        let forecast = told.map(|(forecast, _)| forecast).or_else(own).filter(|_| end < EventTime::MAX);
         StreamSnapshot {
             source: self.source,
             watermark: self.watermark,
             end,
-            forecast: told.map(|(forecast, _)| forecast).or(own),
+            forecast,
             told: told.map(|(_, at)| at),
         }
     }

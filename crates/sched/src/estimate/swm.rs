@@ -117,6 +117,14 @@ impl SwmEstimator {
         Some((mean_ns + residuals[place], mean_ns + residuals[residuals.len() - 1 - place]))
     }
 
+    /// Processing time that a millisecond of event time takes: 10⁶ in real time.
+    pub fn ns_per_ms(&self) -> f64 {
+        match self.history.fit() {
+            Some(_) => self.history.period_ns() / self.history.grain_ms as f64,
+            None => self.line.slope(),
+        }
+    }
+
     /// Epochs remembered.
     pub fn epochs(&self) -> usize {
         self.history.epochs.len()

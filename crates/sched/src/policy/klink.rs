@@ -11,7 +11,8 @@ use crate::{MessageContext, QuerySnapshot, Scale, Snapshot};
 use super::memory::{Mode, Releases};
 use super::parts::format_duration;
 pub(super) use slack::Slack;
-pub(super) use work::{QueryWork, Work};
+use work::QueryWork;
+pub(crate) use work::Work;
 
 /// `klink`: least slack first, where slack is the time until the next sweeping watermark (SWM) is expected, less
 /// what it costs to have everything queued out of the way by then.

@@ -103,6 +103,7 @@ impl<T> Scheduler<T> {
             return Vec::new();
         };
         self.view.graph_changed();
+        self.elsewhere.retain(|elsewhere| elsewhere.query != id);
         let mut messages = Vec::new();
         for id in query.operators {
             let Some(mut operator) = self.operators[id.index()].take() else { continue };

@@ -56,6 +56,7 @@ impl<T> Scheduler<T> {
             changed: None,
             operators: operators.filter_map(|id| self.operator_snapshot(OperatorId(id))).collect(),
             queries: self.queries.iter().flatten().map(Query::snapshot).collect(),
+            elsewhere: self.elsewhere.clone(),
         }
     }
 
@@ -91,6 +92,7 @@ impl<T> Scheduler<T> {
             }
         }
         self.refresh_streams();
+        self.view.snapshot.elsewhere.clone_from(&self.elsewhere);
     }
 
     pub(super) fn operator_snapshot(&self, id: OperatorId) -> Option<OperatorSnapshot> {

@@ -1,6 +1,6 @@
-use laxity_graph::ProcessingTime;
+use laxity_graph::{OperatorId, ProcessingTime};
 
-use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
+use crate::{Elsewhere, OperatorSnapshot, QuerySnapshot, Snapshot};
 
 /// What is queued in every query, as Klink sees it, kept from cycle to cycle.
 #[derive(Clone, Debug, Default)]
@@ -58,9 +58,11 @@ impl Work {
 
     /// cost(t) = Σ over operators of C_o(what is queued) + queued rows · s_o · cost per row below.
     ///
-    /// The cost per row below is the mean over the operators fed: rows out are counted once per receiver.
-    fn sum(&mut self, snapshot: &Snapshot, query: &QuerySnapshot) -> QueryWork {
+    /// The cost per row below is the mean over the operators fed, here or elsewhere: rows out are counted once per
+    /// receiver. What is queued elsewhere costs what was said of it.
+    pub fn sum(&mut self, snapshot: &Snapshot, query: &QuerySnapshot) -> QueryWork {
         let mut work = QueryWork::default();
+        let elsewhere = snapshot.elsewhere_of(query.id);
         let dense = snapshot.operators_of(query);
         self.ahead_ns.clear();
         self.ahead_ns.resize(query.operators.len(), 0.0);
@@ -68,7 +70,7 @@ impl Work {
             let Some(operator) = dense.map(|dense| &dense[place]).or_else(|| snapshot.operator(*id)) else {
                 continue;
             };
-            let below_ns = operator.selectivity * self.mean_below(query, operator);
+            let below_ns = operator.selectivity * self.mean_below(query, operator, elsewhere);
             self.ahead_ns[place] = operator.row_cost_ns() + below_ns;
             let (fixed_ns, row_ns) = operator.cost;
             work.cost_ns += operator.queued_messages as f64 * fixed_ns;
@@ -78,17 +80,25 @@ impl Work {
                 work.oldest = Some(work.oldest.map_or(head.ingested, |oldest| oldest.min(head.ingested)));
             }
         }
+        work.cost_ns += elsewhere.iter().map(|elsewhere| elsewhere.queued_ns).sum::<f64>();
         work
     }
 
-    fn mean_below(&self, query: &QuerySnapshot, operator: &OperatorSnapshot) -> f64 {
+    /// CPU time of one more row from each operator of the query that was last summed.
+    pub fn rows_ahead_ns(&self) -> &[f64] {
+        &self.ahead_ns
+    }
+
+    fn mean_below(&self, query: &QuerySnapshot, operator: &OperatorSnapshot, elsewhere: &[Elsewhere]) -> f64 {
         let first = query.operators.first().map_or(0, |first| first.index());
-        let place = |id: laxity_graph::OperatorId| match query.operators.get(id.index().wrapping_sub(first)) {
+        let place = |id: OperatorId| match query.operators.get(id.index().wrapping_sub(first)) {
             Some(&at) if at == id => Some(id.index() - first),
             _ => query.operators.iter().position(|&at| at == id),
         };
-        let below = operator.downstream.iter().filter_map(|&id| place(id));
-        let sum: f64 = below.map(|place| self.ahead_ns[place]).sum();
-        if operator.downstream.is_empty() { 0.0 } else { sum / operator.downstream.len() as f64 }
+        let here = operator.downstream.iter().filter_map(|&id| Some(self.ahead_ns[place(id)?]));
+        let there = elsewhere.iter().flat_map(|elsewhere| &elsewhere.row_ns);
+        let there = there.filter(|(feeder, _)| *feeder == operator.id).map(|&(_, row_ns)| row_ns);
+        let (count, sum) = here.chain(there).fold((0u32, 0.0), |(count, sum), ns| (count + 1, sum + ns));
+        if count == 0 { 0.0 } else { sum / f64::from(count) }
     }
 }
