@@ -1,6 +1,8 @@
 //! Streams with known delay laws, and what is predicted of them. Cannot catch: how a scheduler feeds the
 //! estimator; that is in `scheduler/streams.rs`.
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -23,16 +25,16 @@ fn uniform(u: f64) -> f64 {
 
 /// Ranks 0 to 99 by Zipf's law with exponent 0.99, by inversion of its sum.
 fn zipf(u: f64) -> f64 {
-    let weight = |rank: i32| f64::from(rank).powf(-0.99);
-    let all: f64 = (1..=100).map(weight).sum();
-    let mut reached = 0.0;
-    for rank in 1..=100 {
-        reached += weight(rank) / all;
-        if u < reached {
-            return f64::from(rank - 1);
-        }
-    }
-    99.0
+    static REACHED: LazyLock<Vec<f64>> = LazyLock::new(|| {
+        let weight = |rank: i32| f64::from(rank).powf(-0.99);
+        let all: f64 = (1..=100).map(weight).sum();
+        let sums = (1..=100).scan(0.0, |sum, rank| {
+            *sum += weight(rank) / all;
+            Some(*sum)
+        });
+        sums.collect()
+    });
+    REACHED.partition_point(|&reached| reached <= u).min(99) as f64
 }
 
 /// Watermarks every `every_ms` of event time, `lag_ms` behind, each delayed on its own; ingested in order.
@@ -70,46 +72,53 @@ fn ended(watermark: EventTime, slide_ms: i64) -> EventTime {
     EventTime((watermark.0 + 1).div_euclid(slide_ms) * slide_ms)
 }
 
-/// Shares of SWMs, from the 30th to the 3 000th, inside of the normal and of the observed interval at `share`.
-fn coverage(mut stream: Stream, share: f64) -> (f64, f64) {
+/// Shares of SWMs inside of the normal interval at 95 % (from the 30th on), of the observed one (every fourth, from
+/// the 50th on: it needs 39 samples), and of what covers both.
+fn coverage(mut stream: Stream) -> [f64; 3] {
+    const SHARE: f64 = 0.95;
     let mut swm = SwmEstimator::default();
-    let (mut seen, mut normal, mut observed, mut judged) = (0, 0, 0, 0);
+    let mut judged = [const { Vec::new() }; 3];
     let mut next = None;
-    while seen < 3_000 {
-        let (watermark, at) = stream.next();
-        let end = ended(watermark, WINDOW_MS);
-        if next.is_some_and(|next| next <= end) {
-            seen += 1;
-            let inside = |(low, high): (f64, f64)| (low..=high).contains(&(at.0 as f64));
-            if seen > 30 {
-                judged += 1;
-                normal += u32::from(swm.forecast(end).is_some_and(|f| inside(f.interval(share))));
-                observed += u32::from(swm.observed_interval(end, share).is_none_or(inside));
+    for seen in 0..2_000 {
+        let (end, watermark, at) = loop {
+            let (watermark, at) = stream.next();
+            let end = ended(watermark, WINDOW_MS);
+            if next.is_none_or(|next| next <= end) {
+                break (end, watermark, at);
             }
+            swm.observe(watermark, end, WINDOW_MS, at);
+        };
+        let inside = |(low, high): (f64, f64)| (low..=high).contains(&(at.0 as f64));
+        if seen >= 30 {
+            judged[0].push(swm.forecast(end).is_some_and(|forecast| inside(forecast.interval(SHARE))));
+        }
+        if seen >= 50 && seen % 4 == 0 {
+            judged[1].push(swm.observed_interval(end, SHARE).is_some_and(inside));
+            judged[2].push(swm.interval(end, SHARE).is_some_and(inside));
         }
         swm.observe(watermark, end, WINDOW_MS, at);
         next = Some(EventTime(end.0 + WINDOW_MS));
     }
-    (f64::from(normal) / f64::from(judged), f64::from(observed) / f64::from(judged))
+    judged.map(|judged| judged.iter().filter(|inside| **inside).count() as f64 / judged.len() as f64)
 }
 
+/// As the paper reports it: 98 % for uniform, 95 % for Zipf delays at f = 95 % (§6.2.5).
 #[test]
 fn accuracy_at_95_percent() {
-    for seed in 0..3 {
+    for seed in 0..2 {
         // Watermarks at the ends of windows, each with one delay of the law; and as the authors' generator sends
         // them: every 400 ms, held back by 5 s.
         for (every_ms, lag_ms) in [(WINDOW_MS, 0), (400, 5_000)] {
-            let of = |law| coverage(Stream::new(law, every_ms, lag_ms, 1.0, seed), 0.95);
-            let (normal, observed) = of(uniform);
-            assert!(normal >= 0.98, "uniform: {normal}");
+            let of = |law| coverage(Stream::new(law, every_ms, lag_ms, 1.0, seed));
+            let [normal, observed, both] = of(uniform);
+            assert!(normal >= 0.98 && both >= 0.98, "uniform: {normal}, {both}");
             // Order statistics promise f and no more.
-            assert!(observed >= 0.94, "uniform, observed: {observed}");
-            let (normal, observed) = of(zipf);
-            assert!(observed >= 0.95, "Zipf, observed: {observed}");
-            // Zipf's upper tail is heavier than a normal one: 7.6 % lie above μ + 1.96 σ (exactly, by its sum). Where
-            // the phase of the watermarks dominates, that does not show.
-            let exact = if every_ms == 400 { 0.98 } else { 0.91 };
-            assert!(normal >= exact, "Zipf: {normal}");
+            assert!(observed >= 0.93, "uniform, observed: {observed}");
+            let [normal, observed, both] = of(zipf);
+            assert!(observed >= 0.95 && both >= 0.95, "Zipf: {observed}, {both}");
+            // By Zipf's sum, 7.6 % lie above μ + 1.96 σ. Where the phase of the watermarks dominates, that does not show.
+            let promised = if every_ms == 400 { 0.98 } else { 0.91 };
+            assert!(normal >= promised, "Zipf: {normal}");
         }
     }
 }
