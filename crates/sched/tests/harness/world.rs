@@ -84,7 +84,8 @@ impl World {
         let windows = composition.topology_only || model.is_none();
         let mut scheduler = Scheduler::new(composition, config);
         for query in 0..QUERIES + idle {
-            let target_ns = 10_000 * 10u64.pow(query);
+            // No other target than those that have work, so that ranges over all stay.
+            let target_ns = 10_000 * 10u64.pow(query % QUERIES);
             scheduler.add_query(QuerySpec { id: QueryId(query), target_ns, weight: 1.0, qos: None });
             for id in query * PER_QUERY..(query + 1) * PER_QUERY {
                 // Where the model ranks, windows would need its own idea of the frontier.
