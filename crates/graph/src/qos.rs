@@ -99,7 +99,7 @@ impl QosCurve {
     /// Utility of a result of that latency.
     pub fn utility(&self, latency_ns: u64) -> f64 {
         let after = self.points.partition_point(|point| point.latency_ns <= latency_ns);
-        let Some(next) = self.points.get(after) else { return self.points[self.points.len() - 1].utility };
+        let Some(next) = self.points.get(after) else { return self.last_utility() };
         let Some(before) = after.checked_sub(1).map(|place| self.points[place]) else { return next.utility };
         let share = (latency_ns - before.latency_ns) as f64 / (next.latency_ns - before.latency_ns) as f64;
         before.utility + share * (next.utility - before.utility)
@@ -111,6 +111,18 @@ impl QosCurve {
         let (Some(before), Some(next)) = (after.checked_sub(1), self.points.get(after)) else { return 0.0 };
         let before = self.points[before];
         (before.utility - next.utility) / (next.latency_ns - before.latency_ns) as f64
+    }
+
+    /// The latency up to which nothing is lost; `None` where nothing ever is.
+    pub fn grace_ns(&self) -> Option<u64> {
+        let best = self.points[0].utility;
+        let falls = self.points.iter().position(|point| point.utility < best)?;
+        Some(self.points[falls - 1].latency_ns)
+    }
+
+    /// What a result is still worth however late.
+    pub fn last_utility(&self) -> f64 {
+        self.points[self.points.len() - 1].utility
     }
 
     /// Nanoseconds from that latency to the next critical point after it; `None` past the last.
@@ -138,6 +150,45 @@ mod tests {
         assert_eq!(curve.loss_per_ns(100 * MS), 0.0);
         assert_eq!(curve.slack_ns(20 * MS), Some(30 * MS));
         assert_eq!(curve.slack_ns(100 * MS), None);
+    }
+
+    fn curve(points: &[(u64, f64)]) -> QosCurve {
+        QosCurve::new(points.iter().map(|&(ns, utility)| (Duration::from_nanos(ns), utility))).unwrap()
+    }
+
+    #[test]
+    fn a_curve_of_several_parts() {
+        // Flat before the first point, two slopes, flat behind the last.
+        let curve = curve(&[(10, 0.9), (20, 0.5), (60, 0.1)]);
+        let at = |ns| (curve.utility(ns), curve.loss_per_ns(ns), curve.slack_ns(ns));
+        let near = |got: (f64, f64, Option<u64>), want: (f64, f64, Option<u64>)| {
+            assert!((got.0 - want.0).abs() < 1e-12 && (got.1 - want.1).abs() < 1e-12, "{got:?} {want:?}");
+            assert_eq!(got.2, want.2);
+        };
+        near(at(0), (0.9, 0.0, Some(10)));
+        near(at(10), (0.9, 0.04, Some(10)));
+        near(at(15), (0.7, 0.04, Some(5)));
+        near(at(20), (0.5, 0.01, Some(40)));
+        near(at(40), (0.3, 0.01, Some(20)));
+        near(at(60), (0.1, 0.0, None));
+        near(at(u64::MAX), (0.1, 0.0, None));
+        assert_eq!(curve.last_utility(), 0.1);
+    }
+
+    #[test]
+    fn where_a_curve_begins_to_fall() {
+        assert_eq!(curve(&[(0, 1.0), (5, 1.0), (9, 0.0)]).grace_ns(), Some(5));
+        assert_eq!(curve(&[(3, 1.0), (5, 0.4)]).grace_ns(), Some(3));
+        assert_eq!(curve(&[(3, 0.5), (7, 0.5)]).grace_ns(), None);
+        assert_eq!(curve(&[(3, 0.5)]).grace_ns(), None);
+    }
+
+    #[test]
+    fn a_target_that_overflows_stays_a_curve() {
+        let curve = QosCurve::of_target_ns(u64::MAX - 1);
+        assert_eq!(curve.utility(u64::MAX - 1), 1.0);
+        assert_eq!(curve.slack_ns(0), Some(u64::MAX - 1));
+        assert_eq!(QosCurve::of_target_ns(0).points().len(), 3);
     }
 
     #[test]

@@ -19,7 +19,7 @@ struct Entry {
 }
 
 /// Parts that a range may be divided into: finer than anybody could want, and few enough to count.
-const PARTS_MAX: u32 = 4096;
+const PARTS_MAX: u32 = 1024;
 
 type Make = fn(&mut Parameters) -> Result<Box<dyn Rank>, Fault>;
 

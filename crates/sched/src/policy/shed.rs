@@ -1,4 +1,4 @@
-use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId};
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
 use super::qos::own_cost_ns;
 use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
@@ -188,7 +188,7 @@ impl Shedder {
         for query in &snapshot.queries {
             let cores = self.account(query, snapshot, elapsed_ns);
             let idle_ns = unloaded_latency_ns(query, snapshot);
-            let grace_ns = grace_ns(&query.qos).map_or(u64::MAX, |at| at.saturating_sub(idle_ns));
+            let grace_ns = query.qos.grace_ns().map_or(u64::MAX, |at| at.saturating_sub(idle_ns));
             self.loads.push(Load { cores, grace_ns });
             let ledger = &mut self.ledgers[query.id.index()];
             ledger.fraction = 0.0;
@@ -234,14 +234,13 @@ impl Shedder {
     /// What waits for an operator, with its way to the sink, has to be done in time, too.
     fn backlog(&mut self, operator: &OperatorSnapshot, query: usize, snapshot: &Snapshot) {
         let qos = &snapshot.queries[query].qos;
-        let Some(good_ns) = grace_ns(qos) else { return };
+        let Some(good_ns) = qos.grace_ns() else { return };
         let messages = operator.queued_messages as f64;
         let fixed_ns = messages * (operator.cost.0 + operator.path_cost_ns as f64);
         let work_ns = fixed_ns + operator.queued_rows as f64 * operator.cost.1;
         let age_ns = operator.mean_ingested.map_or(0, |ingested| snapshot.now.since_ns(ingested));
         let eol_ns = age_ns.saturating_add(own_cost_ns(operator)).saturating_add(operator.path_cost_ns);
-        let last = qos.points().last().map_or(0.0, |point| point.utility);
-        let until_ns = if qos.utility(eol_ns) > last {
+        let until_ns = if qos.utility(eol_ns) > qos.last_utility() {
             good_ns.saturating_sub(eol_ns)
         } else {
             // Lost, but what comes now stands behind it.
@@ -256,14 +255,6 @@ impl Shedder {
         }
         &mut self.ledgers[query.index()]
     }
-}
-
-/// Up to which latency a result is worth as much as at once; `None`: always.
-fn grace_ns(qos: &QosCurve) -> Option<u64> {
-    let points = qos.points();
-    let best = points[0].utility;
-    let falls = points.iter().position(|point| point.utility < best)?;
-    Some(points[falls - 1].latency_ns)
 }
 
 /// Latency of a row that waits nowhere.

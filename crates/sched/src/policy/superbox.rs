@@ -216,7 +216,9 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use laxity_graph::QueryId;
+    use proptest::prelude::*;
 
+    use super::super::{Auto, MinCost, MinLatency, MinMemory, Plan};
     use super::*;
 
     /// Boxes in this order, each with the places that it feeds; one row of one byte waits for each; cost p = 1
@@ -292,5 +294,55 @@ pub(super) mod tests {
         grown[0].id = OperatorId(70);
         assert_eq!(get(&grown), (3, OperatorId(70)));
         assert_eq!(get(&small), (2, OperatorId(0)));
+    }
+
+    /// A graph in which operator i feeds any of those after it.
+    fn graph(edges: &[Vec<prop::sample::Index>]) -> Vec<OperatorSnapshot> {
+        let count = edges.len() as u32 + 1;
+        let below: Vec<Vec<u32>> = (0..count)
+            .map(|place| {
+                let feeds = edges.get(place as usize).into_iter().flatten();
+                let later = (count - place - 1).max(1) as usize;
+                let mut below: Vec<u32> = feeds.map(|to| place + 1 + to.index(later) as u32).collect();
+                below.sort_unstable();
+                below.dedup();
+                below
+            })
+            .collect();
+        boxes(&below.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    proptest! {
+        #[test]
+        fn every_plan_brings_all_that_waits_to_the_outputs(
+            edges in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..4), 1..12),
+            numbers in prop::collection::vec((0usize..3, 0u32..15, 1u32..9), 12),
+        ) {
+            let mut operators = graph(&edges);
+            for (operator, (messages, sel, cost)) in operators.iter_mut().zip(numbers) {
+                operator.queued_messages = messages;
+                operator.queued_rows = 10 * messages as u64;
+                operator.selectivity = f64::from(sel) / 10.0;
+                operator.cost = (f64::from(cost), 1.0);
+            }
+            let plans: [Box<dyn Plan>; 4] = [
+                Box::<MinCost>::default(),
+                Box::<MinLatency>::default(),
+                Box::<MinMemory>::default(),
+                Box::<Auto>::default(),
+            ];
+            for mut plan in plans {
+                let mut order = Vec::new();
+                plan.plan(&operators, &mut order);
+                let mut waits: Vec<bool> = operators.iter().map(has_work).collect();
+                for id in order {
+                    if std::mem::take(&mut waits[id.index()]) {
+                        let below = operators[id.index()].downstream.iter();
+                        below.for_each(|below| waits[below.index()] = true);
+                    }
+                }
+                prop_assert!(!waits.contains(&true), "{} leaves {waits:?}", plan.name());
+            }
+        }
     }
 }

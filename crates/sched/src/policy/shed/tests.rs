@@ -1,5 +1,4 @@
-use std::time::Duration;
-
+use laxity_graph::QosCurve;
 use proptest::prelude::*;
 
 use super::super::superbox::tests::boxes;
@@ -132,16 +131,6 @@ fn dropped_rows_follow_the_fraction_and_are_counted() {
     shedder.ledgers[0].fraction = 1.0;
     assert_eq!(shedder.admit(QueryId(0), 7, ProcessingTime::ZERO), 7);
     assert_eq!(shedder.dropped(QueryId(1)), 0);
-}
-
-#[test]
-fn where_a_curve_begins_to_fall() {
-    let curve = |points: &[(u64, f64)]| {
-        QosCurve::new(points.iter().map(|&(ns, utility)| (Duration::from_nanos(ns), utility))).unwrap()
-    };
-    assert_eq!(grace_ns(&curve(&[(0, 1.0), (5, 1.0), (9, 0.0)])), Some(5));
-    assert_eq!(grace_ns(&curve(&[(3, 1.0), (5, 0.4)])), Some(3));
-    assert_eq!(grace_ns(&curve(&[(3, 0.5), (7, 0.5)])), None);
 }
 
 /// All ways to give up shares in eighths: the least loss that saves enough.
