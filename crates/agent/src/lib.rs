@@ -7,18 +7,33 @@
 //!
 //! Not here: decisions of its own, rows, anything inside the engine's process.
 
+mod adapter;
+mod agent;
+pub mod attach;
 mod clock;
+mod flink;
+mod http;
+pub mod jvm;
 pub mod linux;
 pub mod metric;
 mod normalise;
 mod plan;
 mod policy;
+mod quantity;
 mod readings;
+pub mod report;
+mod serve;
 mod snapshot;
 mod topology;
 mod translate;
 mod watermarks;
 
+pub use adapter::{Adapter, AdapterError};
+pub use agent::{Agent, JobWish, PolicyUse};
+pub use attach::{AttachArgs, AttachError, RestoreArgs};
+pub use flink::Flink;
+pub use http::HttpError;
+pub use metric::MissingMetric;
 pub use normalise::{logarithmic_nice, logarithmic_share, min_max, nice_weight, places};
 pub use plan::{Change, GroupSetting, Plan, ThreadSetting};
 pub use policy::{Congestion, Policy, PolicyError, Schedule};

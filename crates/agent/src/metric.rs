@@ -46,6 +46,28 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// Every metric.
+    pub const ALL: [Metric; 15] = {
+        use Metric::*;
+        [
+            RowsIn,
+            RowsOut,
+            CpuNs,
+            SampledMs,
+            QueueRows,
+            HeadAgeMs,
+            IngestAgeMs,
+            WatermarkMs,
+            RateIn,
+            RateOut,
+            Cores,
+            Cost,
+            Selectivity,
+            PathCost,
+            SampleAgeMs,
+        ]
+    };
+
     /// What it is computed from where an engine does not provide it. Empty: it must be provided.
     pub fn dependencies(self) -> &'static [Metric] {
         use Metric::*;

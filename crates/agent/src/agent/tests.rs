@@ -1,0 +1,139 @@
+//! On an engine made of a topology and fixed counters. Cannot catch: what the kernel does with a plan.
+
+use super::*;
+use crate::AdapterError;
+use crate::metric::{Driver, Values};
+use crate::topology::tests::chains;
+
+struct Still {
+    topology: Topology,
+    queues: Vec<f64>,
+    fails: bool,
+}
+
+impl Driver for Still {
+    fn engine(&self) -> &str {
+        "Still"
+    }
+
+    fn provides(&self, metric: Metric) -> bool {
+        metric == Metric::QueueRows
+    }
+
+    fn read(&mut self, _: Metric, _: &Topology) -> Values {
+        self.queues.iter().copied().map(Some).collect()
+    }
+}
+
+impl Adapter for Still {
+    fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
+        if self.fails {
+            return Err(AdapterError::Absent("Still is away".into()));
+        }
+        for query in &mut self.topology.queries {
+            query.wishes = wishes(&query.name);
+        }
+        Ok(false)
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn processes(&self) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn still(queues: &[f64]) -> Box<dyn Adapter> {
+    let topology = chains(&vec![1; queues.len()]);
+    Box::new(Still { topology, queues: queues.to_vec(), fails: false })
+}
+
+fn agent(engine: Box<dyn Adapter>, uses: Vec<PolicyUse>) -> Agent {
+    Agent::new(vec![engine], uses, Vec::new(), Translator::Nice, Ranges::default()).unwrap()
+}
+
+fn using(policy: &str, jobs: &[&str]) -> PolicyUse {
+    let mut used = PolicyUse::new(policy.parse().unwrap(), Duration::from_secs(1));
+    used.jobs = jobs.iter().map(|&job| job.to_owned()).collect();
+    used
+}
+
+fn nices(report: &Report) -> Vec<Option<i32>> {
+    report.rows.iter().map(|row| row.setting.nice).collect()
+}
+
+#[test]
+fn a_dry_round_shows_the_plan_and_then_only_what_changes() {
+    let mut agent = agent(still(&[0.0, 50.0, 100.0]), vec![using("congestion", &[])]);
+    let report = agent.round().unwrap();
+    assert!(report.is_dry);
+    assert_eq!(nices(&report), [Some(10), Some(0), Some(-10)]);
+    // Two groups, and for each of three threads a move and a nice value.
+    assert_eq!(report.changes.len(), 8);
+    let again = agent.round().unwrap();
+    assert_eq!((again.changes.len(), nices(&again)), (0, nices(&report)));
+    let shown = crate::report::table(&report, 160, None);
+    assert!(shown.contains("congestion") && shown.contains("dry run") && shown.contains("q2"), "{shown}");
+}
+
+#[test]
+fn each_query_follows_its_own_policy() {
+    let uses = vec![using("static", &["q2"]), using("congestion", &[])];
+    let mut agent = agent(still(&[0.0, 50.0, 100.0]), uses);
+    // Alone under its policy q2 is the best of one.
+    assert_eq!(nices(&agent.round().unwrap()), [Some(10), Some(-10), Some(-10)]);
+}
+
+#[test]
+fn a_policy_is_switched_to_above_a_load_and_left_below() {
+    let mut used = using("congestion", &[]);
+    used.above_busy = Some(0.8);
+    let mut was = Vec::new();
+    for busy in [None, Some(0.5), Some(0.85), Some(0.75), Some(0.7), Some(0.79)] {
+        used.update_condition(busy);
+        was.push(used.is_on);
+    }
+    assert_eq!(was, [false, false, true, true, false, false]);
+}
+
+#[test]
+fn an_engine_that_does_not_answer_keeps_its_plan() {
+    let mut still = Still { topology: chains(&[1, 1]), queues: vec![0.0, 9.0], fails: true };
+    still.topology.queries[0].name = "kept".into();
+    let mut agent = agent(Box::new(still), vec![using("congestion", &[])]);
+    let report = agent.round().unwrap();
+    assert_eq!(report.notes, ["Still is away (the last plan stays)"]);
+    assert_eq!(nices(&report), [Some(10), Some(-10)]);
+    assert!(agent.round().unwrap().notes.is_empty(), "said once");
+}
+
+#[test]
+fn rounds_are_as_often_as_all_periods_need() {
+    let mut slow = using("congestion", &[]);
+    slow.period = Duration::from_millis(1_500);
+    let agent = agent(still(&[0.0]), vec![using("static", &["x"]), slow]);
+    assert_eq!(agent.period(), Duration::from_millis(500));
+}
+
+#[test]
+fn a_job_that_is_not_there_is_said() {
+    let wish = JobWish { name: "alarms".into(), wishes: Wishes::default() };
+    let uses = vec![using("static", &[])];
+    let mut agent =
+        Agent::new(vec![still(&[0.0])], uses, vec![wish], Translator::Nice, Ranges::default()).unwrap();
+    assert_eq!(agent.round().unwrap().notes, ["no job is named \"alarms\" yet; running: q0"]);
+}
+
+#[test]
+fn a_policy_that_needs_more_than_an_engine_tells_is_refused() {
+    let uses = vec![using("hr", &[])];
+    let made = Agent::new(vec![still(&[0.0])], uses, Vec::new(), Translator::Nice, Ranges::default());
+    let error = made.err().unwrap().to_string();
+    assert!(error.contains("policy hr needs metric cost, but Still does not provide"), "{error}");
+}

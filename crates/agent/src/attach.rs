@@ -1,0 +1,298 @@
+//! `laxity attach` and `laxity restore`. Start with [`attach`].
+
+mod config;
+mod options;
+mod screen;
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::agent::{Agent, raise_own_priority};
+use crate::clock::since_boot_ns;
+use crate::linux::{
+    Applier, Capability, Hierarchy, Journal, JournalError, Lack, Restored, Watchdog, user_of,
+};
+use crate::report::{Report, exposition, table};
+use crate::serve::MetricsServer;
+use crate::{AdapterError, MissingMetric, PolicyError, Translator, UnknownTranslator};
+
+pub use config::ConfigError;
+pub use options::{AttachArgs, EngineOptions, Options, RestoreArgs};
+use screen::Screen;
+
+/// Attaching ended before its time, or never began.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// An option or the file is not right.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No such policy here.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// No such translator.
+    #[error(transparent)]
+    Translator(#[from] UnknownTranslator),
+    /// The policy and the engine do not go together.
+    #[error(transparent)]
+    Metric(#[from] MissingMetric),
+    /// An engine cannot be read.
+    #[error(transparent)]
+    Engine(#[from] AdapterError),
+    /// The journal cannot be kept.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Not permitted.
+    #[error("not permitted:{}\n(--dry-run needs none of this)", list(.0))]
+    Lacks(Vec<Lack>),
+    /// `/metrics` cannot be served.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The world failed.
+    #[error("cannot {what}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Not all is as it was.
+    #[error("not everything could be put back; `laxity restore` tries again:{}", lines(.0))]
+    Left(Vec<String>),
+}
+
+fn list(lacks: &[Lack]) -> String {
+    lacks.iter().fold(String::new(), |text, lack| text + &format!("\n- {lack}"))
+}
+
+fn lines(left: &[String]) -> String {
+    left.iter().fold(String::new(), |text, line| text + &format!("\n- {line}"))
+}
+
+impl AttachError {
+    /// The user can do something about it: an option, a permission, the engine's address.
+    pub fn is_users(&self) -> bool {
+        !matches!(self, AttachError::Io { .. } | AttachError::Left(_))
+    }
+
+    /// The whole story in one line per cause.
+    pub fn text(&self) -> String {
+        crate::agent::chain(self)
+    }
+}
+
+/// Runs `laxity attach` until a signal ends it, or one round with `--once`.
+///
+/// # Errors
+/// If it cannot begin, or what was changed cannot be put back.
+pub fn attach(args: &AttachArgs) -> Result<(), AttachError> {
+    run(Options::from_args(args)?)
+}
+
+/// As [`attach`], with options from elsewhere.
+///
+/// # Errors
+/// As [`attach`].
+pub fn run(options: Options) -> Result<(), AttachError> {
+    // From here on a signal ends the loop, not the process: what was changed is put back first.
+    let stop = stop_signals()?;
+    let uses = options.policy_uses()?;
+    let mut engines = Vec::new();
+    for engine in &options.engines {
+        engines.push(engine.connect()?);
+    }
+    let mut agent = Agent::new(engines, uses, options.jobs.clone(), options.translator, options.ranges)?;
+    let period = agent.period();
+    let mut screen = Screen::new(options.plain || !std::io::stdout().is_terminal());
+    if !options.dry_run {
+        agent.look();
+        prepare(&mut agent, &options)?;
+    }
+    let server = match options.listen {
+        None => None,
+        Some(address) => {
+            let server =
+                MetricsServer::start(address).map_err(|source| AttachError::Listen { address, source })?;
+            agent.note(format!("metrics at http://{}/metrics", server.address()));
+            Some(server)
+        }
+    };
+    let outcome = rounds(&mut agent, &options, period, &stop, server.as_ref(), &mut screen);
+    let restored = agent.finish()?;
+    if let Some(restored) = restored {
+        screen.say(&summary(&restored));
+        if !restored.failed.is_empty() {
+            return Err(AttachError::Left(restored.failed));
+        }
+    }
+    outcome
+}
+
+/// Runs `laxity restore`.
+///
+/// # Errors
+/// If the journal cannot be read, or not everything can be put back.
+pub fn restore(args: &RestoreArgs) -> Result<(), AttachError> {
+    let path = args.state.clone().unwrap_or_else(default_state).join(JOURNAL);
+    if !path.exists() {
+        println!("nothing to restore: {} does not exist", path.display());
+        return Ok(());
+    }
+    let restored = crate::linux::restore(&mut Journal::open(&path)?)?;
+    println!("{}", summary(&restored));
+    if restored.failed.is_empty() { Ok(()) } else { Err(AttachError::Left(restored.failed)) }
+}
+
+const JOURNAL: &str = "attach.journal";
+
+/// `/run/laxity` for root, else the user's own run-time folder: gone after a reboot, as what it speaks of is.
+pub fn default_state() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return "/run/laxity".into();
+    }
+    std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from).join("laxity")
+}
+
+/// Sees that everything is permitted, puts back what an agent before us left, and opens the journal.
+fn prepare(agent: &mut Agent, options: &Options) -> Result<(), AttachError> {
+    let mut journal = Journal::open(&options.state.join(JOURNAL))?;
+    let left = crate::linux::restore(&mut journal)?;
+    if left.threads + left.ended + left.groups > 0 {
+        agent.note(format!("an agent before this one did not end well: {}", summary(&left)));
+    }
+    let capability = Capability::read();
+    let users: Vec<u32> = agent.processes().into_iter().filter_map(|pid| user_of(pid).ok()).collect();
+    let best = if options.translator == Translator::Shares { 0 } else { options.ranges.nice.0 };
+    let mut lacks = capability.lacks_for_nice(best, &users);
+    let hierarchy = if options.groups { Hierarchy::find() } else { None };
+    let home = agent.processes().first().and_then(|&pid| hierarchy.as_ref()?.of_thread(pid, pid).ok());
+    let home = home.or_else(|| hierarchy.as_ref().map(|hierarchy| hierarchy.mount.clone()));
+    let group_lacks =
+        capability.lacks_for_groups(hierarchy.as_ref(), home.as_deref().unwrap_or(Path::new("/")));
+    let mut usable = hierarchy;
+    if !group_lacks.is_empty() {
+        if options.translator.needs_groups() {
+            lacks.extend(group_lacks);
+        } else {
+            for lack in group_lacks.iter().filter(|_| options.groups) {
+                agent.note(format!("without a cpu cgroup: {lack}"));
+            }
+            if autogroup_is_on() {
+                agent.note(
+                    "the kernel groups processes by session (kernel.sched_autogroup_enabled=1): without a cpu cgroup \
+                     nice values count between threads of one process only"
+                        .to_owned(),
+                );
+            }
+            usable = None;
+        }
+    }
+    if !lacks.is_empty() {
+        return Err(AttachError::Lacks(lacks));
+    }
+    if options.translator == Translator::RoundRobin {
+        // So long may a round be late before real-time threads are let go.
+        let patience = (agent.period() * 5).max(Duration::from_secs(5));
+        let watchdog = Watchdog::start(patience)
+            .map_err(|source| AttachError::Io { what: "run a watchdog in the real-time class", source })?;
+        agent.watch_with(watchdog);
+    }
+    match raise_own_priority() {
+        Ok(nice) => agent.note(format!("this agent runs at nice {nice}, to act while all cores are busy")),
+        Err(error) => {
+            agent.note(format!("this agent may be late on a busy machine: its own nice stays ({error})"))
+        }
+    }
+    agent.write_through(Applier::new(journal, usable));
+    Ok(())
+}
+
+fn autogroup_is_on() -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.trim() == "1")
+}
+
+fn rounds(
+    agent: &mut Agent,
+    options: &Options,
+    period: Duration,
+    stop: &mpsc::Receiver<i32>,
+    server: Option<&MetricsServer>,
+    screen: &mut Screen,
+) -> Result<(), AttachError> {
+    let mut next_ns = since_boot_ns();
+    // Rates need two rounds, so one round alone is shown after a second.
+    let last = if options.once { 2 } else { u64::MAX };
+    for round in 1..=last {
+        let report = agent.round()?;
+        show(&report, screen, options.once && round < last);
+        if let Some(server) = server {
+            server.publish(exposition(&report));
+        }
+        if round == last {
+            break;
+        }
+        next_ns += period.as_nanos() as u64;
+        let now_ns = since_boot_ns();
+        if next_ns < now_ns {
+            // Late: what was missed is not made up for.
+            next_ns = now_ns;
+        }
+        if let Ok(signal) = stop.recv_timeout(Duration::from_nanos(next_ns - now_ns)) {
+            screen.say(&format!("signal {signal}: putting everything back"));
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn show(report: &Report, screen: &mut Screen, notes_only: bool) {
+    for note in &report.notes {
+        screen.say(note);
+    }
+    if !notes_only {
+        screen.draw(&table(report, screen.width(), screen.height()), report);
+    }
+}
+
+fn summary(restored: &Restored) -> String {
+    let mut text = format!("put back {} threads", restored.threads);
+    if restored.ended > 0 {
+        let _ = write!(text, ", {} had ended", restored.ended);
+    }
+    if restored.groups > 0 {
+        let _ = write!(text, ", removed {} groups", restored.groups);
+    }
+    if !restored.failed.is_empty() {
+        let _ = write!(text, ", {} failed", restored.failed.len());
+    }
+    text
+}
+
+fn stop_signals() -> Result<mpsc::Receiver<i32>, AttachError> {
+    let io = |what| move |source| AttachError::Io { what, source };
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(io("listen for signals"))?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::Builder::new()
+        .name("laxity-signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                // Nobody listens any more: the end is under way.
+                let _ = sender.send(signal);
+            }
+        })
+        .map_err(io("start a thread"))?;
+    let _ = std::io::stdout().flush();
+    Ok(receiver)
+}

@@ -1,0 +1,255 @@
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use laxity_graph::{QosCurve, WindowShape};
+use serde::Deserialize;
+
+use super::options::{EngineOptions, PolicyOptions, flink};
+use crate::Wishes;
+use crate::agent::JobWish;
+use crate::quantity::duration;
+
+/// An option or the file is not right. The user can fix it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// On the command line, or of the same name in the file.
+    #[error("--{name}: {why}")]
+    Option {
+        /// Which.
+        name: &'static str,
+        /// What is wrong and what was expected.
+        why: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or holds what is not known.
+    #[error("{}: {message}", path.display())]
+    Syntax {
+        /// Which.
+        path: PathBuf,
+        /// Where and what.
+        message: String,
+    },
+    /// A value in the file.
+    #[error("{}: {key}: {why}", path.display())]
+    Value {
+        /// Which file.
+        path: PathBuf,
+        /// Which key.
+        key: String,
+        /// What is wrong and what was expected.
+        why: String,
+    },
+}
+
+/// The file for permanent use, as in `docs/attach.md`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(skip)]
+    path: PathBuf,
+    pub policy: Option<String>,
+    pub translator: Option<String>,
+    period: Option<String>,
+    pub nice: Option<String>,
+    pub state: Option<PathBuf>,
+    pub listen: Option<SocketAddr>,
+    pub cgroup: Option<bool>,
+    #[serde(default)]
+    engine: Vec<FileEngine>,
+    #[serde(default)]
+    job: Vec<FileJob>,
+    /// Policies for some jobs, or for some loads.
+    #[serde(default)]
+    rule: Vec<FileRule>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileEngine {
+    kind: String,
+    url: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileJob {
+    name: String,
+    target: Option<String>,
+    weight: Option<f64>,
+    priority: Option<f64>,
+    /// Latency and utility, as in [["0 ms", 1.0], ["1 s", 0.0]].
+    qos: Option<Vec<(String, f64)>>,
+    /// Size and slide of its windows, where the engine's plan does not tell them.
+    window: Option<String>,
+    slide: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRule {
+    policy: String,
+    #[serde(default)]
+    jobs: Vec<String>,
+    period: Option<String>,
+    above_cpu_percent: Option<f64>,
+}
+
+impl File {
+    pub fn read(path: &Path) -> Result<File, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        File::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
+        let file: File = toml::from_str(text)
+            .map_err(|error| ConfigError::Syntax { path: path.to_owned(), message: error.to_string() })?;
+        Ok(File { path: path.to_owned(), ..file })
+    }
+
+    fn wrong(&self, key: impl Into<String>, why: impl Into<String>) -> ConfigError {
+        ConfigError::Value { path: self.path.clone(), key: key.into(), why: why.into() }
+    }
+
+    pub fn engines(&self) -> Result<Vec<EngineOptions>, ConfigError> {
+        let engine = |engine: &FileEngine| {
+            let url = || engine.url.as_deref().ok_or_else(|| self.wrong("engine.url", "missing"));
+            match engine.kind.as_str() {
+                "flink" => flink(url()?),
+                other => Err(self.wrong("engine.kind", format!("{other:?} is no engine; expected flink"))),
+            }
+        };
+        self.engine.iter().map(engine).collect()
+    }
+
+    pub fn period(&self) -> Result<Option<Duration>, ConfigError> {
+        self.period.as_deref().map(|text| duration(text).map_err(|why| self.wrong("period", why))).transpose()
+    }
+
+    pub fn jobs(&self) -> Result<Vec<JobWish>, ConfigError> {
+        self.job.iter().map(|job| self.job(job)).collect()
+    }
+
+    fn job(&self, job: &FileJob) -> Result<JobWish, ConfigError> {
+        let key = |field: &str| format!("job {:?}: {field}", job.name);
+        let time = |field: &str, text: &str| duration(text).map_err(|why| self.wrong(key(field), why));
+        let mut wishes = match &job.target {
+            Some(text) => Wishes::within(time("target", text)?).unwrap_or_default(),
+            None => Wishes::default(),
+        };
+        if let Some(weight) = job.weight {
+            if !(weight > 0.0 && weight.is_finite()) {
+                return Err(self.wrong(key("weight"), format!("{weight} is no weight; expected more than 0")));
+            }
+            wishes.weight = weight;
+        }
+        wishes.priority = job.priority;
+        if let Some(points) = &job.qos {
+            let points = points.iter().map(|(at, utility)| Ok((zero_or(&time, at)?, *utility)));
+            let points = points.collect::<Result<Vec<_>, ConfigError>>()?;
+            wishes.qos =
+                Some(QosCurve::new(points).map_err(|error| self.wrong(key("qos"), error.to_string()))?);
+        }
+        if let Some(size) = &job.window {
+            let size_ms = time("window", size)?.as_millis() as i64;
+            let slide = job.slide.as_deref().map(|text| time("slide", text)).transpose()?;
+            let slide_ms = slide.map_or(size_ms, |slide| slide.as_millis() as i64);
+            wishes.window = Some(WindowShape { size_ms, slide_ms, is_aligned: true });
+        }
+        Ok(JobWish { name: job.name.clone(), wishes })
+    }
+
+    pub fn policies(&self, period: Duration) -> Result<Vec<PolicyOptions>, ConfigError> {
+        let rule = |rule: &FileRule| {
+            let own = rule.period.as_deref().map(duration).transpose();
+            let above_busy = rule.above_cpu_percent.map(|percent| percent / 100.0);
+            if above_busy.is_some_and(|busy| !(0.0..1.0).contains(&busy)) {
+                return Err(self.wrong("rule.above_cpu_percent", "expected from 0 to 100"));
+            }
+            Ok(PolicyOptions {
+                policy: rule.policy.clone(),
+                jobs: rule.jobs.clone(),
+                period: own.map_err(|why| self.wrong("rule.period", why))?.unwrap_or(period),
+                above_busy,
+            })
+        };
+        self.rule.iter().map(rule).collect()
+    }
+}
+
+/// Curves begin at no latency at all.
+fn zero_or(
+    time: &impl Fn(&str, &str) -> Result<Duration, ConfigError>,
+    text: &str,
+) -> Result<Duration, ConfigError> {
+    let is_zero =
+        text.trim_start().trim_start_matches(['0', '.']).trim().chars().all(|c| c.is_ascii_alphabetic());
+    if is_zero && text.trim_start().starts_with('0') { Ok(Duration::ZERO) } else { time("qos", text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<File, ConfigError> {
+        File::parse(Path::new("agent.toml"), text)
+    }
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let file = parse(
+            r#"
+            policy = "llf"
+            period = "500 ms"
+            nice = "-15..15"
+            listen = "127.0.0.1:9464"
+            [[engine]]
+            kind = "flink"
+            url = "http://127.0.0.1:8081"
+            [[job]]
+            name = "alarms"
+            target = "50 ms"
+            weight = 2
+            qos = [["0 ms", 1.0], ["50 ms", 1.0], ["1 s", 0.0]]
+            window = "10 s"
+            slide = "1 s"
+            [[rule]]
+            policy = "klink"
+            jobs = ["etl-*"]
+            above_cpu_percent = 80
+            period = "1 s"
+            "#,
+        )
+        .unwrap();
+        let jobs = file.jobs().unwrap();
+        assert!(jobs[0].wishes.is_urgent);
+        assert_eq!(jobs[0].wishes.weight, 2.0);
+        assert_eq!(jobs[0].wishes.window.unwrap().slide_ms, 1_000);
+        assert_eq!(jobs[0].wishes.qos.as_ref().unwrap().utility(525_000_000), 0.5);
+        let policies = file.policies(file.period().unwrap().unwrap()).unwrap();
+        assert_eq!((policies[0].above_busy, policies[0].period), (Some(0.8), Duration::from_secs(1)));
+        assert_eq!(file.engines().unwrap(), [EngineOptions::Flink("http://127.0.0.1:8081".into())]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let unknown = parse("polcy = \"llf\"").unwrap_err().to_string();
+        assert!(
+            unknown.contains("agent.toml") && unknown.contains("polcy") && unknown.contains("policy"),
+            "{unknown}"
+        );
+        let target = parse("[[job]]\nname = \"a\"\ntarget = \"soon\"").unwrap().jobs().unwrap_err();
+        assert!(target.to_string().contains("job \"a\": target: \"soon\" is no duration"), "{target}");
+        let kind = parse("[[engine]]\nkind = \"spark\"").unwrap().engines().unwrap_err();
+        assert!(kind.to_string().contains("expected flink"), "{kind}");
+    }
+}

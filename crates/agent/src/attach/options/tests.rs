@@ -1,0 +1,28 @@
+use super::*;
+
+fn args(flink: &str, job: &str) -> AttachArgs {
+    AttachArgs { flink: vec![flink.to_owned()], job: vec![job.to_owned()], ..AttachArgs::default() }
+}
+
+#[test]
+fn a_command_line_is_enough() {
+    let options = Options::from_args(&args("http://127.0.0.1:8081", "a=b=50 ms")).unwrap();
+    assert_eq!(options.jobs[0].name, "a=b");
+    assert_eq!(options.jobs[0].wishes.target.duration(), Duration::from_millis(50));
+    assert_eq!(options.policies[0].policy, "llf");
+    assert_eq!(options.translator, Translator::Nice);
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let error = |args: AttachArgs| Options::from_args(&args).unwrap_err().to_string();
+    assert!(error(AttachArgs::default()).contains("expected --flink URL"));
+    assert!(error(args("127.0.0.1:8081", "a=1 s")).contains("as in http://127.0.0.1:8081"));
+    assert!(error(args("https://a", "a=1 s")).contains("https is not spoken"));
+    assert!(error(args("http://a", "alarms")).contains("'alarms=50 ms'"));
+    let nice = |text: &str| AttachArgs { nice: Some(text.to_owned()), ..args("http://a", "a=1 s") };
+    for text in ["-21..5", "5..-5", "3", "a..b"] {
+        assert!(error(nice(text)).contains("BEST..WORST"), "{text}");
+    }
+    assert_eq!(Options::from_args(&nice("-20..19")).unwrap().ranges.nice, (-20, 19));
+}

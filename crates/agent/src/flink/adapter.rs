@@ -1,0 +1,422 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use super::answers::{
+    ConfigEntry, DashboardConfig, Job, Jobs, Metric as Answer, TaskManager, TaskManagers, VertexDetails,
+    VertexMetrics,
+};
+use super::matching::{Found, Matched, Wanted, match_threads};
+use super::window::window_in;
+use crate::adapter::{Notes, cpu_of};
+use crate::clock::{since_boot_ns, wall_ms};
+use crate::http::{Http, HttpError};
+use crate::linux::{
+    executable_lines, listens_on, process_status, processes, thread_ids, thread_status, ticks_per_second,
+};
+use crate::metric::{Driver, Metric, Values};
+use crate::topology::{Operator, Query, Task, Topology, Wishes};
+use crate::{Adapter, AdapterError, jvm};
+
+/// A Flink session cluster, read over REST, as far as its TaskManagers run on this machine.
+///
+/// Operators are job vertices: Flink counts rows of the operators chained in one, but tells one CPU time for all.
+/// Metrics are read by polling at every refresh, because the JobManager answers from a cache that it fills only when
+/// asked: the first answer after a silence is as old as the silence.
+pub struct Flink {
+    api: Box<dyn Api>,
+    topology: Topology,
+    /// By operator: job and vertex.
+    origins: Vec<(String, String)>,
+    metrics: HashMap<(String, String), VertexMetrics>,
+    /// By operator key: since-boot ms at which its subtasks had lived 0 ms, as the freshest answer had it.
+    births: HashMap<Arc<str>, f64>,
+    /// What the last scan was made for.
+    shape: Vec<Shape>,
+    pids: BTreeMap<String, Option<u32>>,
+    notes: Notes,
+    scan: Scan,
+}
+
+/// When threads are looked for again.
+#[derive(Debug)]
+struct Scan {
+    is_complete: bool,
+    wait_ms: f64,
+    next_ms: f64,
+}
+
+/// What changes when a job is started, cancelled, rescaled or restarted.
+type Shape = (String, Vec<(String, u32, i64, String)>);
+
+/// Where answers are from.
+pub(super) trait Api: fmt::Debug {
+    fn base(&self) -> &str;
+    fn get(&self, path: &str) -> Result<String, HttpError>;
+}
+
+impl Api for Http {
+    fn base(&self) -> &str {
+        Http::base(self)
+    }
+
+    fn get(&self, path: &str) -> Result<String, HttpError> {
+        Http::get(self, path)
+    }
+}
+
+/// Thread dumps stop the engine for a moment: while threads are missing they are asked for ever more seldom.
+const SCAN_WAIT_MS: (f64, f64) = (1_000.0, 30_000.0);
+
+impl fmt::Debug for Flink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flink").field("api", &self.api).finish_non_exhaustive()
+    }
+}
+
+impl Flink {
+    /// Of the JobManager at that address.
+    ///
+    /// # Errors
+    /// If nothing answers there, or something else does.
+    pub fn connect(url: &str) -> Result<Flink, AdapterError> {
+        Flink::over(Box::new(Http::new(url)))
+    }
+
+    pub(super) fn over(api: Box<dyn Api>) -> Result<Flink, AdapterError> {
+        let mut flink = Flink {
+            api,
+            topology: Topology::default(),
+            origins: Vec::new(),
+            metrics: HashMap::new(),
+            births: HashMap::new(),
+            shape: Vec::new(),
+            pids: BTreeMap::new(),
+            notes: Notes::default(),
+            scan: Scan { is_complete: false, wait_ms: SCAN_WAIT_MS.0, next_ms: 0.0 },
+        };
+        let config: DashboardConfig = flink.ask("/config")?;
+        flink.notes.say(format!("Flink {} at {}", config.flink_version, flink.api.base()));
+        // Only since 1.12, and hidden where the configuration is held secret; it is read for a hint only.
+        if let Ok(entries) = flink.ask::<Vec<ConfigEntry>>("/jobmanager/config") {
+            flink.check_interval(&entries);
+        }
+        Ok(flink)
+    }
+
+    fn check_interval(&mut self, entries: &[ConfigEntry]) {
+        const KEY: &str = "metrics.fetcher.update-interval";
+        let given = entries.iter().find(|entry| entry.key == KEY).map_or("10000", |entry| &entry.value);
+        let digits: String = given.chars().take_while(char::is_ascii_digit).collect();
+        let unit = given[digits.len()..].trim();
+        let factor = match unit {
+            "" | "ms" => 1,
+            "s" => 1_000,
+            "min" => 60_000,
+            _ => return,
+        };
+        match digits.parse::<u64>().map(|number| number * factor) {
+            Ok(0) => self.notes.say(format!(
+                "metrics are switched off ({KEY}: 0): only policies that need none can rank, such as static and random"
+            )),
+            Ok(interval_ms) if interval_ms > 2_000 => self.notes.say(format!(
+                "Flink renews its metrics every {} s only; set {KEY}: 1000 in its configuration for ranks that follow \
+                 the load",
+                interval_ms / 1_000
+            )),
+            _ => {}
+        }
+    }
+
+    fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, HttpError> {
+        let body = self.api.get(path)?;
+        serde_json::from_str(&body).map_err(|source| HttpError::Strange {
+            url: format!("{}{path}", self.api.base()),
+            expected: "Flink's JobManager".to_owned(),
+            source,
+        })
+    }
+
+    fn jobs(&self) -> Result<Vec<(String, String, Job)>, HttpError> {
+        let mut running: Vec<_> = self.ask::<Jobs>("/jobs/overview")?.jobs;
+        running.retain(|job| matches!(job.state.as_str(), "RUNNING" | "RESTARTING"));
+        running.sort_by(|a, b| a.jid.cmp(&b.jid));
+        let mut jobs = Vec::new();
+        for summary in running {
+            match self.ask::<Job>(&format!("/jobs/{}", summary.jid)) {
+                Ok(job) => jobs.push((summary.jid, summary.name, job)),
+                // It ended between the two questions.
+                Err(HttpError::Refused { status: 404, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Which subtasks there are, where, and which threads run them.
+    fn find_threads(
+        &mut self,
+        jobs: &[(String, String, Job)],
+        wishes: &dyn Fn(&str) -> Wishes,
+    ) -> Result<(), AdapterError> {
+        let managers = self.ask::<TaskManagers>("/taskmanagers")?.taskmanagers;
+        self.find_processes(&managers);
+        let (mut topology, mut origins) = (Topology::default(), Vec::new());
+        let (mut wanted, mut owners) = (Vec::new(), Vec::new());
+        for (jid, name, job) in jobs {
+            let first = topology.operators.len();
+            let query = topology.queries.len();
+            let wishes = wishes(name);
+            topology.queries.push(Query {
+                key: format!("{}/{jid}", self.api.base()).into(),
+                name: name.clone(),
+                wishes: wishes.clone(),
+            });
+            for vertex in &job.vertices {
+                let details: VertexDetails = self.ask(&format!("/jobs/{jid}/vertices/{}", vertex.id))?;
+                let attempt = details.subtasks.iter().map(|subtask| subtask.attempt).max().unwrap_or(0);
+                let node = job.plan.nodes.iter().find(|node| node.id == vertex.id);
+                let inputs = node.map_or(&[][..], |node| &node.inputs);
+                let place =
+                    |id: &str| job.vertices.iter().position(|other| other.id == id).map(|p| first + p);
+                let given = wishes.window.filter(|_| vertex.name.contains("Window"));
+                let operator = topology.operators.len();
+                topology.operators.push(Operator {
+                    key: format!("{}/{jid}/{}#{attempt}", self.api.base(), vertex.id).into(),
+                    name: vertex.name.clone(),
+                    query,
+                    upstream: inputs.iter().filter_map(|input| place(&input.id)).collect(),
+                    window: node.and_then(|node| window_in(&node.description)).or(given),
+                });
+                origins.push((jid.clone(), vertex.id.clone()));
+                for subtask in &details.subtasks {
+                    let runs = matches!(subtask.status.as_str(), "RUNNING" | "INITIALIZING" | "DEPLOYING");
+                    let pid = self.pids.get(&subtask.taskmanager_id).copied().flatten();
+                    let (true, Some(pid)) = (runs, pid) else { continue };
+                    owners.push((operator, subtask.subtask));
+                    wanted.push(Wanted {
+                        vertex: vertex.name.clone(),
+                        subtask: subtask.subtask,
+                        attempt: subtask.attempt,
+                        start_ms: subtask.start_ms,
+                        pid,
+                    });
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for pid in wanted.iter().map(|task| task.pid).collect::<BTreeSet<_>>() {
+            found.extend(threads_of(pid)?);
+        }
+        let matched = match_threads(&wanted, &found);
+        self.report(&matched, &wanted, &owners, &topology);
+        self.scan.is_complete = !matched.threads.iter().any(Vec::is_empty)
+            && jobs.iter().all(|(_, _, job)| job.vertices.iter().all(|vertex| vertex.status == "RUNNING"));
+        for ((operator, instance), threads) in owners.into_iter().zip(matched.threads) {
+            if !threads.is_empty() {
+                topology.tasks.push(Task { operators: vec![operator], instance, threads });
+            }
+        }
+        (self.topology, self.origins) = (topology, origins);
+        Ok(())
+    }
+
+    fn find_processes(&mut self, managers: &[TaskManager]) {
+        self.pids.retain(|id, pid| {
+            managers.iter().any(|manager| manager.id == *id)
+                && pid.is_none_or(|pid| process_status(pid).is_ok())
+        });
+        let unknown: Vec<&TaskManager> =
+            managers.iter().filter(|manager| !matches!(self.pids.get(&manager.id), Some(Some(_)))).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let candidates: Vec<(u32, bool)> = processes()
+            .into_iter()
+            .filter(|&pid| jvm::is_java(pid))
+            .map(|pid| (pid, executable_lines(pid).iter().any(|argument| is_task_manager(argument))))
+            .collect();
+        let only = match candidates.iter().filter(|(_, is_manager)| *is_manager).collect::<Vec<_>>()[..] {
+            [(pid, _)] if managers.len() == 1 => Some(*pid),
+            _ => None,
+        };
+        for manager in unknown {
+            let ports = manager.ports();
+            let listener = candidates.iter().find(|(pid, _)| listens_on(*pid, &ports) == Some(true));
+            // Whose sockets cannot be seen is taken for it where there is no other.
+            let pid = listener.map(|(pid, _)| *pid).or(only);
+            if pid.is_none() {
+                let id = &manager.id;
+                self.notes.say(format!("TaskManager {id} is not on this machine; its tasks are left alone"));
+            }
+            self.pids.insert(manager.id.clone(), pid);
+        }
+    }
+
+    fn report(&mut self, matched: &Matched, wanted: &[Wanted], owners: &[(usize, u32)], topology: &Topology) {
+        if let Some(&place) = matched.uncertain.first() {
+            let query = &topology.queries[topology.operators[owners[place].0].query];
+            self.notes.say(format!(
+                "{} tasks bear names that others of jobs started at the same moment bear too, first {:?} of {}: which \
+                 of their threads is whose is a guess",
+                matched.uncertain.len(),
+                wanted[place].vertex,
+                query.name
+            ));
+        }
+    }
+
+    fn metric(&self, operator: usize) -> Option<&VertexMetrics> {
+        self.metrics.get(&self.origins[operator])
+    }
+
+    /// Rows that a source made. Where everything is chained to it none leaves the vertex, and the source's own counter
+    /// tells.
+    fn rows_made(&self, operator: usize) -> Option<f64> {
+        let metrics = self.metric(operator)?;
+        if !metrics.write_records_complete {
+            return None;
+        }
+        let is_alone = !self.topology.operators.iter().any(|other| other.upstream.contains(&operator));
+        if !is_alone {
+            return Some(metrics.write_records);
+        }
+        let (jid, vid) = &self.origins[operator];
+        let path = format!("/jobs/{jid}/vertices/{vid}/subtasks/metrics");
+        let ids: Vec<Answer> = self.ask(&path).ok()?;
+        let own = ids.iter().find(|m| m.id.starts_with("Source") && m.id.ends_with(".numRecordsOut"))?;
+        let id = own.id.replace('[', "%5B").replace(']', "%5D").replace(' ', "%20");
+        self.ask::<Vec<Answer>>(&format!("{path}?get={id}&agg=sum")).ok()?.first()?.sum
+    }
+
+    /// The least input watermark of a vertex's subtasks. Asked of windows and sinks, which are what a rank looks at.
+    fn watermark(&self, operator: usize) -> Option<f64> {
+        let this = &self.topology.operators[operator];
+        let is_sink = !self.topology.operators.iter().any(|other| other.upstream.contains(&operator));
+        if this.upstream.is_empty() || this.window.is_none() && !is_sink {
+            return None;
+        }
+        let (jid, vid) = &self.origins[operator];
+        let answers: Vec<Answer> = self.ask(&format!("/jobs/{jid}/vertices/{vid}/watermarks")).ok()?;
+        answers.iter().filter_map(|answer| answer.value.as_ref()?.parse::<f64>().ok()).reduce(f64::min)
+    }
+
+    /// When the counters were read, on the line of our own clock.
+    fn sampled_ms(&mut self, operator: usize) -> Option<f64> {
+        let parallelism = self.topology.tasks.iter().filter(|task| task.operators == [operator]).count();
+        let lived_ms = self.metric(operator)?.lived_ms()? / parallelism.max(1) as f64;
+        let born_ms = since_boot_ns() as f64 / 1e6 - lived_ms;
+        let birth = self.births.entry(self.topology.operators[operator].key.clone()).or_insert(born_ms);
+        *birth = birth.min(born_ms);
+        Some(*birth + lived_ms)
+    }
+}
+
+/// The class of a TaskManager in every way to deploy one.
+fn is_task_manager(argument: &str) -> bool {
+    argument.ends_with("TaskManagerRunner") || argument.ends_with("TaskExecutorRunner")
+}
+
+/// The named threads of a TaskManager with the times at which they started.
+fn threads_of(pid: u32) -> Result<Vec<Found>, AdapterError> {
+    let named = jvm::threads(pid)?;
+    let ids: HashMap<u32, _> =
+        thread_ids(pid).unwrap_or_default().into_iter().map(|id| (id.tid, id)).collect();
+    let boot_ms = wall_ms() - since_boot_ns() as f64 / 1e6;
+    let tick_ms = 1_000.0 / ticks_per_second() as f64;
+    let found = named.into_iter().filter_map(|thread| {
+        let id = *ids.get(&thread.tid)?;
+        let start_ms = (boot_ms + id.started_ticks as f64 * tick_ms) as i64;
+        Some(Found { id, name: thread.name, start_ms })
+    });
+    Ok(found.collect())
+}
+
+impl Driver for Flink {
+    fn engine(&self) -> &str {
+        "Flink"
+    }
+
+    fn provides(&self, metric: Metric) -> bool {
+        matches!(
+            metric,
+            Metric::RowsIn | Metric::RowsOut | Metric::CpuNs | Metric::SampledMs | Metric::WatermarkMs
+        )
+    }
+
+    fn read(&mut self, metric: Metric, topology: &Topology) -> Values {
+        let operators = 0..topology.operators.len();
+        match metric {
+            Metric::RowsIn => operators
+                .map(|o| {
+                    if topology.operators[o].upstream.is_empty() {
+                        return self.rows_made(o);
+                    }
+                    self.metric(o).filter(|metrics| metrics.read_records_complete).map(|m| m.read_records)
+                })
+                .collect(),
+            Metric::RowsOut => operators
+                .map(|o| self.metric(o).filter(|m| m.write_records_complete).map(|m| m.write_records))
+                .collect(),
+            Metric::SampledMs => operators.map(|o| self.sampled_ms(o)).collect(),
+            Metric::WatermarkMs => operators.map(|o| self.watermark(o)).collect(),
+            Metric::CpuNs => cpu_of(topology),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Adapter for Flink {
+    fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
+        let jobs = self.jobs()?;
+        let of_vertex = |jid: &str, job: &Job| -> Vec<_> {
+            job.vertices.iter().map(|v| ((jid.to_owned(), v.id.clone()), v.metrics.clone())).collect()
+        };
+        self.metrics = jobs.iter().flat_map(|(jid, _, job)| of_vertex(jid, job)).collect();
+        let shape: Vec<Shape> = jobs
+            .iter()
+            .map(|(jid, _, job)| {
+                let vertex =
+                    |v: &super::answers::Vertex| (v.id.clone(), v.parallelism, v.start_ms, v.status.clone());
+                (jid.clone(), job.vertices.iter().map(vertex).collect())
+            })
+            .collect();
+        let now_ms = since_boot_ns() as f64 / 1e6;
+        let is_gone = |id: crate::ThreadId| {
+            thread_status(id.pid, id.tid).map_or(true, |status| status.started_ticks != id.started_ticks)
+        };
+        if shape != self.shape {
+            self.scan.wait_ms = SCAN_WAIT_MS.0;
+            self.scan.next_ms = 0.0;
+        } else if self.scan.is_complete && self.topology.threads().any(|thread| is_gone(thread.id)) {
+            self.scan.is_complete = false;
+            self.scan.wait_ms = SCAN_WAIT_MS.0;
+        }
+        if self.scan.is_complete && shape == self.shape || now_ms < self.scan.next_ms {
+            return Ok(false);
+        }
+        self.scan.next_ms = now_ms + self.scan.wait_ms;
+        self.scan.wait_ms = (self.scan.wait_ms * 2.0).min(SCAN_WAIT_MS.1);
+        let before = self.topology.clone();
+        self.find_threads(&jobs, wishes)?;
+        self.shape = shape;
+        Ok(self.topology != before)
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn processes(&self) -> BTreeSet<u32> {
+        self.pids.values().copied().flatten().collect()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        self.notes.take()
+    }
+}
+
+#[cfg(test)]
+mod tests;

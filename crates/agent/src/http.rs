@@ -1,0 +1,75 @@
+use std::time::Duration;
+
+/// Reads from one HTTP server, over one connection that is kept.
+#[derive(Debug)]
+pub(crate) struct Http {
+    base: String,
+    agent: ureq::Agent,
+}
+
+/// An engine's HTTP interface does not answer as one. The user can fix it, or the world failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// Nobody listens.
+    #[error("nothing answers at {url}: {reason}; is it running, and is this its REST address?")]
+    NoAnswer {
+        /// Where.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+    /// It says no.
+    #[error("{url} answered {status}{}", if body.is_empty() { String::new() } else { format!(": {body}") })]
+    Refused {
+        /// Where.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of what it said.
+        body: String,
+    },
+    /// Something else is there.
+    #[error("{url} did not answer as {expected}; is this its REST address?")]
+    Strange {
+        /// Where.
+        url: String,
+        /// What was expected there.
+        expected: String,
+        /// What is wrong with the answer.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// An engine that does not answer within this time cannot be scheduled by what it says.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Http {
+    /// `base` is the address without a path.
+    pub fn new(base: &str) -> Http {
+        let config =
+            ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
+        Http { base: base.trim_end_matches('/').to_owned(), agent: config.into() }
+    }
+
+    /// The address.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The body of an answer of status 200.
+    pub fn get(&self, path: &str) -> Result<String, HttpError> {
+        let url = format!("{}{path}", self.base);
+        let no_answer =
+            |error: ureq::Error| HttpError::NoAnswer { url: url.clone(), reason: error.to_string() };
+        let mut answer = self.agent.get(&url).call().map_err(no_answer)?;
+        let body = answer.body_mut().with_config().limit(64 << 20).read_to_string().map_err(no_answer)?;
+        match answer.status().as_u16() {
+            200 => Ok(body),
+            status => {
+                let body = body.lines().next().unwrap_or("").chars().take(120).collect();
+                Err(HttpError::Refused { url, status, body })
+            }
+        }
+    }
+}
