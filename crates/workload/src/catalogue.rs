@@ -239,6 +239,11 @@ fn trees(trees: Trees, seed: u64, scale: Scale) -> Result<Workload, WorkloadErro
     Trees { apps: scale.of(trees.apps), capacity: trees.capacity * scale.rate, ..trees }.build(seed)
 }
 
+/// Stages keep four instances: one operator fills one core at most, however small the rest.
+fn instances(full: [usize; 3], scale: Scale) -> [usize; 3] {
+    full.map(|count| scale.of(count).max(count.min(4)))
+}
+
 fn single(queries: &[Ipq], seed: u64, scale: Scale) -> Result<Workload, WorkloadError> {
     let jobs: Vec<Job> = queries
         .iter()
@@ -246,7 +251,7 @@ fn single(queries: &[Ipq], seed: u64, scale: Scale) -> Result<Workload, Workload
             let job = Job::latency_sensitive(ipq.name(), ipq);
             Job {
                 sources: scale.of(job.sources).max(2),
-                instances: job.instances.map(|count| scale.of(count)),
+                instances: instances(job.instances, scale),
                 rows_per_s: job.rows_per_s * scale.rate,
                 ..job
             }
@@ -258,7 +263,7 @@ fn single(queries: &[Ipq], seed: u64, scale: Scale) -> Result<Workload, Workload
 fn tenants(tenants: Tenants, seed: u64, scale: Scale) -> Result<Workload, WorkloadError> {
     Tenants {
         sources: scale.of(tenants.sources).max(2),
-        instances: tenants.instances.map(|count| scale.of(count)),
+        instances: instances(tenants.instances, scale),
         latency_sensitive_rows_per_s: tenants.latency_sensitive_rows_per_s * scale.rate,
         bulk_rows_per_s: tenants.bulk_rows_per_s * scale.rate,
         ..tenants

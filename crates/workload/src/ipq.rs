@@ -56,7 +56,7 @@ pub struct Job {
     pub sources: usize,
     /// Rows per second of a source on average. Default 1 000.
     pub rows_per_s: f64,
-    /// Rows in a message. Default 1 000.
+    /// Rows in a message on average. Fewer where there would be less than one message per window. Default 1 000.
     pub message_rows: u32,
     /// Volume per second drawn from a Pareto law instead of constant. Default off.
     pub is_bursty: bool,
@@ -204,26 +204,27 @@ impl Job {
     fn feeds(&self, nodes: &[(NodeId, usize)], seed: u64) -> Result<Vec<Feed>, WorkloadError> {
         let shares = skewed_shares(self.sources, self.skew);
         let mut feeds = Vec::with_capacity(self.sources);
+        // All sources send equally often: under skew, and in bursts, it is the messages that differ in size. A source
+        // that is slow still sends in every window, else its silence would hold the window open.
+        let gap_s = f64::from(self.message_rows) / self.rows_per_s;
+        let gap_ns = (gap_s.min(self.window_ms as f64 / 1e3) * 1e9).max(1.0) as u64;
         let places = nodes.iter().flat_map(|&(node, count)| (0..count).map(move |instance| (node, instance)));
         for (index, (node, instance)) in places.enumerate() {
             let rows_per_s = self.rows_per_s * self.sources as f64 * shares[index];
             let own_seed = seed::derived(seed, index as u64);
             // Sources of one job send one after another, the gaps between them equal.
-            let gap_ns = 1e9 * f64::from(self.message_rows) / rows_per_s;
-            let start_ns = if self.is_aligned { 0.0 } else { gap_ns * index as f64 / self.sources as f64 };
-            let (rate, batching) = if self.is_bursty {
-                // All rows of a volume within the messages of its second, ten of them.
-                (Rate::pareto(rows_per_s), Batching::Every { ns: 100_000_000 })
-            } else {
-                (Rate::constant(rows_per_s), Batching::Rows(self.message_rows))
-            };
+            let start_ns =
+                if self.is_aligned { 0 } else { gap_ns * index as u64 / self.sources.max(1) as u64 };
+            let rate = if self.is_bursty { Rate::pareto(rows_per_s) } else { Rate::constant(rows_per_s) };
             let stream = Stream {
                 rate,
-                batching,
+                batching: Batching::Every { ns: gap_ns },
                 delay: self.delay.clone(),
-                // Messages of one source stay in order by their watermark: it never says more than has arrived.
-                watermarks: Watermarks::Behind { cadence: Cadence::Batch, lag_ms: lag_ms(&self.delay) },
-                start: ProcessingTime(start_ns.min(1e9) as u64),
+                watermarks: Watermarks::Behind {
+                    cadence: Cadence::Batch,
+                    lag_ms: lag_ms(&self.delay, gap_ns),
+                },
+                start: ProcessingTime(start_ns),
                 ..Stream::constant(rows_per_s, self.message_rows)
             };
             feeds.push(Feed { node, instance, arrivals: stream.arrivals(own_seed)? });
@@ -324,9 +325,11 @@ pub fn jobs(name: &str, jobs: &[Job], seed: u64) -> Result<Workload, WorkloadErr
     Ok(Workload { name: name.into(), queries: queries.collect::<Result<_, _>>()? })
 }
 
-/// A lag behind which no row comes late.
-fn lag_ms(delay: &Delay) -> i64 {
-    (delay.max_ns().unwrap_or(0).saturating_sub(delay.min_ns())).div_ceil(1_000_000) as i64
+/// A lag behind which no row comes late: none where messages are too far apart to overtake one another, so that a
+/// message sent as a window ends closes it.
+fn lag_ms(delay: &Delay, gap_ns: u64) -> i64 {
+    let spread_ns = delay.max_ns().unwrap_or(0).saturating_sub(delay.min_ns());
+    if gap_ns > spread_ns { 0 } else { spread_ns.div_ceil(1_000_000) as i64 }
 }
 
 #[cfg(test)]
@@ -352,13 +355,14 @@ mod tests {
         for feed in feeds {
             assert_eq!(feed.len(), 1);
             assert_eq!((feed[0].rows, feed[0].event_time.0), (1_000, 999), "the window's own message");
+            assert_eq!(feed[0].watermark.map(|w| w.0), Some(999), "which closes it");
         }
     }
 
     #[test]
     fn skew_makes_one_source_200_times_as_busy() {
-        let job = Job { skew: 200.0, message_rows: 1, ..Job::bulk("b", Ipq::Events) };
-        let workload = jobs("w", std::slice::from_ref(&job), 0).unwrap();
+        let job = Job { skew: 200.0, ..Job::bulk("b", Ipq::Events) };
+        let mut workload = jobs("w", std::slice::from_ref(&job), 0).unwrap();
         let rates: Vec<f64> = workload.queries[0]
             .feeds
             .iter()
@@ -366,6 +370,12 @@ mod tests {
             .collect();
         assert!((rates[0] / rates[63] - 200.0).abs() < 1e-6);
         assert!((rates.iter().sum::<f64>() - 640_000.0).abs() < 1e-3);
+        // Ten messages a second from each, and never silent for a window.
+        for feed in &mut workload.queries[0].feeds {
+            let messages = std::iter::from_fn(|| feed.arrivals.next());
+            let count = messages.take_while(|message| message.event_time.0 < 10_000).count();
+            assert!((99..=100).contains(&count), "{count}");
+        }
     }
 
     #[test]
