@@ -43,6 +43,10 @@ pub struct Setup {
     pub credit_bytes: u64,
     /// Bytes of queued rows and state on a node at which the sources on it hold arrivals back. Default: no bound.
     pub memory_bound_bytes: Option<u64>,
+    /// Rows that are held back come into being only when they are taken in, and all after them as much later, event
+    /// times included: generators inside an engine are like that, and hide what they make their users wait. Default
+    /// off: latency counts from the intended arrival.
+    pub closed_loop: bool,
     /// Who shares the cores among the operators. Default: the scheduler.
     pub driver: Driver,
     /// Policies that take over while it runs.
@@ -150,6 +154,7 @@ impl Default for Setup {
             rounding: Rounding::Carry,
             credit_bytes: 64 << 20,
             memory_bound_bytes: None,
+            closed_loop: false,
             driver: Driver::Scheduler,
             switches: Vec::new(),
             exchange: Duration::from_millis(120),

@@ -47,8 +47,11 @@ impl World {
         if !std::mem::replace(&mut self.feeds[feed as usize].held, true) {
             self.watch.on(self.now, Event::Held { operator });
         }
-        self.accounts[place.query.index()].held.push(feed);
-        if self.setup.memory_bound_bytes.is_some() {
+        let state = &mut self.feeds[feed as usize];
+        if !std::mem::replace(&mut state.in_query_list, true) {
+            self.accounts[place.query.index()].held.push(feed);
+        }
+        if self.setup.memory_bound_bytes.is_some() && !std::mem::replace(&mut state.in_machine_list, true) {
             self.machines[place.machine as usize].held.push(feed);
         }
     }
@@ -57,11 +60,13 @@ impl World {
     pub(super) fn release_held(&mut self, query: usize, machine: u32) {
         if !self.accounts[query].held.is_empty() {
             let held = std::mem::take(&mut self.accounts[query].held);
+            held.iter().for_each(|feed| self.feeds[*feed as usize].in_query_list = false);
             self.release(held);
         }
         let below = self.setup.memory_bound_bytes.is_some_and(|b| self.machines[machine as usize].bytes < b);
         if below && !self.machines[machine as usize].held.is_empty() {
             let held = std::mem::take(&mut self.machines[machine as usize].held);
+            held.iter().for_each(|feed| self.feeds[*feed as usize].in_machine_list = false);
             self.release(held);
         }
     }
@@ -83,6 +88,9 @@ impl World {
 
     /// Takes the batch of a source in.
     fn admit(&mut self, feed: u32) {
+        if self.setup.closed_loop {
+            self.feeds[feed as usize].fall_behind(self.now);
+        }
         let Some(arrival) = self.feeds[feed as usize].next else { return };
         let operator = self.feeds[feed as usize].operator;
         let query = self.topology.operator(operator).query;
