@@ -19,6 +19,8 @@ pub struct EngineConfig {
     /// are late anyway: what one row costs falls by an order of magnitude. Results do not depend on it. Default:
     /// true; false is for measuring what it is worth.
     pub merge: bool,
+    /// Sources keep what arrived ([`crate::Engine::recorded`]), for as long as they live. Default: false.
+    pub record: bool,
     /// State and queued rows of all queries together. Above it sources wait; if it still grows, the largest
     /// query is stopped. Default: 2 GiB.
     pub memory_limit_bytes: u64,
@@ -47,6 +49,7 @@ impl Default for EngineConfig {
             quantum: Duration::from_millis(1),
             batch_rows: 8_192,
             merge: true,
+            record: false,
             memory_limit_bytes: 2 << 30,
             credit_bytes: 8 << 20,
             backlog_bytes: 128 << 20,

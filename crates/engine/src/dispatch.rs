@@ -28,8 +28,9 @@ impl Dispatch {
         }
     }
 
-    /// Takes rows from a source. Never blocks: a source asks for credit first.
-    pub(crate) fn enqueue(&self, messages: Vec<Message<Payload>>, now: ProcessingTime) {
+    /// Takes rows from a source. Never blocks: a source asks for credit first. What is left in `messages` is for
+    /// operators of a query that has ended.
+    pub(crate) fn enqueue(&self, messages: &mut Vec<Message<Payload>>, now: ProcessingTime) {
         match self {
             Dispatch::Scheduled(mailboxes) => mailboxes.enqueue(messages, now),
             Dispatch::Threads(threads) => threads.enqueue(messages, now),

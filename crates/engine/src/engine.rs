@@ -22,7 +22,7 @@ use crate::plan::{ExpandedScan, QueryPlan, SubmitError, expand};
 use crate::query::{Outcome, Query};
 use crate::scan_io::{Lane, Reader, ScanPool};
 use crate::sink_io::{SinkHandle, SinkPool};
-use crate::snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot};
+use crate::snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot, RecordedFeed};
 use crate::worker::{self, WorkerTimes};
 
 /// Threads that read tables. Two for those that decode, so that one slow file does not hold up every other.
@@ -174,7 +174,7 @@ impl Engine {
             *next += 1;
             *next - 1
         };
-        let expanded = expand(&plan, &query, first, shared.config.batch_rows, &shared.sinks, next_part)?;
+        let expanded = expand(&plan, &query, first, &shared.config, &shared.sinks, next_part)?;
         instances.extend(expanded.instances.iter().cloned());
         drop(instances);
         let spec = QuerySpec {
@@ -339,6 +339,20 @@ impl Engine {
                 totals: instance.totals(),
             })
             .collect()
+    }
+
+    /// What the sources took in so far, if the configuration says to keep that.
+    pub fn recorded(&self) -> Vec<RecordedFeed> {
+        let feed = |instance: &Arc<Instance>| {
+            Some(RecordedFeed {
+                query: instance.query.settings.name.clone(),
+                node: instance.node,
+                instance: instance.number,
+                speed: instance.query.event_clock.get().map(|clock| clock.speed),
+                arrivals: instance.recorded()?,
+            })
+        };
+        self.shared.instances.read().iter().filter_map(feed).collect()
     }
 
     /// How the engine and its queries stand.

@@ -14,7 +14,7 @@ use crate::merge::merge;
 use crate::payload::{Payload, batch_bytes};
 use crate::query::{Outcome, Query};
 use crate::route::{LateRoute, Route};
-use crate::snapshot::Totals;
+use crate::snapshot::{RecordedArrival, Totals};
 
 /// One parallel copy of one operator, with its state and its way out.
 pub(crate) struct Instance {
@@ -45,6 +45,9 @@ struct Cell {
     /// Takes rows from outside: its watermark is the query's progress.
     is_source: bool,
     totals: Totals,
+    last_window_end: Option<EventTime>,
+    /// Of a source, if asked for: what arrived.
+    recorded: Option<Vec<RecordedArrival>>,
 }
 
 /// What a run did.
@@ -67,6 +70,10 @@ struct Running {
     idle: bool,
     /// The operator left work that `resume` goes on with.
     resuming: bool,
+    /// The rows are done and the watermark is at work.
+    releasing: bool,
+    /// Least and latest event time, where rows were read at a source.
+    event_times: Option<(EventTime, EventTime)>,
     stamps: Stamps,
     /// The latest arrival of a merged message; the stamps have the earliest.
     latest: ProcessingTime,
@@ -98,6 +105,7 @@ impl Instance {
         routes: Vec<Route>,
         late: Option<LateRoute>,
         is_source: bool,
+        record: bool,
     ) -> Instance {
         Instance {
             id,
@@ -119,6 +127,8 @@ impl Instance {
                 runs_until_state_check: 0,
                 is_source,
                 totals: Totals::default(),
+                last_window_end: None,
+                recorded: (is_source && record).then(Vec::new),
             }),
         }
     }
@@ -165,13 +175,17 @@ impl Instance {
             cell.finish(&self.query);
         }
         cell.totals.rows_out += u64::from(report.rows_out);
-        cell.totals.busy_ns += report.cpu_ns;
         let rose = cell.is_source && cell.out_watermark > watermark_before;
         Run { report, progress: ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested)) }
     }
 
     pub(crate) fn totals(&self) -> Totals {
         self.cell.lock().totals
+    }
+
+    /// What arrived, if it is a source and was asked to keep that.
+    pub(crate) fn recorded(&self) -> Option<Vec<RecordedArrival>> {
+        self.cell.lock().recorded.clone()
     }
 
     /// Frees state of a query that has ended.
@@ -205,6 +219,7 @@ impl Instance {
             let now = context.clock.now();
             let step_ns = now.since_ns(step_started);
             context.operator_ns += step_ns;
+            cell.count_step(step_ns);
             cell.learn(rows, step_ns);
             cell.running.as_mut().expect("a message is in hand").stamps.execute_ns += step_ns;
             self.send(cell, now, context, report)?;
@@ -230,7 +245,8 @@ impl Instance {
         context: &mut RunContext<'_>,
         report: &mut RunReport,
     ) -> Result<(), OperatorError> {
-        let Cell { outbox, routes, late, out_watermark, running, frontier, .. } = cell;
+        let Cell { outbox, routes, late, out_watermark, running, frontier, totals, last_window_end, .. } =
+            cell;
         let running = running.as_ref().expect("a message is in hand");
         let sent_from = context.staged.len();
         for emitted in outbox.emitted.drain(..) {
@@ -238,6 +254,10 @@ impl Instance {
                 Emitted::Batch { batch, ingested, window_end } => {
                     // Once, though several consumers may take it: selectivity is along a path.
                     report.rows_out += batch.num_rows() as u32;
+                    if window_end.is_some() && window_end != *last_window_end {
+                        *last_window_end = window_end;
+                        totals.windows += 1;
+                    }
                     let mut stamps = running.stamps;
                     if let Some(ingested) = ingested.filter(|&ingested| ingested > stamps.ingested) {
                         stamps = stamps.released(ingested);
@@ -343,6 +363,8 @@ impl Cell {
             watermark,
             idle,
             resuming: false,
+            releasing: false,
+            event_times: None,
             stamps,
             latest,
             window_end,
@@ -369,6 +391,15 @@ impl Cell {
 
     fn finish(&mut self, query: &Query) {
         if let Some(running) = self.running.take() {
+            if let Some(recorded) = &mut self.recorded {
+                recorded.push(RecordedArrival {
+                    at: running.latest,
+                    rows: running.rows,
+                    bytes: running.bytes,
+                    event_times: running.event_times,
+                    watermark: self.out_watermark,
+                });
+            }
             query.release_all(running.messages, running.rows, running.bytes);
         }
     }
@@ -402,6 +433,12 @@ impl Cell {
             let input = usize::from(self.input_of_channel[running.channel as usize]);
             let flow = self.operator.on_batch(input, piece, running.stamps.ingested, &mut self.outbox)?;
             running.resuming = flow == Flow::More;
+            if self.recorded.is_some()
+                && let Some((low, high)) = self.operator.event_times()
+            {
+                let (least, latest) = running.event_times.unwrap_or((low, high));
+                running.event_times = Some((least.min(low), latest.max(high)));
+            }
             return Ok(take);
         }
         let risen = match running.watermark.take() {
@@ -409,10 +446,22 @@ impl Cell {
             None if running.idle => self.frontier.on_idle(running.channel as usize),
             None => None,
         };
+        running.releasing = true;
         if let Some(watermark) = risen {
             running.resuming = self.operator.on_watermark(watermark, &mut self.outbox)? == Flow::More;
         }
         Ok(0)
+    }
+
+    fn count_step(&mut self, ns: u64) {
+        if self.running.as_ref().is_some_and(|running| running.releasing) {
+            self.totals.watermarks += 1;
+            self.totals.watermark_ns += ns;
+            let least = self.totals.watermark_least_ns;
+            self.totals.watermark_least_ns = if least == 0 { ns } else { least.min(ns) };
+        } else {
+            self.totals.batch_ns += ns;
+        }
     }
 
     /// Keeps the cost of a row, so that batches dearer than a quantum are cut.

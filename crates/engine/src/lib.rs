@@ -31,7 +31,9 @@ pub use config::{CannotSwitch, EngineConfig, Policy};
 pub use engine::Engine;
 pub use plan::{LatePlan, QueryPlan, SubmitError};
 pub use query::{LatencySummary, Outcome};
-pub use snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot, Totals};
+pub use snapshot::{
+    EngineSnapshot, OperatorMeasurement, QuerySnapshot, RecordedArrival, RecordedFeed, Totals,
+};
 
 /// An error with what caused it, in one line: for places that have room for just that.
 fn chain_of_causes(error: &dyn std::error::Error) -> String {

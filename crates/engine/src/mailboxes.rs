@@ -24,6 +24,23 @@ struct State<T> {
     stopping: bool,
 }
 
+impl<T> State<T> {
+    /// Takes the messages of operators that are there. True if a unit became ready.
+    fn take(&mut self, messages: &mut Vec<Message<T>>, now: ProcessingTime) -> bool {
+        let mut ready = false;
+        let mut refused = Vec::new();
+        for message in messages.drain(..) {
+            if self.scheduler.has_operator(message.to) {
+                ready |= self.scheduler.on_message(message, now);
+            } else {
+                refused.push(message);
+            }
+        }
+        messages.append(&mut refused);
+        ready
+    }
+}
+
 /// What a worker has done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished {
@@ -109,13 +126,10 @@ impl<T> Mailboxes<T> {
         question(&self.state.lock().scheduler)
     }
 
-    /// Messages from outside, in order per channel.
-    pub(crate) fn enqueue(&self, messages: impl IntoIterator<Item = Message<T>>, now: ProcessingTime) {
+    /// Messages from outside, in order per channel. What is left in `messages` is for operators that are gone.
+    pub(crate) fn enqueue(&self, messages: &mut Vec<Message<T>>, now: ProcessingTime) {
         let mut state = self.state.lock();
-        let mut ready = false;
-        for message in messages {
-            ready |= state.scheduler.on_message(message, now);
-        }
+        let ready = state.take(messages, now);
         let wake = ready && state.sleeping > 0;
         drop(state);
         if wake {
@@ -132,7 +146,7 @@ impl<T> Mailboxes<T> {
     /// Hands over what the last run produced and takes the next, sleeping while there is none.
     ///
     /// `now` is asked after the lock is held: a decision must not be made with a time that passed while
-    /// waiting for it. `merged` gets the messages that are to be processed with the one granted.
+    /// waiting for it. What is left in `staged` is for operators that are gone; `merged` gets the messages that are to be processed with the one granted.
     pub(crate) fn exchange(
         &self,
         worker: WorkerId,
@@ -144,9 +158,7 @@ impl<T> Mailboxes<T> {
     ) -> Next<T> {
         let mut state = self.state.lock();
         let mut instant = now();
-        for message in staged.drain(..) {
-            state.scheduler.on_message(message, instant);
-        }
+        state.take(staged, instant);
         if let Some(Finished { operator, run }) = finished {
             if let Some((progress, ingested)) = run.progress {
                 state.scheduler.on_progress(operator, progress, ingested);
@@ -258,8 +270,8 @@ mod loom_tests {
                 let (mailboxes, done) = (mailboxes.clone(), done.clone());
                 thread::spawn(move || work(&mailboxes, 0, false, &done))
             };
-            mailboxes.enqueue([message(0)], NOW);
-            mailboxes.enqueue([message(0)], NOW);
+            mailboxes.enqueue(&mut vec![message(0)], NOW);
+            mailboxes.enqueue(&mut vec![message(0)], NOW);
             mailboxes.stop();
             worker.join().unwrap();
             assert_eq!(done.load(Ordering::SeqCst), 2);
@@ -277,7 +289,7 @@ mod loom_tests {
                     thread::spawn(move || work(&mailboxes, id, true, &done))
                 })
                 .collect();
-            mailboxes.enqueue([message(0)], NOW);
+            mailboxes.enqueue(&mut vec![message(0)], NOW);
             mailboxes.stop();
             for worker in workers {
                 worker.join().unwrap();

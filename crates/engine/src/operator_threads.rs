@@ -69,10 +69,12 @@ impl OperatorThreads {
         }
     }
 
-    pub(crate) fn enqueue(&self, messages: Vec<Message<Payload>>, now: ProcessingTime) {
-        for message in messages {
-            if let Some(mailbox) = self.mailbox(message.to) {
-                mailbox.put(message, now);
+    /// What is left in `messages` is for operators that are gone.
+    pub(crate) fn enqueue(&self, messages: &mut Vec<Message<Payload>>, now: ProcessingTime) {
+        for message in std::mem::take(messages) {
+            match self.mailbox(message.to) {
+                Some(mailbox) => mailbox.put(message, now),
+                None => messages.push(message),
             }
         }
     }

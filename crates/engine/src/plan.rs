@@ -5,6 +5,7 @@ use laxity_graph::{Dataflow, NodeId, OperatorId, Partitioning};
 use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, OperatorError, OperatorFactory, Stage};
 use laxity_sched::OperatorSpec;
 
+use crate::config::EngineConfig;
 use crate::instance::Instance;
 use crate::query::Query;
 use crate::route::{LateRoute, Route, Spread};
@@ -86,7 +87,7 @@ pub(crate) fn expand(
     plan: &QueryPlan,
     query: &Arc<Query>,
     first: OperatorId,
-    batch_rows: usize,
+    config: &EngineConfig,
     sinks: &Arc<SinkPool>,
     mut next_part: impl FnMut(&str) -> usize,
 ) -> Result<Expanded, SubmitError> {
@@ -145,7 +146,8 @@ pub(crate) fn expand(
             }
         };
         for instance in 0..node.parallelism {
-            let context = InstanceContext { instance, parallelism: node.parallelism, batch_rows };
+            let context =
+                InstanceContext { instance, parallelism: node.parallelism, batch_rows: config.batch_rows };
             let operator =
                 factory.make(&context).map_err(|source| SubmitError::Operator { query: name(), source })?;
             if let Stage::Source { scan, .. } = &node.stage {
@@ -193,6 +195,7 @@ pub(crate) fn expand(
                 routes,
                 late,
                 matches!(node.stage, Stage::Source { .. }),
+                config.record,
             )));
         }
     }

@@ -324,36 +324,67 @@ impl ScanPool {
             behind += usize::from(!reader.backlog.is_empty());
         }
         let everyone_behind = behind == task.readers.len();
-        let step = if task.ended {
-            task.readers.retain(|reader| {
-                let flushed = reader.backlog.is_empty();
-                if flushed {
-                    messages.push(end_of_input(reader, now));
-                }
-                !flushed
-            });
-            if task.readers.is_empty() { Step::Done } else { Step::Held }
+        let was_ended = task.ended;
+        let mut step = if was_ended {
+            let flushed = task.readers.iter().filter(|reader| reader.backlog.is_empty());
+            messages.extend(flushed.map(|reader| end_of_input(reader, now)));
+            Step::Held
         } else if everyone_behind || task.readers.iter().any(|reader| self.is_too_far_behind(reader)) {
             Step::Held
         } else {
-            match task.scan.poll(now) {
-                Ok(event) => self.on_event(task, event, now, memory, &mut messages),
+            self.look(task, now, memory, &mut messages)
+        };
+        if !messages.is_empty() {
+            dispatch.enqueue(&mut messages, now);
+            for message in messages {
+                // Its query ended while it was read.
+                if let Some(reader) = task.readers.iter().find(|reader| reader.source == message.to) {
+                    reader.query.release(message.rows, message.bytes);
+                }
+            }
+        }
+        if was_ended {
+            task.readers.retain(|reader| !reader.backlog.is_empty());
+            step = if task.readers.is_empty() { Step::Done } else { Step::Held };
+        }
+        let split = self.split_off(task);
+        task.count_backlog(memory);
+        (step, split)
+    }
+
+    /// Asks the scan for rows: once, or several times where it gives only a few, so that what a look costs here
+    /// is shared among them.
+    fn look(
+        &self,
+        task: &mut ScanTask,
+        started: ProcessingTime,
+        memory: &Memory,
+        messages: &mut Vec<Message<Payload>>,
+    ) -> Step {
+        // Half of what still counts as prompt, and a size from which the look itself no longer matters.
+        const LOOKS_NS_MAX: u64 = BULK_STEP_NS / 2;
+        const FEW_ROWS: usize = 64;
+        let mut now = started;
+        loop {
+            let event = match task.scan.poll(now) {
+                Ok(event) => event,
                 Err(error) => {
                     let why = chain_of_causes(&error);
                     for reader in &task.readers {
                         tracing::error!(query = reader.query.settings.name, why, "query stopped");
                         reader.query.end(Outcome::Failed(why.clone()));
                     }
-                    Step::Done
+                    return Step::Done;
                 }
+            };
+            let few = matches!(&event, ScanEvent::Batch(batch) if batch.rows.num_rows() < FEW_ROWS);
+            let step = self.on_event(task, event, now, memory, messages);
+            let behind = task.readers.iter().any(|reader| !reader.backlog.is_empty());
+            now = self.clock.now();
+            if !few || behind || now.since_ns(started) > LOOKS_NS_MAX {
+                return step;
             }
-        };
-        if !messages.is_empty() {
-            dispatch.enqueue(messages, now);
         }
-        let split = self.split_off(task);
-        task.count_backlog(memory);
-        (step, split)
     }
 
     fn on_event(

@@ -1,4 +1,4 @@
-use laxity_graph::EventTime;
+use laxity_graph::{EventTime, ProcessingTime};
 use laxity_sched::Lateness;
 
 use crate::query::{LatencySummary, Outcome, Query};
@@ -94,8 +94,46 @@ pub struct Totals {
     pub bytes_in: u64,
     /// Rows sent on, whether to one consumer or to several.
     pub rows_out: u64,
-    /// Time in the operator, ns.
-    pub busy_ns: u64,
+    /// Time it took to take rows in, ns.
+    pub batch_ns: u64,
+    /// Watermarks taken in, and goes at what they released.
+    pub watermarks: u64,
+    /// Time they took, ns.
+    pub watermark_ns: u64,
+    /// The least that one took: a watermark that releases nothing.
+    pub watermark_least_ns: u64,
+    /// Windows that results were sent of, one after the other.
+    pub windows: u64,
+}
+
+/// One batch or watermark as a source took it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedArrival {
+    /// When it was due to arrive.
+    pub at: ProcessingTime,
+    /// Its rows; 0 for a signal.
+    pub rows: u32,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Least and latest event time in it, where the table has event time.
+    pub event_times: Option<(EventTime, EventTime)>,
+    /// The source's watermark behind it.
+    pub watermark: EventTime,
+}
+
+/// What one source instance took in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedFeed {
+    /// Its query.
+    pub query: String,
+    /// The node of the dataflow.
+    pub node: usize,
+    /// Which copy.
+    pub instance: usize,
+    /// Event-time milliseconds that pass in a millisecond, where the source has a pace of its own.
+    pub speed: Option<f64>,
+    /// In order.
+    pub arrivals: Vec<RecordedArrival>,
 }
 
 impl QuerySnapshot {

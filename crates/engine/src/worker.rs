@@ -48,6 +48,10 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                 || clock.now(),
                 |at| Some(clock.instant(at)),
             );
+            // Their query ended between the run that made them and the hand-over.
+            for message in staged.drain(..) {
+                look_up(&mut instances, message.to, &shared).query.release(message.rows, message.bytes);
+            }
             let Next::Run(grant) = next else { return };
             let instance = look_up(&mut instances, grant.operator, &shared);
             let mut context = RunContext {

@@ -41,6 +41,11 @@ pub trait Operator: Send {
         false
     }
 
+    /// Of a source with event time: the least and the latest event time in the batch it took last.
+    fn event_times(&self) -> Option<(EventTime, EventTime)> {
+        None
+    }
+
     /// Bytes of state held, an estimate that a memory bound can trust within a factor of two.
     fn state_bytes(&self) -> usize {
         0

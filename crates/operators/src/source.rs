@@ -147,6 +147,10 @@ impl Operator for SourceOperator {
         Ok(Flow::Done)
     }
 
+    fn event_times(&self) -> Option<(EventTime, EventTime)> {
+        self.generator.as_ref()?.event_times()
+    }
+
     fn follows_processing_time(&self) -> bool {
         let is_stamped = self.columns.iter().any(|column| matches!(column, Filled::Ingested(_)));
         is_stamped && self.generator.is_none()

@@ -38,6 +38,8 @@ pub(crate) struct WatermarkGenerator {
     /// Rows refused as too far ahead since the last that was kept.
     refused: usize,
     watermark: i64,
+    /// Least and latest event time of the last batch.
+    last: Option<(i64, i64)>,
 }
 
 /// The watermark expression of one row.
@@ -60,11 +62,16 @@ impl WatermarkGenerator {
             time_max: None,
             refused: 0,
             watermark: EventTime::MIN.0,
+            last: None,
         }
     }
 
     pub(crate) fn watermark(&self) -> EventTime {
         EventTime(self.watermark)
+    }
+
+    pub(crate) fn event_times(&self) -> Option<(EventTime, EventTime)> {
+        self.last.map(|(low, high)| (EventTime(low), EventTime(high)))
     }
 
     /// Takes the next rows. Returns those that are not dead, with the watermark before each.
@@ -77,12 +84,13 @@ impl WatermarkGenerator {
         let Some(times) = rows.column(self.time_column).as_primitive_opt::<TimestampMillisecondType>() else {
             return internal_err!("event time is {}", rows.column(self.time_column).data_type());
         };
+        let (Some(&low), Some(&high)) = (times.values().iter().min(), times.values().iter().max()) else {
+            return Ok(StreamBatch::on_time(rows));
+        };
+        self.last = Some((low, high));
         let watermark_before = match &self.bound {
             Bound::Delay(delay_ms) => {
                 let (delay_ms, times) = (*delay_ms, times.values());
-                let (Some(&low), Some(&high)) = (times.iter().min(), times.iter().max()) else {
-                    return Ok(StreamBatch::on_time(rows));
-                };
                 let after = self.watermark.max(behind(high, delay_ms));
                 if !may_be_judged(low, after) {
                     self.watermark = after;
