@@ -21,7 +21,8 @@
 //!   urgent ones. So the bounds of [`crate::WaitBound`] hold with one worker in the place of W. [`Shards::new`]
 //!   makes no more shards than workers for that reason. Priorities by turn (fifo, rr, random) mean nothing across
 //!   shards and are not compared: the home comes first.
-//! - Cycles, the bounds of mailboxes and the ageing guard are each shard's own.
+//! - Cycles, the bounds of mailboxes and the ageing guard are each shard's own. A shard's cycle is begun by whoever
+//!   takes work there and by the workers at home there, wherever they work.
 //!
 //! [`Shards`] is the whole for one thread: the simulator's, and the definition that a driver with locks must keep to.
 
@@ -108,9 +109,9 @@ impl<T> Shards<T> {
 
     /// See [`crate::Scheduler::next`].
     pub fn next(&mut self, worker: WorkerId, now: ProcessingTime) -> Option<Grant<T>> {
-        let at = self.at(worker);
+        let (at, home) = (self.at(worker), self.home(worker));
+        self.shards[home].on_time(now);
         if !self.shards[at].goes_on(worker, now) {
-            let home = self.home(worker);
             let top = self.shards[at].top_for(worker, now);
             let outlook = Outlook { at, top, home, sampled: self.sampled };
             let shards = &self.shards;
@@ -170,6 +171,11 @@ impl<T> Shards<T> {
         worker.index() % self.shards.len()
     }
 
+    /// The shard whose unit a worker holds or held last.
+    pub fn whereabouts(&self, worker: WorkerId) -> usize {
+        self.at.get(worker.index()).copied().unwrap_or_else(|| self.home(worker))
+    }
+
     fn at(&mut self, worker: WorkerId) -> usize {
         for worker in self.at.len()..=worker.index() {
             self.at.push(worker % self.shards.len());
@@ -177,3 +183,6 @@ impl<T> Shards<T> {
         self.at[worker.index()]
     }
 }
+
+#[cfg(test)]
+mod tests;

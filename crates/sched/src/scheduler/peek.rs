@@ -24,6 +24,11 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// Begins a cycle or a review if one is due, as `next` does: for a worker that takes its work elsewhere.
+    pub fn on_time(&mut self, now: ProcessingTime) {
+        self.cycle(now);
+    }
+
     /// The worker's train is not used up: `next` goes on with the unit that the worker holds.
     pub fn goes_on(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
         let unit = self.workers.get(worker.index()).and_then(|worker| worker.unit);

@@ -101,6 +101,12 @@ impl<T> Shard<T> {
         Some(message)
     }
 
+    /// See [`Scheduler::on_time`].
+    #[inline]
+    pub fn on_time(&mut self, now: ProcessingTime) {
+        self.scheduler.on_time(now);
+    }
+
     /// See [`Scheduler::goes_on`].
     #[inline]
     pub fn goes_on(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
