@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-use crate::linux::cpu_ns;
-use crate::metric::{Driver, Values};
+use crate::linux::{cpu_ns, run_delay_ns};
+use crate::metric::{Driver, Metric, Values};
 use crate::{Topology, Wishes};
 
 /// Reads one engine, through its public interfaces only.
@@ -39,17 +39,22 @@ pub enum AdapterError {
     Absent(String),
 }
 
-/// CPU time per operator, from the kernel. That of a task that several operators are fused in is divided equally:
-/// engines do not tell who used it.
-pub(crate) fn cpu_of(topology: &Topology) -> Values {
+/// CPU time or run delay per operator, from the kernel; `None` for other metrics. That of a task that several operators
+/// are fused in is divided equally: engines do not tell who used it.
+pub(crate) fn of_kernel(metric: Metric, topology: &Topology) -> Option<Values> {
+    let read = match metric {
+        Metric::CpuNs => cpu_ns,
+        Metric::RunDelayNs => run_delay_ns,
+        _ => return None,
+    };
     let mut sums = vec![None; topology.operators.len()];
     for task in &topology.tasks {
-        let used: f64 = task.threads.iter().filter_map(|thread| cpu_ns(thread.id)).map(|ns| ns as f64).sum();
+        let used: f64 = task.threads.iter().filter_map(|thread| read(thread.id)).map(|ns| ns as f64).sum();
         for &operator in &task.operators {
             *sums[operator].get_or_insert(0.0) += used / task.operators.len() as f64;
         }
     }
-    sums
+    Some(sums)
 }
 
 /// Remembers what was said, so that it is said once.

@@ -206,8 +206,8 @@ impl Agent {
         self.rounds += 1;
         self.look();
         let busy = self.busy.read();
-        let (topology, readings) = self.read(busy);
-        let plan = self.plan(&topology, &readings);
+        let (topology, mut readings) = self.read(busy);
+        let plan = self.plan(&topology, &mut readings);
         let before = self.applier.as_ref().map_or(&self.dry, Applier::applied).clone();
         let (changes, failed) = self.carry_out(plan.clone())?;
         if let Some(watchdog) = &self.watchdog {
@@ -260,7 +260,7 @@ impl Agent {
     }
 
     /// What each query's policy says of it, together.
-    fn plan(&mut self, topology: &Topology, readings: &Readings) -> Plan {
+    fn plan(&mut self, topology: &Topology, readings: &mut Readings) -> Plan {
         for used in &mut self.uses {
             used.update_condition(readings.busy);
         }
@@ -284,6 +284,7 @@ impl Agent {
             let is_known = tasks.iter().all(|thread| used.plan.threads.contains_key(thread));
             if readings.now_ns >= used.due_ns || !is_known || used.schedule.is_none() {
                 used.due_ns = readings.now_ns + (used.period.as_nanos() as u64).saturating_sub(EARLY_NS);
+                readings.horizon_ns = used.period.as_nanos() as u64;
                 let schedule = used.policy.schedule(topology, readings);
                 used.plan = self.translator.plan(&own, &schedule, &[], &self.ranges);
                 used.schedule = Some(schedule);
@@ -362,6 +363,7 @@ impl Agent {
                 queue_rows: get(Metric::QueueRows),
                 rate: get(Metric::RateIn),
                 cores: get(Metric::Cores),
+                waiting: get(Metric::Waiting),
                 cost_ns: get(Metric::Cost),
                 watermark_lag_ms: get(Metric::WatermarkMs)
                     .filter(|ms| ms.abs() < 9e18)
@@ -402,6 +404,7 @@ impl Agent {
 const SHOWN: &[Metric] = &[
     Metric::QueueRows,
     Metric::RateIn,
+    Metric::Waiting,
     Metric::Cores,
     Metric::Cost,
     Metric::WatermarkMs,

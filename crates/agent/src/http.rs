@@ -19,7 +19,11 @@ pub enum HttpError {
         reason: String,
     },
     /// It says no.
-    #[error("{url} answered {status}{}", if body.is_empty() { String::new() } else { format!(": {body}") })]
+    #[error(
+        "{url} answered {status}{}{}",
+        if body.is_empty() { String::new() } else { format!(": {body}") },
+        if *status == 404 { "; is this the engine's REST address?" } else { "" }
+    )]
     Refused {
         /// Where.
         url: String,

@@ -18,6 +18,8 @@ pub enum Metric {
     RowsOut,
     /// CPU time of its threads since they started, ns.
     CpuNs,
+    /// How long its threads waited for a core since they started, ns.
+    RunDelayNs,
     /// The instant at which the counters were read, in ms of any clock that runs on while the engine does.
     /// Engines that cache metrics tell the same one twice.
     SampledMs,
@@ -35,6 +37,8 @@ pub enum Metric {
     RateOut,
     /// Cores its threads kept busy.
     Cores,
+    /// Of its threads, how many waited for a core at a time.
+    Waiting,
     /// CPU time per row taken in, ns.
     Cost,
     /// Rows out per row in.
@@ -47,12 +51,13 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Metric; 15] = {
+    pub const ALL: [Metric; 17] = {
         use Metric::*;
         [
             RowsIn,
             RowsOut,
             CpuNs,
+            RunDelayNs,
             SampledMs,
             QueueRows,
             HeadAgeMs,
@@ -61,6 +66,7 @@ impl Metric {
             RateIn,
             RateOut,
             Cores,
+            Waiting,
             Cost,
             Selectivity,
             PathCost,
@@ -72,13 +78,14 @@ impl Metric {
     pub fn dependencies(self) -> &'static [Metric] {
         use Metric::*;
         match self {
-            RowsIn | RowsOut | CpuNs | SampledMs | WatermarkMs => &[],
+            RowsIn | RowsOut | CpuNs | RunDelayNs | SampledMs | WatermarkMs => &[],
             QueueRows => &[RowsIn, RowsOut],
             HeadAgeMs => &[RowsIn, RowsOut],
             IngestAgeMs => &[HeadAgeMs],
             RateIn => &[RowsIn, SampledMs],
             RateOut => &[RowsOut, SampledMs],
             Cores => &[CpuNs],
+            Waiting => &[RunDelayNs],
             Cost => &[Cores, RateIn],
             Selectivity => &[RateIn, RateOut],
             PathCost => &[Cost, Selectivity],
@@ -93,6 +100,7 @@ impl Metric {
             RowsIn => "rows-in",
             RowsOut => "rows-out",
             CpuNs => "cpu-time",
+            RunDelayNs => "run-delay",
             SampledMs => "sampled-at",
             QueueRows => "queue",
             HeadAgeMs => "head-age",
@@ -101,6 +109,7 @@ impl Metric {
             RateIn => "rate-in",
             RateOut => "rate-out",
             Cores => "cores",
+            Waiting => "waiting",
             Cost => "cost",
             Selectivity => "selectivity",
             PathCost => "path-cost",

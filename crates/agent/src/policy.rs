@@ -46,7 +46,7 @@ pub struct Schedule {
 pub enum PolicyError {
     /// None of ours.
     #[error("{0}; attached to an engine also static and congestion")]
-    Unknown(#[from] UnknownPolicy),
+    Unknown(UnknownPolicy),
     /// It only makes sense where every message is granted.
     #[error(
         "policy {name} says whose turn it is among waiting messages, which is the operating system's part when \
@@ -57,6 +57,9 @@ pub enum PolicyError {
         name: String,
     },
 }
+
+/// Metrics older than this describe another load. Flink renews its own every 10 s unless told otherwise.
+const STALE_MS: f64 = 30_000.0;
 
 /// A deadline that has passed counts as one so close, so that it has a logarithm.
 const LEAST_LAXITY_NS: f64 = 1e6;
@@ -75,7 +78,7 @@ impl FromStr for Policy {
                 laxity.stretch = f64::INFINITY;
                 Kind::Rank(Box::new(Composition::of(laxity)))
             }
-            _ => Kind::Rank(Box::new(text.parse()?)),
+            _ => Kind::Rank(Box::new(text.parse().map_err(PolicyError::Unknown)?)),
         };
         if let Kind::Rank(composition) = &kind
             && composition.rank.by_turn()
@@ -119,6 +122,15 @@ impl Policy {
                 Metric::HeadAgeMs,
                 Metric::IngestAgeMs,
             ],
+        }
+    }
+
+    /// Metrics without which an operator cannot be placed among the others. Deadlines are known without any.
+    fn places_by(&self) -> &'static [Metric] {
+        let Kind::Rank(composition) = &self.kind else { return &[] };
+        match composition.rank.name() {
+            "qs" | "congestion" | "fcfs" | "hr" | "chain" | "sjf" | "klink" | "sbox" => self.needs(),
+            _ => &[],
         }
     }
 
@@ -169,7 +181,10 @@ impl Policy {
             }
         };
         for (place, priority) in schedule.priorities.iter_mut().enumerate() {
-            if !self.needs().iter().all(|&metric| readings.get(metric, place).is_some()) {
+            let by = self.places_by();
+            let is_known = by.iter().all(|&metric| readings.get(metric, place).is_some());
+            let age_ms = readings.get(Metric::SampleAgeMs, place).unwrap_or(0.0);
+            if !is_known || !by.is_empty() && age_ms > STALE_MS {
                 *priority = None;
             }
         }

@@ -13,13 +13,15 @@ pub struct Readings {
     pub busy: Option<f64>,
     /// Cores of the machine.
     pub cores: usize,
+    /// How long what is decided now will hold, ns.
+    pub horizon_ns: u64,
     values: BTreeMap<Metric, Values>,
 }
 
 impl Readings {
     /// Of that instant, and nothing read yet.
     pub fn at(now_ns: u64, wall_ms: f64, busy: Option<f64>, cores: usize) -> Readings {
-        Readings { now_ns, wall_ms, busy, cores, values: BTreeMap::new() }
+        Readings { now_ns, wall_ms, busy, cores, horizon_ns: 0, values: BTreeMap::new() }
     }
 
     /// One operator's value; `None` where there is no data.

@@ -57,6 +57,8 @@ pub struct Row {
     pub rate: Option<f64>,
     /// Cores that it keeps busy.
     pub cores: Option<f64>,
+    /// Threads of it that wait for a core.
+    pub waiting: Option<f64>,
     /// CPU time per row.
     pub cost_ns: Option<f64>,
     /// How far its watermark is behind the clock.

@@ -35,7 +35,11 @@ pub(crate) fn snapshot(
         let head_age_ms = get(Metric::HeadAgeMs).unwrap_or(0.0);
         let ingested = ago(get(Metric::IngestAgeMs).unwrap_or(head_age_ms));
         let frontier = match (operator.window, get(Metric::WatermarkMs)) {
-            (Some(window), Some(watermark_ms)) => frontier(window, watermark_ms, now).max(ingested),
+            // A priority holds for a period: a window that closes within it cannot be put off until it has.
+            (Some(window), Some(watermark_ms)) => {
+                let closes = frontier(window, watermark_ms, now).max(ingested);
+                if closes.since_ns(now) > readings.horizon_ns { closes } else { ingested }
+            }
             _ => ingested,
         };
         let cost_ns = get(Metric::Cost).filter(|&cost| cost > 0.0).unwrap_or(PRIOR_COST_NS);
@@ -133,6 +137,9 @@ mod tests {
         assert_eq!(head.deadline, ProcessingTime(125_000_000_000));
         assert_eq!(second.mean_ingested, Some(ProcessingTime(58_000_000_000)));
         assert_eq!(snapshot.operators[0].cost, (0.0, PRIOR_COST_NS));
+        readings.horizon_ns = 5_000_000_000;
+        let soon = super::snapshot(&topology, &readings, &[], Unit::Operator, 1);
+        assert_eq!(soon.operators[1].head.unwrap().deadline, ProcessingTime(116_000_000_000));
         assert_eq!(*snapshot.queries[0].operators, [OperatorId(0), OperatorId(1)]);
     }
 

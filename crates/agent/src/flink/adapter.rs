@@ -10,7 +10,7 @@ use super::answers::{
 };
 use super::matching::{Found, Matched, Wanted, match_threads};
 use super::window::window_in;
-use crate::adapter::{Notes, cpu_of};
+use crate::adapter::{Notes, of_kernel};
 use crate::clock::{since_boot_ns, wall_ms};
 use crate::http::{Http, HttpError};
 use crate::linux::{
@@ -342,7 +342,12 @@ impl Driver for Flink {
     fn provides(&self, metric: Metric) -> bool {
         matches!(
             metric,
-            Metric::RowsIn | Metric::RowsOut | Metric::CpuNs | Metric::SampledMs | Metric::WatermarkMs
+            Metric::RowsIn
+                | Metric::RowsOut
+                | Metric::CpuNs
+                | Metric::RunDelayNs
+                | Metric::SampledMs
+                | Metric::WatermarkMs
         )
     }
 
@@ -362,8 +367,7 @@ impl Driver for Flink {
                 .collect(),
             Metric::SampledMs => operators.map(|o| self.sampled_ms(o)).collect(),
             Metric::WatermarkMs => operators.map(|o| self.watermark(o)).collect(),
-            Metric::CpuNs => cpu_of(topology),
-            _ => Vec::new(),
+            _ => of_kernel(metric, topology).unwrap_or_default(),
         }
     }
 }

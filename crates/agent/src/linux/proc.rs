@@ -47,9 +47,18 @@ pub fn process_status(pid: u32) -> io::Result<Status> {
 
 /// CPU time that a thread used, ns.
 pub fn cpu_ns(thread: ThreadId) -> Option<u64> {
+    schedstat(thread, 0)
+}
+
+/// Time that a thread could have run and had no core, ns.
+pub fn run_delay_ns(thread: ThreadId) -> Option<u64> {
+    schedstat(thread, 1)
+}
+
+fn schedstat(thread: ThreadId, field: usize) -> Option<u64> {
     let ThreadId { pid, tid, .. } = thread;
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
+    text.split_ascii_whitespace().nth(field)?.parse().ok()
 }
 
 /// The arguments a process was started with; empty for kernel threads.

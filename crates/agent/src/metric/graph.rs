@@ -139,6 +139,7 @@ impl MetricGraph {
             Metric::RateIn => self.rate(metric, Metric::RowsIn, 1.0, topology, now_ms),
             Metric::RateOut => self.rate(metric, Metric::RowsOut, 1.0, topology, now_ms),
             Metric::Cores => self.rate(metric, Metric::CpuNs, 1e-9, topology, now_ms),
+            Metric::Waiting => self.rate(metric, Metric::RunDelayNs, 1e-9, topology, now_ms),
             Metric::Cost => operators
                 .map(|o| {
                     let rate = self.value(Metric::RateIn, o)?;
@@ -150,9 +151,12 @@ impl MetricGraph {
             Metric::SampleAgeMs => {
                 operators.map(|o| Some(now_ms - self.value(Metric::SampledMs, o)?)).collect()
             }
-            Metric::RowsIn | Metric::RowsOut | Metric::CpuNs | Metric::SampledMs | Metric::WatermarkMs => {
-                Vec::new()
-            }
+            Metric::RowsIn
+            | Metric::RowsOut
+            | Metric::CpuNs
+            | Metric::RunDelayNs
+            | Metric::SampledMs
+            | Metric::WatermarkMs => Vec::new(),
         }
     }
 
@@ -171,8 +175,9 @@ impl MetricGraph {
             .iter()
             .enumerate()
             .map(|(o, operator)| {
-                // CPU time is read from the kernel now, whatever the age of the engine's own counters.
-                let sampled = if counter == Metric::CpuNs { None } else { value(Metric::SampledMs, o) };
+                // The kernel's counters are of now, whatever the age of the engine's own counters.
+                let is_kernels = matches!(counter, Metric::CpuNs | Metric::RunDelayNs);
+                let sampled = if is_kernels { None } else { value(Metric::SampledMs, o) };
                 rates
                     .rate(&operator.key, value(counter, o)?, sampled.unwrap_or(now_ms))
                     .map(|rate| rate * unit)

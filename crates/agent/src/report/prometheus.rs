@@ -6,10 +6,11 @@ use super::{Report, Row};
 pub fn exposition(report: &Report) -> String {
     let mut text = String::new();
     type Value = fn(&Row) -> Option<f64>;
-    let by_task: [(&str, &str, Value); 9] = [
+    let by_task: [(&str, &str, Value); 10] = [
         ("queue_rows", "rows that wait for the operator, all instances together", |row| row.queue_rows),
         ("input_rows_per_second", "rows that the operator takes in", |row| row.rate),
         ("cores", "cores that the operator keeps busy", |row| row.cores),
+        ("waiting_threads", "threads of the operator that wait for a core", |row| row.waiting),
         ("row_cost_seconds", "CPU time per row", |row| row.cost_ns.map(|ns| ns / 1e9)),
         ("watermark_lag_seconds", "how far the watermark is behind the clock", |row| {
             row.watermark_lag_ms.map(|ms| ms / 1e3)

@@ -29,8 +29,10 @@ pub fn table(report: &Report, width: usize, height: Option<usize>) -> String {
     lines.join("\n") + "\n"
 }
 
-const HEADINGS: [&str; 11] =
-    ["job", "operator", "thread", "rows/s", "queue", "lag", "cores", "priority", "nice", "share", "changed"];
+const HEADINGS: [&str; 12] = [
+    "job", "operator", "thread", "rows/s", "queue", "lag", "cores", "waiting", "priority", "nice", "share",
+    "changed",
+];
 
 fn headline(report: &Report) -> String {
     let busy = report.busy.map_or(String::new(), |busy| format!(" · CPU {:.0} % busy", busy * 100.0));
@@ -65,7 +67,7 @@ fn order(row: &Row) -> f64 {
     row.priority.unwrap_or(f64::INFINITY)
 }
 
-fn cells_of(row: &Row) -> [String; 11] {
+fn cells_of(row: &Row) -> [String; 12] {
     let setting = &row.setting;
     let nice = match (setting.round_robin, setting.nice) {
         (Some(priority), _) if priority > 0 => format!("rr {priority}"),
@@ -76,7 +78,7 @@ fn cells_of(row: &Row) -> [String; 11] {
         None => "new".to_owned(),
         Some(before) if before == setting => String::new(),
         Some(before) if before.nice != setting.nice => {
-            format!("nice was {}", before.nice.map_or("as found".to_owned(), |nice| nice.to_string()))
+            before.nice.map_or("new".to_owned(), |nice| format!("nice was {nice}"))
         }
         Some(_) => "moved".to_owned(),
     };
@@ -88,6 +90,7 @@ fn cells_of(row: &Row) -> [String; 11] {
         row.queue_rows.map_or("-".to_owned(), short),
         row.watermark_lag_ms.map_or("-".to_owned(), lag),
         row.cores.map_or("-".to_owned(), |cores| format!("{cores:.2}")),
+        row.waiting.map_or("-".to_owned(), |threads| format!("{threads:.2}")),
         row.priority.map_or("no data".to_owned(), |priority| format!("{priority:.4}")),
         nice,
         row.weight.map_or("-".to_owned(), |weight| weight.to_string()),
@@ -110,9 +113,9 @@ fn lag(ms: f64) -> String {
 }
 
 /// Columns as wide as their widest cell; what does not fit in `width` is taken from the operator's name.
-fn aligned(rows: &[[String; 11]], width: usize) -> Vec<String> {
+fn aligned(rows: &[[String; 12]], width: usize) -> Vec<String> {
     const OPERATOR: usize = 1;
-    let mut widths = [0; 11];
+    let mut widths = [0; 12];
     for row in rows {
         for (place, cell) in row.iter().enumerate() {
             widths[place] = widths[place].max(cell.chars().count());
@@ -120,7 +123,7 @@ fn aligned(rows: &[[String; 11]], width: usize) -> Vec<String> {
     }
     let all: usize = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
     widths[OPERATOR] = widths[OPERATOR].saturating_sub(all.saturating_sub(width)).max(12);
-    let line = |row: &[String; 11]| {
+    let line = |row: &[String; 12]| {
         let mut line = String::new();
         for (place, cell) in row.iter().enumerate() {
             let room = widths[place];
@@ -129,7 +132,7 @@ fn aligned(rows: &[[String; 11]], width: usize) -> Vec<String> {
             } else {
                 cell.clone()
             };
-            let is_text = place < 2 || place == 10;
+            let is_text = place < 2 || place == 11;
             line += &if is_text { format!("{cell:<room$}  ") } else { format!("{cell:>room$}  ") };
         }
         line.trim_end().to_owned()
