@@ -1,6 +1,6 @@
 use hdrhistogram::Histogram;
 use laxity_sched::{Composition, UnknownPolicy};
-use laxity_sim::{Driver, OsThreads, Outcome, Setup, Simulation, SimulationError};
+use laxity_sim::{Outcome, Setup, Simulation, SimulationError};
 use laxity_workload::{Workload, WorkloadError};
 
 use crate::cameo::Orleans;
@@ -39,9 +39,10 @@ pub(crate) const ORLEANS: &str = "orleans";
 /// Runs a workload under a policy, by the name that users give, or [`OS`] or [`ORLEANS`].
 pub(crate) fn simulate(policy: &str, workload: Workload, setup: Setup) -> Result<Outcome, ExperimentError> {
     let mut setup = setup;
+    // Stand-in until the simulator has threads: every ready thread in turn for the kernel's slice of 3 ms.
     let name = if policy == OS {
-        setup.driver = Driver::OsThreads(OsThreads::default());
-        "fifo"
+        setup.overheads.switch_ns = setup.overheads.switch_ns.max(5_000);
+        "unit=operator,rank=rr,train=time:3ms"
     } else {
         policy
     };

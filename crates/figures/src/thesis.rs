@@ -25,7 +25,7 @@ pub(crate) const FIGURES: &[Figure] = &[Figure {
 }];
 
 const POLICIES: [(&str, &str); 4] =
-    [("fcfs", "fcfs"), ("klink", "sjf"), ("llf", "llf"), ("laxity", "laxity")];
+    [("fcfs", "fcfs"), ("klink", "klink"), ("llf", "llf"), ("laxity", "laxity")];
 
 fn run(_: &Run) -> Result<Data, ExperimentError> {
     let mut table = Table::new(["policy", "window", "deadline_s", "emitted_s", "latency_s"]);

@@ -35,8 +35,8 @@ impl Machines {
         (self.nodes * self.cores) as f64
     }
 
-    /// Messages are not cut, as in the paper; nothing ages, since its baselines do not either. Operators are
-    /// dealt over the servers; 0.2 to 1 ms between two of them is ours.
+    /// Messages are not cut and queues have no bound, as in the paper; nothing ages, since its baselines do not
+    /// either. Operators are dealt over the servers; 0.2 to 1 ms between two of them is ours.
     pub fn setup(&self, run: &Run, seed: u64, duration_s: u64, warm_up_s: u64) -> Setup {
         let cluster = Cluster {
             nodes: self.nodes,
@@ -46,7 +46,8 @@ impl Machines {
         };
         Setup {
             cluster,
-            config: Config { ageing_bound_ns: u64::MAX, ..Config::default() },
+            config: Config { ageing_bound_ns: u64::MAX, mailbox_bytes_max: u64::MAX, ..Config::default() },
+            credit_bytes: u64::MAX,
             duration: Duration::from_secs(duration_s),
             warm_up: Duration::from_secs(warm_up_s),
             seed,
