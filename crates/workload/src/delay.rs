@@ -1,3 +1,5 @@
+mod parse;
+
 use std::sync::Arc;
 
 use rand_distr::{Distribution, Exp, Gamma, Normal, Poisson, Uniform, Zipf};
@@ -85,6 +87,14 @@ pub enum DelayError {
         value: f64,
         /// What it must be.
         expected: &'static str,
+    },
+    /// No delay is written like this.
+    #[error("{text:?} is no delay: {problem}; expected one of {}", parse::FORMS.join(", "))]
+    Text {
+        /// As given.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// Nothing to replay.
     #[error("a recorded delay without any record: give at least one")]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use rand_distr::{Distribution, OpenClosed01};
 use rand_pcg::Pcg64;
 
-use crate::seed;
+use crate::{WorkloadError, seed};
 
 /// How many rows per second come into being, over time since the start of a stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,48 @@ impl Rate {
     /// the tail its Fig. 2(a) suggests; the cap keeps one second of a run from holding most of its rows.
     pub fn pareto(rows_per_s: f64) -> Rate {
         Rate::Pareto { rows_per_s, alpha: 1.5, interval_ns: SECOND_NS, peak: 20.0 }
+    }
+
+    /// Whether rows can come at this rate.
+    ///
+    /// # Errors
+    /// If a number is out of its range.
+    pub fn check(&self) -> Result<(), WorkloadError> {
+        let refuse = |name, value, expected| {
+            Err(WorkloadError::Parameter { workload: "a rate", name, value, expected })
+        };
+        let rates = match self {
+            Rate::Constant { rows_per_s } | Rate::Pareto { rows_per_s, .. } => vec![*rows_per_s],
+            Rate::Bursts { base_rows_per_s, burst_rows_per_s, .. } => {
+                vec![*base_rows_per_s, *burst_rows_per_s]
+            }
+            Rate::Steps(points) | Rate::Ramps(points) => {
+                points.iter().map(|point| point.rows_per_s).collect()
+            }
+        };
+        if rates.is_empty() {
+            return refuse("points", 0.0, "at least one point");
+        }
+        if let Some(&rate) = rates.iter().find(|rate| !(rate.is_finite() && **rate >= 0.0)) {
+            return refuse("rows_per_s", rate, "0 or more");
+        }
+        match self {
+            Rate::Steps(points) | Rate::Ramps(points) => {
+                if let Some(pair) = points.windows(2).find(|pair| pair[0].at_ns >= pair[1].at_ns) {
+                    return refuse("at_ns", pair[1].at_ns as f64, "points that follow one another in time");
+                }
+            }
+            Rate::Bursts { period_ns: 0, .. } => return refuse("period_ns", 0.0, "above 0"),
+            Rate::Pareto { alpha, .. } if !(alpha.is_finite() && *alpha > 1.0) => {
+                return refuse("alpha", *alpha, "above 1, else there is no mean");
+            }
+            Rate::Pareto { peak, .. } if peak.is_nan() || *peak <= 1.0 => {
+                return refuse("peak", *peak, "above 1");
+            }
+            Rate::Pareto { interval_ns: 0, .. } => return refuse("interval_ns", 0.0, "above 0"),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The same shape with every rate multiplied.
@@ -219,6 +261,10 @@ impl Segments {
         let start_ns = self.end_ns;
         let index = self.count;
         let (end_ns, from, to) = match self.rate {
+            // Nothing for ever is one segment, else whoever waits for a row would look at all of them.
+            Rate::Bursts { .. } | Rate::Pareto { .. } if self.rate.mean_rows_per_s() <= 0.0 => {
+                (f64::INFINITY, 0.0, 0.0)
+            }
             Rate::Constant { rows_per_s } => (f64::INFINITY, rows_per_s, rows_per_s),
             Rate::Steps(ref points) => {
                 let rate = points[..index.min(points.len())].last().or(points.first());
@@ -371,6 +417,35 @@ mod tests {
             let rows = |rate: &Rate| Growth::new(rate, 7).until(5.0 * S);
             assert!((rows(&rate.times(3.0)) - 3.0 * rows(&rate)).abs() < 1e-9 * rows(&rate), "{rate:?}");
             assert_eq!(rate.times(3.0).mean_rows_per_s(), 3.0 * rate.mean_rows_per_s());
+        }
+    }
+
+    #[test]
+    fn a_rate_of_nothing_ends_the_search_for_a_row() {
+        let bursts = |burst_rows_per_s, duration_ns| Rate::Bursts {
+            base_rows_per_s: 0.0,
+            burst_rows_per_s,
+            duration_ns,
+            period_ns: 10,
+        };
+        for rate in [bursts(0.0, 5), bursts(7.0, 0), Rate::pareto(0.0)] {
+            assert_eq!(Growth::new(&rate, 0).after_rows(1.0), None);
+        }
+    }
+
+    #[test]
+    fn impossible_rates_are_refused_with_the_reason() {
+        let pareto = |alpha, peak| Rate::Pareto { rows_per_s: 1.0, alpha, interval_ns: 1, peak };
+        let error = pareto(1.0, 20.0).check().unwrap_err().to_string();
+        assert_eq!(error, "alpha = 1 of a rate: expected above 1, else there is no mean");
+        for rate in [
+            Rate::constant(f64::NAN),
+            Rate::constant(-1.0),
+            Rate::Steps(points(&[])),
+            Rate::Ramps(points(&[(1, 1.0), (1, 2.0)])),
+            pareto(1.5, 1.0),
+        ] {
+            assert!(rate.check().is_err(), "{rate:?}");
         }
     }
 

@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 use laxity_graph::ProcessingTime;
 
-use crate::{Arrivals, Delay, DelayError, Stream, Watermarks, seed};
+use crate::{Arrivals, Delay, Stream, Watermarks, WorkloadError, seed};
 
 /// A SQL file with its inputs.
 pub struct Script {
@@ -81,8 +81,8 @@ impl NamedScript {
     /// The script. The same seed and pace give the same text and lines.
     ///
     /// # Errors
-    /// None with the delays built in.
-    pub fn build(&self, seed: u64, pace: Pace) -> Result<Script, DelayError> {
+    /// If the pace is impossible.
+    pub fn build(&self, seed: u64, pace: Pace) -> Result<Script, WorkloadError> {
         let (sql, inputs) = (self.write)(seed, pace)?;
         Ok(Script { name: self.name, sql, inputs })
     }
@@ -90,16 +90,16 @@ impl NamedScript {
     /// What the script must write, worked out without SQL from the same rows; `None` where nobody has written that down.
     ///
     /// # Errors
-    /// None with the delays built in.
-    pub fn expected(&self, seed: u64, pace: Pace) -> Result<Option<Vec<OutputFile>>, DelayError> {
+    /// If the pace is impossible.
+    pub fn expected(&self, seed: u64, pace: Pace) -> Result<Option<Vec<OutputFile>>, WorkloadError> {
         self.expect.map(|expect| expect(seed, pace)).transpose()
     }
 }
 
 /// The SQL text and the files it reads.
-type Written = Result<(String, Vec<InputFile>), DelayError>;
+type Written = Result<(String, Vec<InputFile>), WorkloadError>;
 
-type Expected = Result<Vec<OutputFile>, DelayError>;
+type Expected = Result<Vec<OutputFile>, WorkloadError>;
 
 /// All scripts.
 pub fn all() -> &'static [NamedScript] {
@@ -225,7 +225,11 @@ fn queries(
 }
 
 /// When the rows of an input came in and when they happened, in milliseconds since [`DAY_0`]; in order of ingestion.
-fn times(seed: u64, pace: Pace, delay: Delay) -> Result<impl Iterator<Item = (u64, u64)> + Send, DelayError> {
+fn times(
+    seed: u64,
+    pace: Pace,
+    delay: Delay,
+) -> Result<impl Iterator<Item = (u64, u64)> + Send, WorkloadError> {
     let end_ns = u64::from(pace.seconds) * 1_000_000_000;
     let stream = Stream {
         delay,

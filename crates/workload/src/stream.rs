@@ -6,9 +6,9 @@ use laxity_graph::{EventClock, EventTime, ProcessingTime};
 use rand_distr::{Distribution, Exp1, Poisson};
 use rand_pcg::Pcg64;
 
-use crate::delay::{Delay, DelayError, DelaySampler};
+use crate::delay::{Delay, DelaySampler};
 use crate::rate::{Growth, Rate};
-use crate::{Arrival, Arrivals, Offered, seed};
+use crate::{Arrival, Arrivals, Offered, WorkloadError, seed};
 
 /// A synthetic input: at which rate rows come into being, how they are put into batches, what the network does to
 /// the batches, and which watermarks go with them.
@@ -117,8 +117,9 @@ impl Stream {
     /// What arrives. The same seed gives the same arrivals.
     ///
     /// # Errors
-    /// If a delay is impossible.
-    pub fn arrivals(&self, seed: u64) -> Result<Box<dyn Arrivals>, DelayError> {
+    /// If a rate or a delay is impossible.
+    pub fn arrivals(&self, seed: u64) -> Result<Box<dyn Arrivals>, WorkloadError> {
+        self.rate.check()?;
         let watermark_delay = match &self.watermarks {
             Watermarks::Sent { delay, .. } => delay.clone(),
             _ => Delay::NONE,

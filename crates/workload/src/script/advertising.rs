@@ -4,7 +4,7 @@ use super::{
     Expected, InputFile, OutputFile, Pace, Written, counted, queries, source, times, timestamp,
     written_timestamp,
 };
-use crate::{Delay, DelayError, seed};
+use crate::{Delay, WorkloadError, seed};
 
 /// Views per campaign and 10 s, as yahoo/streaming-benchmarks counts them. The campaign of an advertisement is part
 /// of its id here: the original's look-up in Redis would be a look-up join, which Laxity does not have.
@@ -77,7 +77,7 @@ struct AdEvent {
     event_type: &'static str,
 }
 
-fn ad_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = AdEvent> + Send, DelayError> {
+fn ad_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = AdEvent> + Send, WorkloadError> {
     let mut rng = seed::generator(seed, 1);
     let times = times(seed, pace, Delay::KLINK_UNIFORM)?;
     Ok(times.map(move |(ingest_ms, event_ms)| {
@@ -94,7 +94,7 @@ fn ad_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = AdEvent> + Se
     }))
 }
 
-fn rows(seed: u64, pace: Pace) -> Result<InputFile, DelayError> {
+fn rows(seed: u64, pace: Pace) -> Result<InputFile, WorkloadError> {
     let lines = ad_events(seed, pace)?.map(|event| {
         let AdEvent { user, page, ad, ad_type, event_type, .. } = event;
         // 100 campaigns of 10 advertisements.

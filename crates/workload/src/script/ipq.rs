@@ -6,7 +6,7 @@ use super::{
     Expected, InputFile, OutputFile, Pace, Written, counted, queries, source, times, timestamp,
     written_timestamp,
 };
-use crate::{Delay, DelayError, seed};
+use crate::{Delay, WorkloadError, seed};
 
 const DELAY: Delay = Delay::Uniform { low_ns: 0, high_ns: 10_000_000 };
 
@@ -197,7 +197,10 @@ struct Impression {
     price: u64,
 }
 
-fn impression_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = Impression> + Send, DelayError> {
+fn impression_events(
+    seed: u64,
+    pace: Pace,
+) -> Result<impl Iterator<Item = Impression> + Send, WorkloadError> {
     let mut rng = seed::generator(seed, 1);
     Ok(times(seed, pace, DELAY)?.map(move |(ingest_ms, event_ms)| {
         let mut below = |bound: u32| Uniform::new(0, bound).map_or(0, |uniform| uniform.sample(&mut rng));
@@ -205,7 +208,7 @@ fn impression_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = Impre
     }))
 }
 
-fn impression_rows(seed: u64, pace: Pace) -> Result<InputFile, DelayError> {
+fn impression_rows(seed: u64, pace: Pace) -> Result<InputFile, WorkloadError> {
     let lines = impression_events(seed, pace)?.map(|row| {
         let (whole, fraction) = (row.price / 10_000, row.price % 10_000);
         format!(
@@ -226,7 +229,7 @@ struct LogEvent {
     severity: u32,
 }
 
-fn log_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = LogEvent> + Send, DelayError> {
+fn log_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = LogEvent> + Send, WorkloadError> {
     let mut rng = seed::generator(seed, 1);
     Ok(times(seed, pace, DELAY)?.map(move |(ingest_ms, event_ms)| {
         let mut below = |bound: u32| Uniform::new(0, bound).map_or(0, |uniform| uniform.sample(&mut rng));
@@ -234,7 +237,7 @@ fn log_events(seed: u64, pace: Pace) -> Result<impl Iterator<Item = LogEvent> + 
     }))
 }
 
-fn log_rows(name: &str, seed: u64, pace: Pace) -> Result<InputFile, DelayError> {
+fn log_rows(name: &str, seed: u64, pace: Pace) -> Result<InputFile, WorkloadError> {
     let lines = log_events(seed, pace)?.map(|row| {
         format!(
             "{},{},{},{},{}",

@@ -1,7 +1,7 @@
 use rand_distr::{Distribution, StandardUniform};
 
 use super::{InputFile, Pace, Written, queries, source, times, timestamp};
-use crate::{Delay, DelayError, seed};
+use crate::{Delay, WorkloadError, seed};
 
 /// Range checks, annotation and printing of ETL. Left out: the Bloom filter (all sensors are known), the interpolation of
 /// what was out of range, and the join of a message's six parts, which are columns here.
@@ -63,7 +63,7 @@ fn sensors(pace: Pace) -> String {
 }
 
 /// Made-up readings of 90 sensors, as many as the sample file of the benchmark has; about one in twenty is out of range.
-fn rows(seed: u64, pace: Pace) -> Result<InputFile, DelayError> {
+fn rows(seed: u64, pace: Pace) -> Result<InputFile, WorkloadError> {
     let mut rng = seed::generator(seed, 1);
     let lines = times(seed, pace, Delay::KLINK_UNIFORM)?.map(move |(ingest, event)| {
         let mut unit = || -> f64 { StandardUniform.sample(&mut rng) };

@@ -1,7 +1,7 @@
 use rand_distr::{Distribution, Exp, LogNormal, StandardUniform};
 
 use super::{InputFile, Pace, Written, queries, source, times, timestamp};
-use crate::{Delay, DelayError, seed};
+use crate::{Delay, WorkloadError, seed};
 
 /// Mean trip distance per pickup cell over 2 s, every second, after the stateless steps of the workload. The grid is
 /// that of DEBS 2015, at 250 m: 0.0022457 degrees of latitude, 0.0029930 of longitude at New York.
@@ -37,7 +37,7 @@ pub(super) fn script(seed: u64, pace: Pace) -> Written {
 }
 
 /// Made-up trips: around Manhattan, most of them short; one in fifty without coordinates, as in the real data.
-fn rows(seed: u64, pace: Pace) -> Result<InputFile, DelayError> {
+fn rows(seed: u64, pace: Pace) -> Result<InputFile, WorkloadError> {
     let mut rng = seed::generator(seed, 1);
     // Median 1.7 miles, as yellow cabs have it; the spread is ours.
     let distance = LogNormal::new(0.53, 0.75).ok();

@@ -184,3 +184,134 @@ fn offered_is_the_long_run_rate() {
         Some(Offered { rows_per_s: 1_000.0, batches_per_s: 20.0, watermarks_per_s: 5.0 })
     );
 }
+
+mod any_stream {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::RatePoint;
+
+    fn rates() -> impl Strategy<Value = Rate> {
+        let rate = 0.0..2_000.0_f64;
+        prop_oneof![
+            rate.clone().prop_map(Rate::constant),
+            rate.clone().prop_map(Rate::pareto),
+            (rate.clone(), rate.clone(), 0..3_000_u64, 1..3_000_u64).prop_map(
+                |(base, burst, duration, period)| {
+                    Rate::Bursts {
+                        base_rows_per_s: base,
+                        burst_rows_per_s: burst,
+                        duration_ns: duration * MS_NS,
+                        period_ns: period * MS_NS,
+                    }
+                }
+            ),
+            (prop::collection::vec((1..2_000_u64, rate), 1..5), any::<bool>()).prop_map(|(gaps, is_ramp)| {
+                let mut at_ns = 0;
+                let points = gaps.into_iter().map(|(gap, rows_per_s)| {
+                    at_ns += gap * MS_NS;
+                    RatePoint { at_ns, rows_per_s }
+                });
+                let points = points.collect();
+                if is_ramp { Rate::Ramps(points) } else { Rate::Steps(points) }
+            }),
+        ]
+    }
+
+    fn delays() -> impl Strategy<Value = Delay> {
+        prop_oneof![
+            Just(Delay::NONE),
+            (0..50_u64, 0..200_u64).prop_map(|(low, more)| Delay::Uniform {
+                low_ns: low * MS_NS,
+                high_ns: (low + more) * MS_NS
+            }),
+            Just(Delay::KLINK_ZIPF),
+        ]
+    }
+
+    fn batchings() -> impl Strategy<Value = Batching> {
+        prop_oneof![
+            (1..50_u32).prop_map(Batching::Rows),
+            (1..300_u64).prop_map(|ms| Batching::Every { ns: ms * MS_NS }),
+        ]
+    }
+
+    /// Rows up to an instant, summed millisecond by millisecond; `None` where they are drawn.
+    fn integral(rate: &Rate, end_ns: u64) -> Option<f64> {
+        let at = |ms: u64| -> Option<f64> {
+            let before = |points: &[RatePoint]| points.iter().rfind(|p| p.at_ns <= ms * MS_NS).copied();
+            match rate {
+                Rate::Constant { rows_per_s } => Some(*rows_per_s),
+                Rate::Pareto { .. } => None,
+                Rate::Bursts { base_rows_per_s, burst_rows_per_s, duration_ns, period_ns } => {
+                    let is_burst = ms * MS_NS % period_ns < *duration_ns;
+                    Some(if is_burst { *burst_rows_per_s } else { *base_rows_per_s })
+                }
+                Rate::Steps(points) => Some(before(points).unwrap_or(points[0]).rows_per_s),
+                Rate::Ramps(points) => {
+                    let Some(from) = before(points) else { return Some(points[0].rows_per_s) };
+                    let Some(to) = points.iter().find(|p| p.at_ns > from.at_ns) else {
+                        return Some(from.rows_per_s);
+                    };
+                    let share =
+                        (ms as f64 + 0.5 - from.at_ns as f64 / 1e6) * 1e6 / (to.at_ns - from.at_ns) as f64;
+                    Some(from.rows_per_s + share * (to.rows_per_s - from.rows_per_s))
+                }
+            }
+        };
+        (0..end_ns / MS_NS).map(|ms| Some(at(ms)? / 1e3)).sum()
+    }
+
+    proptest! {
+        /// Rows by the integral of the rate, arrivals in order, and watermarks that rise and are kept by every row
+        /// where the lag covers the delays.
+        #[test]
+        fn keeps_its_promises(
+            rate in rates(),
+            delay in delays(),
+            batching in batchings(),
+            is_sent in any::<bool>(),
+            seed in any::<u64>(),
+        ) {
+            let lag_ms = (delay.max_ns().unwrap() / MS_NS) as i64 + 1;
+            let watermarks = if is_sent {
+                Watermarks::Sent { every_ms: 70, lag_ms, delay: delay.clone() }
+            } else {
+                Watermarks::Behind { cadence: Cadence::Batch, lag_ms }
+            };
+            let end_ns = 5 * S;
+            let stream = Stream {
+                rate,
+                batching,
+                delay: delay.clone(),
+                watermarks,
+                end: Some(ProcessingTime(end_ns)),
+                ..Stream::constant(1.0, 1)
+            };
+            let arrivals = take(&stream, seed, usize::MAX);
+            prop_assert!(arrivals.is_sorted_by_key(|arrival| arrival.at));
+            let mut watermark = i64::MIN;
+            for arrival in &arrivals {
+                let delayed_ms = (arrival.at.0 / MS_NS) as i64 - arrival.event_time.0;
+                prop_assert!((0..=lag_ms).contains(&delayed_ms), "{arrival:?}");
+                prop_assert!(arrival.rows == 0 || arrival.event_time.0 > watermark, "late: {arrival:?}");
+                if let Some(new) = arrival.watermark {
+                    prop_assert!(new.0 > watermark);
+                    watermark = new.0;
+                }
+            }
+            let rows: u64 = arrivals.iter().map(|arrival| u64::from(arrival.rows)).sum();
+            let Some(expected) = integral(&stream.rate, end_ns) else { return Ok(()) };
+            let last_batch = match batching {
+                Batching::Rows(rows) => f64::from(rows),
+                // A tick may still have been open.
+                Batching::Every { ns } => {
+                    let open_s = (end_ns % ns) as f64 / 1e9;
+                    1.0 + open_s * 2_000.0
+                }
+            };
+            let rows = rows as f64;
+            prop_assert!(rows <= expected + 1e-3 && rows >= expected - last_batch - 1e-3, "{rows} {expected}");
+        }
+    }
+}
