@@ -27,7 +27,7 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// | t | up to [`ShedConfig::horizon_ns`] | ns |
 ///
 /// A query is as useful as the share of its rows that count, whatever their number, as normalised curves are
-/// "quantitatively comparable" (§2.1). Rows go by turns ([error diffusion](Ledger::owed)), not by chance: the
+/// "quantitatively comparable" (§2.1). Rows go by turns (error diffusion), not by chance: the
 /// same input loses the same rows. Off for every query unless allowed; every row is counted against its query.
 ///
 /// Does badly where rows are not alike: it cannot tell which matter, and a window over a thinned input answers

@@ -76,6 +76,7 @@ impl<T> Scheduler<T> {
                 sources: Vec::new(),
                 frontier: Frontier::default(),
                 feeds_windows: false,
+                expected: None,
                 below_window: window.is_some() || above_window,
                 at: (0, EventTime::MIN),
                 sunk: Vec::new(),
@@ -103,6 +104,9 @@ impl<T> Scheduler<T> {
             return Vec::new();
         };
         self.view.graph_changed();
+        if let Some(shedder) = &mut self.shedder {
+            shedder.allow(id, false);
+        }
         self.elsewhere.retain(|elsewhere| elsewhere.query != id);
         let mut messages = Vec::new();
         for id in query.operators {
