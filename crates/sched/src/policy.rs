@@ -12,11 +12,13 @@
 //! | Policy | unit | rank | traversal | train |
 //! | --- | --- | --- | --- | --- |
 //! | Cameo | operator | `llf`, `edf`, `sjf`: [`Rank::message`] | – | quantum |
-//! | token shares (Cameo §5.4) | operator | [`Rank::message`]: tag of the token that the query's share grants at the source, found again by query and t_M behind it; `+inf` without one | – | quantum |
+//! | token shares (Cameo §5.4) | operator | `tokens`, at a source by [`Rank::join`]: the time of its next token, `+inf` without one, spent as a message [`starts`](Rank::starts); behind it by [`Rank::message`]: that token's time, found again by query and t_M | – | one message |
 //! | Aurora, box at a time | operator | `rr`: [`Rank::join`] | – | fraction of the queue |
 //! | Aurora, superbox | query | `rr`, or utility and slack per [`Rank::cycle`] | a [`Plan`]: min-cost, min-latency, min-memory | fraction 1 |
 //! | Klink | query | slack per [`Rank::cycle`], 120 ms; the top n keep the n workers | by rank | the cycle as CPU time |
-//! | HR, QS, Haren | operator | [`Rank::cycle`] over queue lengths, costs, selectivities | – | quantum |
+//! | EdgeWise | operator | `qs`: [`Rank::by_queue`] | – | 50 messages |
+//! | HR, Chain | operator | [`Rank::cycle`] over costs and selectivities | – | quantum |
+//! | Haren | operator | any, made anew per [`Rank::cycle`] by [`Periodic`] | – | 10 rows |
 
 mod applications;
 mod auto;
@@ -287,9 +289,9 @@ pub trait Rank: fmt::Debug + Send {
         None
     }
 
-    /// Whether rows on their way to a window may wait for its end like those that have reached it. Right where
-    /// [`MessageContext::frontier`] means when a result can be complete; Cameo defers at the window alone.
-    fn defers_on_the_way(&self) -> bool {
+    /// Whether t_MF is when the watermark that closes a window is forecast, for all rows on their way to it. Else it
+    /// is Cameo's: a line through the rows that the sources saw, and only in front of the window itself.
+    fn awaits_watermarks(&self) -> bool {
         false
     }
 

@@ -21,7 +21,8 @@ use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
 use crate::policy::Spanner;
 use crate::{
-    CallCost, Composition, Config, Elsewhere, Grant, Memory, Message, MessageContext, RunReport, Shedder, Work,
+    CallCost, Composition, Config, Elsewhere, Grant, Memory, Message, MessageContext, RunReport, Shedder,
+    Work,
 };
 
 /// Decides which worker runs which operator.
@@ -86,6 +87,7 @@ pub struct Scheduler<T> {
     ready: Ready,
     workers: Vec<Worker>,
     urgent_by: UrgentBy,
+    awaits_watermarks: bool,
     /// The rank wants to know what is granted.
     watched: bool,
     /// Of a rank per cycle, or one that reviews: how long a cycle is, and when the next is due.
@@ -115,6 +117,7 @@ impl<T> Scheduler<T> {
         composition.rank.seed(config.seed);
         Scheduler {
             urgent_by: UrgentBy::of(&*composition.rank),
+            awaits_watermarks: composition.rank.awaits_watermarks(),
             watched: composition.rank.watches(),
             period_ns: composition.rank.period_ns().or(composition.rank.review_period_ns()),
             ready: Ready::new(&*composition.rank, &config),

@@ -41,6 +41,25 @@ pub(crate) struct Windows {
     pub changed: bool,
 }
 
+/// When the watermark of a stream passes the end of a window, made once per watermark so that it can be asked for
+/// at every message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    end: EventTime,
+    /// One deviation before the mean: a frontier expected too late costs a deadline, one expected too early
+    /// only costs order.
+    early_ns: f64,
+    ns_per_ms: f64,
+}
+
+impl Expected {
+    /// When it is expected to pass `end`.
+    pub fn at(&self, end: EventTime) -> ProcessingTime {
+        let ahead_ms = end.0.saturating_sub(self.end.0) as f64;
+        ProcessingTime((self.early_ns + self.ns_per_ms * ahead_ms).max(0.0) as u64)
+    }
+}
+
 /// A source stream and the windows it feeds.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -128,6 +147,15 @@ impl Windows {
             let own = if stream.told.is_empty() { own() } else { None };
             stream.told.iter().copied().chain(own)
         })
+    }
+
+    /// When the watermark of a source is expected to pass the next end of a window; `None` while unknown.
+    pub fn expected(&self, source: OperatorId) -> Option<Expected> {
+        let stream = self.streams.iter().find(|stream| stream.source == source)?;
+        let StreamSnapshot { end, forecast, .. } = stream.snapshot();
+        let forecast = forecast?;
+        let early_ns = forecast.mean_ns - forecast.deviation_ns;
+        Some(Expected { end, early_ns, ns_per_ms: stream.swm.ns_per_ms() })
     }
 
     /// The oldest sweeping watermark on its way.

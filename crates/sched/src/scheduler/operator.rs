@@ -2,6 +2,7 @@ use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
 use crate::context::Channel;
 use crate::mailbox::Mailbox;
+use crate::stream::Expected;
 use crate::stream::Windows;
 use crate::{CostModel, Frontier, Message, QuerySpec, Rank, Scheduler, Selectivity};
 
@@ -71,6 +72,8 @@ pub(super) struct Links {
     pub frontier: Frontier,
     /// A source whose watermarks close windows.
     pub feeds_windows: bool,
+    /// Of such a source: when its watermark passes the next end.
+    pub expected: Option<Expected>,
     /// It closes windows, or an operator above it does.
     pub below_window: bool,
     /// Of a sink below windows: channel and progress of the message it works on, and how far each channel is.
@@ -177,10 +180,17 @@ impl<T> Scheduler<T> {
     }
 
     /// When all sources above will have reached `progress`; `None` while one of them cannot tell.
+    ///
+    /// By PROGRESSMAP, a line through the rows seen; for a rank that awaits watermarks by the forecast of the one
+    /// that passes, which knows how far watermarks are behind rows.
     fn progress_map(&self, id: OperatorId, progress: EventTime) -> Option<ProcessingTime> {
         let mut latest = None;
         for source in &self.operator(id)?.links.sources {
-            let reached = self.operator(*source)?.links.frontier.predict(progress)?;
+            let links = &self.operator(*source)?.links;
+            let reached = match links.expected.filter(|_| self.awaits_watermarks) {
+                Some(expected) => expected.at(progress),
+                None => links.frontier.predict(progress)?,
+            };
             latest = latest.max(Some(reached));
         }
         latest

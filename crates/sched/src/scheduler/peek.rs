@@ -4,13 +4,14 @@ use crate::Scheduler;
 
 /// What a worker that could go elsewhere must know before it asks here: see [`crate::Shards`].
 impl<T> Scheduler<T> {
-    /// Priority of the unit that would be taken next, lower being more urgent; `None` where none waits. `-inf` for
-    /// one whose turn has come because it waited past the ageing bound.
+    /// Priority of the unit that would be taken next, lower being more urgent; `None` where none waits.
+    /// `-inf` for one whose turn has come because it waited past the ageing bound.
     pub fn top(&self, now: ProcessingTime) -> Option<f64> {
         self.ready.top(now)
     }
 
-    /// Priority of what `next` would give this worker: of the unit it holds or, more urgent, of one that waits.
+    /// Priority of what `next` would give this worker: of the unit it holds or, more urgent, of one that
+    /// waits.
     pub fn top_for(&self, worker: WorkerId, now: ProcessingTime) -> Option<f64> {
         let held = self.workers.get(worker.index()).and_then(|worker| worker.unit);
         let held = held.filter(|&unit| self.ready.units[unit as usize].ready > 0);

@@ -37,6 +37,10 @@ impl<T> Scheduler<T> {
         let query = operator.query;
         if let Some(windows) = self.windows_mut(query) {
             windows.on_watermark(source, watermark, ingested);
+            let expected = windows.expected(source);
+            if let Some(source) = self.operators[source.index()].as_mut() {
+                source.links.expected = expected;
+            }
         }
     }
 

@@ -14,6 +14,7 @@ impl<T> Scheduler<T> {
         composition.rank.seed(self.config.seed);
         self.composition = composition;
         self.urgent_by = UrgentBy::of(&*self.composition.rank);
+        self.awaits_watermarks = self.composition.rank.awaits_watermarks();
         self.watched = self.composition.rank.watches();
         self.period_ns = self.composition.rank.period_ns().or(self.composition.rank.review_period_ns());
         self.cycle_due = now;
