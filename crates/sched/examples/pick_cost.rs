@@ -1,7 +1,11 @@
 //! What does the scheduler cost per message (enqueue + pick + finish), by rank and number of ready operators?
 //!
-//! Every operator always has one message waiting. The quantum is 0, so each message goes through the run queue:
-//! the dearest case. The least of the rounds is what it costs; the median beside it says how noisy the machine was.
+//! Every operator always has one message waiting. The quantum is 0, so each message goes through the run
+//! queue: the dearest case, unless the policy's own train is longer. A message is due every microsecond, so
+//! cycles and reviews have their part in it. The least of the rounds is what it costs; the median beside it
+//! says how noisy the machine was.
+//!
+//! For ranks per cycle, also what a cycle costs per operator, after every one of them has changed.
 //! Non-goals: threads, locks, and the driver's own cost.
 //!
 //! `cargo run --release -p laxity-sched --example pick_cost [--small] [POLICY…]`
@@ -26,14 +30,21 @@ fn main() -> Result<(), UnknownPolicy> {
     let small = std::env::args().any(|argument| argument == "--small");
     let (sizes, messages): (&[u32], u32) =
         if small { (&[10, 1_000], 500) } else { (&[10, 1_000, 10_000, 100_000], 20_000) };
-    println!("policy,ready_operators,ns_per_message_min,ns_per_message_median,checksum");
     let asked: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    for policy in POLICY_NAMES.iter().filter(|name| asked.is_empty() || asked.iter().any(|a| a == *name)) {
+    let policies: Vec<&str> = match &asked[..] {
+        [] => POLICY_NAMES.to_vec(),
+        asked => asked.iter().map(String::as_str).collect(),
+    };
+    println!(
+        "policy,ready_operators,ns_per_message_min,ns_per_message_median,cycle_ns_per_operator,checksum"
+    );
+    for policy in policies {
         for &operators in sizes {
             let (rounds, checksum) = measure(policy, operators, messages)?;
             let (least, median) = (rounds[0], rounds[rounds.len() / 2]);
-            println!("{policy},{operators},{least:.0},{median:.0},{checksum:016x}");
+            let cycle = cycle(policy, operators)?.map_or_else(String::new, |ns| format!("{ns:.1}"));
+            println!("{policy},{operators},{least:.0},{median:.0},{cycle},{checksum:016x}");
         }
     }
     Ok(())
@@ -42,66 +53,100 @@ fn main() -> Result<(), UnknownPolicy> {
 /// Many and short, so that on a busy machine some run without being interrupted.
 const ROUNDS: usize = 101;
 
-/// ns per message of every round, ascending, and a digest of the order, so that a faster but different order is noticed.
+/// ns per message of every round, ascending, and a digest of the order, so that a faster but different order
+/// is noticed.
 fn measure(policy: &str, operators: u32, messages: u32) -> Result<(Vec<f64>, u64), UnknownPolicy> {
-    let config = Config { quantum_ns: 0, ..Config::default() };
-    let mut scheduler = Scheduler::new(policy.parse()?, config);
-    for id in 0..operators {
-        let query = QueryId(id / CHAIN);
-        if id % CHAIN == 0 {
-            let target_ns = TARGETS_NS[query.index() % TARGETS_NS.len()];
-            scheduler.add_query(QuerySpec { id: query, target_ns, weight: 1.0, qos: None });
-        }
-        let upstream = if id % CHAIN == 0 { vec![] } else { vec![OperatorId(id - 1)] };
-        scheduler.add_operator(OperatorSpec {
-            id: OperatorId(id),
-            query,
-            upstream,
-            window: None,
-            channels: 1,
-        });
-    }
-    let mut now = 0;
-    let message = |id: OperatorId, now: u64, rows: u32| Message {
-        to: id,
-        channel: 0,
-        progress: EventTime((now / 1_000_000) as i64),
-        ingested: ProcessingTime(now),
-        rows,
-        bytes: 4_096,
-        body: now,
-    };
-    for id in 0..operators {
-        now += 1_000;
-        scheduler.on_message(message(OperatorId(id), now, 100), ProcessingTime(now));
-    }
-    let mut checksum = 0u64;
-    let mut step = |scheduler: &mut Scheduler<u64>| {
-        now += 1_000;
-        let Some(grant) = scheduler.next(WorkerId(0), ProcessingTime(now)) else { return };
-        if let Work::Message { message, .. } = &grant.work {
-            checksum = checksum.rotate_left(5).wrapping_add(u64::from(grant.operator.0) ^ message.body);
-        }
-        // Costs that vary by operator and by message, as a fit would see them.
-        let rows_in = 64 + (checksum as u32 & 127);
-        let cpu_ns = 500 + u64::from(rows_in) * u64::from(1 + grant.operator.0 % 7);
-        let report = RunReport { rows_in, rows_out: rows_in / 2, cpu_ns, more: false };
-        scheduler.on_finished(WorkerId(0), report, ProcessingTime(now));
-        scheduler.on_message(message(grant.operator, now, rows_in), ProcessingTime(now));
-    };
+    let mut driver = Driver::new(policy, operators)?;
     for _ in 0..3 * operators.max(messages) {
-        step(&mut scheduler);
+        driver.step();
     }
     let mut rounds = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
         let started = Instant::now();
         for _ in 0..messages {
-            step(&mut scheduler);
+            driver.step();
         }
         rounds.push(started.elapsed().as_nanos() as f64 / f64::from(messages));
     }
     rounds.sort_by(f64::total_cmp);
-    Ok((rounds, checksum))
+    Ok((rounds, driver.checksum))
+}
+
+/// ns per operator of a cycle after each has run once; `None` for a rank that has none. The least of a few.
+fn cycle(policy: &str, operators: u32) -> Result<Option<f64>, UnknownPolicy> {
+    let mut driver = Driver::new(policy, operators)?;
+    let Some(period_ns) = driver.scheduler.composition().rank.period_ns() else { return Ok(None) };
+    let mut least = f64::INFINITY;
+    for _ in 0..9 {
+        for id in 0..operators {
+            driver.send(OperatorId(id), 100);
+        }
+        driver.now += period_ns;
+        let started = Instant::now();
+        driver.scheduler.on_time(ProcessingTime(driver.now));
+        least = least.min(started.elapsed().as_nanos() as f64 / f64::from(operators));
+    }
+    Ok(Some(least))
+}
+
+/// One worker, and operators that always have a message.
+struct Driver {
+    scheduler: Scheduler<u64>,
+    now: u64,
+    checksum: u64,
+}
+
+impl Driver {
+    fn new(policy: &str, operators: u32) -> Result<Driver, UnknownPolicy> {
+        let config = Config { quantum_ns: 0, ..Config::default() };
+        let mut scheduler = Scheduler::new(policy.parse()?, config);
+        for id in 0..operators {
+            let query = QueryId(id / CHAIN);
+            if id % CHAIN == 0 {
+                let target_ns = TARGETS_NS[query.index() % TARGETS_NS.len()];
+                scheduler.add_query(QuerySpec { id: query, target_ns, weight: 1.0, qos: None });
+            }
+            let upstream = if id % CHAIN == 0 { vec![] } else { vec![OperatorId(id - 1)] };
+            let id = OperatorId(id);
+            scheduler.add_operator(OperatorSpec { id, query, upstream, window: None, channels: 1 });
+        }
+        let mut driver = Driver { scheduler, now: 0, checksum: 0 };
+        for id in 0..operators {
+            driver.now += 1_000;
+            driver.send(OperatorId(id), 100);
+        }
+        Ok(driver)
+    }
+
+    fn send(&mut self, to: OperatorId, rows: u32) {
+        let now = ProcessingTime(self.now);
+        let message = Message {
+            to,
+            channel: 0,
+            progress: EventTime((self.now / 1_000_000) as i64),
+            ingested: now,
+            rows,
+            bytes: 4_096,
+            body: self.now,
+        };
+        self.scheduler.on_message(message, now);
+    }
+
+    fn step(&mut self) {
+        self.now += 1_000;
+        let now = ProcessingTime(self.now);
+        let Some(grant) = self.scheduler.next(WorkerId(0), now) else { return };
+        if let Work::Message { message, .. } = &grant.work {
+            self.checksum =
+                self.checksum.rotate_left(5).wrapping_add(u64::from(grant.operator.0) ^ message.body);
+        }
+        // Costs that vary by operator and by message, as a fit would see them.
+        let rows_in = 64 + (self.checksum as u32 & 127);
+        let cpu_ns = 500 + u64::from(rows_in) * u64::from(1 + grant.operator.0 % 7);
+        let report = RunReport { rows_in, rows_out: rows_in / 2, cpu_ns, more: false };
+        self.scheduler.on_finished(WorkerId(0), report, now);
+        self.send(grant.operator, rows_in);
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! How many messages a second does the core hand out to k workers, with one lock and with a lock per shard?
 //!
-//! In virtual time, with the decisions of the real core: a worker takes the lock of the shard where it is, reports, enqueues what it
-//! made, picks, and lets go after `HOLD_NS`; where the pick lies on another shard it takes that lock too. Locks are handed
-//! over in order of arrival; a lock that was last held elsewhere costs `HANDOVER_NS` more. Then the worker runs for `run_ns`.
-//! `pick_error` is how many waiting units were more urgent than a pick, on average: what the shards cost in order.
-//! Non-goals: cache effects inside the core, wake-ups, locks that spin or park.
+//! In virtual time, with the decisions of the real core: a worker takes the lock of the shard where it is,
+//! reports, enqueues what it made, picks, and lets go after `HOLD_NS`; where the pick lies on another shard
+//! it takes that lock too. Locks are handed over in order of arrival; a lock that was last held elsewhere
+//! costs `HANDOVER_NS` more. Then the worker runs for `run_ns`. `pick_error` is how many waiting units were
+//! more urgent than a pick, on average: what the shards cost in order. Non-goals: cache effects inside the
+//! core, wake-ups, locks that spin or park.
 //!
 //! `cargo run --release -p laxity-sched --example shard_contention [--small]`
 

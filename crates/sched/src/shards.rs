@@ -1,30 +1,32 @@
-//! The scheduler core on many cores: several schedulers, each behind a lock of its own, and workers that look at a
-//! few of them.
+//! The scheduler core on many cores: several schedulers, each behind a lock of its own, and workers that look
+//! at a few of them.
 //!
-//! Each query lives on one shard ([`Placement`]). Each worker has a home shard. Where its train ends, it goes on
-//! with the most urgent of: what it holds, its home's top, and the tops of `sampled` other shards drawn at random
-//! ([`Outlook::choose`]); where these have nothing, it takes from any shard that has. A worker holds one lock at
-//! a time.
+//! Each query lives on one shard ([`Placement`]). Each worker has a home shard. Where its train ends, it goes
+//! on with the most urgent of: what it holds, its home's top, and the tops of `sampled` other shards drawn at
+//! random ([`Outlook::choose`]); where these have nothing, it takes from any shard that has. A worker holds
+//! one lock at a time.
 //!
 //! # The relaxation
-//! With one shard this is [`crate::Scheduler`], pick for pick. With n shards a pick may pass over more urgent units:
+//! With one shard this is [`crate::Scheduler`], pick for pick. With n shards a pick may pass over more urgent
+//! units:
 //! - It is never less urgent than the home's top, and within the chosen shard it is exact.
-//! - With d sampled shards, its shard stands among the n ordered by top at place 1 + (n − d' − 1) / (d' + 2), where
-//!   d' ≤ d are distinct and any order of the tops is as likely as another: 1 + d' of n are looked at, and the
-//!   least of them is taken.
+//! - With d sampled shards, its shard stands among the n ordered by top at place 1 + (n − d' − 1) / (d' + 2),
+//!   where d' ≤ d are distinct and any order of the tops is as likely as another: 1 + d' of n are looked at,
+//!   and the least of them is taken.
 //! - Among all waiting units, its place is O(n) on average and does not grow with their number, as long as
-//!   queries are spread without regard to urgency: it is a MultiQueue (Rihani, Sanders and Dementiev, SPAA 2015)
-//!   with the home for one of its two choices; the bound is proved for two random ones (Alistarh et al., PODC
-//!   2017) and measured here for the home.
+//!   queries are spread without regard to urgency: it is a MultiQueue (Rihani, Sanders and Dementiev, SPAA
+//!   2015) with the home for one of its two choices; the bound is proved for two random ones (Alistarh et
+//!   al., PODC 2017) and measured here for the home.
 //! - Nobody idles while a unit waits that was published when the worker looked.
-//! - Starvation: each shard is some worker's home, and a waiting unit is passed over by that worker only for more
-//!   urgent ones. So the bounds of [`crate::WaitBound`] hold with one worker in the place of W. [`Shards::new`]
-//!   makes no more shards than workers for that reason. Priorities by turn (fifo, rr, random) mean nothing across
-//!   shards and are not compared: the home comes first.
-//! - Cycles, the bounds of mailboxes and the ageing guard are each shard's own. A shard's cycle is begun by whoever
-//!   takes work there and by the workers at home there, wherever they work.
+//! - Starvation: each shard is some worker's home, and a waiting unit is passed over by that worker only for
+//!   more urgent ones. So the bounds of [`crate::WaitBound`] hold with one worker in the place of W.
+//!   [`Shards::new`] makes no more shards than workers for that reason. Priorities by turn (fifo, rr, random)
+//!   mean nothing across shards and are not compared: the home comes first.
+//! - Cycles, the bounds of mailboxes and the ageing guard are each shard's own. A shard's cycle is begun by
+//!   whoever takes work there and by the workers at home there, wherever they work.
 //!
-//! [`Shards`] is the whole for one thread: the simulator's, and the definition that a driver with locks must keep to.
+//! [`Shards`] is the whole for one thread: the simulator's, and the definition that a driver with locks must
+//! keep to.
 
 mod choice;
 mod placement;

@@ -6,21 +6,24 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 
 /// `chain`: the operator whose part of its path frees queued rows fastest goes first.
 ///
-/// Babcock et al., "Chain: operator scheduling for memory minimization in data stream systems", SIGMOD 2003. The
-/// progress chart of a path o_1 … o_m runs through the points (t_k, σ_k): after operator k, one row that came in has
-/// cost t_k = Σ_{i≤k} c_i · σ_{i−1} and is σ_k = Π_{i≤k} s_i rows. From a point, the steepest way down to a later one is a
-/// segment of the chart's lower envelope; its slope is the priority of all operators on it.
+/// Babcock et al., "Chain: operator scheduling for memory minimization in data stream systems", SIGMOD 2003.
+/// The progress chart of a path o_1 … o_m runs through the points (t_k, σ_k): after operator k, one row that
+/// came in has cost t_k = Σ_{i≤k} c_i · σ_{i−1} and is σ_k = Π_{i≤k} s_i rows. From a point, the steepest way
+/// down to a later one is a segment of the chart's lower envelope; its slope is the priority of all operators
+/// on it.
 ///
 /// | Symbol | Field | Unit |
 /// | --- | --- | --- |
 /// | s_i | [`OperatorSnapshot::selectivity`]; 0 for a sink, whose rows leave the system | – |
 /// | c_i | [`OperatorSnapshot::row_cost_ns`] | ns per row |
 ///
-/// An operator on several paths goes by the steepest of its segments. Rows count, not their bytes, as in the paper. Slopes are
-/// taken every [`CHAIN_PERIOD_NS`]; a query is as urgent as the steepest of its operators that have work.
+/// An operator on several paths goes by the steepest of its segments. Rows count, not their bytes, as in the
+/// paper. Slopes are taken every [`CHAIN_PERIOD_NS`]; a query is as urgent as the steepest of its operators
+/// that have work.
 ///
-/// Keeps memory within one row per path of the least possible on a single path. Does badly on latency under bursts: rows
-/// before a flat segment wait for the whole burst to pass the steep ones. It starves, hence the ageing guard.
+/// Keeps memory within one row per path of the least possible on a single path. Does badly on latency under
+/// bursts: rows before a flat segment wait for the whole burst to pass the steep ones. It starves, hence the
+/// ageing guard.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     /// By operator id: rows freed per ns.

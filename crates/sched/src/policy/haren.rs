@@ -7,15 +7,17 @@ use crate::{MessageContext, Snapshot};
 /// `RANK@PERIOD`: any rank, but taken anew every period only, from a snapshot.
 ///
 /// Haren's shape (Palyvos-Giannas et al., "Haren: A Framework for Ad-Hoc Thread Scheduling Policies for Data
-/// Streaming Applications", IEEE CLOUD 2019): at the period's start all priorities are computed; until its end every worker
-/// takes the first operator in that order that has work, for a batch of at most 10 rows. The preset `haren`
-/// is that; the order between periods costs nothing, and what has happened since the last is not seen.
+/// Streaming Applications", IEEE CLOUD 2019): at the period's start all priorities are computed; until its
+/// end every worker takes the first operator in that order that has work, for a batch of at most 10 rows. The
+/// preset `haren` is that; the order between periods costs nothing, and what has happened since the last is
+/// not seen.
 ///
-/// Deviates from Haren in that a worker may run any operator (Haren deals operators out to threads anew each period), and in that work that waited
-/// too long is served by the core's guard (Haren: once after two periods).
+/// Deviates from Haren in that a worker may run any operator (Haren deals operators out to threads anew each
+/// period), and in that work that waited too long is served by the core's guard (Haren: once after two
+/// periods).
 ///
-/// Does badly where the order changes faster than the period: a unit that had nothing when it was ranked stands
-/// where its rank puts an empty one.
+/// Does badly where the order changes faster than the period: a unit that had nothing when it was ranked
+/// stands where its rank puts an empty one.
 #[derive(Debug)]
 pub struct Periodic {
     /// The rank.

@@ -5,8 +5,9 @@ use crate::{OperatorSnapshot, Snapshot};
 
 /// `hr`: the operator on the path to a sink that puts out most rows per CPU time goes first.
 ///
-/// Highest Rate: Sharaf et al., "Algorithms and metrics for processing multiple heterogeneous continuous queries", TODS
-/// 33(1), 2008; as in Lachesis §5.1 and Klink §6.1.1. Least mean latency of rows on one worker, if estimates hold.
+/// Highest Rate: Sharaf et al., "Algorithms and metrics for processing multiple heterogeneous continuous
+/// queries", TODS 33(1), 2008; as in Lachesis §5.1 and Klink §6.1.1. Least mean latency of rows on one
+/// worker, if estimates hold.
 ///
 /// rate(o) = max over paths o = o_1 … o_m to a sink of S / C̄, with S = Π s_i and C̄ = Σ_i c_i · Π_{j<i} s_j
 ///
@@ -15,12 +16,13 @@ use crate::{OperatorSnapshot, Snapshot};
 /// | s_i | [`OperatorSnapshot::selectivity`]; 1 for a sink, whose rows leave as results | – |
 /// | c_i | [`OperatorSnapshot::row_cost_ns`] | ns per row |
 ///
-/// `hr:global` is Haren's and Lachesis' global rate, which takes all branches below an operator together instead of the best: GS / GAC,
-/// GS(o) = s_o · Σ GS(child), GAC(o) = c_o + s_o · Σ GAC(child). (Haren's code multiplies the GS of branches; a sum is what
-/// its meaning, rows put out, asks for.) A query is as urgent as the best of its operators that have work.
+/// `hr:global` is Haren's and Lachesis' global rate, which takes all branches below an operator together
+/// instead of the best: GS / GAC, GS(o) = s_o · Σ GS(child), GAC(o) = c_o + s_o · Σ GAC(child). (Haren's code
+/// multiplies the GS of branches; a sum is what its meaning, rows put out, asks for.) A query is as urgent as
+/// the best of its operators that have work.
 ///
-/// Does badly where what is urgent is dear or selective. It starves, hence the ageing guard. Rates move slowly, so
-/// they are taken every [`HR_PERIOD_NS`].
+/// Does badly where what is urgent is dear or selective. It starves, hence the ageing guard. Rates move
+/// slowly, so they are taken every [`HR_PERIOD_NS`].
 #[derive(Clone, Debug, Default)]
 pub struct HighestRate {
     /// Take all branches together.
@@ -42,7 +44,8 @@ struct Tail {
     time_ns: f64,
 }
 
-/// Paths kept per operator. More are only met in graphs with many branches and no clear best; then the quickest stay.
+/// Paths kept per operator. More are only met in graphs with many branches and no clear best; then the
+/// quickest stay.
 const TAILS_MAX: usize = 16;
 
 impl HighestRate {
@@ -112,7 +115,8 @@ fn row_cost_ns(operator: &OperatorSnapshot) -> f64 {
     operator.row_cost_ns().max(f64::MIN_POSITIVE)
 }
 
-/// What is put before a path costs time in proportion to `rows_in`, so a slower one is only worth keeping if it needs fewer rows.
+/// What is put before a path costs time in proportion to `rows_in`, so a slower one is only worth keeping if
+/// it needs fewer rows.
 fn keep_undominated(tails: &mut Vec<Tail>) {
     tails.sort_by(|a, b| a.time_ns.total_cmp(&b.time_ns).then(a.rows_in.total_cmp(&b.rows_in)));
     let mut fewest = f64::INFINITY;
@@ -153,8 +157,8 @@ impl Rank for HighestRate {
     }
 }
 
-/// Gives a unit the least priority of its operators that have work; of all of them where none has, since work may come before
-/// the next cycle.
+/// Gives a unit the least priority of its operators that have work; of all of them where none has, since work
+/// may come before the next cycle.
 pub(super) fn best_of_unit(
     snapshot: &Snapshot,
     priorities: &mut [f64],

@@ -94,8 +94,8 @@ impl Fault {
 impl FromStr for Composition {
     type Err = UnknownPolicy;
 
-    /// `NAME[:PARAMETER]…[@PERIOD]`, `haren:RANK[@PERIOD]`, or parts `unit=…,rank=…,traversal=…,train=…,period=…`, of which
-    /// any may be left out.
+    /// `NAME[:PARAMETER]…[@PERIOD]`, `haren:RANK[@PERIOD]`, or parts
+    /// `unit=…,rank=…,traversal=…,train=…,period=…`, of which any may be left out.
     fn from_str(text: &str) -> Result<Composition, UnknownPolicy> {
         if text.split([':', ',']).next().is_some_and(|first| first.contains('=')) {
             return by_parts(text, text);

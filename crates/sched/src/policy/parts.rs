@@ -78,6 +78,10 @@ pub(super) fn parse_train(text: &str) -> Result<Train, Fault> {
             fraction.map(Train::Fraction).ok_or_else(|| Fault::value("train=fraction", text, expected))
         }
         _ => {
+            // A bare time is how long.
+            if let Some(ns) = parse_duration_ns(text).filter(|&ns| ns > 0) {
+                return Ok(Train::TimeNs(ns));
+            }
             let known = ["one", "messages:N", "rows:N", "fraction:F", "all", "quantum", "time:T", "cost:T"];
             Err(unknown("train", text, &known))
         }

@@ -8,8 +8,9 @@ use crate::MessageContext;
 /// `llf:sigma=100ms`: a rank whose cost profile is wrong by a random amount. Cameo §6.4's study of profile
 /// inaccuracy: N(0, σ) is added to C_o of every message.
 ///
-/// C_path is a sum of other operators' C_o; it is given an error of its own of the same σ, as if one of them were wrong, so
-/// that ranks without C_o are hit as well. Costs stay at 0 at least. Not a policy to run: a measure of how much a rank leans on its costs.
+/// C_path is a sum of other operators' C_o; it is given an error of its own of the same σ, as if one of them
+/// were wrong, so that ranks without C_o are hit as well. Costs stay at 0 at least. Not a policy to run: a
+/// measure of how much a rank leans on its costs.
 #[derive(Debug)]
 pub struct Perturbed {
     rank: Box<dyn Rank>,

@@ -9,13 +9,13 @@ use crate::Snapshot;
 /// | --- | --- | --- |
 /// | queue length | [`crate::OperatorSnapshot::queued_rows`], each message as one row more | rows |
 ///
-/// Here the length is what it is at every pick ([`Rank::by_queue`]); EdgeWise scans all operators for that, and Haren and
-/// Lachesis take it from a snapshot of their last period: `haren:qs@50ms`. EdgeWise counts batches, Haren tuples; rows here, because
-/// batches differ in size, and a message as a row more, because a watermark alone must not stay behind for ever.
-/// A query is as urgent as the longest queue in it.
+/// Here the length is what it is at every pick ([`Rank::by_queue`]); EdgeWise scans all operators for that,
+/// and Haren and Lachesis take it from a snapshot of their last period: `haren:qs@50ms`. EdgeWise counts
+/// batches, Haren tuples; rows here, because batches differ in size, and a message as a row more, because a
+/// watermark alone must not stay behind for ever. A query is as urgent as the longest queue in it.
 ///
-/// Does badly where rows differ in urgency: a short queue of urgent rows waits for every long one. It starves,
-/// hence the ageing guard.
+/// Does badly where rows differ in urgency: a short queue of urgent rows waits for every long one. It
+/// starves, hence the ageing guard.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Qs;
 

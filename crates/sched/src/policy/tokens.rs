@@ -5,11 +5,11 @@ use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use super::{Rank, WaitBound};
 use crate::{MessageContext, Snapshot};
 
-/// `tokens`: proportional fair sharing. Each query's sources have tokens for each second; what has one goes first, in the order of
-/// the tokens' times.
+/// `tokens`: proportional fair sharing. Each query's sources have tokens for each second; what has one goes
+/// first, in the order of the tokens' times.
 ///
-/// Cameo §5.4. A source's tokens are spread evenly over the interval; a message that starts with one has the token's time as
-/// its priority, and so has everything it triggers. What starts without has the lowest.
+/// Cameo §5.4. A source's tokens are spread evenly over the interval; a message that starts with one has the
+/// token's time as its priority, and so has everything it triggers. What starts without has the lowest.
 ///
 /// | Symbol | Field | Unit |
 /// | --- | --- | --- |
@@ -18,16 +18,20 @@ use crate::{MessageContext, Snapshot};
 /// | share of q | [`MessageContext::weight`] over the sum of all, of what the machine can do; or weight · `rate` | messages per interval |
 ///
 /// - `tokens`: weights are shares of CPU time. A source message of q is taken to cost C_o + C_path, so q gets
-///   share · workers · interval / (C_o + C_path) tokens. `tokens:12`: 12 messages a second for each unit of weight, which is the paper's form.
-/// - More tokens than capacity: the machine gets as far in the order of times as it can, and where the interval ends the rest lapses. Because all are spread evenly
-///   over the same interval, each gets the same fraction of its tokens: the paper's "downgraded equally", without a rate to estimate.
-/// - The paper gives tokens to messages as they come and takes those without out of order (local priority = interval). Here channels
-///   keep their order, so a token is taken when a message starts: the oldest goes with the next token, and one that waits
-///   without is not passed over by younger ones of its own source.
-/// - Without a token the paper prints MIN_VALUE, which with lower-first would be the highest; it means the lowest.
+///   share · workers · interval / (C_o + C_path) tokens. `tokens:12`: 12 messages a second for each unit of
+///   weight, which is the paper's form.
+/// - More tokens than capacity: the machine gets as far in the order of times as it can, and where the
+///   interval ends the rest lapses. Because all are spread evenly over the same interval, each gets the same
+///   fraction of its tokens: the paper's "downgraded equally", without a rate to estimate.
+/// - The paper gives tokens to messages as they come and takes those without out of order (local priority =
+///   interval). Here channels keep their order, so a token is taken when a message starts: the oldest goes
+///   with the next token, and one that waits without is not passed over by younger ones of its own source.
+/// - Without a token the paper prints MIN_VALUE, which with lower-first would be the highest; it means the
+///   lowest.
 ///
-/// Work-conserving: who is alone gets everything, and owes nothing for it later. Does badly on latency: it knows shares, not deadlines. What has
-/// no token starves as long as what has takes all, hence the ageing guard.
+/// Work-conserving: who is alone gets everything, and owes nothing for it later. Does badly on latency: it
+/// knows shares, not deadlines. What has no token starves as long as what has takes all, hence the ageing
+/// guard.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     /// Messages per interval for each unit of weight; `None`: by share of CPU time.
@@ -44,8 +48,8 @@ pub struct Tokens {
 /// The paper's "e.g., 1 sec".
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// How often the tokens of an interval are counted anew: what a message costs is known only once some have run, and queries come
-/// and go. Picked: short beside the interval.
+/// How often the tokens of an interval are counted anew: what a message costs is known only once some have
+/// run, and queries come and go. Picked: short beside the interval.
 const REVIEW_NS: u64 = 50_000_000;
 
 /// How many intervals a tag is remembered: what takes longer from source to sink goes with the oldest known.

@@ -2,8 +2,9 @@ use rand_core::Rng;
 
 /// What a shard says of itself to workers elsewhere: how urgent the most urgent unit is that waits there.
 ///
-/// One word, so that a driver can keep it in an atomic beside the shard's lock and write it, while it holds the
-/// lock, after whatever changed the shard. Whoever reads it without the lock must expect it to be out of date.
+/// One word, so that a driver can keep it in an atomic beside the shard's lock and write it, while it holds
+/// the lock, after whatever changed the shard. Whoever reads it without the lock must expect it to be out of
+/// date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Top(u64);
 
@@ -46,8 +47,8 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// Which of so many shards the worker asks next: the most urgent of those it looks at, or any that has work if
-    /// those have none. `None` if nothing waits anywhere.
+    /// Which of so many shards the worker asks next: the most urgent of those it looks at, or any that has
+    /// work if those have none. `None` if nothing waits anywhere.
     ///
     /// A tie stays where the worker is, then with its home: each change is a lock and cold caches.
     pub fn choose(&self, shards: usize, top: impl Fn(usize) -> Top, random: &mut impl Rng) -> Option<usize> {
@@ -118,8 +119,8 @@ mod tests {
 
     #[test]
     fn all_others_are_sampled_alike() {
-        // From home 1, shards 0, 2 and 3 are each looked at in a third of 9 000 draws; the standard deviation is
-        // sqrt(9000 * 1/3 * 2/3) = 44.7; six of them are allowed.
+        // From home 1, shards 0, 2 and 3 are each looked at in a third of 9 000 draws; the standard deviation
+        // is sqrt(9000 * 1/3 * 2/3) = 44.7; six of them are allowed.
         let mut random = Pcg32::seed_from_u64(3);
         let seen = RefCell::new([0u32; 4]);
         let top = |shard: usize| {

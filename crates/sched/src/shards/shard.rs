@@ -30,8 +30,8 @@ impl<T> Shard<T> {
         }
     }
 
-    /// A query with all its operators, from sources to sinks; what the first of them is called here, the others
-    /// following in order.
+    /// A query with all its operators, from sources to sinks; what the first of them is called here, the
+    /// others following in order.
     ///
     /// # Panics
     /// If an operator has an input that does not stand before it.

@@ -197,7 +197,7 @@ proptest! {
                     expected.sort_unstable();
                     prop_assert_eq!(back, expected);
                     removed[query as usize] = true;
-                    [0, 1].map(|place| resumes[(2 * query + place) as usize] = false);
+                    (0..2).for_each(|place| resumes[(2 * query + place) as usize] = false);
                 }
                 Step::Policy { policy } => shards.set_policy(|| policy.parse().unwrap(), now),
                 _ => {}
@@ -282,7 +282,8 @@ fn the_chosen_shard_stands_where_chance_puts_the_least_of_those_looked_at() {
         let chosen = outlook.choose(SHARDS, top, &mut random).unwrap();
         sum += 1 + tops[chosen];
     }
-    // The least of 2 of 12, on average: 1 + 10 / 3. A place has a standard deviation below 3, its mean 3 / √20 000 = 0.02.
+    // The least of 2 of 12, on average: 1 + 10 / 3. A place has a standard deviation below 3, its mean 3 /
+    // √20 000 = 0.02.
     let mean = f64::from(sum) / 20_000.0;
     assert!((mean - 13.0 / 3.0).abs() < 0.1, "{mean}");
 }
@@ -325,7 +326,8 @@ fn wait_of_the_least_urgent(policy: &str, shards: usize) -> u64 {
 fn bounds_hold_with_one_worker_in_the_place_of_all() {
     for shards in [1, 2, 4, 8] {
         for policy in ["llf", "edf", "fcfs"] {
-            // New work is less urgent once its ingestion is 390 us later; two messages a unit are queued before.
+            // New work is less urgent once its ingestion is 390 us later; two messages a unit are queued
+            // before.
             let wait_ns = wait_of_the_least_urgent(policy, shards);
             assert!(wait_ns <= 400_000 + 2 * 16 * 1_000, "{policy} on {shards}: {wait_ns}");
         }

@@ -111,8 +111,8 @@ fn a_deadline_is_not_postponed() {
 
 #[test]
 fn random_is_uniform() {
-    // One message per operator, over and over: each of the 8 is first in about 1/8 of 8 000 rounds. The standard
-    // deviation is sqrt(8000 * 1/8 * 7/8) = 29.6; six of them are allowed.
+    // One message per operator, over and over: each of the 8 is first in about 1/8 of 8 000 rounds. The
+    // standard deviation is sqrt(8000 * 1/8 * 7/8) = 29.6; six of them are allowed.
     let mut first = [0u32; OPERATORS as usize];
     let mut scheduler: Scheduler<()> =
         Scheduler::new("random".parse().unwrap(), Config { quantum_ns: 0, ..Config::default() });

@@ -81,8 +81,8 @@ pub fn global_rate(snapshot: &Snapshot) -> Priorities {
     each(snapshot, |operator| -(selectivity(snapshot, operator) / cost_ns(snapshot, operator)).ln())
 }
 
-/// The slope of a lower convex envelope over the step to point k is the least, over where one may come from, of the
-/// steepest way down from there past k.
+/// The slope of a lower convex envelope over the step to point k is the least, over where one may come from,
+/// of the steepest way down from there past k.
 pub fn chain(snapshot: &Snapshot) -> Priorities {
     let mut slopes: Priorities = each(snapshot, |_| f64::NEG_INFINITY);
     let sources = snapshot.operators.iter().filter(|operator| operator.upstream.is_empty());

@@ -1,12 +1,12 @@
 //! One harness, run over every policy in virtual time.
 //!
-//! Random operations go to the scheduler and to a slow literal model side by side. After every step:
-//! nothing is lost or duplicated; channel order is kept; an operator runs on one worker; `next` answers `None` only
-//! if nothing is ready; and, for every rank that can be written down without estimates of its own, the pick is the
-//! model's pick. At the end everything drains. The same run twice gives the same trace, byte for byte.
+//! Random operations go to the scheduler and to a slow literal model side by side. After every step: nothing
+//! is lost or duplicated; channel order is kept; an operator runs on one worker; `next` answers `None` only
+//! if nothing is ready; and, for every rank that can be written down without estimates of its own, the pick
+//! is the model's pick. At the end everything drains. The same run twice gives the same trace, byte for byte.
 //!
-//! Catches: wrong order, lost wake-ups, stale keys, leaks on removal or when the policy changes. Cannot catch:
-//! wrong cost estimates (the model asks the scheduler for them), anything about threads.
+//! Catches: wrong order, lost wake-ups, stale keys, leaks on removal or when the policy changes. Cannot
+//! catch: wrong cost estimates (the model asks the scheduler for them), anything about threads.
 
 mod bounds;
 mod literal;
@@ -116,8 +116,8 @@ proptest! {
         compositions in prop::collection::vec(composition(), 16),
     ) {
         for policy in Policy::all().into_iter().chain(compositions.into_iter().map(Policy::composed)) {
-            // An idle query has its share of tokens, its place in a lot drawn for all, and its curve in the range
-            // that is divided into buckets.
+            // An idle query has its share of tokens, its place in a lot drawn for all, and its curve in the
+            // range that is divided into buckets.
             let shared = ["tokens", "random@", "qos:", "aurora-bucketed"];
             if shared.iter().any(|name| policy.name.contains(name)) {
                 continue;

@@ -1,4 +1,5 @@
-//! A machine twice as fast, in a world twice as fast, does the same: with all times scaled, every rank orders alike.
+//! A machine twice as fast, in a world twice as fast, does the same: with all times scaled, every rank orders
+//! alike.
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ fn scaled(snapshot: &Snapshot) -> Snapshot {
         operator.usual_cost_ns *= FACTOR;
         operator.path_cost_ns *= FACTOR;
         operator.mean_ingested.iter_mut().for_each(scale);
-        for head in &mut operator.head {
-            [&mut head.ingested, &mut head.enqueued, &mut head.deadline].map(scale);
+        if let Some(head) = &mut operator.head {
+            [&mut head.ingested, &mut head.enqueued, &mut head.deadline].into_iter().for_each(scale);
         }
     }
     for query in &mut snapshot.queries {

@@ -14,9 +14,9 @@ fn near(got: &[f64], expected: &[f64]) {
 
 #[test]
 fn the_papers_first_example() {
-    // §2: two operators of unit cost; the first keeps 0.2, the second nothing more to the system. One row of size 1 is at
-    // (1, 0.2), then at (1.2, 0): slopes 0.8, and 0.2 / 0.2 = 1. From the start the end is at 1 / 1.2 = 0.833, steeper
-    // than 0.8: one segment.
+    // §2: two operators of unit cost; the first keeps 0.2, the second nothing more to the system. One row of
+    // size 1 is at (1, 0.2), then at (1.2, 0): slopes 0.8, and 0.2 / 0.2 = 1. From the start the end is at 1
+    // / 1.2 = 0.833, steeper than 0.8: one segment.
     near(&slopes(&[(&[], 1.0, 0.2), (&[0], 1.0, 1.0)]), &[1.0 / 1.2, 1.0 / 1.2]);
     // A dear second operator, 10 ns per row: (1, 0.2), (3, 0): 0.8, then 0.1.
     near(&slopes(&[(&[], 1.0, 0.2), (&[0], 10.0, 1.0)]), &[0.8, 0.1]);
@@ -24,8 +24,8 @@ fn the_papers_first_example() {
 
 #[test]
 fn a_flat_operator_before_a_steep_one_shares_its_segment() {
-    // Points (0, 1), (1, 1), (2, 0.1), (2.4, 0): from the start the slopes are 0, 0.45, 0.417. So the first two are one
-    // segment of 0.45, and the sink has 0.1 / 0.4 = 0.25.
+    // Points (0, 1), (1, 1), (2, 0.1), (2.4, 0): from the start the slopes are 0, 0.45, 0.417. So the first
+    // two are one segment of 0.45, and the sink has 0.1 / 0.4 = 0.25.
     let operators: [(&[u32], f64, f64); 3] = [(&[], 1.0, 1.0), (&[0], 1.0, 0.1), (&[1], 4.0, 1.0)];
     near(&slopes(&operators), &[0.45, 0.45, 0.25]);
 }

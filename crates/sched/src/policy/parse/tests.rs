@@ -47,6 +47,7 @@ fn what_is_written_is_what_is_read() {
         ("train=fraction:0.5,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=fraction:0.5"),
         ("train=fraction:1,rank=edf", "", "unit=operator,rank=edf,traversal=by-rank,train=all"),
         ("train=time:1500us,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=time:1500us"),
+        ("train=4ms,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=time:4ms"),
         ("train=cost:5 ms,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=cost:5ms"),
         ("train=one,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=one"),
         ("train=messages:50,rank=rr", "", "unit=operator,rank=rr,traversal=by-rank,train=messages:50"),
