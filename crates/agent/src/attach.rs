@@ -109,11 +109,22 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     // From here on a signal ends the loop, not the process: what was changed is put back first.
     let stop = stop_signals()?;
     let uses = options.policy_uses()?;
+    // First of all: on a machine whose cores are all busy even the first look would take long.
+    let raised = (!options.dry_run).then(raise_own_priority);
     let mut engines = Vec::new();
     for engine in &options.engines {
         engines.push(engine.connect()?);
     }
     let mut agent = Agent::new(engines, uses, options.jobs.clone(), options.translator, options.ranges)?;
+    match raised {
+        Some(Ok(nice)) => {
+            agent.note(format!("this agent runs at nice {nice}, to act while all cores are busy"))
+        }
+        Some(Err(error)) => {
+            agent.note(format!("this agent may be late on a busy machine: its own nice stays ({error})"));
+        }
+        None => {}
+    }
     let period = agent.period();
     let mut screen = Screen::new(options.plain || !std::io::stdout().is_terminal());
     if !options.dry_run {
@@ -209,13 +220,7 @@ fn prepare(agent: &mut Agent, options: &Options) -> Result<(), AttachError> {
             .map_err(|source| AttachError::Io { what: "run a watchdog in the real-time class", source })?;
         agent.watch_with(watchdog);
     }
-    match raise_own_priority() {
-        Ok(nice) => agent.note(format!("this agent runs at nice {nice}, to act while all cores are busy")),
-        Err(error) => {
-            agent.note(format!("this agent may be late on a busy machine: its own nice stays ({error})"))
-        }
-    }
-    agent.write_through(Applier::new(journal, usable));
+    agent.write_through(Applier::new(journal, usable).with_weight(options.share));
     Ok(())
 }
 

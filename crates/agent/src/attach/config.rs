@@ -63,6 +63,7 @@ pub(super) struct File {
     pub state: Option<PathBuf>,
     pub listen: Option<SocketAddr>,
     pub cgroup: Option<bool>,
+    pub share: Option<u32>,
     #[serde(default)]
     engine: Vec<FileEngine>,
     #[serde(default)]

@@ -31,6 +31,9 @@ pub struct AttachArgs {
     /// Nice of the most and of the least urgent thread [default: -10..10]
     #[arg(long, value_name = "BEST..WORST", allow_hyphen_values = true)]
     pub nice: Option<String>,
+    /// Weight of each engine process beside other programs, 1 to 10000; 100 is what any process has
+    #[arg(long, value_name = "WEIGHT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub share: Option<u32>,
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -81,6 +84,8 @@ pub struct Options {
     pub once: bool,
     /// Use cpu cgroups.
     pub groups: bool,
+    /// Weight of each engine process beside other programs; 100 is usual.
+    pub share: u32,
     /// Where the journal is kept.
     pub state: PathBuf,
     /// Where `/metrics` is served.
@@ -185,6 +190,7 @@ impl Options {
             dry_run: args.dry_run,
             once: args.once,
             groups: !args.no_cgroup && file.cgroup.unwrap_or(true),
+            share: args.share.or(file.share).unwrap_or(100).clamp(1, 10_000),
             state: args.state.clone().or(file.state.clone()).unwrap_or_else(default_state),
             listen: args.listen.or(file.listen),
             plain: args.plain,

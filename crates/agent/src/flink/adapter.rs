@@ -36,6 +36,8 @@ pub struct Flink {
     /// What the last scan was made for.
     shape: Vec<Shape>,
     pids: BTreeMap<String, Option<u32>>,
+    /// The JobManager's process, if it is on this machine: all of its threads are the engine's own.
+    manager: Option<u32>,
     notes: Notes,
     scan: Scan,
 }
@@ -94,6 +96,7 @@ impl Flink {
             births: HashMap::new(),
             shape: Vec::new(),
             pids: BTreeMap::new(),
+            manager: None,
             notes: Notes::default(),
             scan: Scan { is_complete: false, wait_ms: SCAN_WAIT_MS.0, next_ms: 0.0 },
         };
@@ -228,6 +231,7 @@ impl Flink {
             managers.iter().any(|manager| manager.id == *id)
                 && pid.is_none_or(|pid| process_status(pid).is_ok())
         });
+        self.manager = self.manager.filter(|&pid| process_status(pid).is_ok());
         let unknown: Vec<&TaskManager> =
             managers.iter().filter(|manager| !matches!(self.pids.get(&manager.id), Some(Some(_)))).collect();
         if unknown.is_empty() {
@@ -238,6 +242,9 @@ impl Flink {
             .filter(|&pid| jvm::is_java(pid))
             .map(|pid| (pid, executable_lines(pid).iter().any(|argument| is_task_manager(argument))))
             .collect();
+        let port = port_of(self.api.base());
+        self.manager =
+            candidates.iter().map(|(pid, _)| *pid).find(|&pid| listens_on(pid, &[port]) == Some(true));
         let only = match candidates.iter().filter(|(_, is_manager)| *is_manager).collect::<Vec<_>>()[..] {
             [(pid, _)] if managers.len() == 1 => Some(*pid),
             _ => None,
@@ -312,6 +319,12 @@ impl Flink {
         *birth = birth.min(born_ms);
         Some(*birth + lived_ms)
     }
+}
+
+/// The port in an address, or HTTP's.
+fn port_of(url: &str) -> u16 {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or("");
+    host.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(80)
 }
 
 /// The class of a TaskManager in every way to deploy one.
@@ -414,7 +427,7 @@ impl Adapter for Flink {
     }
 
     fn processes(&self) -> BTreeSet<u32> {
-        self.pids.values().copied().flatten().collect()
+        self.pids.values().copied().flatten().chain(self.manager).collect()
     }
 
     fn notes(&mut self) -> Vec<String> {

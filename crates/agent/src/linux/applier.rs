@@ -22,6 +22,8 @@ pub struct Applier {
     hierarchy: Option<Hierarchy>,
     applied: Plan,
     processes: BTreeMap<u32, Process>,
+    /// Weight of our group per process in it.
+    weight: u32,
     /// Our group in each cgroup that processes were found in, and how many of them.
     bases: BTreeMap<PathBuf, u32>,
 }
@@ -66,8 +68,16 @@ impl Applier {
             hierarchy,
             applied: Plan::default(),
             processes: BTreeMap::new(),
+            weight: 100,
             bases: BTreeMap::new(),
         }
+    }
+
+    /// How much CPU the engines get beside other programs: the weight of each of their processes, where 100 is what
+    /// any process has.
+    #[must_use]
+    pub fn with_weight(self, weight: u32) -> Applier {
+        Applier { weight, ..self }
     }
 
     /// What was applied last.
@@ -99,7 +109,10 @@ impl Applier {
                 let processes = self.bases.entry(base.clone()).or_default();
                 *processes += 1;
                 // What the processes had when each was a group of its own.
-                hierarchy.set(&base, GroupSetting { weight: 100 * *processes, quota_cores: None })?;
+                hierarchy.set(
+                    &base,
+                    GroupSetting { weight: (self.weight * *processes).min(10_000), quota_cores: None },
+                )?;
                 // A plan's groups must come to be in the new place too.
                 self.applied.groups.clear();
                 Some(base)

@@ -90,6 +90,11 @@ fn a_task_manager_is_known_by_its_ports() {
 }
 
 #[test]
+fn a_port_is_read_of_an_address() {
+    assert_eq!(["http://a:8081", "http://a/b", "http://[::1]:81/x"].map(port_of), [8081, 80, 81]);
+}
+
+#[test]
 fn what_is_no_flink_is_named() {
     let mut other = captured();
     other.0["/config"] = serde_json::json!({"version": 3});
