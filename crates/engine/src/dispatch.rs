@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use laxity_graph::{ProcessingTime, QueryId};
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_sched::{Message, OperatorSpec, QuerySpec};
 
 use crate::instance::Instance;
@@ -41,6 +41,21 @@ impl Dispatch {
     pub(crate) fn on_memory(&self, used_bytes: u64, bound_bytes: u64) {
         if let Dispatch::Scheduled(mailboxes) = self {
             mailboxes.on_memory(used_bytes, bound_bytes);
+        }
+    }
+
+    /// Rows of the query may be dropped under overload. Without a scheduler nobody sees overload, and none are.
+    pub(crate) fn allow_shedding(&self, query: QueryId) {
+        if let Dispatch::Scheduled(mailboxes) = self {
+            mailboxes.allow_shedding(query);
+        }
+    }
+
+    /// How many of the rows that have come to a source are to be dropped.
+    pub(crate) fn rows_to_shed(&self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.rows_to_shed(source, rows, now),
+            Dispatch::Threads(_) => 0,
         }
     }
 

@@ -184,6 +184,10 @@ impl Engine {
             qos: query.settings.qos.clone(),
         };
         shared.dispatch.add_query(spec, expanded.operators, &expanded.instances);
+        if query.settings.shed {
+            shared.dispatch.allow_shedding(id);
+            shared.scans.shed();
+        }
         queries.push(Entry {
             query: query.clone(),
             instances: expanded.instances,

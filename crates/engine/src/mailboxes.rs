@@ -121,6 +121,16 @@ impl<T> Mailboxes<T> {
         self.state.lock().scheduler.on_memory(used_bytes, bound_bytes);
     }
 
+    /// Rows of the query may be dropped under overload.
+    pub(crate) fn allow_shedding(&self, query: QueryId) {
+        self.state.lock().scheduler.allow_shedding(query, true);
+    }
+
+    /// How many of the rows that have come to a source are to be dropped.
+    pub(crate) fn rows_to_shed(&self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
+        self.state.lock().scheduler.rows_to_shed(source, rows, now)
+    }
+
     /// Asks the scheduler.
     pub(crate) fn ask<R>(&self, question: impl FnOnce(&Scheduler<T>) -> R) -> R {
         question(&self.state.lock().scheduler)

@@ -204,6 +204,12 @@ impl Query {
         self.failed.load(Relaxed)
     }
 
+    /// The latency from which on its results are worth nothing, if rows may be dropped and there is one.
+    pub(crate) fn sheds_after_ns(&self) -> Option<u64> {
+        let last = self.curve.points().last()?;
+        (self.settings.shed && last.utility == 0.0).then_some(last.latency_ns)
+    }
+
     /// Ends the query. The first outcome stays: a failure is not overwritten by the end that follows it.
     pub(crate) fn end(&self, outcome: Outcome) -> bool {
         let mut current = self.outcome.lock();

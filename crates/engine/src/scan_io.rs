@@ -9,7 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan};
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
@@ -63,6 +66,8 @@ pub(crate) struct ScanPool {
     clock: Clock,
     credit_bytes: u64,
     backlog_bytes: u64,
+    /// Some query allows rows to be dropped: the scheduler has to hear of all that comes.
+    sheds: AtomicBool,
 }
 
 #[derive(Default)]
@@ -170,7 +175,13 @@ impl ScanPool {
             clock,
             credit_bytes,
             backlog_bytes,
+            sheds: AtomicBool::new(false),
         }
+    }
+
+    /// From now on the scheduler is asked what to drop.
+    pub(crate) fn shed(&self) {
+        self.sheds.store(true, Relaxed);
     }
 
     pub(crate) fn credit_bytes(&self) -> u64 {
@@ -321,7 +332,8 @@ impl ScanPool {
         for reader in &mut task.readers {
             self.flush(reader, now, memory, &mut messages);
             self.tell_time(reader, now, &mut messages);
-            behind += usize::from(!reader.backlog.is_empty());
+            // Who may drop rows must be offered them as they come: how many come decides how many are dropped.
+            behind += usize::from(!reader.backlog.is_empty() && !reader.query.settings.shed);
         }
         let everyone_behind = behind == task.readers.len();
         let was_ended = task.ended;
@@ -332,7 +344,7 @@ impl ScanPool {
         } else if everyone_behind || task.readers.iter().any(|reader| self.is_too_far_behind(reader)) {
             Step::Held
         } else {
-            self.look(task, now, memory, &mut messages)
+            self.look(task, now, dispatch, memory, &mut messages)
         };
         if !messages.is_empty() {
             dispatch.enqueue(&mut messages, now);
@@ -358,6 +370,7 @@ impl ScanPool {
         &self,
         task: &mut ScanTask,
         started: ProcessingTime,
+        dispatch: &Dispatch,
         memory: &Memory,
         messages: &mut Vec<Message<Payload>>,
     ) -> Step {
@@ -378,7 +391,7 @@ impl ScanPool {
                 }
             };
             let few = matches!(&event, ScanEvent::Batch(batch) if batch.rows.num_rows() < FEW_ROWS);
-            let step = self.on_event(task, event, now, memory, messages);
+            let step = self.on_event(task, event, now, dispatch, memory, messages);
             let behind = task.readers.iter().any(|reader| !reader.backlog.is_empty());
             now = self.clock.now();
             if !few || behind || now.since_ns(started) > LOOKS_NS_MAX {
@@ -392,6 +405,7 @@ impl ScanPool {
         task: &mut ScanTask,
         event: ScanEvent,
         now: ProcessingTime,
+        dispatch: &Dispatch,
         memory: &Memory,
         messages: &mut Vec<Message<Payload>>,
     ) -> Step {
@@ -413,10 +427,11 @@ impl ScanPool {
                         let _ = reader.query.event_clock.set(clock);
                     }
                     reader.rows_offered += batch.rows.num_rows() as u64;
-                    reader.backlog_bytes += batch_bytes(&batch.rows);
-                    reader.backlog.push_back(batch.clone());
                     reader.last_batch = now;
                     reader.idle = false;
+                    let Some(batch) = self.shed_from(reader, batch.clone(), now, dispatch) else { continue };
+                    reader.backlog_bytes += batch_bytes(&batch.rows);
+                    reader.backlog.push_back(batch);
                     self.flush(reader, now, memory, messages);
                 }
                 Step::At(now)
@@ -437,6 +452,35 @@ impl ScanPool {
                 task.ended = true;
                 Step::At(now)
             }
+        }
+    }
+
+    /// What is left of a batch once the scheduler has said how many of its rows to drop; `None` if nothing is.
+    ///
+    /// The first go, so that the newest row, which moves the watermark, stays.
+    fn shed_from(
+        &self,
+        reader: &Reader,
+        batch: ScannedBatch,
+        now: ProcessingTime,
+        dispatch: &Dispatch,
+    ) -> Option<ScannedBatch> {
+        if !self.sheds.load(Relaxed) {
+            return Some(batch);
+        }
+        let rows = batch.rows.num_rows();
+        let dropped = dispatch.rows_to_shed(reader.source, rows as u32, now) as usize;
+        reader.query.rows_shed.fetch_add(dropped as u64, Relaxed);
+        (dropped < rows)
+            .then(|| ScannedBatch { rows: batch.rows.slice(dropped, rows - dropped), arrival: batch.arrival })
+    }
+
+    /// Drops what has waited for credit until its results are worth nothing, where the query allows that.
+    fn shed_worthless(reader: &mut Reader, now: ProcessingTime) {
+        let Some(after_ns) = reader.query.sheds_after_ns() else { return };
+        while let Some(batch) = reader.backlog.pop_front_if(|batch| now.since_ns(batch.arrival) > after_ns) {
+            reader.backlog_bytes -= batch_bytes(&batch.rows);
+            reader.query.rows_shed.fetch_add(batch.rows.num_rows() as u64, Relaxed);
         }
     }
 
@@ -480,6 +524,7 @@ impl ScanPool {
         memory: &Memory,
         messages: &mut Vec<Message<Payload>>,
     ) {
+        ScanPool::shed_worthless(reader, now);
         while !reader.backlog.is_empty() {
             if !self.has_credit(&reader.query, memory) {
                 return;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
+use laxity_connect::{ConnectError, Scan, ScanEvent, ScanSpec, ScannedBatch, SinkSpec, TableSpec};
 use laxity_engine::{Engine, EngineConfig, LatePlan, Outcome, Policy, QueryPlan};
 use laxity_graph::{
     Dataflow, EventTime, Input, LatencyTarget, Node, NodeId, Partitioning, ProcessingTime, QuerySettings,
@@ -18,6 +18,7 @@ use laxity_graph::{
 use laxity_operators::{
     Flow, LateColumn, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
 };
+use laxity_sched::POLICY_NAMES;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -419,4 +420,81 @@ fn policies_are_found_by_name() {
     assert!(matches!("os".parse(), Ok(Policy::ThreadPerOperator)));
     let unknown = "quickest".parse::<Policy>().unwrap_err().to_string();
     assert!(unknown.contains("quickest") && unknown.contains("llf"), "{unknown}");
+}
+
+/// Batches of 100 rows (k, v), so many of them, as many a second as `per_s`.
+struct Paced {
+    start: ProcessingTime,
+    sent: u64,
+    batches: u64,
+    gap_ns: u64,
+}
+
+impl Scan for Paced {
+    fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError> {
+        if self.sent == self.batches {
+            return Ok(ScanEvent::End);
+        }
+        let arrival = self.start.plus_ns(self.sent * self.gap_ns);
+        if arrival > now {
+            return Ok(ScanEvent::NotBefore(arrival));
+        }
+        self.sent += 1;
+        let column = || Arc::new(Int64Array::from_iter_values(0..100));
+        let rows = RecordBatch::try_new(schema(), vec![column(), column()]).expect("two columns");
+        Ok(ScanEvent::Batch(ScannedBatch { rows, arrival }))
+    }
+}
+
+#[test]
+fn an_overloaded_query_sheds_if_it_may_and_counts_every_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = table(folder.path(), "paced");
+    // A batch every millisecond, for an operator that takes five for each of them.
+    let batches = 1_500;
+    for shed in [false, true] {
+        let engine = Engine::new(EngineConfig { workers: 1, merge: false, ..EngineConfig::default() });
+        engine.provide("paced", move |_, environment| {
+            Ok(Box::new(Paced { start: environment.start, sent: 0, batches, gap_ns: 1_000_000 }))
+        });
+        let mut overloaded = plan("overloaded", folder.path(), &input, Middle::Slow, 1);
+        overloaded.dataflow.settings.shed = shed;
+        overloaded.dataflow.settings.latency_target = LatencyTarget::new(Duration::from_millis(100)).unwrap();
+        engine.submit(overloaded).unwrap();
+        engine.start().unwrap();
+        assert!(engine.wait(TIMEOUT));
+        engine.stop();
+        let query = engine.snapshot().queries.remove(0);
+        assert_eq!(query.outcome, Outcome::Finished);
+        assert_eq!(query.rows_in + query.rows_shed, 100 * batches, "shedding {shed}");
+        assert_eq!(query.rows_out, query.rows_in);
+        assert_eq!(query.rows_shed > 0, shed, "{} of {} rows", query.rows_shed, 100 * batches);
+        assert_eq!(engine.snapshot().memory_bytes, 0);
+    }
+}
+
+#[test]
+fn a_policy_switched_under_load_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 400_000);
+    let input = table(folder.path(), "in.csv");
+    let engine = engine("laxity");
+    for (name, middle) in [("sums", Middle::SumAtEnd), ("rows", Middle::Pass)] {
+        engine.submit(plan(name, folder.path(), &input, middle, 3)).unwrap();
+    }
+    engine.start().unwrap();
+    let mut switches = 0;
+    while !engine.wait(Duration::from_micros(500)) {
+        let policy = POLICY_NAMES[switches % POLICY_NAMES.len()];
+        engine.set_policy(&policy.parse().unwrap()).unwrap();
+        switches += 1;
+    }
+    engine.stop();
+    assert!(switches > 1, "the run was over too soon to test anything");
+    assert_eq!(output(folder.path(), "rows").len(), 400_000);
+    let expected: Vec<String> =
+        (0..10_i64).map(|k| format!("{k},{}", 40_000 * k + 10 * (39_999 * 40_000 / 2))).collect();
+    assert_eq!(output(folder.path(), "sums"), expected);
+    assert_eq!(engine.snapshot().memory_bytes, 0);
+    assert!(engine.set_policy(&Policy::ThreadPerOperator).is_err());
 }
