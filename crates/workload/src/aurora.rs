@@ -9,15 +9,15 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use laxity_graph::{
-    EventTime, Input, LatencyTarget, NodeId, Partitioning, ProcessingTime, QosCurve, QuerySettings,
+    Dataflow, EventTime, Input, LatencyTarget, NodeId, ProcessingTime, QosCurve, QuerySettings,
 };
 use rand_distr::{Distribution, Uniform};
 use rand_pcg::Pcg64;
 
 use crate::flow::{Flow, forward};
 use crate::{
-    Arrival, Batching, Cost, Delay, Feed, QueryModel, Rate, Recorded, Spacing, Stream, Watermarks, Workload,
-    WorkloadError, seed,
+    Arrival, Batching, Cost, Delay, Feed, QueryModel, Rate, Recorded, Spacing, Stage, Stream, Watermarks,
+    Workload, WorkloadError, seed,
 };
 
 /// Trees of boxes, with the paper's defaults.
@@ -296,7 +296,7 @@ impl Tree {
         &self,
         settings: QuerySettings,
         selectivity: f64,
-    ) -> Result<(laxity_graph::Dataflow<crate::Stage>, Vec<NodeId>), WorkloadError> {
+    ) -> Result<(Dataflow<Stage>, Vec<NodeId>), WorkloadError> {
         let mut flow = Flow::new(settings, 100);
         let mut sources = Vec::new();
         let mut nodes = vec![NodeId(0); self.boxes.len()];
@@ -311,8 +311,7 @@ impl Tree {
             let cost = Cost::per_row(tree_box.cost_ns);
             nodes[index] = flow.rows(&format!("box {index}"), 1, inputs, cost, selectivity)?;
         }
-        let output = Input { from: nodes[0], partitioning: Partitioning::Forward };
-        flow.sink("output", vec![output], Cost::NONE)?;
+        flow.sink("output", vec![forward(nodes[0])], Cost::NONE)?;
         Ok((flow.finish(), sources))
     }
 }

@@ -19,6 +19,8 @@ pub struct Named {
     pub name: &'static str,
     /// One line for a list.
     pub about: &'static str,
+    /// Cores that its paper ran it on; of a cluster, all together. Its default rate need not fill them.
+    pub cores: usize,
     make: fn(u64, Scale) -> Result<Workload, WorkloadError>,
 }
 
@@ -94,86 +96,103 @@ const ALL: [Named; 27] = [
     Named {
         name: "aurora-trees",
         about: "five trees of boxes, fan-out 3, depth 5 (Aurora, Fig. 5)",
+        cores: 1,
         make: |seed, scale| trees(Trees::default(), seed, scale),
     },
     Named {
         name: "aurora-qos",
         about: "twenty chains of five boxes with tight and loose utility curves (Aurora, Fig. 11)",
+        cores: 1,
         make: |seed, scale| trees(Trees::qos(), seed, scale),
     },
     Named {
         name: "aurora-lines",
         about: "two hundred chains of five boxes with drawn utility curves (Aurora, Fig. 13)",
+        cores: 1,
         make: |seed, scale| trees(Trees::straight_lines(), seed, scale),
     },
     Named {
         name: "ipq1",
         about: "revenue of advertisements by windows of 1 s from 64 sources (Cameo, Fig. 7)",
+        cores: 4,
         make: |seed, scale| single(&[Ipq::Revenue], seed, scale),
     },
     Named {
         name: "ipq2",
         about: "the same over sliding windows",
+        cores: 4,
         make: |seed, scale| single(&[Ipq::RevenueSliding], seed, scale),
     },
     Named {
         name: "ipq3",
         about: "events counted by windows of 1 s",
+        cores: 4,
         make: |seed, scale| single(&[Ipq::Events], seed, scale),
     },
     Named {
         name: "ipq4",
         about: "two log streams joined by windows of 1 s, then summarised",
+        cores: 4,
         make: |seed, scale| single(&[Ipq::Errors], seed, scale),
     },
     Named {
         name: "ipq",
         about: "one job of each of IPQ1 to IPQ4",
+        cores: 4,
         make: |seed, scale| single(&Ipq::ALL, seed, scale),
     },
     Named {
         name: "cameo-tenants",
         about: "four latency-sensitive jobs beside eight bulk ones (Cameo, Fig. 8)",
+        cores: 128,
         make: |seed, scale| tenants(Tenants::default(), seed, scale),
     },
     Named {
         name: "cameo-pareto",
         about: "the same, bulk volume drawn from a Pareto law every second (Cameo, Fig. 9)",
+        cores: 128,
         make: |seed, scale| tenants(Tenants::bursty(), seed, scale),
     },
     Named {
         name: "cameo-type-1",
         about: "the tenants with twice the volume from even sources (Cameo, Fig. 10)",
+        cores: 128,
         make: |seed, scale| tenants(Tenants::type_1(), seed, scale),
     },
     Named {
         name: "cameo-type-2",
         about: "the tenants with sources whose rates differ by 200 times (Cameo, Fig. 10)",
+        cores: 128,
         make: |seed, scale| tenants(Tenants::type_2(), seed, scale),
     },
     Named {
         name: "ysb",
         about: "Yahoo streaming benchmark: views per campaign in 10 s",
+        cores: 24,
         make: |seed, scale| Ysb { fleet: fleet(Fleet::default(), scale), ..Ysb::original() }.build(seed),
     },
     Named {
         name: "ysb-klink",
         about: "40 queries that count events in 3 s, uniform network delays (Klink, Fig. 6)",
+        cores: 24,
         make: |seed, scale| Ysb { fleet: fleet(Fleet::default(), scale), ..Ysb::klink() }.build(seed),
     },
     Named {
         name: "ysb-klink-zipf",
         about: "the same under Zipf delays",
+        cores: 24,
         make: |seed, scale| Ysb { fleet: fleet(Fleet::zipf(), scale), ..Ysb::klink() }.build(seed),
     },
     Named {
         name: "lrb-klink",
         about: "40 Linear Road queries with short windows and a join of three sub-streams (Klink, Fig. 7)",
+        cores: 24,
         make: |seed, scale| lrb(linear_road::Klink::default(), Fleet::default(), seed, scale),
     },
     Named {
         name: "lrb-klink-zipf",
         about: "the same under Zipf delays, each sub-stream with delays of its own",
+        cores: 24,
         make: |seed, scale| {
             lrb(linear_road::Klink { is_split: true, ..Default::default() }, Fleet::zipf(), seed, scale)
         },
@@ -181,6 +200,7 @@ const ALL: [Named; 27] = [
     Named {
         name: "lrb-klink-stressed",
         about: "the same with a last window of a third of the earlier ones' length",
+        cores: 24,
         make: |seed, scale| {
             lrb(linear_road::Klink { is_stressed: true, ..Default::default() }, Fleet::default(), seed, scale)
         },
@@ -188,16 +208,19 @@ const ALL: [Named; 27] = [
     Named {
         name: "nyt",
         about: "40 queries of stateless operators and a window sliding by 1 s over 2 s (Klink, Fig. 7)",
+        cores: 24,
         make: |seed, scale| Nyt { fleet: fleet(Fleet::default(), scale) }.build(seed),
     },
     Named {
         name: "nyt-zipf",
         about: "the same under Zipf delays",
+        cores: 24,
         make: |seed, scale| Nyt { fleet: fleet(Fleet::zipf(), scale) }.build(seed),
     },
     Named {
         name: "linear-road",
         about: "Linear Road by its own rules, an expressway per query, a minute passing in a second",
+        cores: 4,
         make: |seed, scale| {
             let expressways = scale.of(2);
             Correct { expressways, rate: scale.rate, speed: 60.0, ..Correct::default() }.build(seed)
@@ -206,31 +229,37 @@ const ALL: [Named; 27] = [
     Named {
         name: "linear-road-lachesis",
         about: "Linear Road as nine operators without windows (Lachesis, Fig. 11)",
+        cores: 4,
         make: |seed, scale| linear_road::Lachesis { testbed: testbed(scale) }.build(seed),
     },
     Named {
         name: "syn",
         about: "twenty chains of three filters with the costs of java.util.Random(0) (Lachesis, Fig. 14)",
+        cores: 4,
         make: |seed, scale| syn(Syn::default(), seed, scale),
     },
     Named {
         name: "syn-blocking",
         about: "the same with filters that sleep now and then",
+        cores: 4,
         make: |seed, scale| syn(Syn { is_blocking: true, ..Syn::default() }, seed, scale),
     },
     Named {
         name: "etl",
         about: "RIoTBench: sensors cleaned, joined and annotated (Lachesis, Fig. 9)",
+        cores: 4,
         make: |seed, scale| Etl { testbed: testbed(scale) }.build(seed),
     },
     Named {
         name: "stats",
         about: "RIoTBench: three statistics of sensors side by side (Lachesis, Fig. 10)",
+        cores: 4,
         make: |seed, scale| Stats { testbed: testbed(scale) }.build(seed),
     },
     Named {
         name: "voip",
         about: "telemarketers found by fifteen operators (Lachesis, Fig. 12)",
+        cores: 4,
         make: |seed, scale| VoipStream { testbed: testbed(scale) }.build(seed),
     },
 ];

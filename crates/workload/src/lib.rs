@@ -1,7 +1,21 @@
 //! Seeded workloads: what arrives when, and what it costs. The same workload runs in the simulator, as costs,
 //! and on the engine, as SQL.
 //!
-//! Not here: time that passes (`sim`, `engine`) and decisions (`sched`). Read [`Workload`] first.
+//! Not here: time that passes (`sim`, `engine`) and decisions (`sched`). Read [`Workload`] first; [`catalogue`] has
+//! every workload by name and [`script`] those that are SQL. Of one's own: a [`Stream`] makes the input.
+//!
+//! ```
+//! use laxity_workload::{catalogue, offered_load};
+//!
+//! // The benchmark of the Klink evaluation with a tenth of its queries, at nine tenths of four cores.
+//! let mut workload = catalogue::named("ysb-klink")?.build_at_load(7, 0.1, 0.9 * 4.0)?;
+//! assert_eq!(workload.queries.len(), 4);
+//! assert!((offered_load(&workload)?.cores() - 3.6).abs() < 0.01);
+//!
+//! let first = workload.queries[0].feeds[0].arrivals.next().unwrap();
+//! assert!(first.rows > 0 && first.at >= workload.queries[0].deployed);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod aurora;
 pub mod catalogue;

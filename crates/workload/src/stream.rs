@@ -232,7 +232,7 @@ impl Arrivals for StreamArrivals {
     fn next(&mut self) -> Option<Arrival> {
         if !self.started {
             self.started = true;
-            self.next_batch = self.bear();
+            self.next_batch = self.make_batch();
             self.next_watermark = self.make_watermark();
         }
         loop {
@@ -260,7 +260,7 @@ impl Arrivals for StreamArrivals {
             } else if let Some((at, rows)) = self.next_batch {
                 let delay_ns = self.delay.sample_ns();
                 self.send(at, delay_ns, rows);
-                self.next_batch = self.bear();
+                self.next_batch = self.make_batch();
             }
         }
     }
@@ -290,7 +290,7 @@ impl StreamArrivals {
     }
 
     /// The next batch.
-    fn bear(&mut self) -> Option<(ProcessingTime, u32)> {
+    fn make_batch(&mut self) -> Option<(ProcessingTime, u32)> {
         match self.stream.batching {
             Batching::Rows(rows) => {
                 let rows = rows.max(1);
