@@ -57,14 +57,14 @@ pub(super) fn expected_original(seed: u64, pace: Pace) -> Expected {
     let lines = counted(views, 10, |start_s, campaign, count| {
         format!("{campaign},{},{count}", written_timestamp(start_s))
     });
-    Ok(vec![OutputFile { path: "out/views_per_campaign.csv".into(), lines }])
+    Ok(vec![OutputFile::new("views_per_campaign", pace.queries, lines)])
 }
 
 /// Events by start of the window.
 pub(super) fn expected_klink(seed: u64, pace: Pace) -> Expected {
     let events = ad_events(seed, pace)?.map(|event| (event.event_ms, String::new()));
     let lines = counted(events, 3, |start_s, _, count| format!("{},{count}", written_timestamp(start_s)));
-    Ok(vec![OutputFile { path: "out/events_per_window.csv".into(), lines }])
+    Ok(vec![OutputFile::new("events_per_window", pace.queries, lines)])
 }
 
 struct AdEvent {

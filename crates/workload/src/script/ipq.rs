@@ -67,7 +67,7 @@ pub(super) fn errors(seed: u64, pace: Pace) -> Written {
 /// Latency-sensitive tenants (IPQ1 and IPQ3 by turns, 1 s, 800 ms) and twice as many bulk ones (10 s, 7 200 s) that
 /// read ten times the rows.
 pub(super) fn tenants(seed: u64, pace: Pace) -> Written {
-    let heavy = Pace { rows_per_s: pace.rows_per_s * 10.0, ..pace };
+    let heavy = heavier(pace);
     let mut sql = logs("job_events", pace) + &impressions(heavy);
     event_queries(&mut sql, "ls_events", SENSITIVE, "1", pace.queries);
     revenue_queries(
@@ -144,23 +144,55 @@ fn logs(name: &str, pace: Pace) -> String {
 
 /// Sums of prices by advertiser and end of the window.
 pub(super) fn expected_revenue(seed: u64, pace: Pace) -> Expected {
-    let mut sums: BTreeMap<(u64, u32), u64> = BTreeMap::new();
-    for impression in impression_events(seed, pace)? {
-        *sums.entry((impression.event_ms / 1_000 + 1, impression.ad / 20)).or_default() += impression.price;
-    }
-    let line = |((end_s, advertiser), price): ((u64, u32), u64)| {
-        format!("{},{advertiser},{}.{:04}", written_timestamp(end_s), price / 10_000, price % 10_000)
-    };
-    Ok(vec![OutputFile { path: "out/revenue.csv".into(), lines: sums.into_iter().map(line).collect() }])
+    let lines = sums(impression_events(seed, pace)?, 2, 2);
+    Ok(vec![OutputFile::new("revenue", pace.queries, lines)])
+}
+
+/// The same for windows of 1 s that begin every half.
+pub(super) fn expected_revenue_sliding(seed: u64, pace: Pace) -> Expected {
+    let lines = sums(impression_events(seed, pace)?, 2, 1);
+    Ok(vec![OutputFile::new("revenue_sliding", pace.queries, lines)])
 }
 
 /// Events by cluster, severity and end of the window.
 pub(super) fn expected_events(seed: u64, pace: Pace) -> Expected {
+    Ok(vec![OutputFile::new("events_by_cluster", pace.queries, event_counts(seed, pace)?)])
+}
+
+/// Both groups of tenants.
+pub(super) fn expected_tenants(seed: u64, pace: Pace) -> Expected {
+    let heavy = heavier(pace);
+    let events = event_counts(seed::derived(seed, 0), pace)?;
+    let revenue = sums(impression_events(seed::derived(seed, 1), heavy)?, 20, 20);
+    Ok(vec![
+        OutputFile::new("ls_events", pace.queries, events),
+        OutputFile::new("ba_revenue", pace.queries.saturating_mul(2), revenue),
+    ])
+}
+
+/// Sums of prices by advertiser and end of the window; windows in half seconds.
+fn sums(impressions: impl Iterator<Item = Impression>, size: u64, slide: u64) -> Vec<String> {
+    let mut sums: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+    for impression in impressions {
+        let half = impression.event_ms / 500;
+        let mut end = half / slide * slide + slide;
+        while end <= half + size {
+            *sums.entry((end, impression.ad / 20)).or_default() += impression.price;
+            end += slide;
+        }
+    }
+    let line = |((end, advertiser), price): ((u64, u32), u64)| {
+        let half = if end.is_multiple_of(2) { "" } else { ".500" };
+        let end = written_timestamp(end / 2);
+        format!("{end}{half},{advertiser},{}.{:04}", price / 10_000, price % 10_000)
+    };
+    sums.into_iter().map(line).collect()
+}
+
+fn event_counts(seed: u64, pace: Pace) -> Result<Vec<String>, WorkloadError> {
     let events = log_events(seed, pace)?
         .map(|event| (event.event_ms, format!("{},{}", event.job % CLUSTERS, event.severity)));
-    let lines =
-        counted(events, 1, |start_s, key, count| format!("{},{key},{count}", written_timestamp(start_s + 1)));
-    Ok(vec![OutputFile { path: "out/events_by_cluster.csv".into(), lines }])
+    Ok(counted(events, 1, |start_s, key, count| format!("{},{key},{count}", written_timestamp(start_s + 1))))
 }
 
 /// Pairs of a request and a failure of severity 0 of one job and window: by cluster, pairs and jobs.
@@ -181,10 +213,13 @@ pub(super) fn expected_errors(seed: u64, pace: Pace) -> Expected {
     let line = |((start_s, cluster), (pairs, jobs)): ((u64, u32), (u64, BTreeSet<u32>))| {
         format!("{},{cluster},{pairs},{}", written_timestamp(start_s + 1), jobs.len())
     };
-    Ok(vec![OutputFile {
-        path: "out/error_summary.csv".into(),
-        lines: summary.into_iter().map(line).collect(),
-    }])
+    let lines = summary.into_iter().map(line).collect();
+    Ok(vec![OutputFile::new("error_summary", pace.queries, lines)])
+}
+
+/// What bulk tenants read.
+fn heavier(pace: Pace) -> Pace {
+    Pace { rows_per_s: pace.rows_per_s * 10.0, ..pace }
 }
 
 const CLUSTERS: u32 = 16;

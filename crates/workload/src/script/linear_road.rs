@@ -183,7 +183,7 @@ pub(super) fn expected(seed: u64, pace: Pace) -> Expected {
             accidents.push(format!("{begins},{xway},{dir},{seg},{lane},{pos}"));
         }
     }
-    let file = |name: &str, lines| OutputFile { path: format!("out/{name}.csv"), lines };
+    let file = |name: &str, lines| OutputFile::new(name, pace.queries, lines);
     Ok(vec![file("tolls", tolls), file("accidents_seen", accidents), file("told", told)])
 }
 
