@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{Delay, WorkloadError, seed};
 
+/// The watermark lags by one more millisecond, because a row as old as the watermark is late.
 const DELAY: Delay = Delay::Uniform { low_ns: 0, high_ns: 10_000_000 };
 
 /// What latency-sensitive queries are promised in Cameo §6.2, and bulk ones.
@@ -134,12 +135,12 @@ fn event_queries(sql: &mut String, name: &str, target: &str, seconds: &str, coun
 
 fn impressions(pace: Pace) -> String {
     let columns = "event_ts TIMESTAMP(3), advertiser INT, ad INT, price DECIMAL(10, 4)";
-    source("impressions", columns, "event_ts AS event_ts - INTERVAL '0.01' SECOND", pace)
+    source("impressions", columns, "event_ts AS event_ts - INTERVAL '0.011' SECOND", pace)
 }
 
 fn logs(name: &str, pace: Pace) -> String {
     let columns = "event_ts TIMESTAMP(3), cluster INT, job INT, severity INT";
-    source(name, columns, "event_ts AS event_ts - INTERVAL '0.01' SECOND", pace)
+    source(name, columns, "event_ts AS event_ts - INTERVAL '0.011' SECOND", pace)
 }
 
 /// Sums of prices by advertiser and end of the window.
