@@ -158,6 +158,11 @@ impl Agent {
         self.notes.push(note);
     }
 
+    /// What was noted since the last report.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
     /// Processes whose threads are scheduled, as of the last round.
     pub fn processes(&self) -> BTreeSet<u32> {
         self.engines.iter().flat_map(|engine| engine.adapter.processes()).collect()

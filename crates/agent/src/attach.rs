@@ -1,6 +1,7 @@
 //! `laxity attach` and `laxity restore`. Start with [`attach`].
 
 mod config;
+mod engine;
 mod options;
 mod screen;
 
@@ -129,7 +130,11 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     let mut screen = Screen::new(options.plain || !std::io::stdout().is_terminal());
     if !options.dry_run {
         agent.look();
-        prepare(&mut agent, &options)?;
+        let prepared = prepare(&mut agent, &options);
+        if prepared.is_err() {
+            agent.take_notes().iter().for_each(|note| screen.say(note));
+        }
+        prepared?;
     }
     let server = match options.listen {
         None => None,
@@ -185,8 +190,10 @@ fn prepare(agent: &mut Agent, options: &Options) -> Result<(), AttachError> {
     }
     let capability = Capability::read();
     let users: Vec<u32> = agent.processes().into_iter().filter_map(|pid| user_of(pid).ok()).collect();
-    let best = if options.translator == Translator::Shares { 0 } else { options.ranges.nice.0 };
-    let mut lacks = capability.lacks_for_nice(best, &users);
+    // Real-time classes need the same capability as the lowest nice value.
+    let best = if options.translator == Translator::RoundRobin { -20 } else { options.ranges.nice.0 };
+    let needs_nice = options.translator.sets_nice() || options.translator == Translator::RoundRobin;
+    let mut lacks = if needs_nice { capability.lacks_for_nice(best, &users) } else { Vec::new() };
     let hierarchy = if options.groups { Hierarchy::find() } else { None };
     let home = agent.processes().first().and_then(|&pid| hierarchy.as_ref()?.of_thread(pid, pid).ok());
     let home = home.or_else(|| hierarchy.as_ref().map(|hierarchy| hierarchy.mount.clone()));

@@ -24,6 +24,7 @@ mod readings;
 pub mod report;
 mod serve;
 mod snapshot;
+pub mod threads;
 mod topology;
 mod translate;
 mod watermarks;

@@ -180,9 +180,19 @@ impl Policy {
                 )
             }
         };
+        let by = self.places_by();
+        let is_by_query = matches!(&self.kind, Kind::Rank(composition) if composition.unit.is_query());
         for (place, priority) in schedule.priorities.iter_mut().enumerate() {
-            let by = self.places_by();
-            let is_known = by.iter().all(|&metric| readings.get(metric, place).is_some());
+            // What a query is ranked by is known where one of its operators tells it.
+            let tells = |metric| {
+                readings.get(metric, place).is_some()
+                    || is_by_query
+                        && topology.operators.iter().enumerate().any(|(other, operator)| {
+                            operator.query == topology.operators[place].query
+                                && readings.get(metric, other).is_some()
+                        })
+            };
+            let is_known = by.iter().all(|&metric| tells(metric));
             let age_ms = readings.get(Metric::SampleAgeMs, place).unwrap_or(0.0);
             if !is_known || !by.is_empty() && age_ms > STALE_MS {
                 *priority = None;

@@ -108,6 +108,11 @@ pub fn of_tasks(topology: &Topology, schedule: &Schedule) -> Vec<f64> {
 }
 
 impl Translator {
+    /// Sets nice values.
+    pub fn sets_nice(self) -> bool {
+        matches!(self, Translator::Nice | Translator::QuerySharesNice)
+    }
+
     /// Needs cpu cgroups, not only profits from them.
     pub fn needs_groups(self) -> bool {
         !matches!(self, Translator::Nice | Translator::RoundRobin)

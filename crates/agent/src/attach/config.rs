@@ -5,7 +5,8 @@ use std::time::Duration;
 use laxity_graph::{QosCurve, WindowShape};
 use serde::Deserialize;
 
-use super::options::{EngineOptions, PolicyOptions, flink};
+use super::engine::FileEngine;
+use super::options::{EngineOptions, PolicyOptions};
 use crate::Wishes;
 use crate::agent::JobWish;
 use crate::quantity::duration;
@@ -75,13 +76,6 @@ pub(super) struct File {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileEngine {
-    kind: String,
-    url: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct FileJob {
     name: String,
     target: Option<String>,
@@ -122,13 +116,7 @@ impl File {
     }
 
     pub fn engines(&self) -> Result<Vec<EngineOptions>, ConfigError> {
-        let engine = |engine: &FileEngine| {
-            let url = || engine.url.as_deref().ok_or_else(|| self.wrong("engine.url", "missing"));
-            match engine.kind.as_str() {
-                "flink" => flink(url()?),
-                other => Err(self.wrong("engine.kind", format!("{other:?} is no engine; expected flink"))),
-            }
-        };
+        let engine = |engine: &FileEngine| engine.options().map_err(|(key, why)| self.wrong(key, why));
         self.engine.iter().map(engine).collect()
     }
 
@@ -238,7 +226,40 @@ mod tests {
         assert_eq!(jobs[0].wishes.qos.as_ref().unwrap().utility(525_000_000), 0.5);
         let policies = file.policies(file.period().unwrap().unwrap()).unwrap();
         assert_eq!((policies[0].above_busy, policies[0].period), (Some(0.8), Duration::from_secs(1)));
-        assert_eq!(file.engines().unwrap(), [EngineOptions::Flink("http://127.0.0.1:8081".into())]);
+        let engines = file.engines().unwrap();
+        assert!(matches!(&engines[..], [EngineOptions::Flink(url)] if url == "http://127.0.0.1:8081"));
+    }
+
+    #[test]
+    fn an_engine_of_named_threads_is_read() {
+        let file = parse(
+            r#"
+            [[engine]]
+            kind = "threads"
+            name = "Kafka Streams"
+            process = 'orders\.jar'
+            names = "jvm"
+            thread = 'StreamThread-(?P<instance>\d+)$'
+            edges = ["parse -> join -> sink"]
+            prometheus = "http://127.0.0.1:9404/metrics"
+            [[engine.metric]]
+            name = "queue"
+            series = 'records_lag\{.*topic="(?P<operator>[^"]+)"'
+            "#,
+        );
+        let engines = file.unwrap().engines().unwrap();
+        let [EngineOptions::Threads(spec)] = &engines[..] else { panic!("{engines:?}") };
+        assert_eq!((spec.name.as_str(), spec.query.as_str()), ("Kafka Streams", "Kafka Streams"));
+        assert_eq!(spec.edges[1], ("join".to_owned(), "sink".to_owned()));
+        assert_eq!(spec.metrics.len(), 1);
+        let error = |text: &str| parse(text).unwrap().engines().unwrap_err().to_string();
+        assert!(error("[[engine]]\nkind = \"threads\"\nname = \"a\"").contains("engine.process: missing"));
+        assert!(
+            error("[[engine]]\nkind = \"storm\"\nthread = \"(\"")
+                .contains("engine.thread: regex parse error")
+        );
+        let metric = error("[[engine]]\nkind = \"storm\"\n[[engine.metric]]\nname = \"q\"\nseries = \"x\"");
+        assert!(metric.contains("expected one of rows-in, rows-out"), "{metric}");
     }
 
     #[test]

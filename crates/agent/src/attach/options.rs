@@ -8,6 +8,7 @@ use super::config::{ConfigError, File};
 use super::default_state;
 use crate::agent::{JobWish, PolicyUse};
 use crate::quantity::duration;
+use crate::threads::{ThreadsEngine, ThreadsSpec};
 use crate::{Adapter, AdapterError, Flink, PolicyError, Ranges, Translator, Wishes};
 
 /// Schedule the threads of an engine that runs already, so that urgent jobs stay fast while others fill the machine.
@@ -108,10 +109,12 @@ pub struct PolicyOptions {
 }
 
 /// Where an engine is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum EngineOptions {
     /// A JobManager's REST address.
     Flink(String),
+    /// One that is read by its threads' names.
+    Threads(Box<ThreadsSpec>),
 }
 
 /// Where a job names no target of its own, llf ranks all alike: the target alone says who is urgent.
@@ -123,6 +126,7 @@ impl EngineOptions {
     pub(super) fn connect(&self) -> Result<Box<dyn Adapter>, AdapterError> {
         Ok(match self {
             EngineOptions::Flink(url) => Box::new(Flink::connect(url)?),
+            EngineOptions::Threads(spec) => Box::new(ThreadsEngine::start(ThreadsSpec::clone(spec))?),
         })
     }
 }

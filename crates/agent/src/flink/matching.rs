@@ -41,7 +41,8 @@ const APART_MS: i64 = 50;
 /// two jobs use the same names, by the order in which they started.
 pub(super) fn match_threads(wanted: &[Wanted], found: &[Found]) -> Matched {
     type Key<'a> = (u32, &'a str, u32, u32);
-    let mut threads: BTreeMap<(u32, String, u32, u32), BTreeMap<Role, Vec<&Found>>> = BTreeMap::new();
+    type ByRole<'a> = BTreeMap<Role, Vec<&'a Found>>;
+    let mut threads: BTreeMap<(u32, String, u32, u32), ByRole> = BTreeMap::new();
     for thread in found {
         if let Some(name) = TaskName::parse(&thread.name) {
             let key = (thread.id.pid, name.vertex, name.subtask, name.attempt);

@@ -70,9 +70,9 @@ impl Capability {
         if self.nice_min > lowest {
             lacks.push(Lack {
                 what: format!(
-                    "nice values down to {lowest} need CAP_SYS_NICE, or RLIMIT_NICE of {} (it allows {} here)",
+                    "nice values down to {lowest} need CAP_SYS_NICE, or RLIMIT_NICE of {} (it is {} here)",
                     20 - lowest,
-                    self.nice_min
+                    20 - self.nice_min
                 ),
                 remedy: grant,
             });

@@ -75,8 +75,8 @@ pub enum JournalError {
 }
 
 impl Journal {
-    /// Opens the journal and takes its lock. [`records`](Journal::records) says what an agent that did not end well
-    /// left to restore.
+    /// Opens the journal and takes its lock. What an agent that did not end well left in it is for
+    /// [`restore`](super::restore::restore).
     ///
     /// # Errors
     /// If it cannot be written, or another agent has it.

@@ -1,0 +1,306 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+
+use super::graphite::Graphite;
+use super::series::{Sums, parse_prometheus, sum};
+use super::{Names, ThreadsSpec};
+use crate::adapter::{Notes, of_kernel};
+use crate::clock::since_boot_ns;
+use crate::http::Http;
+use crate::linux::{executable_lines, processes, thread_ids};
+use crate::metric::{Driver, Metric, Values};
+use crate::topology::{Operator, Query, Task, Thread, ThreadId, Topology, Wishes};
+use crate::{Adapter, AdapterError, jvm};
+
+/// An engine read by its threads' names, and by the metrics it shows or pushes, if any.
+#[derive(Debug)]
+pub struct ThreadsEngine {
+    spec: ThreadsSpec,
+    topology: Topology,
+    /// By operator: job and name.
+    names: Vec<(String, String)>,
+    processes: BTreeMap<u32, Process>,
+    prometheus: Option<(Http, String)>,
+    graphite: Option<Graphite>,
+    sums: Sums,
+    sampled_ms: f64,
+    notes: Notes,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    query: Option<String>,
+    /// As of the last look.
+    threads: BTreeMap<ThreadId, String>,
+    next_ms: f64,
+    wait_ms: f64,
+}
+
+/// As for Flink: thread dumps stop a virtual machine for a moment.
+const DUMP_WAIT_MS: (f64, f64) = (1_000.0, 30_000.0);
+
+impl ThreadsEngine {
+    /// Begins to read it.
+    ///
+    /// # Errors
+    /// If the address for Graphite is taken.
+    pub fn start(spec: ThreadsSpec) -> Result<ThreadsEngine, AdapterError> {
+        let mut notes = Notes::default();
+        let graphite = match spec.graphite {
+            None => None,
+            Some(address) => {
+                let graphite = Graphite::listen(address).map_err(|error| {
+                    AdapterError::Absent(format!("cannot listen for Graphite at {address}: {error}"))
+                })?;
+                notes.say(format!("{} is to push to Graphite at {}", spec.name, graphite.address()));
+                Some(graphite)
+            }
+        };
+        let prometheus = spec.prometheus.as_deref().map(|url| {
+            let path = url.find("://").and_then(|at| url[at + 3..].find('/').map(|slash| at + 3 + slash));
+            let (base, path) = path.map_or((url, "/metrics"), |at| url.split_at(at));
+            (Http::new(base), path.to_owned())
+        });
+        Ok(ThreadsEngine {
+            spec,
+            topology: Topology::default(),
+            names: Vec::new(),
+            processes: BTreeMap::new(),
+            prometheus,
+            graphite,
+            sums: Sums::new(),
+            sampled_ms: 0.0,
+            notes,
+        })
+    }
+
+    fn find_processes(&mut self) {
+        let own = std::process::id();
+        let mut found = BTreeMap::new();
+        for pid in processes().into_iter().filter(|&pid| pid != own) {
+            let line = executable_lines(pid).join(" ");
+            let Some(groups) = self.spec.process.captures(&line) else { continue };
+            let query = groups.name("query").map(|query| query.as_str().to_owned());
+            let known = self.processes.remove(&pid).filter(|known| known.query == query);
+            found.insert(pid, known.unwrap_or(Process { query, ..Process::default() }));
+        }
+        self.processes = found;
+        if self.processes.is_empty() {
+            self.notes.say(format!("no process of {} runs here yet ({})", self.spec.name, self.spec.process));
+        }
+    }
+
+    /// Brings the names of threads up to date.
+    fn find_threads(&mut self) -> Result<(), AdapterError> {
+        let now_ms = since_boot_ns() as f64 / 1e6;
+        for (&pid, process) in &mut self.processes {
+            // It may end at any time, and then has no threads.
+            let ids = thread_ids(pid).unwrap_or_default();
+            process.threads.retain(|thread, _| ids.contains(thread));
+            let is_new = ids.iter().any(|id| !process.threads.contains_key(id));
+            match self.spec.names {
+                Names::Linux => {
+                    for id in ids {
+                        let name = fs::read_to_string(format!("/proc/{pid}/task/{}/comm", id.tid));
+                        process.threads.insert(id, name.unwrap_or_default().trim_end().to_owned());
+                    }
+                }
+                Names::Jvm if is_new && now_ms >= process.next_ms => {
+                    process.wait_ms = (process.wait_ms * 2.0).clamp(DUMP_WAIT_MS.0, DUMP_WAIT_MS.1);
+                    process.next_ms = now_ms + process.wait_ms;
+                    let named: HashMap<u32, String> =
+                        jvm::threads(pid)?.into_iter().map(|thread| (thread.tid, thread.name)).collect();
+                    for id in ids {
+                        // Threads that the machine does not show are its own.
+                        let name = named.get(&id.tid).cloned().unwrap_or_default();
+                        process.threads.insert(id, name);
+                    }
+                }
+                Names::Jvm => {
+                    if !is_new {
+                        process.wait_ms = 0.0;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The operators and tasks that the names tell.
+    fn assemble(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> bool {
+        let mut topology = Topology::default();
+        let mut names: Vec<(String, String)> = Vec::new();
+        let mut next_instance: HashMap<usize, u32> = HashMap::new();
+        for process in self.processes.values() {
+            for (&id, name) in &process.threads {
+                let Some(groups) = self.spec.thread.captures(name) else { continue };
+                let group = |name: &str| groups.name(name).map(|found| found.as_str().to_owned());
+                let query = group("query").or_else(|| process.query.clone());
+                let query = query.unwrap_or_else(|| self.spec.query.clone());
+                let fused = group("operator").unwrap_or_else(|| name.clone());
+                let operators: Vec<usize> = fused
+                    .split(" -> ")
+                    .map(|operator| place(&mut names, (query.clone(), operator.trim().to_owned())))
+                    .collect();
+                let counted = next_instance.entry(operators[0]).or_default();
+                let instance = group("instance").and_then(|text| text.parse().ok()).unwrap_or(*counted);
+                *counted += 1;
+                let threads = vec![Thread { id, name: name.clone() }];
+                topology.tasks.push(Task { operators, instance, threads });
+            }
+        }
+        for (query, operator) in &names {
+            let key = format!("{}/{query}", self.spec.name);
+            let known = topology.queries.iter().position(|known| *known.key == *key);
+            let place = known.unwrap_or_else(|| {
+                let wishes = wishes(query);
+                topology.queries.push(Query { key: key.clone().into(), name: query.clone(), wishes });
+                topology.queries.len() - 1
+            });
+            let feeds =
+                |other: &String| self.spec.edges.iter().any(|(from, to)| from == other && to == operator);
+            let upstream = names.iter().enumerate().filter(|(_, (of, other))| of == query && feeds(other));
+            topology.operators.push(Operator {
+                key: format!("{key}/{operator}").into(),
+                name: operator.clone(),
+                query: place,
+                upstream: upstream.map(|(place, _)| place).collect(),
+                window: topology.queries[place]
+                    .wishes
+                    .window
+                    .filter(|_| operator.to_lowercase().contains("window")),
+            });
+        }
+        let is_changed = topology != self.topology;
+        (self.topology, self.names) = (topology, names);
+        is_changed
+    }
+
+    fn read_metrics(&mut self) -> Result<(), AdapterError> {
+        let mut sums = Sums::new();
+        if let Some((http, path)) = &self.prometheus {
+            let samples = parse_prometheus(&http.get(path)?);
+            sums = sum(&self.spec.metrics, samples.iter().map(|(series, value)| (series.as_str(), *value)));
+        }
+        if let Some(graphite) = &self.graphite {
+            let values = graphite.values();
+            sums.extend(sum(
+                &self.spec.metrics,
+                values.iter().map(|(series, value)| (series.as_str(), *value)),
+            ));
+        }
+        self.sums = sums;
+        self.sampled_ms = since_boot_ns() as f64 / 1e6;
+        Ok(())
+    }
+}
+
+/// Where a name stands, which is at the end if it is new.
+fn place(names: &mut Vec<(String, String)>, name: (String, String)) -> usize {
+    names.iter().position(|known| *known == name).unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    })
+}
+
+impl Driver for ThreadsEngine {
+    fn engine(&self) -> &str {
+        &self.spec.name
+    }
+
+    fn provides(&self, metric: Metric) -> bool {
+        matches!(metric, Metric::CpuNs | Metric::RunDelayNs | Metric::SampledMs)
+            || self.spec.metrics.iter().any(|spec| spec.metric == metric)
+    }
+
+    fn read(&mut self, metric: Metric, topology: &Topology) -> Values {
+        if metric == Metric::SampledMs {
+            return vec![Some(self.sampled_ms); topology.operators.len()];
+        }
+        if let Some(values) = of_kernel(metric, topology) {
+            return values;
+        }
+        let Some(sums) = self.sums.get(&metric) else { return Vec::new() };
+        let value = |(query, operator): &(String, String)| {
+            let named = sums.get(&(query.clone(), operator.clone()));
+            named.or_else(|| sums.get(&(String::new(), operator.clone()))).copied()
+        };
+        self.names.iter().map(value).collect()
+    }
+}
+
+impl Adapter for ThreadsEngine {
+    fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
+        self.find_processes();
+        self.find_threads()?;
+        let is_changed = self.assemble(wishes);
+        self.read_metrics()?;
+        Ok(is_changed)
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn processes(&self) -> BTreeSet<u32> {
+        self.processes.keys().copied().collect()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        self.notes.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    fn spec() -> ThreadsSpec {
+        ThreadsSpec {
+            name: "test".into(),
+            process: Regex::new("never").unwrap(),
+            names: Names::Linux,
+            thread: Regex::new(r"^(?P<operator>.+)-(?P<instance>\d+)$").unwrap(),
+            query: "only".into(),
+            edges: vec![("parse".into(), "join".into()), ("join".into(), "sink".into())],
+            prometheus: None,
+            graphite: None,
+            metrics: Vec::new(),
+        }
+    }
+
+    fn with_threads(names: &[&str]) -> ThreadsEngine {
+        let mut engine = ThreadsEngine::start(spec()).unwrap();
+        let threads = names.iter().enumerate().map(|(place, name)| {
+            (ThreadId { pid: 1, tid: place as u32 + 10, started_ticks: 0 }, (*name).to_owned())
+        });
+        engine.processes.insert(1, Process { threads: threads.collect(), ..Process::default() });
+        engine.assemble(&|_| Wishes::default());
+        engine
+    }
+
+    #[test]
+    fn names_make_a_topology() {
+        let engine = with_threads(&["parse-0", "parse-1", "join -> sink-0", "main"]);
+        let names: Vec<&str> = engine.topology.operators.iter().map(|o| o.name.as_str()).collect();
+        assert_eq!(names, ["parse", "join", "sink"]);
+        assert_eq!(engine.topology.operators[1].upstream, [0]);
+        assert_eq!(engine.topology.operators[2].upstream, [1]);
+        let tasks: Vec<_> = engine.topology.tasks.iter().map(|t| (t.operators.clone(), t.instance)).collect();
+        assert_eq!(tasks, [(vec![0], 0), (vec![0], 1), (vec![1, 2], 0)]);
+    }
+
+    #[test]
+    fn values_are_found_by_operator_with_or_without_a_job() {
+        let mut engine = with_threads(&["parse-0", "join-0"]);
+        let value = |query: &str, operator: &str, value| ((query.to_owned(), operator.to_owned()), value);
+        engine.sums.insert(
+            Metric::QueueRows,
+            [value("", "parse", 3.0), value("only", "join", 4.0), value("", "join", 9.0)].into(),
+        );
+        let topology = engine.topology.clone();
+        assert_eq!(engine.read(Metric::QueueRows, &topology), [Some(3.0), Some(4.0)]);
+    }
+}
