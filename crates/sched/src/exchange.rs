@@ -37,10 +37,21 @@ pub struct CostReport {
     pub node: u32,
     /// cost(t) of what is queued there and, as far as it was told, further down.
     pub queued_ns: f64,
-    /// By operator that takes rows from another node: CPU time of one more row, from there to the sinks.
-    pub row_ns: Vec<(OperatorId, f64)>,
+    /// What a row or message costs from each operator on that takes some from another node.
+    pub entries: Vec<WayCost>,
     /// When this was found.
     pub at: ProcessingTime,
+}
+
+/// What follows behind an operator, or from it on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WayCost {
+    /// The operator.
+    pub operator: OperatorId,
+    /// CPU time of one more row, to the sinks.
+    pub row_ns: f64,
+    /// C_path: CPU time of a usual message along the dearest path.
+    pub path_ns: u64,
 }
 
 /// What a query costs on other nodes, as they last said.
@@ -52,8 +63,8 @@ pub struct Elsewhere {
     pub node: u32,
     /// cost(t) there.
     pub queued_ns: f64,
-    /// By operator here that feeds it: CPU time there of a row it sends.
-    pub row_ns: Vec<(OperatorId, f64)>,
+    /// What a row or message costs there, by operator here that sends it.
+    pub ways: Vec<WayCost>,
     /// When that was found there. Whoever uses it can tell how old it is.
     pub at: ProcessingTime,
 }
@@ -73,11 +84,14 @@ impl CostReport {
         let report = |query: &crate::QuerySnapshot| {
             let queued_ns = work.sum(snapshot, query).cost_ns;
             let operators = query.operators.iter().zip(work.rows_ahead_ns());
-            let entries = operators.filter(|(id, _)| {
-                snapshot.operator(**id).is_some_and(|operator| operator.upstream.is_empty())
+            let operators = operators.filter_map(|(&id, row_ns)| Some((snapshot.operator(id)?, *row_ns)));
+            let entries = operators.filter(|(operator, _)| operator.upstream.is_empty());
+            let entries = entries.map(|(operator, row_ns)| WayCost {
+                operator: operator.id,
+                row_ns,
+                path_ns: operator.usual_cost_ns + operator.path_cost_ns,
             });
-            let row_ns = entries.map(|(&id, &row_ns)| (id, row_ns)).collect();
-            CostReport { query: query.id, node, queued_ns, row_ns, at: snapshot.now }
+            CostReport { query: query.id, node, queued_ns, entries: entries.collect(), at: snapshot.now }
         };
         snapshot.queries.iter().map(report).collect()
     }
@@ -85,15 +99,15 @@ impl CostReport {
     /// As the node above sees it, where `feeders` pairs operators of the reporting node with those here that feed
     /// them.
     pub fn seen_from(&self, feeders: &[(OperatorId, OperatorId)]) -> Elsewhere {
-        let row_ns = self.row_ns.iter().flat_map(|&(entry, row_ns)| {
-            let fed_by = feeders.iter().filter(move |&&(below, _)| below == entry);
-            fed_by.map(move |&(_, feeder)| (feeder, row_ns))
+        let ways = self.entries.iter().flat_map(|&entry| {
+            let fed_by = feeders.iter().filter(move |&&(below, _)| below == entry.operator);
+            fed_by.map(move |&(_, feeder)| WayCost { operator: feeder, ..entry })
         });
         Elsewhere {
             query: self.query,
             node: self.node,
             queued_ns: self.queued_ns,
-            row_ns: row_ns.collect(),
+            ways: ways.collect(),
             at: self.at,
         }
     }

@@ -96,8 +96,8 @@ impl Work {
             _ => query.operators.iter().position(|&at| at == id),
         };
         let here = operator.downstream.iter().filter_map(|&id| Some(self.ahead_ns[place(id)?]));
-        let there = elsewhere.iter().flat_map(|elsewhere| &elsewhere.row_ns);
-        let there = there.filter(|(feeder, _)| *feeder == operator.id).map(|&(_, row_ns)| row_ns);
+        let there = elsewhere.iter().flat_map(|elsewhere| &elsewhere.ways);
+        let there = there.filter(|way| way.operator == operator.id).map(|way| way.row_ns);
         let (count, sum) = here.chain(there).fold((0u32, 0.0), |(count, sum), ns| (count + 1, sum + ns));
         if count == 0 { 0.0 } else { sum / f64::from(count) }
     }
