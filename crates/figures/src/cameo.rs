@@ -3,8 +3,12 @@
 //! The paper gives no cost, load or instance count; the workload's own stand in [`laxity_workload`]'s `ipq`,
 //! the load in the notes of each figure. Only ratios between policies should be read out of these.
 
+mod bursts;
+mod internal;
 mod multi;
 mod orleans;
+mod overhead;
+mod shares;
 mod single;
 mod tenants;
 

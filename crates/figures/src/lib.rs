@@ -18,6 +18,7 @@ mod experiment;
 mod figure;
 mod klink;
 mod lachesis;
+mod laxity;
 mod pipeline;
 mod plot;
 mod registry;

@@ -1,7 +1,7 @@
 use laxity_workload::aurora::Trees;
 use laxity_workload::{Arrival, Arrivals, Offered, Workload};
 
-use super::{CALL_NS, DECISION_NS, PAPER, sized};
+use super::{CALL_NS, PAPER, mean_latency_s, sized};
 use crate::experiment::simulate;
 use crate::{Axis, Chart, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 
@@ -12,7 +12,8 @@ pub(super) const FIGURE_8: Figure = Figure {
     section: "§5.4",
     says: "One tree of fan-out 2, RR-BAAT. Without bursts the train size has no effect; at burst size 4 and trains of \
            0.2 the overhead is four times as large; with trains of 1 it comes close to that without bursts.",
-    notes: "The y axis is overhead, execution less processing, per tuple.",
+    notes: "Overhead is the latency of a tuple less the time in which its boxes process it, as the text explains the curves by \
+            clocks that tick while tuples wait.",
     run: run_8,
     judge: judge_8,
 };
@@ -75,7 +76,8 @@ fn run_8(run: &Run) -> Result<Data, ExperimentError> {
                 let (workload, setup) = sized(seed, &trees, run.pick(100_000.0, 2_000.0))?;
                 let outcome = simulate(&policy, singly(workload), setup)?;
                 let rows_in: u64 = outcome.queries.iter().map(|query| query.rows_in).sum();
-                let overhead_ms = outcome.overhead_ns as f64 / 1e6 / rows_in.max(1) as f64;
+                let processing_ms = outcome.busy_ns as f64 / 1e6 / rows_in.max(1) as f64;
+                let overhead_ms = mean_latency_s(&outcome) * 1e3 - processing_ms;
                 table.push([&burst, &train, &seed, &overhead_ms, &outcome.switches, &rows_in]);
                 values.push(overhead_ms);
             }
@@ -104,7 +106,7 @@ fn judge_8(data: &Data) -> Verdict {
         "without bursts overhead varies {flat:.2}x over train sizes; bursts of 4 cost {small:.2}x that at trains of 0.2 \
          and {whole:.2}x at trains of 1; larger trains save {saved:.2}x at bursts of 4"
     );
-    Verdict::sized(sees, &[flat < 1.2, saved > 1.5], &[small >= 2.0])
+    Verdict::sized(sees, &[flat < 1.2, small > 1.5, saved > 1.1], &[small >= 3.0])
 }
 
 fn run_9(run: &Run) -> Result<Data, ExperimentError> {
@@ -157,7 +159,6 @@ fn run_9(run: &Run) -> Result<Data, ExperimentError> {
         marks: Marks::Bars,
         series: names.into_iter().zip(parts).map(|(name, part)| Series::of_runs(name, part)).collect(),
     };
-    let _ = DECISION_NS;
     Ok(Data { table, charts: vec![chart] })
 }
 

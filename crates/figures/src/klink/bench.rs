@@ -212,7 +212,10 @@ impl Seen {
             p90_s: quantile_s(&latency, 0.9),
             p99_s: quantile_s(&latency, 0.99),
             slowdown: if way_ns > 0.0 { mean_s * 1e9 / way_ns } else { 0.0 },
-            throughput: operators * outcome.queries.iter().map(|query| query.throughput).sum::<f64>(),
+            // An event that has gone all its way took `way_ns` and was counted by each operator.
+            throughput: operators * outcome.busy_ns as f64
+                / way_ns.max(1.0)
+                / (outcome.ended.0.max(1) as f64 / 1e9),
             results: outcome.queries.iter().map(|query| query.lateness.results).sum(),
             utilisation: outcome.utilisation(),
             memory_mean: memory.iter().sum::<f64>() / memory.len().max(1) as f64,
