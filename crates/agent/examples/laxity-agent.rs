@@ -8,7 +8,7 @@ use laxity_agent::{AttachArgs, RestoreArgs, attach};
 
 #[derive(Parser)]
 enum Command {
-    Attach(AttachArgs),
+    Attach(Box<AttachArgs>),
     Restore(RestoreArgs),
 }
 

@@ -20,8 +20,8 @@ pub enum Metric {
     CpuNs,
     /// How long its threads waited for a core since they started, ns.
     RunDelayNs,
-    /// The instant at which the counters were read, in ms of any clock that runs on while the engine does.
-    /// Engines that cache metrics tell the same one twice.
+    /// The instant at which the counters were read, in ms of any clock that runs on while the operator does. Engines
+    /// that cache metrics tell the same one twice.
     SampledMs,
     /// Rows that wait for it.
     QueueRows,
@@ -45,7 +45,7 @@ pub enum Metric {
     Selectivity,
     /// C_path(o): CPU time that a row of it causes behind it, on the dearest path, ns.
     PathCost,
-    /// How long ago the counters were read, ms.
+    /// How long ago the counters were read, ms. Computed only where [`SampledMs`](Metric::SampledMs) is of our own clock.
     SampleAgeMs,
 }
 

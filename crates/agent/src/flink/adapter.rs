@@ -31,7 +31,8 @@ pub struct Flink {
     /// By operator: job and vertex.
     origins: Vec<(String, String)>,
     metrics: HashMap<(String, String), VertexMetrics>,
-    /// By operator key: since-boot ms at which its subtasks had lived 0 ms, as the freshest answer had it.
+    read_ms: f64,
+    /// By operator key: since-boot ms at which its subtasks began to live, as the freshest answer has it.
     births: HashMap<Arc<str>, f64>,
     /// What the last scan was made for.
     shape: Vec<Shape>,
@@ -69,6 +70,9 @@ impl Api for Http {
     }
 }
 
+/// Longer than any scheduling period that is meant to follow the load.
+const SILENCE_MS: f64 = 5_000.0;
+
 /// Thread dumps stop the engine for a moment: while threads are missing they are asked for ever more seldom.
 const SCAN_WAIT_MS: (f64, f64) = (1_000.0, 30_000.0);
 
@@ -93,6 +97,7 @@ impl Flink {
             topology: Topology::default(),
             origins: Vec::new(),
             metrics: HashMap::new(),
+            read_ms: f64::NEG_INFINITY,
             births: HashMap::new(),
             shape: Vec::new(),
             pids: BTreeMap::new(),
@@ -310,14 +315,20 @@ impl Flink {
         answers.iter().filter_map(|answer| answer.value.as_ref()?.parse::<f64>().ok()).reduce(f64::min)
     }
 
-    /// When the counters were read, on the line of our own clock.
-    fn sampled_ms(&mut self, operator: usize) -> Option<f64> {
+    /// How long its subtasks had run, on average, when the counters were read: a clock that stands while Flink answers
+    /// from its cache.
+    fn lived_ms(&self, operator: usize) -> Option<f64> {
         let parallelism = self.topology.tasks.iter().filter(|task| task.operators == [operator]).count();
-        let lived_ms = self.metric(operator)?.lived_ms()? / parallelism.max(1) as f64;
+        Some(self.metric(operator)?.lived_ms()? / parallelism.max(1) as f64)
+    }
+
+    /// How old the counters are, against the freshest that were ever seen of this operator.
+    fn age_ms(&mut self, operator: usize) -> Option<f64> {
+        let lived_ms = self.lived_ms(operator)?;
         let born_ms = since_boot_ns() as f64 / 1e6 - lived_ms;
         let birth = self.births.entry(self.topology.operators[operator].key.clone()).or_insert(born_ms);
         *birth = birth.min(born_ms);
-        Some(*birth + lived_ms)
+        Some(born_ms - *birth)
     }
 }
 
@@ -360,6 +371,7 @@ impl Driver for Flink {
                 | Metric::CpuNs
                 | Metric::RunDelayNs
                 | Metric::SampledMs
+                | Metric::SampleAgeMs
                 | Metric::WatermarkMs
         )
     }
@@ -378,7 +390,8 @@ impl Driver for Flink {
             Metric::RowsOut => operators
                 .map(|o| self.metric(o).filter(|m| m.write_records_complete).map(|m| m.write_records))
                 .collect(),
-            Metric::SampledMs => operators.map(|o| self.sampled_ms(o)).collect(),
+            Metric::SampledMs => operators.map(|o| self.lived_ms(o)).collect(),
+            Metric::SampleAgeMs => operators.map(|o| self.age_ms(o)).collect(),
             Metric::WatermarkMs => operators.map(|o| self.watermark(o)).collect(),
             _ => of_kernel(metric, topology).unwrap_or_default(),
         }
@@ -391,7 +404,12 @@ impl Adapter for Flink {
         let of_vertex = |jid: &str, job: &Job| -> Vec<_> {
             job.vertices.iter().map(|v| ((jid.to_owned(), v.id.clone()), v.metrics.clone())).collect()
         };
-        self.metrics = jobs.iter().flat_map(|(jid, _, job)| of_vertex(jid, job)).collect();
+        let now_ms = since_boot_ns() as f64 / 1e6;
+        // After a silence the answer is as old as that: it only makes Flink look again.
+        let is_fresh = now_ms - self.read_ms < SILENCE_MS;
+        self.read_ms = now_ms;
+        let metrics = jobs.iter().filter(|_| is_fresh).flat_map(|(jid, _, job)| of_vertex(jid, job));
+        self.metrics = metrics.collect();
         let shape: Vec<Shape> = jobs
             .iter()
             .map(|(jid, _, job)| {
@@ -400,7 +418,6 @@ impl Adapter for Flink {
                 (jid.clone(), job.vertices.iter().map(vertex).collect())
             })
             .collect();
-        let now_ms = since_boot_ns() as f64 / 1e6;
         let is_gone = |id: crate::ThreadId| {
             thread_status(id.pid, id.tid).map_or(true, |status| status.started_ticks != id.started_ticks)
         };

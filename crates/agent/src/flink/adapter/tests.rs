@@ -83,6 +83,46 @@ fn every_subtask_of_the_dump_is_matched() {
     assert_eq!(names("hashes[17]: Writer")[2], ["hashes[17]: Writer (3/3)#0"]);
 }
 
+/// On Flink 1.20.5, where two jobs of two sessions have the same names throughout.
+#[test]
+fn equal_names_of_two_jobs_are_told_apart() {
+    let rest = include_str!("../../../tests/fixtures/flink-1.20.5/rest.json");
+    let flink = Flink::over(Box::new(Captured(serde_json::from_str(rest).unwrap()))).unwrap();
+    let starts: HashMap<u32, i64> = include_str!("../../../tests/fixtures/flink-1.20.5/starts.txt")
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(tid, ms)| (tid.parse().unwrap(), ms.parse().unwrap()))
+        .collect();
+    let found: Vec<Found> = jvm::parse(include_str!("../../../tests/fixtures/flink-1.20.5/threads.txt"))
+        .into_iter()
+        .filter_map(|thread| {
+            let id = ThreadId { pid: 7, tid: thread.tid, started_ticks: 0 };
+            Some(Found { id, name: thread.name, start_ms: *starts.get(&thread.tid)? })
+        })
+        .collect();
+    let mut wanted = Vec::new();
+    let mut jobs = Vec::new();
+    for (jid, name, job) in flink.jobs().unwrap() {
+        let vertex = job.vertices.into_iter().find(|vertex| vertex.name == "Calc[2]");
+        let Some(vertex) = vertex else { continue };
+        let details: VertexDetails = flink.ask(&format!("/jobs/{jid}/vertices/{}", vertex.id)).unwrap();
+        let subtask = &details.subtasks[0];
+        jobs.push(name);
+        wanted.push(Wanted {
+            vertex: vertex.name,
+            subtask: 0,
+            attempt: subtask.attempt,
+            start_ms: subtask.start_ms,
+            pid: 7,
+        });
+    }
+    let matched = match_threads(&wanted, &found);
+    let thread_of = |job: &str| matched.threads[jobs.iter().position(|name| name == job).unwrap()][0].id.tid;
+    // The dump says which is the older one: elapsed=105.70s and elapsed=5.71s.
+    assert_eq!((thread_of("alarms"), thread_of("alarms-3")), (0x42d5, 0x4910));
+    assert!(matched.uncertain.is_empty());
+}
+
 #[test]
 fn a_task_manager_is_known_by_its_ports() {
     let managers: TaskManagers = Flink::over(Box::new(captured())).unwrap().ask("/taskmanagers").unwrap();
