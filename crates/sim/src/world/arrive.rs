@@ -80,6 +80,8 @@ impl World {
             if self.admits(self.feeds[feed as usize].operator) {
                 self.feeds[feed as usize].held = false;
                 self.admit(feed);
+                // The query may have sources on other machines than the one where room was made.
+                self.dispatch(self.topology.operator(self.feeds[feed as usize].operator).machine);
             } else {
                 self.hold(feed);
             }
