@@ -5,10 +5,10 @@
 //! cycles and reviews have their part in it. The least of the rounds is what it costs; the median beside it
 //! says how noisy the machine was.
 //!
-//! For ranks per cycle, also what a cycle costs per operator, after every one of them has changed.
-//! Non-goals: threads, locks, and the driver's own cost.
+//! For ranks per cycle or with reviews, also what one costs per operator, after every one of them has
+//! changed. Non-goals: threads, locks, and the driver's own cost.
 //!
-//! `cargo run --release -p laxity-sched --example pick_cost [--small] [POLICY…]`
+//! `cargo run --release -p laxity-sched --example pick_cost [--small] [POLICY…] [OPERATORS…]`
 
 // An example is a driver, and a driver has a clock.
 #![allow(clippy::disallowed_methods)]
@@ -32,10 +32,11 @@ fn main() -> Result<(), UnknownPolicy> {
         if small { (&[10, 1_000], 500) } else { (&[10, 1_000, 10_000, 100_000], 20_000) };
     let asked: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let policies: Vec<&str> = match &asked[..] {
-        [] => POLICY_NAMES.to_vec(),
-        asked => asked.iter().map(String::as_str).collect(),
-    };
+    let (numbers, names): (Vec<&str>, Vec<&str>) =
+        asked.iter().map(String::as_str).partition(|argument| argument.parse::<u32>().is_ok());
+    let policies = if names.is_empty() { POLICY_NAMES.to_vec() } else { names };
+    let numbers: Vec<u32> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
+    let sizes = if numbers.is_empty() { sizes } else { &numbers };
     println!(
         "policy,ready_operators,ns_per_message_min,ns_per_message_median,cycle_ns_per_operator,checksum"
     );
@@ -75,7 +76,8 @@ fn measure(policy: &str, operators: u32, messages: u32) -> Result<(Vec<f64>, u64
 /// ns per operator of a cycle after each has run once; `None` for a rank that has none. The least of a few.
 fn cycle(policy: &str, operators: u32) -> Result<Option<f64>, UnknownPolicy> {
     let mut driver = Driver::new(policy, operators)?;
-    let Some(period_ns) = driver.scheduler.composition().rank.period_ns() else { return Ok(None) };
+    let rank = &driver.scheduler.composition().rank;
+    let Some(period_ns) = rank.period_ns().or(rank.review_period_ns()) else { return Ok(None) };
     let mut least = f64::INFINITY;
     for _ in 0..9 {
         for id in 0..operators {

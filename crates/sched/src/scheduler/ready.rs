@@ -95,8 +95,11 @@ impl Ready {
 
     #[inline]
     pub fn update(&mut self, unit: u32, priority: f64) {
-        self.units[unit as usize].priority = priority;
-        self.queue.update(unit, priority);
+        // A review asks for all units again and changes few.
+        if self.units[unit as usize].priority != priority {
+            self.units[unit as usize].priority = priority;
+            self.queue.update(unit, priority);
+        }
     }
 
     pub fn rekey(&mut self) {
