@@ -77,7 +77,8 @@ impl ThreadsEngine {
     fn find_processes(&mut self) {
         let own = std::process::id();
         let mut found = BTreeMap::new();
-        for pid in processes().into_iter().filter(|&pid| pid != own) {
+        let is_candidate = |&pid: &u32| pid != own && (self.spec.names == Names::Linux || jvm::is_java(pid));
+        for pid in processes().into_iter().filter(is_candidate) {
             let line = executable_lines(pid).join(" ");
             let Some(groups) = self.spec.process.captures(&line) else { continue };
             let query = groups.name("query").map(|query| query.as_str().to_owned());
@@ -90,8 +91,9 @@ impl ThreadsEngine {
         }
     }
 
-    /// Brings the names of threads up to date.
+    /// Brings the names of threads up to date. A process that does not show its own does not hide those of others.
     fn find_threads(&mut self) -> Result<(), AdapterError> {
+        let mut failure = None;
         let now_ms = since_boot_ns() as f64 / 1e6;
         for (&pid, process) in &mut self.processes {
             // It may end at any time, and then has no threads.
@@ -108,8 +110,15 @@ impl ThreadsEngine {
                 Names::Jvm if is_new && now_ms >= process.next_ms => {
                     process.wait_ms = (process.wait_ms * 2.0).clamp(DUMP_WAIT_MS.0, DUMP_WAIT_MS.1);
                     process.next_ms = now_ms + process.wait_ms;
+                    let named = match jvm::threads(pid) {
+                        Ok(named) => named,
+                        Err(error) => {
+                            failure = Some(error);
+                            continue;
+                        }
+                    };
                     let named: HashMap<u32, String> =
-                        jvm::threads(pid)?.into_iter().map(|thread| (thread.tid, thread.name)).collect();
+                        named.into_iter().map(|thread| (thread.tid, thread.name)).collect();
                     for id in ids {
                         // Threads that the machine does not show are its own.
                         let name = named.get(&id.tid).cloned().unwrap_or_default();
@@ -123,7 +132,7 @@ impl ThreadsEngine {
                 }
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// The operators and tasks that the names tell.
@@ -220,20 +229,26 @@ impl Driver for ThreadsEngine {
         if let Some(values) = of_kernel(metric, topology) {
             return values;
         }
-        let Some(sums) = self.sums.get(&metric) else { return Vec::new() };
-        let value = |(query, operator): &(String, String)| {
+        let value = |metric, (query, operator): &(String, String)| {
+            let sums = self.sums.get(&metric)?;
             let named = sums.get(&(query.clone(), operator.clone()));
             named.or_else(|| sums.get(&(String::new(), operator.clone()))).copied()
         };
-        self.names.iter().map(value).collect()
+        // A source takes nothing in: what it makes counts as that.
+        let made = |place: usize| metric == Metric::RowsIn && topology.operators[place].upstream.is_empty();
+        let of = |(place, name)| {
+            value(metric, name).or_else(|| value(Metric::RowsOut, name).filter(|_| made(place)))
+        };
+        self.names.iter().enumerate().map(of).collect()
     }
 }
 
 impl Adapter for ThreadsEngine {
     fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
         self.find_processes();
-        self.find_threads()?;
+        let found = self.find_threads();
         let is_changed = self.assemble(wishes);
+        found?;
         self.read_metrics()?;
         Ok(is_changed)
     }

@@ -11,7 +11,8 @@ fn regex(pattern: &str) -> Regex {
 /// (`org.apache.storm.metrics2.reporters.GraphiteStormReporter`). Components whose name begins with two underscores are
 /// Storm's own.
 pub fn storm() -> ThreadsSpec {
-    // storm.worker.TOPOLOGY.HOST.COMPONENT[.STREAM].TASK.PORT-NAME
+    // storm.worker.TOPOLOGY.HOST.COMPONENT[.STREAM].TASK.PORT-NAME, as Storm 2.8.3 pushes them; streams whose name begins
+    // with an underscore are Storm's own.
     let series = |metric, name: &str| SeriesSpec {
         metric,
         series: regex(&format!(
@@ -30,8 +31,8 @@ pub fn storm() -> ThreadsSpec {
         graphite: None,
         metrics: vec![
             series(Metric::QueueRows, "receive-queue-population"),
-            series(Metric::RowsIn, "__execute-count[^.]*"),
-            series(Metric::RowsOut, "__emit-count[^.]*"),
+            series(Metric::RowsIn, r"__execute-count-[^.]+\.count"),
+            series(Metric::RowsOut, r"__emit-count-[^._][^.]*\.count"),
         ],
     }
 }
@@ -77,8 +78,15 @@ mod tests {
         let queue = "storm.worker.my-job-1-1795181700.host.lat-work.3.6700-receive-queue-population";
         assert_eq!(group(&storm.metrics[0].series, queue, "operator"), Some("lat-work"));
         assert_eq!(group(&storm.metrics[0].series, queue, "query"), Some("my-job"));
-        let count = "storm.worker.my-job-1-1795181700.host.lat-work.default.3.6700-__execute-count";
+        let count = "storm.worker.my-job-1-1795181700.host.lat-work.default.3.6700-__execute-count-spout:default.count";
         assert_eq!(group(&storm.metrics[1].series, count, "operator"), Some("lat-work"));
+        let rate = count.replace(".count", ".m1_rate");
+        assert_eq!(group(&storm.metrics[1].series, &rate, "operator"), None);
+        let out = "storm.worker.my-job-1-1795181700.host.lat-spout.default.2.6700-__emit-count-default.count";
+        assert_eq!(group(&storm.metrics[2].series, out, "operator"), Some("lat-spout"));
+        let acks =
+            "storm.worker.my-job-1-1795181700.host.lat-spout.__ack_init.2.6700-__emit-count-__ack_init.count";
+        assert_eq!(group(&storm.metrics[2].series, acks, "operator"), None);
         let own = "storm.worker.my-job-1-1795181700.host.__acker.1.6700-receive-queue-population";
         assert_eq!(group(&storm.metrics[0].series, own, "operator"), None);
     }
