@@ -150,7 +150,12 @@ fn auto_goes_by_the_measured_overhead() {
         let run = |policy: &str| {
             let mut machine = Machine::new(policy, o);
             machine.add_query(0, None, &FIGURE_4, p);
-            let last = (0..300).map(|_| round(&mut machine)).last().unwrap();
+            // Far apart, so that nobody waits for a dispatch to end.
+            let apart = |machine: &mut Machine| {
+                machine.now = machine.now.plus_ns(1_000 * SECOND);
+                round(machine)
+            };
+            let last = (0..300).map(|_| apart(&mut machine)).last().unwrap();
             (last.0, machine.scheduler.call_cost())
         };
         let (turns, CallCost { change_ns, stay_ns }) = run("unit=query,rank=rr,traversal=auto,train=all");
@@ -158,6 +163,36 @@ fn auto_goes_by_the_measured_overhead() {
         assert!(stay_ns < 1.0 || change_ns > stay_ns, "{stay_ns}");
         assert_eq!(turns, run(wins).0, "o = {o} ns");
     }
+}
+
+#[test]
+fn auto_keeps_up_where_min_latency_cannot() {
+    // p / o = 0.5, where min-latency is better for one round alone. But the next round comes after 11 ms: min-cost
+    // needs 15 p + 6 o = 10.8 ms for each, min-latency 15 (p + o) = 18 ms, so queues grow until they share calls.
+    let (p, o) = (400 * US, 800 * US);
+    let mean_latency = |policy: &str| {
+        let mut machine = Machine::new(policy, o);
+        machine.add_query(0, None, &FIGURE_4, p);
+        let mut next = machine.now.0;
+        let end = next + 20 * SECOND;
+        while machine.now.0 < end {
+            while next <= machine.now.0 {
+                (0..6).for_each(|place| machine.send(place, ProcessingTime(next)));
+                next += 11 * MS;
+            }
+            if !machine.step() {
+                machine.now = ProcessingTime(next);
+            }
+        }
+        let latencies = machine.results.iter().map(|(_, from, at)| at.since_ns(*from) as f64 / MS as f64);
+        latencies.sum::<f64>() / machine.results.len() as f64
+    };
+    let (cost, latency) = (mean_latency("aurora-mc"), mean_latency("aurora-ml"));
+    let auto = mean_latency("unit=query,rank=rr,traversal=auto,train=all");
+    assert!(
+        cost < latency && auto < 1.1 * cost,
+        "{cost} by min-cost, {latency} by min-latency, {auto} by auto"
+    );
 }
 
 #[test]

@@ -25,7 +25,8 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// An application is a query; an operator has several where operators of other queries read it. The tuple of a
 /// query, where queries are the unit, is that of its most urgent operator: a sum would favour queries for being
 /// cut into many operators. Deviates from the paper in the weight (1 unless given), and in that it ranks every
-/// period rather than whenever the execution queue runs empty.
+/// period rather than whenever the execution queue runs empty: who is urgent may be served again at once, not
+/// once per round, which is closer to the order and costs more dispatches where these are dear.
 ///
 /// Does badly under overload: rows past their last critical point have utility 0 and slack 0, and so go before
 /// rows that have lost nothing yet and still could be saved; and where curves have unlike scales, since one
