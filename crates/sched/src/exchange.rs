@@ -7,7 +7,7 @@
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use crate::policy::Work;
-use crate::{Snapshot, SwmForecast};
+use crate::{QuerySnapshot, Snapshot, SwmForecast};
 
 /// Downstream: when the sweeping watermark of one source stream is due at its source.
 ///
@@ -28,18 +28,28 @@ pub struct StreamReport {
     pub at: ProcessingTime,
 }
 
-/// Upstream: what a query still costs on this node and below it.
+/// Upstream: what a query still costs on this node and on those it has heard of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostReport {
     /// The query.
     pub query: QueryId,
     /// Who says so: any number, the same each time.
     pub node: u32,
-    /// cost(t) of what is queued there and, as far as it was told, further down.
-    pub queued_ns: f64,
+    /// cost(t) of what is queued, node by node: told apart, so that nothing is counted twice where operators of a
+    /// query take turns on two nodes and each is below the other.
+    pub queued: Vec<QueuedCost>,
     /// What a row or message costs from each operator on that takes some from another node.
     pub entries: Vec<WayCost>,
-    /// When this was found.
+}
+
+/// cost(t) of what is queued on one node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueuedCost {
+    /// The node.
+    pub node: u32,
+    /// CPU time until it has left the sinks.
+    pub queued_ns: f64,
+    /// When this was found. Who passes it on keeps it.
     pub at: ProcessingTime,
 }
 
@@ -54,19 +64,15 @@ pub struct WayCost {
     pub path_ns: u64,
 }
 
-/// What a query costs on other nodes, as they last said.
+/// What a query costs on one other node, as last heard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elsewhere {
     /// The query.
     pub query: QueryId,
-    /// Who said so.
-    pub node: u32,
-    /// cost(t) there.
-    pub queued_ns: f64,
-    /// What a row or message costs there, by operator here that sends it.
+    /// What is queued there, and as of when: whoever uses it can tell how old it is.
+    pub queued: QueuedCost,
+    /// What a row or message costs there, by operator here that sends it. Empty but for neighbours.
     pub ways: Vec<WayCost>,
-    /// When that was found there. Whoever uses it can tell how old it is.
-    pub at: ProcessingTime,
 }
 
 impl StreamReport {
@@ -81,8 +87,10 @@ impl CostReport {
     /// What `node` can tell of each of its queries.
     pub fn all(snapshot: &Snapshot, node: u32) -> Vec<CostReport> {
         let mut work = Work::default();
-        let report = |query: &crate::QuerySnapshot| {
-            let queued_ns = work.sum(snapshot, query).cost_ns;
+        let report = |query: &QuerySnapshot| {
+            work.sum(snapshot, query);
+            let own = QueuedCost { node, queued_ns: work.here_ns(), at: snapshot.now };
+            let heard = snapshot.elsewhere_of(query.id).iter().map(|elsewhere| elsewhere.queued);
             let operators = query.operators.iter().zip(work.rows_ahead_ns());
             let operators = operators.filter_map(|(&id, row_ns)| Some((snapshot.operator(id)?, *row_ns)));
             let entries = operators.filter(|(operator, _)| operator.upstream.is_empty());
@@ -91,37 +99,47 @@ impl CostReport {
                 row_ns,
                 path_ns: operator.usual_cost_ns + operator.path_cost_ns,
             });
-            CostReport { query: query.id, node, queued_ns, entries: entries.collect(), at: snapshot.now }
+            CostReport {
+                query: query.id,
+                node,
+                queued: std::iter::once(own).chain(heard).collect(),
+                entries: entries.collect(),
+            }
         };
         snapshot.queries.iter().map(report).collect()
     }
 
-    /// As the node above sees it, where `feeders` pairs operators of the reporting node with those here that feed
-    /// them.
-    pub fn seen_from(&self, feeders: &[(OperatorId, OperatorId)]) -> Elsewhere {
+    /// Its entries as a node above sees them: by the operators there that feed them. `feeders` pairs the two.
+    fn ways(&self, feeders: &[(OperatorId, OperatorId)]) -> Vec<WayCost> {
         let ways = self.entries.iter().flat_map(|&entry| {
             let fed_by = feeders.iter().filter(move |&&(below, _)| below == entry.operator);
             fed_by.map(move |&(_, feeder)| WayCost { operator: feeder, ..entry })
         });
-        Elsewhere {
-            query: self.query,
-            node: self.node,
-            queued_ns: self.queued_ns,
-            ways: ways.collect(),
-            at: self.at,
-        }
+        ways.collect()
     }
-}
 
-impl Elsewhere {
-    /// Takes the place of what the same node said before; something older changes nothing. True if it counts.
-    pub(crate) fn merge_into(self, known: &mut Vec<Elsewhere>) -> bool {
-        let key = |elsewhere: &Elsewhere| (elsewhere.query, elsewhere.node);
-        match known.binary_search_by_key(&key(&self), key) {
-            Ok(place) if known[place].at > self.at => return false,
-            Ok(place) => known[place] = self,
-            Err(place) => known.insert(place, self),
+    /// A node takes in what it says; something older than what is known changes nothing, nor does what the node said
+    /// itself, as `here`.
+    pub(crate) fn merge_into(
+        &self,
+        known: &mut Vec<Elsewhere>,
+        here: Option<u32>,
+        feeders: &[(OperatorId, OperatorId)],
+    ) {
+        for &queued in self.queued.iter().filter(|queued| Some(queued.node) != here) {
+            let key = |elsewhere: &Elsewhere| (elsewhere.query, elsewhere.queued.node);
+            let place = known.binary_search_by_key(&(self.query, queued.node), key).unwrap_or_else(|place| {
+                known.insert(place, Elsewhere { query: self.query, queued, ways: Vec::new() });
+                place
+            });
+            let known = &mut known[place];
+            if known.queued.at > queued.at {
+                continue;
+            }
+            known.queued = queued;
+            if queued.node == self.node {
+                known.ways = self.ways(feeders);
+            }
         }
-        true
     }
 }

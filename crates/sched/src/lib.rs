@@ -23,7 +23,7 @@ mod stream;
 pub use config::Config;
 pub use context::MessageContext;
 pub use estimate::{CallCost, CostModel, EpochDelays, Frontier, Selectivity, SwmEstimator, SwmForecast};
-pub use exchange::{CostReport, Elsewhere, StreamReport, WayCost};
+pub use exchange::{CostReport, Elsewhere, QueuedCost, StreamReport, WayCost};
 pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{

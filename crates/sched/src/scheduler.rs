@@ -98,6 +98,8 @@ pub struct Scheduler<T> {
     memory: Memory,
     /// What other nodes said, by query and node.
     elsewhere: Vec<Elsewhere>,
+    /// Which node this is, once it has reported.
+    node: Option<u32>,
     /// What a grant costs beside its work.
     call: CallCost,
     spanner: Spanner,
@@ -130,6 +132,7 @@ impl<T> Scheduler<T> {
             view: View::default(),
             memory: Memory::default(),
             elsewhere: Vec::new(),
+            node: None,
             call: CallCost::default(),
             spanner: Spanner::default(),
             shedder: None,

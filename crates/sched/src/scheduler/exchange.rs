@@ -34,8 +34,9 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// For the nodes above: what each query still costs here and below.
+    /// For the nodes above: what each query still costs here and below. This node is `node` in all reports.
     pub fn cost_reports(&mut self, node: u32, now: ProcessingTime) -> Vec<CostReport> {
+        self.node = Some(node);
         self.refresh_view(now);
         CostReport::all(&self.view.snapshot, node)
     }
@@ -43,14 +44,13 @@ impl<T> Scheduler<T> {
     /// A node below reports. `feeders` pairs operators there with those here that feed them. The path costs count
     /// like replies ([`on_reply`](Scheduler::on_reply)).
     pub fn on_cost_report(&mut self, report: &CostReport, feeders: &[(OperatorId, OperatorId)]) {
-        if report.seen_from(feeders).merge_into(&mut self.elsewhere) {
-            self.query_changed(report.query);
-            for &(_, feeder) in feeders {
-                let ways = self.elsewhere.iter().filter(|elsewhere| elsewhere.query == report.query);
-                let ways = ways.flat_map(|elsewhere| &elsewhere.ways).filter(|way| way.operator == feeder);
-                let path_ns = ways.map(|way| way.path_ns).max();
-                self.on_reply(feeder, path_ns.unwrap_or(0));
-            }
+        report.merge_into(&mut self.elsewhere, self.node, feeders);
+        self.query_changed(report.query);
+        for &(_, feeder) in feeders {
+            let ways = self.elsewhere.iter().filter(|elsewhere| elsewhere.query == report.query);
+            let ways = ways.flat_map(|elsewhere| &elsewhere.ways).filter(|way| way.operator == feeder);
+            let path_ns = ways.map(|way| way.path_ns).max();
+            self.on_reply(feeder, path_ns.unwrap_or(0));
         }
     }
 
@@ -72,6 +72,7 @@ mod tests {
     use laxity_graph::{EventTime, WorkerId};
 
     use super::*;
+    use crate::QueuedCost;
     use crate::{
         Composition, Config, Klink, Message, OperatorSpec, QuerySpec, Rank, RunReport, SwmForecast, Unit,
     };
@@ -172,16 +173,25 @@ mod tests {
         let cost_told = -slack_ns(&mut above, NOW);
         assert!(cost_alone < 0.7 * cost_of_whole, "{cost_alone} of {cost_of_whole}");
         assert!((cost_told / cost_of_whole - 1.0).abs() < 1e-2, "{cost_told} and {cost_of_whole}");
-        assert_eq!((above.elsewhere()[0].node, above.elsewhere()[0].at), (7, NOW));
+        assert_eq!((above.elsewhere()[0].queued.node, above.elsewhere()[0].queued.at), (7, NOW));
         // C_path of 1: 300 µs at 2 and 400 µs at 3, for 100 rows.
         assert!(above.path_cost_ns(OperatorId(1)).abs_diff(700_000) < 10_000);
         // Older news from the same node change nothing; newer ones take their place.
-        let old = CostReport { queued_ns: 1e18, at: ProcessingTime(5), ..reports[0].clone() };
-        above.on_cost_report(&old, &feeders);
+        let says = |queued_ns, at| CostReport {
+            queued: vec![QueuedCost { node: 7, queued_ns, at }],
+            entries: vec![],
+            ..reports[0].clone()
+        };
+        above.on_cost_report(&says(1e18, ProcessingTime(5)), &feeders);
         assert_eq!(-slack_ns(&mut above, NOW), cost_told);
-        let new = CostReport { queued_ns: 0.0, entries: vec![], at: NOW.plus_ns(1), ..reports[0].clone() };
-        above.on_cost_report(&new, &feeders);
+        above.on_cost_report(&says(0.0, NOW.plus_ns(1)), &feeders);
         assert_eq!(-slack_ns(&mut above, NOW), cost_alone);
+        // What this node said itself comes back by the other, and is not counted again.
+        below.on_cost_report(&above.cost_reports(1, NOW)[0], &[]);
+        let echo = &below.cost_reports(7, NOW)[0];
+        assert_eq!(echo.queued.iter().map(|queued| queued.node).collect::<Vec<_>>(), [7, 1]);
+        above.on_cost_report(echo, &feeders);
+        assert_eq!(above.elsewhere().len(), 1);
         above.remove_query(QueryId(0));
         assert!(above.elsewhere().is_empty());
     }

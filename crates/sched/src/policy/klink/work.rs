@@ -14,6 +14,7 @@ pub(crate) struct Work {
     refreshes: u64,
     /// By place in the query: cost per row that leaves the operator upwards, for one query at a time.
     ahead_ns: Vec<f64>,
+    here_ns: f64,
 }
 
 /// One query's queues.
@@ -80,8 +81,14 @@ impl Work {
                 work.oldest = Some(work.oldest.map_or(head.ingested, |oldest| oldest.min(head.ingested)));
             }
         }
-        work.cost_ns += elsewhere.iter().map(|elsewhere| elsewhere.queued_ns).sum::<f64>();
+        self.here_ns = work.cost_ns;
+        work.cost_ns += elsewhere.iter().map(|elsewhere| elsewhere.queued.queued_ns).sum::<f64>();
         work
+    }
+
+    /// cost(t) of what is queued on this node, of the query that was last summed.
+    pub fn here_ns(&self) -> f64 {
+        self.here_ns
     }
 
     /// CPU time of one more row from each operator of the query that was last summed.
