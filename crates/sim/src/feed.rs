@@ -20,7 +20,15 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub fn new(operator: u32, arrivals: Box<dyn Arrivals>) -> Feed {
-        Feed { operator, arrivals, next: None, held: false, in_query_list: false, in_machine_list: false, behind_ms: 0 }
+        Feed {
+            operator,
+            arrivals,
+            next: None,
+            held: false,
+            in_query_list: false,
+            in_machine_list: false,
+            behind_ms: 0,
+        }
     }
 
     /// Looks at the batch after this one.

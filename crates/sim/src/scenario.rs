@@ -75,6 +75,7 @@ impl Scenario {
                 .into_iter()
                 .map(|(at, name)| Switch { at, to: Box::new(move || parse(&name)) })
                 .collect(),
+            shed: dice.one_in(5),
             latency_digits: 1,
             keep: Keep { timeline: false, results: false, trace: false, checks: true },
             ..Setup::default()

@@ -47,12 +47,15 @@ pub struct Setup {
     /// times included: generators inside an engine are like that, and hide what they make their users wait. Default
     /// off: latency counts from the intended arrival.
     pub closed_loop: bool,
+    /// Rows of any query may be dropped at its sources under overload, where that loses least utility. Every one is
+    /// counted. Default off.
+    pub shed: bool,
     /// Who shares the cores among the operators. Default: the scheduler.
     pub driver: Driver,
     /// Policies that take over while it runs.
     pub switches: Vec<Switch>,
-    /// How often nodes tell their neighbours what operators cost, where there are several. Default 120 ms,
-    /// Klink's cycle.
+    /// How often nodes tell their neighbours what they know of queries that span them: what work costs and when
+    /// watermarks are due. Default 120 ms, Klink's cycle.
     pub exchange: Duration,
     /// How often queues and memory are sampled. Default 100 ms.
     pub sample: Duration,
@@ -86,7 +89,7 @@ pub struct Overheads {
     pub schedule_ns: u64,
     /// Of every decision by which a core takes a unit: with this, a train pays once for its scheduler.
     pub dispatch_ns: u64,
-    /// Of a cycle of a rank per cycle, per operator on the node.
+    /// Of a cycle of a rank per cycle, per operator that it looks at.
     pub cycle_ns_per_operator: u64,
     /// Calling, switching to and dispatching an operator whose [`laxity_workload::Cost`] is none costs nothing
     /// either: inputs and outputs that only stand for queues.
@@ -155,6 +158,7 @@ impl Default for Setup {
             credit_bytes: 64 << 20,
             memory_bound_bytes: None,
             closed_loop: false,
+            shed: false,
             driver: Driver::Scheduler,
             switches: Vec::new(),
             exchange: Duration::from_millis(120),

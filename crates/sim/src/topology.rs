@@ -13,6 +13,8 @@ pub(crate) struct Topology {
     routes: Vec<Route>,
     /// Input channels of all operators: how many tables by channel need.
     pub channels: usize,
+    /// Some query has operators on several machines.
+    pub spans: bool,
 }
 
 /// An operator instance: what it does and where it stands.
@@ -23,7 +25,7 @@ pub(crate) struct Place {
     /// As a person reads it: node and instance.
     pub name: String,
     pub machine: u32,
-    /// Its id at the scheduler of its machine.
+    /// Its id at the scheduler of its machine: dense there, but where queries span machines.
     pub local: OperatorId,
     pub kind: StageKind,
     pub cost: Cost,
@@ -65,7 +67,24 @@ impl Topology {
         for (index, query) in queries.iter().enumerate() {
             topology.add(QueryId(index as u32), query, cluster, &mut locals);
         }
+        topology.spans = topology.queries.iter().any(|operators| {
+            let mut machines = operators.clone().map(|operator| topology.operator(operator).machine);
+            let first = machines.next();
+            machines.any(|machine| Some(machine) != first)
+        });
+        if topology.spans {
+            // Machines name operators to each other.
+            for (operator, place) in topology.operators.iter_mut().enumerate() {
+                place.local = OperatorId(operator as u32);
+            }
+        }
         topology
+    }
+
+    /// Has no input on its own machine: rows enter the machine here.
+    pub fn is_entry(&self, operator: u32) -> bool {
+        let place = self.operator(operator);
+        place.upstream.iter().all(|&above| self.operator(above).machine != place.machine)
     }
 
     pub fn operator(&self, operator: u32) -> &Place {

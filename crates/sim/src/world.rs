@@ -1,12 +1,14 @@
 mod arrive;
+mod deploy;
 mod ending;
+mod exchange;
 mod run;
 mod send;
 
 use std::time::Duration;
 
-use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
-use laxity_sched::{Composition, Config, Message, OperatorSpec, QuerySpec, Scheduler, Unit};
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
+use laxity_sched::{Composition, Config, CostReport, Message, Scheduler, StreamReport, Unit};
 use laxity_workload::{DelaySampler, QueryModel};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
@@ -83,6 +85,8 @@ struct Totals {
 #[derive(Clone, Debug)]
 enum Traveller {
     Message(Message<Body>),
+    Watermarks(u32, StreamReport),
+    Costs(u32, CostReport),
 }
 
 impl World {
@@ -168,7 +172,7 @@ impl World {
             self.queue.push(ProcessingTime::ZERO.plus(switch.at), Coming::Switch(index as u32));
         }
         self.queue.push(ProcessingTime::ZERO, Coming::Sample);
-        if self.machines.len() > 1 {
+        if self.topology.spans {
             self.queue.push(ProcessingTime::ZERO.plus(self.setup.exchange), Coming::Exchange);
         }
     }
@@ -213,6 +217,8 @@ impl World {
             Coming::Arrive(feed) => self.topology.operator(self.feeds[feed as usize].operator).machine,
             Coming::Deliver(traveller) => match self.travellers[traveller as usize].as_ref()? {
                 Traveller::Message(message) => self.topology.operator(message.to.0).machine,
+                Traveller::Watermarks(entry, _) => self.topology.operator(*entry).machine,
+                Traveller::Costs(machine, _) => *machine,
             },
             Coming::Tick(machine) | Coming::Renice(machine) => machine,
             Coming::Finish { .. }
@@ -222,39 +228,6 @@ impl World {
             | Coming::Sample => return None,
         };
         Some(machine as usize)
-    }
-
-    fn deploy(&mut self, index: u32) {
-        self.watch.on(self.now, Event::Deployed { query: index });
-        let settings = &self.queries[index as usize].dataflow.settings;
-        let operators = self.topology.queries[index as usize].clone();
-        let mut told = vec![false; self.machines.len()];
-        for operator in operators {
-            let place = self.topology.operator(operator);
-            let machine = &mut self.machines[place.machine as usize];
-            let Sharing::Scheduler(scheduler) = &mut machine.sharing else { continue };
-            if !std::mem::replace(&mut told[place.machine as usize], true) {
-                scheduler.add_query(QuerySpec {
-                    id: QueryId(index),
-                    target_ns: settings.latency_target.ns(),
-                    weight: settings.weight,
-                    qos: settings.qos.clone(),
-                });
-            }
-            // Those that are fed from other machines only are entries here, as sources are.
-            let here = place.upstream.iter().map(|&above| self.topology.operator(above));
-            let here = here.filter(|above| above.machine == place.machine).map(|above| above.local);
-            scheduler.add_operator(OperatorSpec {
-                id: place.local,
-                query: QueryId(index),
-                upstream: here.collect(),
-                window: place.window.filter(|window| window.is_aligned),
-                channels: place.channels.len() as u32,
-            });
-        }
-        for feed in self.feeds_of[index as usize].clone() {
-            self.expect_arrival(feed);
-        }
     }
 
     fn switch(&mut self, index: u32) {
@@ -267,12 +240,6 @@ impl World {
                 self.watch.promised(self.now, promise);
                 self.dispatch(machine as u32);
             }
-        }
-    }
-
-    fn exchange(&mut self) {
-        if !self.closing {
-            self.queue.push(self.now.plus(at_least(self.setup.exchange)), Coming::Exchange);
         }
     }
 
@@ -316,6 +283,10 @@ fn machines(
     let mut operators = vec![Vec::new(); setup.cluster.machines()];
     for (operator, place) in topology.operators.iter().enumerate() {
         operators[place.machine as usize].push(operator as u32);
+    }
+    if topology.spans {
+        let all: Vec<u32> = (0..topology.operators.len() as u32).collect();
+        operators.fill(all);
     }
     let machine = |operators| Machine {
         sharing: match &setup.driver {

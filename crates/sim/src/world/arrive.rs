@@ -5,6 +5,7 @@ use super::World;
 use crate::event::Event;
 use crate::fault::burst;
 use crate::instance::Body;
+use crate::machine::Sharing;
 use crate::queue::Coming;
 
 /// How rows come in, and when they are held back.
@@ -102,6 +103,11 @@ impl World {
         } else {
             ((f64::from(arrival.rows) * factor).round() as u32, (arrival.bytes as f64 * factor) as u64)
         };
+        let (rows, bytes) = self.shed(operator, rows, bytes);
+        if rows == 0 && arrival.rows > 0 && arrival.watermark.is_none() {
+            self.expect_arrival(feed);
+            return;
+        }
         self.accounts[query.index()].rows_in += u64::from(rows);
         let watermark = arrival.watermark.unwrap_or(EventTime::MIN);
         let body = Body {
@@ -126,5 +132,24 @@ impl World {
         self.count_in(&message);
         self.enqueue(message);
         self.expect_arrival(feed);
+    }
+
+    /// What is left of a batch when load is shed.
+    fn shed(&mut self, operator: u32, rows: u32, bytes: u64) -> (u32, u64) {
+        let place = self.topology.operator(operator);
+        let Sharing::Scheduler(scheduler) = &mut self.machines[place.machine as usize].sharing else {
+            return (rows, bytes);
+        };
+        if !self.setup.shed || rows == 0 {
+            return (rows, bytes);
+        }
+        let dropped = scheduler.rows_to_shed(place.local, rows, self.now).min(rows);
+        if dropped == 0 {
+            return (rows, bytes);
+        }
+        self.accounts[place.query.index()].rows_shed += u64::from(dropped);
+        self.watch.on(self.now, Event::Shed { operator, rows: dropped });
+        let left = rows - dropped;
+        (left, (bytes as f64 * f64::from(left) / f64::from(rows)).round() as u64)
     }
 }

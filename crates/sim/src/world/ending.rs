@@ -69,8 +69,9 @@ impl World {
         }
         let mut travelling_rows = vec![0; self.topology.route_count()];
         for traveller in self.travellers.iter().flatten() {
-            let Traveller::Message(message) = traveller;
-            if let Some(route) = message.body.route {
+            if let Traveller::Message(message) = traveller
+                && let Some(route) = message.body.route
+            {
                 travelling_rows[route as usize] += u64::from(message.rows);
             }
         }

@@ -67,12 +67,10 @@ impl World {
         let state = &mut self.machines[machine as usize];
         let Sharing::Scheduler(scheduler) = &mut state.sharing else { return false };
         let worker = WorkerId(number);
-        let due = scheduler.next_timeout();
+        let looked_at = scheduler.cycle_work();
         let grant = scheduler.next(worker, self.now);
-        let mut overhead_ns = 0;
-        if scheduler.next_timeout() != due {
-            overhead_ns += self.setup.overheads.cycle_ns_per_operator * state.operators.len() as u64;
-        }
+        let looked_at = scheduler.cycle_work() - looked_at;
+        let mut overhead_ns = self.setup.overheads.cycle_ns_per_operator * looked_at;
         let Some(grant) = grant else {
             self.totals.overhead_ns += overhead_ns;
             self.watch.on(self.now, Event::Idle { machine, core: number });

@@ -144,7 +144,7 @@ impl World {
         self.travel(Traveller::Message(message), at);
     }
 
-    fn travel(&mut self, traveller: Traveller, at: ProcessingTime) {
+    pub(super) fn travel(&mut self, traveller: Traveller, at: ProcessingTime) {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.travellers[slot as usize] = Some(traveller);
@@ -167,6 +167,8 @@ impl World {
                 self.enqueue(message);
                 self.dispatch(machine);
             }
+            Traveller::Watermarks(entry, report) => self.hear_of_watermarks(entry, report),
+            Traveller::Costs(machine, report) => self.hear_of_costs(machine, &report),
         }
     }
 

@@ -1,0 +1,73 @@
+use laxity_graph::QueryId;
+use laxity_sched::{OperatorSpec, QuerySpec};
+
+use super::World;
+use crate::event::Event;
+use crate::machine::Sharing;
+
+/// How a query starts.
+impl World {
+    pub(super) fn deploy(&mut self, index: u32) {
+        self.watch.on(self.now, Event::Deployed { query: index });
+        let settings = &self.queries[index as usize].dataflow.settings;
+        let operators = self.topology.queries[index as usize].clone();
+        let mut told = vec![false; self.machines.len()];
+        for operator in operators {
+            let place = self.topology.operator(operator);
+            let machine = &mut self.machines[place.machine as usize];
+            let Sharing::Scheduler(scheduler) = &mut machine.sharing else { continue };
+            if !std::mem::replace(&mut told[place.machine as usize], true) {
+                scheduler.add_query(QuerySpec {
+                    id: QueryId(index),
+                    target_ns: settings.latency_target.ns(),
+                    weight: settings.weight,
+                    qos: settings.qos.clone(),
+                });
+                scheduler.allow_shedding(QueryId(index), self.setup.shed);
+            }
+            // Those that are fed from other machines only are entries here, as sources are.
+            let here = place.upstream.iter().map(|&above| self.topology.operator(above));
+            let here = here.filter(|above| above.machine == place.machine).map(|above| above.local);
+            scheduler.add_operator(OperatorSpec {
+                id: place.local,
+                query: QueryId(index),
+                upstream: here.collect(),
+                window: place.window.filter(|window| window.is_aligned),
+                channels: place.channels.len() as u32,
+            });
+        }
+        if told.iter().filter(|&&told| told).count() > 1 {
+            self.tell_of_windows_elsewhere(index);
+        }
+        for feed in self.feeds_of[index as usize].clone() {
+            self.expect_arrival(feed);
+        }
+    }
+
+    /// A machine whose sources lead to windows on another one predicts their watermarks too.
+    fn tell_of_windows_elsewhere(&mut self, index: u32) {
+        for closing in self.topology.queries[index as usize].clone() {
+            let place = self.topology.operator(closing);
+            let Some(window) = place.window.filter(|window| window.is_aligned) else { continue };
+            let machine = place.machine;
+            let mut above = place.upstream.clone();
+            let mut next = 0;
+            while let Some(&operator) = above.get(next) {
+                next += 1;
+                let place = self.topology.operator(operator);
+                for &further in &place.upstream {
+                    if !above.contains(&further) {
+                        above.push(further);
+                    }
+                }
+                let elsewhere = place.machine != machine && self.topology.is_entry(operator);
+                let sharing = &mut self.machines[place.machine as usize].sharing;
+                if let Sharing::Scheduler(scheduler) = sharing
+                    && elsewhere
+                {
+                    scheduler.add_window_elsewhere(place.local, window);
+                }
+            }
+        }
+    }
+}
