@@ -6,7 +6,7 @@ mod bound;
 
 use std::time::Duration;
 
-use laxity_sim::{Cluster, Keep, Outcome, Overheads, Setup};
+use laxity_sim::{Cluster, Cut, Keep, Outcome, Overheads, Setup};
 use laxity_workload::{Workload, catalogue};
 
 use crate::experiment::simulate;
@@ -22,22 +22,22 @@ const POLICIES: [&str; 14] = [
     "rr",
 ];
 
-const CORES: usize = 4;
-
-/// A workload of the catalogue at a quarter of its size, with rates that keep so much of the cores busy.
-fn workload(name: &str, load: f64, run: &Run) -> Result<Workload, ExperimentError> {
+/// A workload of the catalogue at a quarter of its size, with rates that keep so many cores busy.
+fn workload(name: &str, cores: f64, run: &Run) -> Result<Workload, ExperimentError> {
     let named = catalogue::all().iter().find(|named| named.name == name).expect("a name of the catalogue");
-    Ok(named.build_at_load(run.seed, run.pick(0.25, 0.1), load * CORES as f64)?)
+    Ok(named.build_at_load(run.seed, run.pick(0.25, 0.1), cores)?)
 }
 
 fn simulated(
     policy: &str,
     workload: Workload,
+    cores: usize,
     seconds: u64,
+    cut: Cut,
     keep_results: bool,
 ) -> Result<Outcome, ExperimentError> {
     let setup = Setup {
-        cluster: Cluster::one(CORES),
+        cluster: Cluster::one(cores),
         duration: Duration::from_secs(seconds),
         warm_up: Duration::from_secs(seconds / 4),
         // What the engine was measured to spend, rounded.
@@ -48,6 +48,7 @@ fn simulated(
             cycle_ns_per_operator: 50,
             ..Overheads::default()
         },
+        cut,
         keep: Keep { timeline: false, results: keep_results, trace: false, checks: false },
         ..Setup::default()
     };

@@ -1,7 +1,7 @@
-use laxity_sim::Outcome;
+use laxity_sim::{Cut, Outcome};
 use laxity_workload::catalogue;
 
-use super::{CORES, PAPER, POLICIES, simulated, workload};
+use super::{PAPER, POLICIES, simulated, workload};
 use crate::{Axis, Chart, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 
 pub(super) const UNDER_LOAD: Figure = Figure {
@@ -29,6 +29,8 @@ pub(super) const OVER_LOAD: Figure = Figure {
     run: |run| compare(run, 1.3),
     judge: |data| judge(data, 0.05),
 };
+
+const CORES: usize = 4;
 
 /// What a policy did on a workload.
 struct Seen {
@@ -75,8 +77,15 @@ fn compare(run: &Run, load: f64) -> Result<Data, ExperimentError> {
         POLICIES.iter().map(|name| [Series::new(*name, vec![]), Series::new(*name, vec![])]).collect();
     for (place, name) in names.iter().enumerate() {
         for (policy, [met, tail]) in POLICIES.iter().zip(&mut series) {
-            let seconds = run.pick(40, 4);
-            let seen = Seen::of(&simulated(policy, workload(name, load, run)?, seconds, false)?);
+            let (seconds, cut) = (run.pick(40, 4), Cut::AtQuantum { rows_min: 128 });
+            let seen = Seen::of(&simulated(
+                policy,
+                workload(name, load * CORES as f64, run)?,
+                CORES,
+                seconds,
+                cut,
+                false,
+            )?);
             table.push([name, &load, policy, &seen.met, &seen.tail, &seen.mean_ms, &seen.utility]);
             met.points.push((place as f64, seen.met));
             tail.points.push((place as f64, seen.tail));
