@@ -15,7 +15,7 @@
 //! | token shares (Cameo §5.4) | operator | `tokens`, at a source by [`Rank::join`]: the time of its next token, `+inf` without one, spent as a message [`starts`](Rank::starts); behind it by [`Rank::message`]: that token's time, found again by query and t_M | – | one message |
 //! | Aurora, box at a time | operator | `rr`: [`Rank::join`] | – | fraction of the queue |
 //! | Aurora, superbox | query | `rr`, or utility and slack per [`Rank::cycle`] | a [`Plan`]: min-cost, min-latency, min-memory | fraction 1 |
-//! | Klink | query | slack per [`Rank::cycle`], 120 ms; the top n keep the n workers | by rank | the cycle as CPU time |
+//! | Klink | query | slack per [`Rank::cycle`], 120 ms; the top n keep the n workers | by rank: the oldest message | quantum |
 //! | EdgeWise | operator | `qs`: [`Rank::by_queue`] | – | 50 messages |
 //! | HR, Chain | operator | [`Rank::cycle`] over costs and selectivities | – | quantum |
 //! | Haren | operator | any, made anew per [`Rank::cycle`] by [`Periodic`] | – | 10 rows |

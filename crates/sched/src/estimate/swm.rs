@@ -26,7 +26,7 @@ use super::normal::deviations;
 ///   through the samples says otherwise; the uncertainty of a fitted slope is part of the variance.
 ///
 /// A sample far out of the forecast is not learned from; several in a row, or a run of misses on one side, mean
-/// that the stream has changed, and the history begins anew. 120 bytes, and 8 per epoch.
+/// that the stream has changed, and the history begins anew. About 200 bytes, and 8 per epoch.
 #[derive(Clone, Debug, Default)]
 pub struct SwmEstimator {
     /// Every watermark, for the time until there are samples.

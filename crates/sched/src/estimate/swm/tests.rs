@@ -238,6 +238,12 @@ fn a_stream_that_changes_is_learned_anew() {
 }
 
 #[test]
+fn a_stream_costs_little_and_an_epoch_eight_bytes() {
+    assert!(size_of::<SwmEstimator>() <= 208, "{}", size_of::<SwmEstimator>());
+    assert_eq!(size_of::<Epoch>(), 8);
+}
+
+#[test]
 fn the_end_and_the_beginning_of_time_are_no_samples() {
     let mut swm = SwmEstimator::default();
     for watermark in [EventTime::MIN, EventTime::MAX] {
