@@ -152,6 +152,9 @@ impl<T> Scheduler<T> {
             return false;
         };
         if operator.is_source {
+            if let Some(shedder) = self.shedder.as_deref_mut().filter(|shedder| shedder.is_on()) {
+                shedder.on_admitted(operator.query, message.ingested, now);
+            }
             operator.links.frontier.observe(message.progress, message.ingested);
             if message.rows == 0 && operator.links.feeds_windows {
                 self.on_watermark(message.to, message.progress, message.ingested);

@@ -26,7 +26,8 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// | w_q | [`QuerySnapshot::weight`] | |
 /// | t | up to [`ShedConfig::horizon_ns`] | ns |
 ///
-/// A query is as useful as the share of its rows that count, whatever their number, as normalised curves are
+/// Rows that a held-back source has not let in yet are demand too: as many as come in the time by which those that
+/// are let in are old. A query is as useful as the share of its rows that count, whatever their number, as normalised curves are
 /// "quantitatively comparable" (§2.1). Rows go by turns (error diffusion), not by chance: the
 /// same input loses the same rows. Off for every query unless allowed; every row is counted against its query.
 ///
@@ -77,6 +78,8 @@ struct Ledger {
     arrived: u64,
     /// Decayed: rows per ns that come, dropped ones too.
     rate: f64,
+    /// How old the rows last admitted were; `None` if none were since the last plan.
+    lag_ns: Option<u64>,
     /// Decayed: CPU of all operators, and rows that sources took in for it.
     cpu_ns: f64,
     taken: f64,
@@ -156,6 +159,11 @@ impl Shedder {
         drop
     }
 
+    /// Rows of the query are admitted that came then: what came since waits outside, if the source was held back.
+    pub fn on_admitted(&mut self, query: QueryId, ingested: ProcessingTime, now: ProcessingTime) {
+        self.ledger(query).lag_ns = Some(now.since_ns(ingested));
+    }
+
     /// An operator of the query ran: it used so much CPU and, if it is a source, took so many rows in.
     pub fn on_run(&mut self, query: QueryId, source_rows: u32, cpu_ns: u64) {
         let ledger = self.ledger(query);
@@ -192,6 +200,12 @@ impl Shedder {
             self.loads.push(Load { cores, grace_ns });
             let ledger = &mut self.ledgers[query.id.index()];
             ledger.fraction = 0.0;
+            if let Some(lag_ns) = ledger.lag_ns.take()
+                && grace_ns < u64::MAX
+            {
+                let until_ns = grace_ns.saturating_sub(lag_ns) as f64;
+                self.steps.push(Step { at_ns: until_ns, work_ns: cores * lag_ns as f64, cores: 0.0 });
+            }
             if ledger.allowed && cores > 0.0 {
                 let utility = query.weight * query.qos.utility(idle_ns);
                 self.offers.push(Offer { query: query.id.0, grace_ns, cores, utility });
