@@ -18,7 +18,7 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// | c_i | [`OperatorSnapshot::row_cost_ns`] | ns per row |
 ///
 /// An operator on several paths goes by the steepest of its segments. Rows count, not their bytes, as in the
-/// paper. Slopes are taken every [`CHAIN_PERIOD_NS`]; a query is as urgent as the steepest of its operators
+/// paper. Slopes are taken every 50 ms; a query is as urgent as the steepest of its operators
 /// that have work.
 ///
 /// Keeps memory within one row per path of the least possible on a single path. Does badly on latency under

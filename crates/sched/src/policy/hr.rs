@@ -22,7 +22,7 @@ use crate::{OperatorSnapshot, Snapshot};
 /// the best of its operators that have work.
 ///
 /// Does badly where what is urgent is dear or selective. It starves, hence the ageing guard. Rates move
-/// slowly, so they are taken every [`HR_PERIOD_NS`].
+/// slowly, so they are taken every 50 ms.
 #[derive(Clone, Debug, Default)]
 pub struct HighestRate {
     /// Take all branches together.

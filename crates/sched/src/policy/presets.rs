@@ -244,3 +244,31 @@ pub fn policies() -> Vec<PolicyDescription> {
     };
     PRESETS.iter().map(describe).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_list_says_of_each_what_it_is() {
+        let all = policies();
+        let names: BTreeSet<&str> = all.iter().map(|policy| policy.name).collect();
+        assert_eq!(names.len(), all.len(), "a name is given twice");
+        assert_eq!(all[0].name, "laxity", "the default comes first");
+        for PolicyDescription { name, line, paper, parts, .. } in &all {
+            assert!((10..=90).contains(&line.len()) && !paper.is_empty(), "{name}: {line} [{paper}]");
+            assert_eq!(parts.parse::<Composition>().unwrap().to_string(), *parts, "{name}");
+        }
+        let of = |name: &str| {
+            let policy = all.iter().find(|policy| policy.name == name).expect("it is listed");
+            (policy.kind, policy.bound)
+        };
+        assert_eq!(of("llf"), (PolicyKind::Message, WaitBound::Deadline));
+        assert_eq!(of("qs"), (PolicyKind::Message, WaitBound::Ageing));
+        assert_eq!(of("haren"), (PolicyKind::Cycle(50_000_000), WaitBound::Ageing));
+        assert_eq!(of("klink"), (PolicyKind::Cycle(120_000_000), WaitBound::Ageing));
+        assert_eq!(of("rr"), (PolicyKind::Turn, WaitBound::Turns));
+    }
+}

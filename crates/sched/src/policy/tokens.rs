@@ -13,7 +13,7 @@ use crate::{MessageContext, Snapshot};
 ///
 /// | Symbol | Field | Unit |
 /// | --- | --- | --- |
-/// | interval | [`INTERVAL_NS`] | ns |
+/// | interval | one second | ns |
 /// | tokens of a source | share of the query / sources of the query | messages per interval |
 /// | share of q | [`MessageContext::weight`] over the sum of all, of what the machine can do; or weight · `rate` | messages per interval |
 ///
