@@ -5,12 +5,17 @@ POLICY  ?= laxity
 FOR     ?=
 WORKERS ?=
 FILE    ?= examples/two-tenants.sql
+FIGURE  ?= all
+SCALE   ?= paper
+FIGURES ?= benchmarks/figures
+RUNS    ?= 1000
+SEED    ?=
 
 TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-small clean
+.PHONY: help build run test lint wasm bench bench-small figures simulate clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -38,6 +43,12 @@ bench: build ## measure every number the README quotes (a quarter of an hour; le
 
 bench-small: build ## see that every benchmark still runs
 	$(TARGET_DIR)/release/laxity-bench --small --runs $(TARGET_DIR)/bench-runs
+
+figures: build ## make the figures of the papers in the simulator; FIGURE=cameo-8a for one, SCALE=small for seconds
+	$(LAXITY) bench $(FIGURE) --scale $(SCALE) --out $(FIGURES)
+
+simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin elsewhere or to replay
+	cargo run --locked --release -p laxity-sim --example faults -- --runs $(RUNS) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove what the other targets made
 	cargo clean

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::policy::Switch;
-use crate::quantity::{HumaneBytes, HumaneDuration};
+use crate::quantity::{Factor, HumaneBytes, HumaneDuration};
 
 /// Runs many streaming SQL queries on few cores and keeps each inside its latency target.
 #[derive(Debug, Parser)]
@@ -25,6 +25,10 @@ pub enum Command {
     Explain(ExplainArgs),
     /// List the scheduling policies.
     Policies,
+    /// Tell which targets would be met on other cores, at other rates, with more tenants.
+    Simulate(SimulateArgs),
+    /// Make the figures of the papers in the simulator.
+    Bench(BenchArgs),
 }
 
 /// What `run` takes.
@@ -80,6 +84,90 @@ pub struct ExplainArgs {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
+
+/// What `simulate` takes.
+#[derive(Debug, Args)]
+#[command(after_help = SIMULATE_AFTER_HELP)]
+pub struct SimulateArgs {
+    /// SQL files, Flink's dialect. '-' is the standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Cores of the machine to simulate.
+    #[arg(long, default_value = "16", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub cores: u16,
+
+    /// How many times the input that was measured: '2x', '0.5x'.
+    #[arg(long, default_value = "1x", value_name = "FACTOR")]
+    pub rate: Factor,
+
+    /// How many tenants, each with everything in the files to itself.
+    #[arg(long, default_value = "1", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub tenants: u32,
+
+    /// How many tenants to look for at most when asking how many fit [default: four times --tenants].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub up_to: Option<u32>,
+
+    /// Who decides what runs next, as for 'run'.
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
+
+    /// How long to run the files here first, to see what their operators cost.
+    #[arg(long, default_value = "5 s", value_name = "DURATION")]
+    pub measure: HumaneDuration,
+
+    /// Take the measurements from this file; where there is none, measure and keep them there.
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<PathBuf>,
+
+    /// Virtual time to simulate. The first fifth is not counted.
+    #[arg(long = "for", default_value = "20 s", value_name = "DURATION")]
+    pub run_for: HumaneDuration,
+
+    /// Seed of everything random.
+    #[arg(long, default_value = "0", value_name = "N")]
+    pub seed: u64,
+}
+
+/// What `bench` takes.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_AFTER_HELP)]
+pub struct BenchArgs {
+    /// 'list' says which figures there are, 'all' makes every one.
+    #[arg(value_name = "FIGURE", default_value = "list")]
+    pub names: Vec<String>,
+
+    /// Where the figures go: a folder for each, and RESULTS.md with a row for each.
+    #[arg(long, default_value = "benchmarks/figures", value_name = "DIR")]
+    pub out: PathBuf,
+
+    /// 'paper' is as large as in the paper and takes minutes a figure; 'small' takes seconds.
+    #[arg(long, default_value = "paper", value_name = "SCALE")]
+    pub scale: laxity_figures::Scale,
+
+    /// The first seed.
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub seed: u64,
+}
+
+const SIMULATE_AFTER_HELP: &str = "\
+Examples:
+  laxity simulate pipeline.sql --cores 4                     would four cores do?
+  laxity simulate tenant.sql --cores 16 --tenants 500        and how many more tenants would fit?
+  laxity simulate pipeline.sql --rate 2x --costs costs.json  twice the input, measured once
+
+The files are run here for a few seconds with their results thrown away; their sources are read for real. What they
+cost and what arrived then goes through the scheduler in virtual time: the answer is a prediction. Windows longer
+than the measurement give no results to learn from. Costs are those of this machine's cores.";
+
+const BENCH_AFTER_HELP: &str = "\
+Examples:
+  laxity bench list                     every figure with its paper
+  laxity bench cameo-8a                 one of them
+  laxity bench all --scale small        all of them, in seconds
+
+Everything here is simulated; numbers measured on threads are laxity-bench's.";
 
 const AFTER_HELP: &str = "\
 A first query, without any file of your own (Ctrl-C ends it):

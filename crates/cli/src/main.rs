@@ -1,6 +1,7 @@
 //! The `laxity` program: wiring only. Start with [`run::run`].
 
 mod args;
+mod bench;
 mod explain;
 mod failure;
 mod live;
@@ -13,6 +14,7 @@ mod run;
 mod screen;
 mod script;
 mod signals;
+mod simulate;
 mod table;
 mod view;
 
@@ -47,6 +49,8 @@ fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Run(args) => return run::run(args, screen),
         Command::Explain(args) => explain::explain(args)?,
         Command::Policies => policies::list(),
+        Command::Simulate(args) => simulate::simulate(args, screen)?,
+        Command::Bench(args) => bench::bench(args, screen)?,
     };
     // A reader that has seen enough (`| head`) is no failure.
     let _ = std::io::stdout().write_all(text.as_bytes());

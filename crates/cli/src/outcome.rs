@@ -79,7 +79,7 @@ fn results(query: &QuerySnapshot) -> String {
     plural(usize::try_from(query.lateness.results).unwrap_or(usize::MAX), "result")
 }
 
-fn doing(cause: Cause) -> &'static str {
+pub(crate) fn doing(cause: Cause) -> &'static str {
     match cause {
         Cause::Source => "held back at the source",
         Cause::Queue => "waiting for a worker",

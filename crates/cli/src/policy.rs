@@ -36,14 +36,7 @@ impl FromStr for Switch {
 /// # Errors
 /// If there is none of that name, or the run has to change it and cannot.
 pub fn of_run(args: &RunArgs, in_files: Option<&PolicySetting>) -> Result<Policy, Failure> {
-    let policy = match (&args.policy, in_files) {
-        (Some(text), _) => parse(text).map_err(|unknown| Failure::User(format!("--policy: {unknown}")))?,
-        (None, Some(setting)) => parse(&setting.policy).map_err(|unknown| {
-            let hint = Some("`laxity policies` lists them all".to_string());
-            Failure::User(setting.refuse(format!("'laxity.policy': {unknown}"), hint).to_string())
-        })?,
-        (None, None) => Policy::default(),
-    };
+    let policy = of(args.policy.as_deref(), in_files)?;
     let is_threads = |policy: &Policy| matches!(policy, Policy::ThreadPerOperator);
     if !args.switches.is_empty()
         && (is_threads(&policy) || args.switches.iter().any(|switch| is_threads(&switch.policy)))
@@ -51,6 +44,21 @@ pub fn of_run(args: &RunArgs, in_files: Option<&PolicySetting>) -> Result<Policy
         return Err(Failure::User(format!("--switch: {CannotSwitch}")));
     }
     Ok(policy)
+}
+
+/// The policy named by the option, else by the files, else the default.
+///
+/// # Errors
+/// If there is none of that name.
+pub fn of(option: Option<&str>, in_files: Option<&PolicySetting>) -> Result<Policy, Failure> {
+    match (option, in_files) {
+        (Some(text), _) => parse(text).map_err(|unknown| Failure::User(format!("--policy: {unknown}"))),
+        (None, Some(setting)) => parse(&setting.policy).map_err(|unknown| {
+            let hint = Some("`laxity policies` lists them all".to_string());
+            Failure::User(setting.refuse(format!("'laxity.policy': {unknown}"), hint).to_string())
+        }),
+        (None, None) => Ok(Policy::default()),
+    }
 }
 
 fn parse(text: &str) -> Result<Policy, String> {

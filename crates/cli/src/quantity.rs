@@ -12,6 +12,10 @@ pub struct HumaneDuration(pub Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HumaneBytes(pub u64);
 
+/// How many times as much, as a person types it: `2x`, `0.5x`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factor(pub f64);
+
 /// What is wrong with a typed quantity.
 #[derive(Debug, PartialEq, Eq)]
 pub struct QuantityError(String);
@@ -64,6 +68,18 @@ impl FromStr for HumaneBytes {
         }
         // Saturates: nobody has 2⁶⁴ bytes.
         Ok(HumaneBytes(bytes as u64))
+    }
+}
+
+impl FromStr for Factor {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Factor, QuantityError> {
+        let number = text.trim().strip_suffix(['x', 'X', '×']).unwrap_or(text).trim();
+        match number.parse::<f64>() {
+            Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Factor(factor)),
+            _ => Err(QuantityError(format!("'{text}' should be a factor above zero, as in '2x' or '0.5x'"))),
+        }
     }
 }
 
@@ -207,6 +223,13 @@ mod tests {
             bytes("12").unwrap_err(),
             "'12' has no unit: it should be a number and a unit, as in '512 mb' or '2 gb'"
         );
+    }
+
+    #[test]
+    fn factors_are_read_as_people_write_them() {
+        let factor = |text: &str| text.parse::<Factor>().map(|factor| factor.0).ok();
+        assert_eq!([factor("2x"), factor(" 0.5 x"), factor("3")], [Some(2.0), Some(0.5), Some(3.0)]);
+        assert_eq!([factor("0x"), factor("-1x"), factor("x"), factor("many"), factor("infx")], [None; 5]);
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn plan(query: laxity_sql::PlannedQuery) -> QueryPlan {
 }
 
 /// Whose fault it is that a query cannot start.
-fn refused(error: SubmitError) -> Failure {
+pub(crate) fn refused(error: SubmitError) -> Failure {
     match error {
         SubmitError::Connect { source: ConnectError::Option(option), .. } => {
             Failure::User(option.to_string())

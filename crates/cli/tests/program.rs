@@ -328,3 +328,76 @@ fn stdout(output: &Output) -> String {
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
+
+#[test]
+fn a_simulation_says_what_it_is_and_repeats_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ticks.sql");
+    fs::write(&file, ENDLESS).unwrap();
+    let costs = folder.path().join("costs.json");
+    let simulate = |more: &[&str]| {
+        let mut command = laxity();
+        command.arg("simulate").arg(&file).args([
+            "--cores",
+            "2",
+            "--tenants",
+            "3",
+            "--up-to",
+            "6",
+            "--for",
+            "2 s",
+        ]);
+        command.args(["--measure", "500 ms", "--costs"]).arg(&costs).args(more);
+        command.output().unwrap()
+    };
+    let first = simulate(&[]);
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    let told = stdout(&first);
+    assert!(told.starts_with("Simulated, not run: 3 tenants on 2 cores, policy laxity, 1 times"), "{told}");
+    assert!(told.contains("\nendless  100 ms") && told.contains("Every target would be kept."), "{told}");
+    assert!(told.contains("6 tenants fit"), "{told}");
+    // The same measurements give the same answer, but for where they come from.
+    let answer = |told: String| told.split_once("\n\n").unwrap().1.to_string();
+    let second = stdout(&simulate(&[]));
+    assert_eq!(answer(second.clone()), answer(told));
+    assert!(second.contains("Costs and arrivals taken from "), "{second}");
+    let os = stdout(&simulate(&["--policy", "os"]));
+    assert!(os.contains("policy os is simulated") || os.contains("Policy os is simulated"), "{os}");
+    fs::write(&file, BOUNDED).unwrap();
+    let other = simulate(&[]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(stderr(&other).contains("is of other SQL: it has no query \"evens\""), "{}", stderr(&other));
+}
+
+#[test]
+fn figures_are_listed_and_a_mistyped_one_is_guessed() {
+    let listed = stdout(&laxity().args(["bench", "list"]).output().unwrap());
+    assert!(listed.lines().any(|line| line.starts_with("thesis-1.1 ")), "{listed}");
+    let output = laxity().args(["bench", "thesis-1,1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("did you mean \"thesis-1.1\"?"), "{}", stderr(&output));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let output = laxity().args(["bench", "thesis-1.1", "--scale", "small", "--out", out]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("same direction: yes"), "{}", stdout(&output));
+    assert!(
+        folder.path().join("RESULTS.md").exists() && folder.path().join("thesis-1.1/thesis-1.1.csv").exists()
+    );
+}
+
+#[test]
+fn the_policy_of_a_file_holds_unless_an_option_says_otherwise() {
+    let sql = format!("SET 'laxity.policy' = 'rr';\n{BOUNDED}");
+    let told = stderr(&piped(&sql, &["run", "-"]));
+    assert!(told.contains("policy rr,"), "{told}");
+    let told = stderr(&piped(&sql, &["run", "-", "--policy", "llf"]));
+    assert!(told.contains("policy llf,"), "{told}");
+    let output = piped(&sql.replace("'rr'", "'rrr'"), &["run", "-"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    assert!(told.contains("-:1:5: 'laxity.policy': ") && told.contains("rrr"), "{told}");
+    let output = piped(BOUNDED, &["run", "-", "--policy", "os", "--switch", "1s=rr"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("policy os cannot be switched"), "{}", stderr(&output));
+}

@@ -345,6 +345,17 @@ impl Engine {
             .collect()
     }
 
+    /// What a grant takes of a worker beside the operator itself, ns, as the scheduler sees it: the dearer kind,
+    /// of a change of operator. 0 where policy os has no grants.
+    pub fn call_ns(&self) -> u64 {
+        match &self.shared.dispatch {
+            Dispatch::Scheduled(mailboxes) => {
+                mailboxes.ask(|scheduler| scheduler.call_cost().change_ns as u64)
+            }
+            Dispatch::Threads(_) => 0,
+        }
+    }
+
     /// What the sources took in so far, if the configuration says to keep that.
     pub fn recorded(&self) -> Vec<RecordedFeed> {
         let feed = |instance: &Arc<Instance>| {

@@ -198,7 +198,9 @@ impl<T> Mailboxes<T> {
         mut state: MutexGuard<'a, State<T>>,
         wait_until: &impl Fn(ProcessingTime) -> Option<std::time::Instant>,
     ) -> MutexGuard<'a, State<T>> {
-        let deadline = state.scheduler.next_timeout().and_then(wait_until);
+        // While nothing waits, a new cycle has nothing to order: an idle process sleeps.
+        let timeout = state.scheduler.next_timeout().filter(|_| state.scheduler.waiting_units() > 0);
+        let deadline = timeout.and_then(wait_until);
         state.sleeping += 1;
         let mut state = self.work_arrived.wait_until(state, deadline);
         state.sleeping -= 1;

@@ -1,0 +1,86 @@
+//! `laxity simulate`: which targets would be met on other cores, at other rates, with more tenants.
+//!
+//! The file is run here for a few seconds to see what its operators cost and what arrives; the rest is the
+//! simulator's. Start with [`simulate`], then [`costs`] and [`model`].
+
+mod answer;
+mod costs;
+mod model;
+mod replay;
+
+use std::path::Path;
+
+use laxity_engine::{Clock, Policy};
+
+use crate::args::SimulateArgs;
+use crate::failure::Failure;
+use crate::screen::Screen;
+use crate::simulate::answer::Question;
+use crate::simulate::costs::Costs;
+use crate::{policy, script};
+
+/// The answer as text.
+///
+/// # Errors
+/// If the SQL is wrong, it cannot be run here, or the measurements are of other SQL.
+pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<String, Failure> {
+    let clock = Clock::start();
+    let script = script::compile(&args.files, clock.unix_start_ms())?;
+    if script.queries.is_empty() {
+        return Err(Failure::User("nothing to simulate: the files have no INSERT and no SELECT".into()));
+    }
+    let policy = policy::of(args.policy.as_deref(), script.policy.as_ref())?;
+    let known = args.costs.as_deref().filter(|path| path.exists());
+    let (costs, origin) = match known {
+        Some(path) => (Costs::read(path)?, format!("taken from {}", path.display())),
+        None => {
+            screen.say(&format!(
+                "running the files for {:?} to see what their operators cost; results are thrown away",
+                args.measure.0
+            ));
+            let costs = Costs::measure(&script.queries, args.measure.0, clock)?;
+            if let Some(path) = &args.costs {
+                costs.write(path)?;
+            }
+            let origin =
+                format!("measured here for {:.1} s with {} workers", costs.measured_s, costs.workers);
+            (costs, origin)
+        }
+    };
+    let models = model::models(&script.queries, &costs).map_err(|error| mismatch(&error, known))?;
+    let question = Question {
+        models: &models,
+        costs: &costs,
+        policy: &policy,
+        cores: usize::from(args.cores),
+        rate: args.rate.0,
+        tenants: args.tenants as usize,
+        up_to: args.up_to.unwrap_or((4 * args.tenants).max(UP_TO_LEAST)) as usize,
+        duration: args.run_for.0,
+        seed: args.seed,
+    };
+    screen.say("simulating");
+    let mut text = String::new();
+    text.push_str(&question.heading(&origin));
+    for warning in costs.warnings() {
+        text.push_str(&format!("note: {warning}\n"));
+    }
+    text.push_str(&question.answer()?);
+    if matches!(policy, Policy::ThreadPerOperator) {
+        text.push_str("Policy os is simulated as a thread per operator under a fair operating system.\n");
+    }
+    Ok(text)
+}
+
+/// Where `--up-to` is not given, some times as many tenants are looked for, or at least these.
+const UP_TO_LEAST: u32 = 20;
+
+fn mismatch(error: &str, known: Option<&Path>) -> Failure {
+    match known {
+        Some(path) => Failure::User(format!(
+            "--costs: {} is of other SQL: {error}; delete it to measure again",
+            path.display()
+        )),
+        None => Failure::World(anyhow::anyhow!("internal error: {error} (please report this)")),
+    }
+}

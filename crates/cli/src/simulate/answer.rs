@@ -1,0 +1,241 @@
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use laxity_engine::Policy;
+use laxity_sched::{Cause, Composition, Lateness};
+use laxity_sim::{Cluster, Driver, Keep, OsThreads, Outcome, Overheads, Setup, Simulation};
+
+use crate::failure::Failure;
+use crate::quantity::{plural, short_duration, short_share};
+use crate::simulate::costs::Costs;
+use crate::simulate::model::{Model, workload};
+use crate::table::{Column, Table};
+
+/// What is asked of the simulator.
+pub struct Question<'a> {
+    /// What a tenant runs.
+    pub models: &'a [Model],
+    /// What it costs.
+    pub costs: &'a Costs,
+    /// Who decides.
+    pub policy: &'a Policy,
+    /// On how many cores.
+    pub cores: usize,
+    /// At so many times the rate that was measured.
+    pub rate: f64,
+    /// How many tenants.
+    pub tenants: usize,
+    /// How many to look for at most.
+    pub up_to: usize,
+    /// Virtual time.
+    pub duration: Duration,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// All tenants' copies of one query together.
+struct Standing {
+    name: String,
+    target_ns: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+    lateness: Lateness,
+    /// Cores that one copy keeps busy.
+    cores: f64,
+}
+
+/// Every promise is that 99 % of the results are in time.
+const KEPT: f64 = 0.99;
+
+/// Latency is counted once this share of the time has passed.
+const WARM_UP: f64 = 0.2;
+
+impl Question<'_> {
+    /// What was simulated, so that nobody takes it for a run.
+    pub fn heading(&self, origin: &str) -> String {
+        format!(
+            "Simulated, not run: {} on {}, policy {}, {} times the input that was measured, {} of virtual time.\n\
+             Costs and arrivals {origin}.\n\n",
+            plural(self.tenants, "tenant"),
+            plural(self.cores, "core"),
+            self.policy.name(),
+            self.rate,
+            short_duration(self.duration.as_nanos() as u64),
+        )
+    }
+
+    /// The table, the verdict, and how many tenants fit.
+    ///
+    /// # Errors
+    /// If the simulator refuses the model: our bug.
+    pub fn answer(&self) -> Result<String, Failure> {
+        let outcome = self.simulate(self.tenants)?;
+        let standings = self.standings(&outcome, self.tenants);
+        let mut text = table(&standings);
+        text.push('\n');
+        let missed: Vec<&Standing> = standings.iter().filter(|standing| !standing.keeps()).collect();
+        match missed[..] {
+            [] => text.push_str("Every target would be kept.\n"),
+            _ => missed.iter().for_each(|standing| text.push_str(&standing.sentence())),
+        }
+        text.push_str(&format!(
+            "The cores would be {:.0} % busy in operators, {:.1} % with everything else.\n",
+            100.0 * outcome.utilisation(),
+            100.0 * outcome.overhead_ns as f64
+                / (outcome.busy_ns + outcome.overhead_ns + outcome.idle_ns).max(1) as f64,
+        ));
+        text.push_str(&self.fit(missed.is_empty(), outcome.utilisation())?);
+        Ok(text)
+    }
+
+    /// How many tenants fit: the most with which every target is kept.
+    fn fit(&self, now_kept: bool, utilisation: f64) -> Result<String, Failure> {
+        // With more than keep the cores busy no target lasts.
+        let bearable = (self.tenants as f64 * 1.05 / utilisation.max(1e-6)) as usize + 1;
+        let most = self.up_to.max(self.tenants).min(bearable);
+        let (mut fits, mut too_many) = if now_kept { (self.tenants, None) } else { (0, Some(self.tenants)) };
+        let mut first = None;
+        loop {
+            let next = match too_many {
+                None if fits >= most => break,
+                None => (2 * fits).min(most),
+                Some(too_many) if too_many - fits <= (fits / 50).max(1) => break,
+                Some(too_many) => fits + (too_many - fits) / 2,
+            };
+            let standings = self.standings(&self.simulate(next)?, next);
+            match standings.into_iter().find(|standing| !standing.keeps()) {
+                None => fits = next,
+                Some(missed) => {
+                    too_many = Some(next);
+                    first = Some(missed.name);
+                }
+            }
+        }
+        let first =
+            first.map_or(String::new(), |name| format!("; with more, {name} would be the first to miss"));
+        Ok(match fits {
+            0 => "Not even one tenant fits.\n".into(),
+            _ if too_many.is_none() && fits < bearable => {
+                format!("At least {} fit; --up-to looks further.\n", plural(fits, "tenant"))
+            }
+            _ if fits > self.tenants => {
+                format!("{fits} tenants fit, {} more than these{first}.\n", fits - self.tenants)
+            }
+            _ if fits == self.tenants => {
+                format!("{} and no more: that is what fits{first}.\n", plural(fits, "tenant"))
+            }
+            _ => format!("{} would fit{first}.\n", plural(fits, "tenant")),
+        })
+    }
+
+    fn simulate(&self, tenants: usize) -> Result<Outcome, Failure> {
+        let name = self.policy.name().to_string();
+        let driver = match self.policy {
+            Policy::ThreadPerOperator => Driver::OsThreads(OsThreads::default()),
+            _ => Driver::Scheduler,
+        };
+        let policy = move || -> Composition { name.parse().or_else(|_| "laxity".parse()).expect("a policy") };
+        let setup = Setup {
+            cluster: Cluster::one(self.cores),
+            overheads: Overheads { call_ns: self.costs.call_ns, ..Overheads::default() },
+            duration: self.duration,
+            warm_up: self.duration.mul_f64(WARM_UP),
+            seed: self.seed,
+            merge_rows_max: Some(1_024),
+            credit_bytes: 8 << 20,
+            driver,
+            // Thousands of histograms of three digits would be most of the memory.
+            latency_digits: if self.models.len() * tenants > 1_000 { 2 } else { 3 },
+            keep: Keep { timeline: false, results: false, trace: false, checks: false },
+            ..Setup::default()
+        };
+        let simulation = Simulation::new(workload(self.models, tenants, self.rate), policy, setup);
+        simulation.run().map_err(|error| Failure::World(error.into()))
+    }
+
+    fn standings(&self, outcome: &Outcome, tenants: usize) -> Vec<Standing> {
+        let seconds = self.duration.as_secs_f64();
+        (0..self.models.len())
+            .map(|model| {
+                let copies = || outcome.queries.iter().skip(model).step_by(self.models.len());
+                let mut lateness = Lateness::default();
+                copies().for_each(|copy| lateness.merge(&copy.lateness));
+                let mut latency: Option<Histogram<u64>> = None;
+                for histogram in copies().filter_map(|copy| copy.latency.as_ref()) {
+                    match &mut latency {
+                        None => latency = Some(histogram.clone()),
+                        Some(sum) => sum.add(histogram).expect("equal precision"),
+                    }
+                }
+                let quantile = |q: f64| latency.as_ref().map_or(0, |latency| latency.value_at_quantile(q));
+                let busy_ns: u64 = copies().map(|copy| copy.busy_ns).sum();
+                let first = copies().next().expect("a copy of every query");
+                Standing {
+                    name: first.name.strip_suffix(" #1").unwrap_or(&first.name).to_string(),
+                    target_ns: first.target_ns,
+                    p50_ns: quantile(0.5),
+                    p99_ns: quantile(0.99),
+                    lateness,
+                    cores: busy_ns as f64 / 1e9 / seconds / tenants as f64,
+                }
+            })
+            .collect()
+    }
+}
+
+impl Standing {
+    /// Without a result nothing was missed, and nothing kept either.
+    fn keeps(&self) -> bool {
+        self.lateness.met_share() >= KEPT
+    }
+
+    fn sentence(&self) -> String {
+        format!(
+            "{} would miss its {} target: p99 {}, {} of its results in time; the late ones spend {:.0} % of their time {}.\n",
+            self.name,
+            short_duration(self.target_ns),
+            short_duration(self.p99_ns),
+            short_share(self.lateness.met, self.lateness.results),
+            100.0 * self.lateness.share(self.lateness.missed.cause()),
+            crate::outcome::doing(self.lateness.missed.cause()),
+        )
+    }
+}
+
+fn table(standings: &[Standing]) -> String {
+    let number = |title| Column { title, right: true, dispensable: 0 };
+    let mut table = Table::new(&[
+        Column { title: "query", right: false, dispensable: 0 },
+        number("target"),
+        number("p50"),
+        number("p99"),
+        number("met"),
+        number("cores each"),
+        Column { title: "late because of", right: false, dispensable: 0 },
+    ]);
+    for standing in standings {
+        let silent = standing.lateness.results == 0;
+        let shown = |ns| if silent { "-".into() } else { short_duration(ns) };
+        table.push(vec![
+            standing.name.clone(),
+            short_duration(standing.target_ns),
+            shown(standing.p50_ns),
+            shown(standing.p99_ns),
+            short_share(standing.lateness.met, standing.lateness.results),
+            format!("{:.3}", standing.cores),
+            causes(&standing.lateness),
+        ]);
+    }
+    // Wide enough for any name.
+    table.lines(200).join("\n") + "\n"
+}
+
+fn causes(lateness: &Lateness) -> String {
+    let mut causes: Vec<(f64, &str)> =
+        Cause::ALL.iter().map(|&cause| (lateness.share(cause), cause.name())).collect();
+    causes.retain(|(share, _)| *share >= 0.05);
+    causes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let shown: Vec<String> =
+        causes.iter().map(|(share, name)| format!("{name} {:.0} %", 100.0 * share)).collect();
+    if shown.is_empty() { "-".into() } else { shown.join(", ") }
+}

@@ -1,0 +1,260 @@
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use laxity_connect::{SinkSpec, TableSpec};
+use laxity_engine::{Clock, Engine, EngineConfig, OperatorMeasurement, Outcome, QueryPlan, RecordedFeed};
+use laxity_graph::{Dataflow, EventTime};
+use laxity_operators::Stage;
+use laxity_sql::PlannedQuery;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// What operators cost and what arrived, as a run here showed it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Costs {
+    /// How long the run was.
+    pub measured_s: f64,
+    /// How many workers it had.
+    pub workers: usize,
+    /// CPU time of a grant beside the operator's own, ns.
+    pub call_ns: u64,
+    /// Share of the workers' time that was spent in operators.
+    pub busy: f64,
+    /// Every query of the files.
+    pub queries: Vec<QueryCosts>,
+}
+
+/// One query.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct QueryCosts {
+    /// Its name.
+    pub name: String,
+    /// Result batches in that time.
+    pub results: u64,
+    /// By node of its dataflow; sinks too, which cost nothing here.
+    pub nodes: Vec<NodeCosts>,
+    /// What its sources read.
+    pub feeds: Vec<FeedCosts>,
+}
+
+/// One operator, over all its instances.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct NodeCosts {
+    /// As `explain` names it.
+    pub name: String,
+    /// a of a + b·n, ns.
+    pub fixed_ns: f64,
+    /// b, ns.
+    pub per_row_ns: f64,
+    /// Of a watermark that releases nothing, ns.
+    pub watermark_ns: f64,
+    /// What watermarks took beyond that, in all, ns.
+    pub release_ns: f64,
+    /// Rows taken in.
+    pub rows_in: u64,
+    /// Bytes of them.
+    pub bytes_in: u64,
+    /// Rows sent on.
+    pub rows_out: u64,
+    /// Windows that results were sent of.
+    pub windows: u64,
+}
+
+/// What one source instance read.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct FeedCosts {
+    /// The source.
+    pub node: usize,
+    /// Which copy.
+    pub instance: usize,
+    /// Event-time milliseconds in a millisecond, where the source has a pace of its own.
+    pub speed: Option<f64>,
+    /// In order of arrival.
+    pub arrivals: Vec<ArrivalCosts>,
+}
+
+/// One batch.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub struct ArrivalCosts {
+    /// Since the first of all, ns.
+    pub at_ns: u64,
+    /// Rows.
+    pub rows: u32,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Least and latest event time, ms.
+    pub event_times: Option<(i64, i64)>,
+    /// The watermark behind it, if there is one yet.
+    pub watermark: Option<i64>,
+}
+
+impl Costs {
+    /// Runs the queries for so long, with their results thrown away.
+    ///
+    /// # Errors
+    /// If they cannot be started, or one of them fails.
+    pub fn measure(queries: &[PlannedQuery], for_: Duration, clock: Clock) -> Result<Costs, Failure> {
+        // Batches as they come: merged ones would hide when each arrived.
+        let config = EngineConfig { merge: false, record: true, ..EngineConfig::default() };
+        let workers = config.workers;
+        let engine = Engine::with_clock(config, clock);
+        for query in queries {
+            let plan = QueryPlan { dataflow: without_output(&query.dataflow), late: None };
+            engine.submit(plan).map_err(crate::run::refused)?;
+        }
+        let started = clock.now();
+        engine.start().map_err(crate::run::refused)?;
+        engine.wait(for_);
+        let measured_ns = clock.now().since_ns(started);
+        let busy_ns = engine.snapshot().operator_ns;
+        engine.stop();
+        let snapshot = engine.snapshot();
+        for query in &snapshot.queries {
+            if let Outcome::Failed(error) = &query.outcome {
+                return Err(Failure::World(anyhow::anyhow!("{} failed: {error}", query.name)));
+            }
+        }
+        let (measurements, feeds) = (engine.measurements(), engine.recorded());
+        let first_ns =
+            feeds.iter().flat_map(|feed| &feed.arrivals).map(|arrival| arrival.at.0).min().unwrap_or(0);
+        let of = |query: &PlannedQuery| {
+            let name = &query.dataflow.settings.name;
+            let results = snapshot.queries.iter().find(|q| q.name == *name).map_or(0, |q| q.lateness.results);
+            let nodes = (0..query.dataflow.nodes().len()).map(|node| {
+                let instances = measurements.iter().filter(|m| m.query == *name && m.node == node);
+                NodeCosts::of(query.dataflow.nodes()[node].name.clone(), instances)
+            });
+            let feeds = feeds.iter().filter(|feed| feed.query == *name);
+            QueryCosts {
+                name: name.clone(),
+                results,
+                nodes: nodes.collect(),
+                feeds: feeds.map(|feed| FeedCosts::of(feed, first_ns)).collect(),
+            }
+        };
+        Ok(Costs {
+            measured_s: measured_ns as f64 / 1e9,
+            workers,
+            call_ns: engine.call_ns(),
+            busy: busy_ns as f64 / (measured_ns.max(1) as f64 * workers as f64),
+            queries: queries.iter().map(of).collect(),
+        })
+    }
+
+    /// Reads what [`write`](Costs::write) wrote.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is something else.
+    pub fn read(path: &Path) -> Result<Costs, Failure> {
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::User(format!("--costs: cannot read {}: {error}", path.display())))?;
+        serde_json::from_str(&text).map_err(|error| {
+            Failure::User(format!("--costs: {} holds no measurements: {error}", path.display()))
+        })
+    }
+
+    /// Keeps the measurements.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        let text = serde_json::to_string(self).context("cannot write the measurements")?;
+        fs::write(path, text)
+            .map_err(|error| Failure::User(format!("--costs: cannot write {}: {error}", path.display())))
+    }
+
+    /// What a reader of the answer should know of the measurements.
+    pub fn warnings(&self) -> Vec<String> {
+        // Above this the workers were what set the pace, not the sources.
+        const SATURATED: f64 = 0.9;
+        let mut warnings = Vec::new();
+        if self.busy > SATURATED {
+            warnings.push(
+                "the workers were busy all the time while measuring: a source without a pace of its own was read as \
+                 fast as they could, and what is simulated arrives at that rate"
+                    .to_string(),
+            );
+        }
+        for query in self.queries.iter().filter(|query| query.results == 0) {
+            warnings.push(format!(
+                "{} gave no result while it was measured, so what its results cost is not known: measure longer",
+                query.name
+            ));
+        }
+        warnings
+    }
+}
+
+impl NodeCosts {
+    fn of<'a>(name: String, instances: impl Iterator<Item = &'a OperatorMeasurement>) -> NodeCosts {
+        let mut sum = NodeCosts { name, ..NodeCosts::default() };
+        let (mut batches, mut predicted_ns, mut batch_ns, mut count) = (0, 0.0, 0.0, 0.0);
+        for one in instances {
+            let totals = &one.totals;
+            let weight = totals.batches as f64;
+            batches += totals.batches;
+            sum.fixed_ns += one.fixed_ns * weight;
+            sum.per_row_ns += one.per_row_ns * weight;
+            predicted_ns += one.fixed_ns * weight + one.per_row_ns * totals.rows_in as f64;
+            batch_ns += totals.batch_ns as f64;
+            sum.watermark_ns += totals.watermark_least_ns as f64;
+            let least_ns = totals.watermark_least_ns * totals.watermarks;
+            sum.release_ns += totals.watermark_ns.saturating_sub(least_ns) as f64;
+            sum.rows_in += totals.rows_in;
+            sum.bytes_in += totals.bytes_in;
+            sum.rows_out += totals.rows_out;
+            sum.windows += totals.windows;
+            count += 1.0;
+        }
+        // The fit knows the shape and forgets; the totals know the sum.
+        let factor = if predicted_ns > 0.0 { batch_ns / predicted_ns } else { 0.0 };
+        let share = factor / (batches as f64).max(1.0);
+        sum.fixed_ns *= share;
+        sum.per_row_ns *= share;
+        sum.watermark_ns /= f64::max(count, 1.0);
+        sum
+    }
+}
+
+impl FeedCosts {
+    fn of(feed: &RecordedFeed, first_ns: u64) -> FeedCosts {
+        let arrivals = feed.arrivals.iter().map(|arrival| ArrivalCosts {
+            at_ns: arrival.at.0.saturating_sub(first_ns),
+            rows: arrival.rows,
+            bytes: arrival.bytes,
+            event_times: arrival.event_times.map(|(least, latest)| (least.0, latest.0)),
+            watermark: Some(arrival.watermark)
+                .filter(|&watermark| watermark != EventTime::MIN && watermark != EventTime::MAX)
+                .map(|watermark| watermark.0),
+        });
+        FeedCosts {
+            node: feed.node,
+            instance: feed.instance,
+            speed: feed.speed,
+            arrivals: arrivals.collect(),
+        }
+    }
+}
+
+/// The same query, its results thrown away.
+fn without_output(
+    dataflow: &Dataflow<Stage<laxity_connect::ScanSpec, SinkSpec>>,
+) -> Dataflow<Stage<laxity_connect::ScanSpec, SinkSpec>> {
+    let mut silent = Dataflow::new(dataflow.settings.clone());
+    for node in dataflow.nodes() {
+        let mut node = node.clone();
+        if let Stage::Sink(sink) = &node.stage {
+            let table = TableSpec {
+                options: [("connector".to_string(), "blackhole".to_string())].into_iter().collect(),
+                ..(*sink.table).clone()
+            };
+            node.stage = Stage::Sink(SinkSpec { table: Arc::new(table) });
+        }
+        silent.push(node).expect("it was a dataflow before");
+    }
+    silent
+}
