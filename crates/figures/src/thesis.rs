@@ -37,34 +37,37 @@ fn run(_: &Run) -> Result<Data, ExperimentError> {
             duration: Duration::from_secs(START_S as u64 + 20),
             warm_up: Duration::from_secs(START_S as u64),
             cut: Cut::Never,
-            keep: Keep { timeline: true, results: true, trace: false, checks: true },
+            keep: Keep { timeline: true, results: false, trace: false, checks: true },
             ..Setup::default()
         };
         let outcome = simulate(policy, workload()?, setup)?;
+        let start_ns = START_S as u64 * 1_000_000_000;
+        let slices = outcome.timeline.iter().flatten();
+        let slices = slices.filter(|slice| slice.end > slice.start && slice.start.0 >= start_ns);
+        // The window and when it was done with an event. It answers then: what follows it costs nothing.
+        let runs: Vec<(usize, f64)> =
+            slices.map(|slice| (slice.query.index(), seconds((slice.end.0 - start_ns) as f64))).collect();
         let mut sum_s = 0.0;
         let mut points = Vec::new();
-        for (index, query) in outcome.queries.iter().enumerate() {
-            let deadline_s = WINDOWS[index].1 as f64;
-            let latency_s = seconds(query.event_time_latency_mean_ns);
-            table.push([&label, &query.name, &deadline_s, &(deadline_s + latency_s), &latency_s]);
+        for (index, (window, deadline_s, _)) in WINDOWS.iter().enumerate() {
+            let of_window = runs.iter().filter(|(of, _)| *of == index);
+            let emitted_s = of_window.map(|(_, at_s)| *at_s).fold(0.0, f64::max);
+            let latency_s = emitted_s - *deadline_s as f64;
+            table.push([&label, window, deadline_s, &emitted_s, &latency_s]);
             points.push((index as f64, latency_s));
             sum_s += latency_s;
         }
         points.push((2.0, sum_s / 2.0));
         bars.push(Series::new(label, points));
-        let start_ns = START_S as u64 * 1_000_000_000;
-        let slices = outcome.timeline.iter().flatten();
-        let slices = slices.filter(|slice| slice.end > slice.start && slice.start.0 >= start_ns);
-        let runs =
-            slices.map(|slice| (seconds((slice.end.0 - start_ns) as f64), f64::from(slice.query.0) + 1.0));
-        timelines.push(Series::new(label, runs.collect()));
+        let line = runs.iter().map(|(index, at_s)| (*at_s, 2.0 - *index as f64));
+        timelines.push(Series::new(label, line.collect()));
     }
     Ok(Data {
         table,
         charts: vec![
             Chart {
                 name: String::new(),
-                x: Axis::names("", ["W1", "W2", "mean"]),
+                x: Axis::names("", ["W2", "W1", "mean"]),
                 y: Axis::linear("window latency (s)"),
                 marks: Marks::Bars,
                 series: bars,
@@ -92,7 +95,7 @@ fn judge(data: &Data) -> Verdict {
 }
 
 /// Name, span in seconds, seconds of the events.
-const WINDOWS: [(&str, i64, &[i64]); 2] = [("W1", 7, &[2, 3, 4, 5, 7]), ("W2", 6, &[1, 2, 3, 6])];
+const WINDOWS: [(&str, i64, &[i64]); 2] = [("W2", 6, &[1, 2, 3, 6]), ("W1", 7, &[2, 3, 4, 5, 7])];
 
 /// Before the windows of the figure, others have come and gone for more than an hour, so that costs and delays
 /// are known. A multiple of both spans.
@@ -103,15 +106,17 @@ fn workload() -> Result<Workload, ExperimentError> {
         .iter()
         .zip(0..)
         .map(|((name, span_s, events), index)| {
+            // A millisecond early, so that it is there as the core decides; but the first, which sets the pace.
+            let early_ns = |second: i64| if second == START_S + 1 { 0 } else { 1_000_000 };
             let arrival = |second: i64, rows: u32, watermark: Option<i64>| Arrival {
-                at: ProcessingTime((second - 1) as u64 * 1_000_000_000),
+                at: ProcessingTime(second as u64 * 1_000_000_000 - 1_000_000_000 - early_ns(second)),
                 event_time: EventTime((second - 1) * 1_000),
                 rows,
                 bytes: u64::from(rows) * 64,
                 watermark: watermark.map(|second| EventTime(second * 1_000 - 1)),
             };
             let mut arrivals = Vec::new();
-            for second in 1..=START_S {
+            for second in 2..=START_S {
                 // Every fourth second one row for each window in turn; the last minutes are quiet.
                 let is_lesson = second % 4 == 2 * index && second < START_S - 200;
                 let ends = (second % span_s == 0).then_some(second);

@@ -53,7 +53,7 @@ fn sweep(
         let mut line = Vec::new();
         for (at, trees) in points {
             let mut values = Vec::new();
-            for seed in run.seeds(6) {
+            for seed in run.seeds(2) {
                 let (workload, setup) = sized(seed, trees, tuples)?;
                 let outcome = simulate(policy, workload, setup)?;
                 let mean_s = mean_latency_s(&outcome);
@@ -108,8 +108,7 @@ fn judge_3(data: &Data) -> Verdict {
 }
 
 fn run_5(run: &Run) -> Result<Data, ExperimentError> {
-    let capacities: &[f64] =
-        run.pick(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0], &[0.3, 0.95]);
+    let capacities: &[f64] = run.pick(&[0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0], &[0.3, 0.95]);
     let points: Vec<(f64, Trees)> = capacities
         .iter()
         .map(|capacity| (*capacity, Trees { capacity: *capacity, ..Trees::default() }))

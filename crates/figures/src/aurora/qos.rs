@@ -52,7 +52,7 @@ fn run_11(run: &Run) -> Result<Data, ExperimentError> {
         let mut line = Vec::new();
         for capacity in capacities {
             let mut values = Vec::new();
-            for seed in run.seeds(6) {
+            for seed in run.seeds(2) {
                 let trees = Trees { capacity: *capacity, ..Trees::qos() };
                 let (workload, setup) = sized(seed, &trees, run.pick(100_000.0, 2_000.0))?;
                 let outcome = simulate(policy, workload, setup)?;
@@ -127,7 +127,7 @@ fn run_13(run: &Run) -> Result<Data, ExperimentError> {
     let (mut qos, mut overhead) = (Vec::new(), Vec::new());
     for count in partitions {
         let (mut of_qos, mut of_overhead) = (Vec::new(), Vec::new());
-        for seed in run.seeds(3) {
+        for seed in run.seeds(2) {
             let (utility, overhead_s) = bucketed(run, Some(*count), seed)?;
             table.push([count, &seed, &utility, &overhead_s]);
             of_qos.push(utility);
@@ -137,7 +137,7 @@ fn run_13(run: &Run) -> Result<Data, ExperimentError> {
         overhead.push((f64::from(*count), of_overhead));
     }
     let (mut exact, mut exact_overhead) = (Vec::new(), Vec::new());
-    for seed in run.seeds(3) {
+    for seed in run.seeds(2) {
         let (utility, overhead_s) = bucketed(run, None, seed)?;
         table.push([&"exact", &seed, &utility, &overhead_s]);
         exact.push(utility);

@@ -71,7 +71,7 @@ fn run_8(run: &Run) -> Result<Data, ExperimentError> {
         for train in [0.2, 0.4, 0.6, 0.8, 1.0] {
             let policy = format!("unit=operator,rank=rr,train=fraction:{train}");
             let mut values = Vec::new();
-            for seed in run.seeds(6) {
+            for seed in run.seeds(3) {
                 let trees = Trees { apps: 1, fan_out: 2, burst, ..Trees::default() };
                 let (workload, setup) = sized(seed, &trees, run.pick(100_000.0, 2_000.0))?;
                 let outcome = simulate(&policy, singly(workload), setup)?;
@@ -118,7 +118,7 @@ fn run_9(run: &Run) -> Result<Data, ExperimentError> {
     let tuples = run.pick(100_000.0, 2_000.0);
     for (index, (label, policy)) in policies.iter().enumerate() {
         let mut runs: [Vec<f64>; 4] = Default::default();
-        for seed in run.seeds(6) {
+        for seed in run.seeds(3) {
             // Bursts of four at a capacity that fills the core: all that is left to do is the measure.
             let trees = Trees { apps: 4, burst: 4, capacity: 0.9, ..Trees::default() };
             let (workload, mut setup) = sized(seed, &trees, tuples)?;

@@ -48,7 +48,7 @@ fn run_6(run: &Run) -> Result<Data, ExperimentError> {
             let cost_ns = cost_us * 1e3;
             let trees = Trees { apps: 1, cost_ns: cost_ns..=cost_ns, burst: 4, ..Trees::default() };
             let mut values = Vec::new();
-            for seed in run.seeds(6) {
+            for seed in run.seeds(3) {
                 let (workload, setup) = sized(seed, &trees, run.pick(100_000.0, 2_000.0))?;
                 let outcome = simulate(policy, workload, setup)?;
                 let mean_s = mean_latency_s(&outcome);
@@ -149,7 +149,7 @@ fn run_7(run: &Run) -> Result<Data, ExperimentError> {
     const STEPS: usize = 20;
     let mut table = Table::new(["policy", "seed", "share_of_mm_run", "bytes", "relative_to_mm"]);
     let mut sums = [[0.0; STEPS]; 3];
-    let seeds = run.seeds(6);
+    let seeds = run.seeds(3);
     let mut ends = [0.0; 3];
     for seed in seeds.clone() {
         let mut outcomes = Vec::new();

@@ -35,14 +35,14 @@ fn run_9(run: &Run) -> Result<Data, ExperimentError> {
     let base = Tenants { is_bursty: true, ..tenants(run) };
     let bulk_rows_per_s = bulk_rate(&base, &machines, 0.45)?;
     let tenants = Tenants { bulk_rows_per_s, ..base };
-    let (duration_s, warm_up_s) = run.pick((60, 10), (12, 2));
+    let (duration_s, warm_up_s) = run.pick((60, 10), (6, 1));
     let mut table = Table::new(["policy", "group", "median_s", "p99_s", "deviation_s", "met", "results"]);
     let (mut medians, mut tails, mut deviations) = (Vec::new(), Vec::new(), Vec::new());
     let (mut over_time, mut bulk_over_time) = (Vec::new(), Vec::new());
     for (label, policy) in POLICIES {
         let mut setup = machines.setup(run, run.seed, duration_s, warm_up_s);
         setup.keep.results = true;
-        let outcome = trial(policy, &tenants, run.seed, setup)?;
+        let outcome = trial(run, policy, &tenants, run.seed, setup)?;
         let groups = [("LS", Group::sensitive(&outcome)), ("BA", Group::bulk(&outcome))];
         for (group, seen) in &groups {
             table.push([
@@ -126,14 +126,14 @@ fn run_10(run: &Run) -> Result<Data, ExperimentError> {
     let bulk_rows_per_s = bulk_rate(&even, &machines, 1.3)?;
     let type_1 = Tenants { bulk_rows_per_s, latency_sensitive_rows_per_s: 2_000.0, ..even.clone() };
     let type_2 = Tenants { bulk_rows_per_s: bulk_rows_per_s / 2.0, skew: 200.0, ..even };
-    let (duration_s, warm_up_s) = run.pick((40, 10), (12, 2));
+    let (duration_s, warm_up_s) = run.pick((40, 10), (6, 1));
     let mut table = Table::new(["type", "policy", "group", "met", "median_s", "p99_s", "results"]);
     let (mut met, mut tails) = (Vec::new(), Vec::new());
     for (label, policy) in POLICIES {
         let (mut of_met, mut of_tail) = (Vec::new(), Vec::new());
         for (index, (name, tenants)) in [("Type 1", &type_1), ("Type 2", &type_2)].into_iter().enumerate() {
             let setup = machines.setup(run, run.seed, duration_s, warm_up_s);
-            let outcome = trial(policy, tenants, run.seed, setup)?;
+            let outcome = trial(run, policy, tenants, run.seed, setup)?;
             for (group, seen) in [("LS", Group::sensitive(&outcome)), ("BA", Group::bulk(&outcome))] {
                 table.push([&name, &label, &group, &seen.met, &seen.median_s, &seen.p99_s, &seen.results]);
             }

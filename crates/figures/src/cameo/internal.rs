@@ -1,8 +1,8 @@
-use laxity_workload::ipq::{Ipq, Tenants, jobs};
+use laxity_workload::ipq::{Ipq, Tenants};
 
 use super::PAPER;
 use super::single::{alone, trial as run_alone};
-use super::tenants::{Group, Machines, bulk_rate, factor, tenants};
+use super::tenants::{Group, Machines, bulk_rate, factor, tenants, trial, workload};
 use crate::experiment::{ORLEANS, simulate};
 use crate::{Axis, Chart, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 
@@ -59,7 +59,7 @@ type Point = (String, String, Tenants);
 /// Runs tenants under policies; one row and one group of bars or one point each.
 fn compare(run: &Run, points: &[Point]) -> Result<(Table, Vec<(Group, Group)>), ExperimentError> {
     let machines = Machines::of(run);
-    let (duration_s, warm_up_s) = run.pick((40, 10), (12, 2));
+    let (duration_s, warm_up_s) = run.pick((40, 10), (6, 1));
     let mut table = Table::new([
         "what",
         "policy",
@@ -74,7 +74,7 @@ fn compare(run: &Run, points: &[Point]) -> Result<(Table, Vec<(Group, Group)>), 
     let mut seen = Vec::new();
     for (name, policy, tenants) in points {
         let setup = machines.setup(run, run.seed, duration_s, warm_up_s);
-        let outcome = simulate(policy, tenants.build(run.seed)?, setup)?;
+        let outcome = trial(run, policy, tenants, run.seed, setup)?;
         let (ls, ba) = (Group::sensitive(&outcome), Group::bulk(&outcome));
         let results = ls.results + ba.results;
         table.push([
@@ -104,13 +104,13 @@ fn bars(name: &str, names: &[&str], label: &str, series: Vec<Series>) -> Chart {
 }
 
 fn run_11(run: &Run) -> Result<Data, ExperimentError> {
-    let (duration_s, warm_up_s) = run.pick((60, 10), (6, 2));
+    let (duration_s, warm_up_s) = run.pick((60, 10), (5, 1));
     let mut table = Table::new(["query", "policy", "median_s", "p99_s", "results"]);
     let (mut medians, mut tails) = (Vec::new(), Vec::new());
     for (label, policy) in [("LLF", "llf"), ("EDF", "edf"), ("SJF", "sjf")] {
         let (mut median, mut tail) = (Vec::new(), Vec::new());
         for (index, ipq) in Ipq::ALL.into_iter().enumerate() {
-            let (job, _) = alone(ipq, 0.9, run.seed)?;
+            let (job, _) = alone(run, ipq, 0.9, run.seed)?;
             let setup = Machines::single().setup(run, run.seed, duration_s, warm_up_s);
             let all = Group::of(&run_alone(policy, &job, run.seed, setup)?, |_| true);
             table.push([&ipq.name(), &label, &all.median_s, &all.p99_s, &all.results]);
@@ -154,7 +154,7 @@ fn judge_11(data: &Data) -> Verdict {
 
 fn run_13(run: &Run) -> Result<Data, ExperimentError> {
     let machines = Machines::of(run);
-    let (duration_s, warm_up_s) = run.pick((40, 10), (12, 2));
+    let (duration_s, warm_up_s) = run.pick((40, 10), (6, 1));
     let tenants = loaded(run, 0.8)?;
     let sizes: &[u32] = run.pick(&[1_000, 5_000, 10_000, 20_000, 40_000], &[1_000, 10_000]);
     let mut table = Table::new(["batch_rows", "policy", "ls_median_s", "ls_p99_s", "ls_met", "ba_median_s"]);
@@ -162,9 +162,7 @@ fn run_13(run: &Run) -> Result<Data, ExperimentError> {
     for (label, policy) in [("Cameo", "llf"), ("laxity", "laxity")] {
         let (mut median, mut tail) = (Vec::new(), Vec::new());
         for size in sizes {
-            let mut all = tenants.jobs();
-            all.iter_mut().filter(|job| job.name.starts_with("BA")).for_each(|job| job.message_rows = *size);
-            let workload = jobs("cameo batches", &all, run.seed)?;
+            let workload = workload(&tenants, *size, run.seed)?;
             let setup = machines.setup(run, run.seed, duration_s, warm_up_s);
             let outcome = simulate(policy, workload, setup)?;
             let (ls, ba) = (Group::sensitive(&outcome), Group::bulk(&outcome));

@@ -27,8 +27,9 @@ pub(super) const FIGURE_7: Figure = Figure {
 const LOAD: f64 = 0.9;
 
 /// One query alone, its costs such that 64 messages per second are `share` of the server.
-pub(super) fn alone(ipq: Ipq, share: f64, seed: u64) -> Result<(Job, f64), ExperimentError> {
+pub(super) fn alone(run: &Run, ipq: Ipq, share: f64, seed: u64) -> Result<(Job, f64), ExperimentError> {
     let job = Job::latency_sensitive(ipq.name(), ipq);
+    let job = run.pick(job.clone(), Job { sources: 16, instances: [4, 2, 2], ..job });
     let faster = |factor: f64| Job { rows_per_s: 1_000.0 * factor, ..job.clone() };
     let cores = share * Machines::single().total();
     let factor = rate_for_load(cores, |factor| jobs("alone", &[faster(factor)], seed))?;
@@ -41,7 +42,7 @@ pub(super) fn trial(policy: &str, job: &Job, seed: u64, setup: Setup) -> Result<
 }
 
 fn run(run: &Run) -> Result<Data, ExperimentError> {
-    let (duration_s, warm_up_s) = run.pick((120, 10), (8, 2));
+    let (duration_s, warm_up_s) = run.pick((40, 10), (5, 1));
     let mut table = Table::new(["query", "policy", "seed", "median_s", "p90_s", "p99_s", "met", "results"]);
     let (mut medians, mut tails) = (Vec::new(), Vec::new());
     let mut distributions = Vec::new();
@@ -50,8 +51,8 @@ fn run(run: &Run) -> Result<Data, ExperimentError> {
         let (mut median, mut tail) = (Vec::new(), Vec::new());
         for (index, ipq) in Ipq::ALL.into_iter().enumerate() {
             let (mut of_median, mut of_tail) = (Vec::new(), Vec::new());
-            for seed in run.seeds(3) {
-                let (job, _) = alone(ipq, LOAD, seed)?;
+            for seed in run.seeds(2) {
+                let (job, _) = alone(run, ipq, LOAD, seed)?;
                 let setup = Machines::single().setup(run, seed, duration_s, warm_up_s);
                 let outcome = trial(policy, &job, seed, setup)?;
                 let all = Group::of(&outcome, |_| true);
@@ -103,7 +104,7 @@ fn run(run: &Run) -> Result<Data, ExperimentError> {
 
 /// When which operator of IPQ1 began a message, coloured by the window that the message belongs to.
 fn timeline(run: &Run, label: &str, policy: &str) -> Result<Chart, ExperimentError> {
-    let (job, _) = alone(Ipq::Revenue, LOAD, run.seed)?;
+    let (job, _) = alone(run, Ipq::Revenue, LOAD, run.seed)?;
     let mut setup = Machines::single().setup(run, run.seed, 6, 0);
     setup.keep.timeline = true;
     setup.duration = Duration::from_secs(6);

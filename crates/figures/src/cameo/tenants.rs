@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use laxity_sched::Config;
 use laxity_sim::{Cluster, Cut, Keep, Outcome, Placement, QueryOutcome, Setup};
-use laxity_workload::ipq::Tenants;
+use laxity_workload::ipq::{Tenants, jobs};
 use laxity_workload::{Delay, Workload, offered_load};
 
 use crate::experiment::{ORLEANS, quantile_s, simulate};
@@ -63,14 +63,32 @@ pub(super) fn tenants(run: &Run) -> Tenants {
     run.pick(Tenants::default(), Tenants { sources: 8, instances: [4, 2, 2], ..Tenants::default() })
 }
 
-/// Cores that the workload keeps busy.
-pub(super) fn load(workload: &Workload) -> Result<f64, ExperimentError> {
-    Ok(offered_load(workload)?.cores())
+/// The tenants' jobs; messages of bulk jobs have so many rows.
+pub(super) fn workload(
+    tenants: &Tenants,
+    bulk_message_rows: u32,
+    seed: u64,
+) -> Result<Workload, ExperimentError> {
+    let mut all = tenants.jobs();
+    all.iter_mut().filter(|job| job.name.starts_with("BA")).for_each(|job| {
+        job.message_rows = bulk_message_rows;
+    });
+    Ok(jobs("cameo tenants", &all, seed)?)
+}
+
+/// Rows in a message of a bulk job. The paper says it of group 1 only, and that up to 20 000 make no difference.
+pub(super) fn bulk_message_rows(run: &Run) -> u32 {
+    run.pick(5_000, 1_000)
+}
+
+/// Cores that the tenants keep busy.
+pub(super) fn load(tenants: &Tenants) -> Result<f64, ExperimentError> {
+    Ok(offered_load(&tenants.build(0)?)?.cores())
 }
 
 /// The bulk rate per source at which the tenants ask for this share of the machines.
 pub(super) fn bulk_rate(tenants: &Tenants, machines: &Machines, share: f64) -> Result<f64, ExperimentError> {
-    let at = |bulk_rows_per_s: f64| load(&Tenants { bulk_rows_per_s, ..tenants.clone() }.build(0)?);
+    let at = |bulk_rows_per_s: f64| load(&Tenants { bulk_rows_per_s, ..tenants.clone() });
     // Load is a line in the rate, up to what windows and calls bend it: two points and one correction.
     let (low, high) = (at(1_000.0)?, at(11_000.0)?);
     let slope = (high - low) / 10_000.0;
@@ -126,12 +144,13 @@ pub(super) fn is_sensitive(query: &QueryOutcome) -> bool {
 
 /// Runs the tenants under a policy.
 pub(super) fn trial(
+    run: &Run,
     policy: &str,
     tenants: &Tenants,
     seed: u64,
     setup: Setup,
 ) -> Result<Outcome, ExperimentError> {
-    simulate(policy, tenants.build(seed)?, setup)
+    simulate(policy, workload(tenants, bulk_message_rows(run), seed)?, setup)
 }
 
 /// By how much the first is smaller.

@@ -150,7 +150,7 @@ impl Trial {
             // The workload's 80 queries ask for nine tenths of 24 cores; here 40 fill all.
             cost_factor: 2.0 / 0.9 * run.pick(1.0, SMALL_CORES as f64 / 24.0 * 10.0),
             deployed_within: run.pick(Duration::from_secs(20), Duration::from_secs(3)),
-            tick: Duration::from_millis(100),
+            tick: Duration::from_millis(200),
             ..Fleet::default()
         };
         self.bench.build(fleet, self.seed)
@@ -180,7 +180,7 @@ impl Trial {
         Ok(Setup {
             cluster,
             config: Config { mailbox_bytes_max: u64::MAX, ..Config::default() },
-            duration: run.pick(Duration::from_secs(100), Duration::from_secs(14)),
+            duration: run.pick(Duration::from_secs(80), Duration::from_secs(10)),
             warm_up: run.pick(Duration::from_secs(40), Duration::from_secs(5)),
             seed: self.seed,
             credit_bytes: u64::MAX,
@@ -227,7 +227,7 @@ impl Seen {
 
 /// Queries at paper size and at the small one, where they are a tenth.
 pub(super) fn counts(run: &Run) -> Vec<usize> {
-    run.pick(vec![10, 20, 40, 60, 80], vec![2, 6])
+    run.pick(vec![20, 40, 60, 80], vec![2, 6])
 }
 
 /// The count at which distributions are shown.

@@ -61,7 +61,7 @@ fn sweep(run: &Run, label: &str, of: impl Fn(&Seen) -> f64) -> Result<Data, Expe
         let mut line = Vec::new();
         for queries in counts(run) {
             let mut values = Vec::new();
-            for seed in run.seeds(2) {
+            for seed in run.seeds(1) {
                 let trial = Trial::new(Bench::Ysb, policy, queries, seed);
                 let seen = trial.seen(run)?;
                 record(&mut table, name, &trial, &seen);
@@ -77,7 +77,7 @@ fn sweep(run: &Run, label: &str, of: impl Fn(&Seen) -> f64) -> Result<Data, Expe
 
 fn run_6a(run: &Run) -> Result<Data, ExperimentError> {
     let mut data = sweep(run, "mean output latency (s)", |seen| seen.mean_s)?;
-    let backlogs: &[u64] = run.pick(&[250, 500, 1_000, 2_000, 3_000, 5_000, 10_000], &[1_000, 5_000]);
+    let backlogs: &[u64] = run.pick(&[500, 1_000, 2_000, 5_000, 10_000], &[1_000, 5_000]);
     let mut series = Vec::new();
     for (name, policy) in POLICIES {
         let mut line = Vec::new();
