@@ -52,6 +52,10 @@ impl Rank for Periodic {
         self.rank.inherits()
     }
 
+    fn awaits_watermarks(&self) -> bool {
+        self.rank.awaits_watermarks()
+    }
+
     fn by_queue(&self) -> bool {
         self.rank.by_queue()
     }
@@ -77,7 +81,17 @@ impl Rank for Periodic {
     }
 
     fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
+        let reviews = self.rank.review_period_ns().is_some();
+        if reviews {
+            self.rank.review(snapshot);
+        }
         self.rank.cycle(snapshot, priorities);
+        if reviews {
+            // What a review found speaks as a unit joins.
+            for (unit, priority) in (0..).zip(priorities) {
+                *priority = self.rank.join(unit, *priority);
+            }
+        }
     }
 
     fn moved(&self) -> Option<&[u32]> {

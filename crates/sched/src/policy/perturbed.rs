@@ -59,6 +59,10 @@ impl Rank for Perturbed {
         self.rank.inherits()
     }
 
+    fn awaits_watermarks(&self) -> bool {
+        self.rank.awaits_watermarks()
+    }
+
     fn ties(&self) -> Ties {
         self.rank.ties()
     }

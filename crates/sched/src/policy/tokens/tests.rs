@@ -72,7 +72,7 @@ fn near(got: &[f64], expected: &[f64], tolerance: f64) {
 #[test]
 fn shares_of_20_40_and_40_percent_are_met_and_who_is_alone_gets_everything() {
     // Cameo Fig. 6: 12, 24 and 24 tokens; one dataflow after the other joins.
-    for policy in ["tokens", "tokens:10", "unit=query,rank=tokens,train=one"] {
+    for policy in ["tokens", "tokens:10", "tokens@1ms", "unit=query,rank=tokens,train=one"] {
         let mut world = World::new(policy, &[12.0, 24.0, 24.0]);
         world.run(2, &[0]);
         near(&world.run(3, &[0]), &[500.0, 0.0, 0.0], 2.0);
