@@ -1,6 +1,8 @@
 use laxity_graph::{ProcessingTime, QueryId};
 
 use super::demand::{Demand, give_up};
+use super::klink::CYCLE_NS;
+use super::memory::{Mode, Releases};
 use super::{Rank, WaitBound};
 use crate::{MessageContext, QuerySnapshot, Snapshot};
 
@@ -17,7 +19,7 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 /// | κ | [`Laxity::stretch`] | | – |
 /// | B_o | cost of what stands before it in its mailbox | [`MessageContext::backlog_ns`] | ns |
 ///
-/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in five ways, each for what it did in simulation of the
+/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in six ways, but for the last each for what it did in simulation of the
 /// papers' workloads at 0.9 of capacity.
 /// - *t_MF is forecast* from sweeping watermarks (Klink §3.1), and rows wait for it *on their way* to a window, not
 ///   only in front of it ([`Rank::awaits_watermarks`]). This alone divides the mean latency of YSB by four.
@@ -32,6 +34,8 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 /// - *Overload* is looked for every [`REVIEW_NS`]: where the work that waits exceeds the capacity until it is due,
 ///   the queries that lose least utility per CPU time are given up, first until the last point of their curve, and
 ///   where that cannot be kept either behind all others, the shortest first.
+/// - *Memory* at four fifths of its bound: who frees most goes first, as in Klink §3.4 ([`super::ByMemory`]), until half
+///   of it is free.
 ///
 /// Does badly where costs are far off what is predicted: C and the demand are predictions. Under overload the
 /// queries given up wait for long, so that a percentile over all queries is worse than where all are a little late.
@@ -52,6 +56,12 @@ pub struct Laxity {
     demands: Vec<Demand>,
     late: Vec<Demand>,
     lost: Vec<Demand>,
+    memory: Mode,
+    releases: Releases,
+    /// By place of the query in the snapshot: time to its deadline less its work.
+    slacks_ns: Vec<f64>,
+    /// By unit, while memory is short: priorities that free it.
+    freeing: Vec<f64>,
 }
 
 /// What the last reviews found of a query.
@@ -108,6 +118,10 @@ impl Default for Laxity {
             demands: Vec::new(),
             late: Vec::new(),
             lost: Vec::new(),
+            memory: Mode::default(),
+            releases: Releases::default(),
+            slacks_ns: Vec::new(),
+            freeing: Vec::new(),
         }
     }
 }
@@ -139,6 +153,9 @@ impl Rank for Laxity {
     }
 
     fn join(&mut self, unit: u32, head: f64) -> f64 {
+        if let Some(&priority) = self.freeing.get(unit as usize) {
+            return priority;
+        }
         let query = self.query_of.get(unit as usize).and_then(|&query| self.queries.get(query as usize));
         match query.unwrap_or(&NEW).standing {
             Standing::Kept => head,
@@ -161,6 +178,11 @@ impl Rank for Laxity {
         }
         self.demands.clear();
         self.demands.extend(snapshot.queries.iter().filter_map(|query| demand(query, snapshot)));
+        if self.frees_memory(snapshot) {
+            return true;
+        }
+        any_given_up |= !self.freeing.is_empty();
+        self.freeing.clear();
         self.late.clear();
         give_up(&mut self.demands, &mut self.late, snapshot.workers, snapshot.now);
         if self.late.is_empty() {
@@ -205,6 +227,31 @@ impl Laxity {
         }
     }
 
+    /// Whether memory decides for now, and then who frees it.
+    fn frees_memory(&mut self, snapshot: &Snapshot) -> bool {
+        if snapshot.memory.bound_bytes == 0 {
+            return false;
+        }
+        let slack_ns =
+            |demand: &Demand| demand.deadline.0 as f64 - snapshot.now.0 as f64 - demand.work_ns as f64;
+        let least_ns = self.demands.iter().map(slack_ns).fold(f64::INFINITY, f64::min);
+        if !self.memory.is_on(snapshot, least_ns) {
+            return false;
+        }
+        let mut demands = self.demands.iter().peekable();
+        self.slacks_ns.clear();
+        self.slacks_ns.extend(
+            snapshot
+                .queries
+                .iter()
+                .map(|query| demands.next_if(|demand| demand.of == query.id.0).map_or(BEHIND_ALL, slack_ns)),
+        );
+        self.freeing.clear();
+        self.freeing.resize(self.query_of.len(), BEHIND_ALL);
+        self.releases.rank(snapshot, &self.slacks_ns, CYCLE_NS, &mut self.freeing);
+        true
+    }
+
     fn learn_costs(&mut self, snapshot: &Snapshot) {
         if let Some(left) = self.costs_due.checked_sub(1) {
             self.costs_due = left;
@@ -245,4 +292,102 @@ fn demand(query: &QuerySnapshot, snapshot: &Snapshot) -> Option<Demand> {
 fn grace_ns(query: &QuerySnapshot) -> f64 {
     let last_ns = query.qos.points().last().map_or(0, |point| point.latency_ns);
     last_ns.saturating_sub(query.target_ns) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use laxity_graph::{EventTime, OperatorId, WorkerId};
+
+    use super::*;
+    use crate::{Composition, Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler};
+
+    const MS: u64 = 1_000_000;
+    const WORKER: WorkerId = WorkerId(0);
+
+    /// A query of one operator for each (target, weight).
+    fn scheduler(queries: &[(u64, f64)]) -> Scheduler<()> {
+        let mut scheduler = Scheduler::new(Composition::of(Laxity::default()), Config::default());
+        for (id, &(target_ns, weight)) in queries.iter().enumerate() {
+            let (id, query) = (OperatorId(id as u32), QueryId(id as u32));
+            scheduler.add_query(QuerySpec { id: query, target_ns, weight, qos: None });
+            scheduler.add_operator(OperatorSpec { id, query, upstream: vec![], window: None, channels: 1 });
+        }
+        scheduler
+    }
+
+    fn send(scheduler: &mut Scheduler<()>, to: u32, rows: u32, bytes: u64, at: ProcessingTime) {
+        let (to, progress) = (OperatorId(to), EventTime::MIN);
+        scheduler.on_message(Message { to, channel: 0, progress, ingested: at, rows, bytes, body: () }, at);
+    }
+
+    /// Teaches that a row costs so much; the time it took.
+    fn teach(scheduler: &mut Scheduler<()>, operator: u32, row_ns: u64, now: ProcessingTime) {
+        for rows in [10, 1_000, 10, 1_000, 10, 1_000, 10, 1_000] {
+            send(scheduler, operator, rows, 8, now);
+            assert_eq!(scheduler.next(WORKER, now).unwrap().operator.0, operator);
+            let cpu_ns = u64::from(rows) * row_ns;
+            let report = RunReport { rows_in: rows, rows_out: rows / 10, cpu_ns, more: false };
+            scheduler.on_finished(WORKER, report, now);
+            assert!(scheduler.next(WORKER, now).is_none());
+        }
+    }
+
+    fn drained(scheduler: &mut Scheduler<()>, now: ProcessingTime) -> Vec<u32> {
+        std::iter::from_fn(|| {
+            let operator = scheduler.next(WORKER, now)?.operator.0;
+            // The quantum is over, so that every message is one decision.
+            scheduler.on_finished(WORKER, RunReport { cpu_ns: 1, ..RunReport::default() }, now);
+            scheduler.release(WORKER, now);
+            Some(operator)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn short_work_goes_first_while_targets_are_far() {
+        let mut scheduler = scheduler(&[(60_000 * MS, 1.0), (60_000 * MS, 1.0)]);
+        let now = ProcessingTime(MS);
+        teach(&mut scheduler, 0, 10_000, now);
+        teach(&mut scheduler, 1, 100, now);
+        // Costs are looked at by a review; llf would start 0, which takes longer, first.
+        let now = now.plus_ns(100 * REVIEW_NS);
+        send(&mut scheduler, 0, 1_000, 8, now);
+        send(&mut scheduler, 1, 1_000, 8, now);
+        assert_eq!(drained(&mut scheduler, now), [1, 0]);
+    }
+
+    #[test]
+    fn a_near_target_beats_short_work() {
+        let mut scheduler = scheduler(&[(20 * MS, 1.0), (60_000 * MS, 1.0)]);
+        let now = ProcessingTime(MS);
+        teach(&mut scheduler, 0, 10_000, now);
+        teach(&mut scheduler, 1, 100, now);
+        let now = now.plus_ns(100 * REVIEW_NS);
+        send(&mut scheduler, 0, 1_000, 8, now);
+        send(&mut scheduler, 1, 1_000, 8, now);
+        assert_eq!(drained(&mut scheduler, now), [0, 1]);
+    }
+
+    #[test]
+    fn the_cheapest_promise_is_given_up_first() {
+        // Three queries with 8 ms of work each, due within 20 ms: one is too many, and it is the lightest.
+        let mut scheduler = scheduler(&[(20 * MS, 1.0), (20 * MS, 5.0), (20 * MS, 5.0)]);
+        let now = ProcessingTime(MS);
+        (0..3).for_each(|operator| teach(&mut scheduler, operator, 8_000, now));
+        let now = now.plus_ns(100 * REVIEW_NS);
+        (0..3).for_each(|operator| send(&mut scheduler, operator, 1_000, 8, now));
+        assert_eq!(drained(&mut scheduler, now), [1, 2, 0]);
+    }
+
+    #[test]
+    fn at_the_memory_bound_who_frees_most_goes_first() {
+        let mut scheduler = scheduler(&[(20 * MS, 1.0), (60_000 * MS, 1.0)]);
+        let now = ProcessingTime(MS);
+        (0..2).for_each(|operator| teach(&mut scheduler, operator, 100, now));
+        let now = now.plus_ns(100 * REVIEW_NS);
+        send(&mut scheduler, 0, 1_000, 1_000, now);
+        send(&mut scheduler, 1, 1_000, 1_000_000, now);
+        scheduler.on_memory(900_000, 1_000_000);
+        assert_eq!(drained(&mut scheduler, now), [1, 0]);
+    }
 }
