@@ -32,4 +32,4 @@ pub use outcome::{Outcome, QueryOutcome, ResultRecord, Sample, Slice, Violation}
 pub use scenario::Scenario;
 pub use setup::{Cut, Driver, Keep, Overheads, Rounding, Setup, Switch};
 pub use simulation::{Simulation, SimulationError};
-pub use threads::OsThreads;
+pub use threads::{OsThreads, Renice};

@@ -30,6 +30,16 @@ pub(crate) enum Sharing {
     Threads(Threads),
 }
 
+impl Sharing {
+    /// Who knows the graph.
+    pub fn graph(&mut self) -> &mut Scheduler<Body> {
+        match self {
+            Sharing::Scheduler(scheduler) => scheduler,
+            Sharing::Threads(threads) => &mut threads.graph,
+        }
+    }
+}
+
 /// A core and its run.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
@@ -40,6 +50,10 @@ pub(crate) struct Core {
     pub operator: Option<u32>,
     /// Counts its runs, so that the end of one that was interrupted is recognised.
     pub run: u32,
+    /// Of a core that runs threads: it runs none.
+    pub idle: bool,
+    /// Of a thread's run: CPU time that was charged to it already.
+    pub charged_ns: u64,
     pub granted: ProcessingTime,
     pub started: ProcessingTime,
     pub step: Step,

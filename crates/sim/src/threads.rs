@@ -1,18 +1,167 @@
+mod eevdf;
+mod nice;
+
+use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A thread for every operator instance, and how an operating system shares the cores among them.
-#[derive(Clone, Debug)]
+use laxity_graph::ProcessingTime;
+use laxity_sched::{
+    Composition, CostModel, HeadSnapshot, Message, OperatorSnapshot, Rank, Scheduler, Selectivity, Snapshot,
+};
+
+use crate::instance::{Body, Emitted, Step, Watermark};
+
+pub(crate) use self::eevdf::FairQueue;
+pub(crate) use self::nice::nice_values;
+
+/// A thread for every operator instance, and how an operating system shares the cores among them: fairly, by
+/// virtual deadlines (EEVDF, as Linux does since 6.6), with one queue for all cores of a machine.
+///
+/// Left out: the balancing between queues of cores, cgroups, and what else runs on a machine.
+#[derive(Debug)]
 pub struct OsThreads {
-    /// How long a thread runs before another has its turn. Default 3 ms, Linux's base slice on many cores.
+    /// How long a thread runs before another has its turn. Default 3 ms, Linux's base slice on eight cores or more.
     pub slice: Duration,
+    /// Sets nice values anew every period, as Lachesis does. Default: all threads have nice 0.
+    pub renice: Option<Renice>,
+}
+
+/// A rank over a snapshot becomes nice values.
+pub struct Renice {
+    /// How often. Lachesis: 1 s.
+    pub period: Duration,
+    /// Whose rank it is; asked once per node. Nothing but the rank counts.
+    pub rank: Box<dyn Fn() -> Composition>,
+    /// The most urgent thread's. At least −20.
+    pub best: i32,
+    /// The least urgent one's. At most 19.
+    pub worst: i32,
 }
 
 impl Default for OsThreads {
     fn default() -> OsThreads {
-        OsThreads { slice: Duration::from_millis(3) }
+        OsThreads { slice: Duration::from_millis(3), renice: None }
+    }
+}
+
+impl std::fmt::Debug for Renice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renice")
+            .field("period", &self.period)
+            .field("rank", &(self.rank)().name())
+            .field("best", &self.best)
+            .field("worst", &self.worst)
+            .finish()
     }
 }
 
 /// The threads of one machine.
 #[derive(Debug)]
-pub(crate) struct Threads {}
+pub(crate) struct Threads {
+    /// Knows the graph, and runs nothing.
+    pub graph: Scheduler<Body>,
+    /// By the id that the machine knows.
+    pub threads: Vec<Thread>,
+    pub fair: FairQueue,
+    pub rank: Option<Box<dyn Rank>>,
+    priorities: Vec<f64>,
+}
+
+/// A thread: it sleeps, waits for a core, runs, or is blocked by a full mailbox below it.
+#[derive(Debug, Default)]
+pub(crate) struct Thread {
+    pub mailbox: VecDeque<Message<Body>>,
+    pub bytes: u64,
+    pub blocked: bool,
+    /// Of the message in hand: what it sends on when it is done.
+    pub in_hand: bool,
+    pub step: Step,
+    pub emitted: Vec<Emitted>,
+    pub before: Watermark,
+    /// CPU time that it still takes, and has taken.
+    pub left_ns: u64,
+    pub worked_ns: u64,
+    pub began: ProcessingTime,
+    cost: CostModel,
+    selectivity: Selectivity,
+}
+
+impl Threads {
+    pub fn new(
+        graph: Scheduler<Body>,
+        operators: usize,
+        slice_ns: u64,
+        rank: Option<Box<dyn Rank>>,
+    ) -> Threads {
+        Threads {
+            graph,
+            threads: (0..operators).map(|_| Thread::default()).collect(),
+            fair: FairQueue::new(operators, slice_ns),
+            rank,
+            priorities: Vec::new(),
+        }
+    }
+
+    /// Gives every thread the nice value that the rank says.
+    pub fn renice(&mut self, now: ProcessingTime, best: i32, worst: i32) {
+        let snapshot = self.snapshot(now);
+        let Some(rank) = &mut self.rank else { return };
+        self.priorities.resize(self.threads.len(), 0.0);
+        rank.cycle(&snapshot, &mut self.priorities);
+        let ranked: Vec<(u32, f64)> =
+            snapshot.operators.iter().map(|o| (o.id.0, self.priorities[o.unit as usize])).collect();
+        for (thread, nice) in nice_values(&ranked, rank.scale(), best, worst) {
+            self.fair.set_nice(thread, nice);
+        }
+    }
+
+    /// What a rank may see: the graph as the core knows it, everything else as threads have it.
+    fn snapshot(&self, now: ProcessingTime) -> Snapshot {
+        let mut snapshot = self.graph.snapshot(now);
+        for place in 0..snapshot.operators.len() {
+            let query = snapshot.operators[place].query;
+            let target_ns = snapshot.query(query).map_or(0, |query| query.target_ns);
+            let operator = &mut snapshot.operators[place];
+            self.threads[operator.id.index()].describe(operator, target_ns);
+        }
+        // Producers come before consumers.
+        for place in (0..snapshot.operators.len()).rev() {
+            let below = snapshot.operators[place].downstream.clone();
+            let costs = below.iter().filter_map(|&below| snapshot.operator(below));
+            let path_ns = costs.map(|below| below.usual_cost_ns + below.path_cost_ns).max();
+            snapshot.operators[place].path_cost_ns = path_ns.unwrap_or(0);
+        }
+        snapshot
+    }
+}
+
+impl Thread {
+    pub fn is_ready(&self) -> bool {
+        !self.blocked && (self.in_hand || !self.mailbox.is_empty())
+    }
+
+    /// A message is done.
+    pub fn observe(&mut self, rows_in: u32, rows_out: u32, cpu_ns: u64) {
+        self.cost.observe(rows_in, cpu_ns);
+        self.selectivity.observe(rows_in, rows_out);
+    }
+
+    fn describe(&self, snapshot: &mut OperatorSnapshot, target_ns: u64) {
+        snapshot.resumes = self.in_hand;
+        snapshot.blocked = self.blocked;
+        snapshot.queued_messages = self.mailbox.len();
+        snapshot.queued_rows = self.mailbox.iter().map(|message| u64::from(message.rows)).sum();
+        snapshot.queued_bytes = self.bytes;
+        snapshot.head = self.mailbox.front().map(|message| HeadSnapshot {
+            ingested: message.ingested,
+            enqueued: message.body.enqueued,
+            deadline: message.ingested.plus_ns(target_ns),
+            rows: message.rows,
+        });
+        snapshot.mean_ingested = self.mailbox.front().map(|message| message.ingested);
+        snapshot.cost = self.cost.line();
+        snapshot.usual_cost_ns = self.cost.usual_ns();
+        snapshot.usual_rows = self.cost.usual_rows();
+        snapshot.selectivity = self.selectivity.get();
+    }
+}

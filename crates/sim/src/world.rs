@@ -4,6 +4,7 @@ mod ending;
 mod exchange;
 mod run;
 mod send;
+mod threads;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::feed::Feed;
 use crate::instance::{Body, Instance, Manner};
 use crate::machine::{Core, Machine, Sharing};
 use crate::queue::{Coming, Queue};
+use crate::threads::Threads;
 use crate::topology::Topology;
 use crate::watch::Watch;
 use crate::{Driver, Outcome, ResultRecord, Sample, Setup, Simulation, SimulationError, Slice};
@@ -172,6 +174,13 @@ impl World {
             self.queue.push(ProcessingTime::ZERO.plus(switch.at), Coming::Switch(index as u32));
         }
         self.queue.push(ProcessingTime::ZERO, Coming::Sample);
+        if let Driver::OsThreads(os) = &self.setup.driver
+            && let Some(renice) = &os.renice
+        {
+            for machine in 0..self.machines.len() as u32 {
+                self.queue.push(ProcessingTime::ZERO.plus(at_least(renice.period)), Coming::Renice(machine));
+            }
+        }
         if self.topology.spans {
             self.queue.push(ProcessingTime::ZERO.plus(self.setup.exchange), Coming::Exchange);
         }
@@ -204,7 +213,7 @@ impl World {
             Coming::Deliver(traveller) => self.deliver(traveller),
             Coming::Finish { core, run } => self.finish(core, run),
             Coming::Tick(machine) => self.tick(machine),
-            Coming::Renice(_) => {}
+            Coming::Renice(machine) => self.renice(machine),
             Coming::Switch(index) => self.switch(index),
             Coming::Exchange => self.exchange(),
             Coming::Sample => self.sample(),
@@ -288,14 +297,24 @@ fn machines(
         let all: Vec<u32> = (0..topology.operators.len() as u32).collect();
         operators.fill(all);
     }
-    let machine = |operators| Machine {
-        sharing: match &setup.driver {
-            Driver::Scheduler => {
-                let config = Config { workers: cores as usize, seed: setup.seed, ..setup.config.clone() };
-                Sharing::Scheduler(Scheduler::new(policy(), config))
+    let sharing = |operators: usize| {
+        let config = Config { workers: cores as usize, seed: setup.seed, ..setup.config.clone() };
+        let scheduler = Scheduler::new(policy(), config);
+        match &setup.driver {
+            Driver::Scheduler => Sharing::Scheduler(scheduler),
+            Driver::OsThreads(os) => {
+                let slice_ns = ProcessingTime::ZERO.plus(os.slice).0;
+                let rank = os.renice.as_ref().map(|renice| {
+                    let mut rank = (renice.rank)().rank;
+                    rank.seed(setup.seed);
+                    rank
+                });
+                Sharing::Threads(Threads::new(scheduler, operators, slice_ns, rank))
             }
-            Driver::OsThreads(_) => Sharing::Threads(crate::threads::Threads {}),
-        },
+        }
+    };
+    let machine = |operators: Vec<u32>| Machine {
+        sharing: sharing(operators.len()),
         idle: (0..cores).rev().collect(),
         operators,
         bytes: 0,

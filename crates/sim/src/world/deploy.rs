@@ -15,7 +15,7 @@ impl World {
         for operator in operators {
             let place = self.topology.operator(operator);
             let machine = &mut self.machines[place.machine as usize];
-            let Sharing::Scheduler(scheduler) = &mut machine.sharing else { continue };
+            let scheduler = machine.sharing.graph();
             if !std::mem::replace(&mut told[place.machine as usize], true) {
                 scheduler.add_query(QuerySpec {
                     id: QueryId(index),

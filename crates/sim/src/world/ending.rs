@@ -47,9 +47,13 @@ impl World {
             rows[query.index()] += feed.next.map_or(0, |arrival| arrival.rows.into());
         }
         for place in &self.topology.operators {
-            if let Sharing::Scheduler(scheduler) = &self.machines[place.machine as usize].sharing {
-                rows[place.query.index()] += scheduler.queued_rows(place.local);
-            }
+            rows[place.query.index()] += match &self.machines[place.machine as usize].sharing {
+                Sharing::Scheduler(scheduler) => scheduler.queued_rows(place.local),
+                Sharing::Threads(threads) => {
+                    let waiting = &threads.threads[place.local.index()].mailbox;
+                    waiting.iter().map(|message| u64::from(message.rows)).sum()
+                }
+            };
         }
         rows
     }
@@ -62,9 +66,18 @@ impl World {
         let mut in_hand_rows: Vec<i64> =
             self.instances.iter().map(|instance| instance.rows_left() as i64).collect();
         for core in &self.cores {
-            let idle = self.machines[core.machine as usize].idle.contains(&core.number);
+            let machine = &self.machines[core.machine as usize];
+            let idle = machine.idle.contains(&core.number) || matches!(machine.sharing, Sharing::Threads(_));
             if let Some(operator) = core.operator.filter(|_| !idle) {
                 in_hand_rows[operator as usize] += core.step.late_rows as i64 - i64::from(core.step.rows_in);
+            }
+        }
+        for (operator, place) in self.topology.operators.iter().enumerate() {
+            if let Sharing::Threads(threads) = &self.machines[place.machine as usize].sharing {
+                let thread = &threads.threads[place.local.index()];
+                if thread.in_hand {
+                    in_hand_rows[operator] += thread.step.late_rows as i64 - i64::from(thread.step.rows_in);
+                }
             }
         }
         let mut travelling_rows = vec![0; self.topology.route_count()];

@@ -14,7 +14,10 @@ impl World {
     pub(super) fn dispatch(&mut self, machine: u32) {
         let bound = self.setup.memory_bound_bytes.unwrap_or(0);
         let state = &mut self.machines[machine as usize];
-        let Sharing::Scheduler(scheduler) = &mut state.sharing else { return };
+        let Sharing::Scheduler(scheduler) = &mut state.sharing else {
+            self.dispatch_threads(machine);
+            return;
+        };
         scheduler.on_memory(state.bytes, bound);
         loop {
             let state = &mut self.machines[machine as usize];
@@ -137,7 +140,7 @@ impl World {
     }
 
     /// Windows hold so many rows now, after so many before.
-    fn state_changed(&mut self, operator: u32, before: u64, after: u64) {
+    pub(super) fn state_changed(&mut self, operator: u32, before: u64, after: u64) {
         let place = self.topology.operator(operator);
         let StageKind::Window { state_row_bytes, .. } = place.kind else { return };
         let (before, after) = (before * u64::from(state_row_bytes), after * u64::from(state_row_bytes));
@@ -150,6 +153,10 @@ impl World {
     pub(super) fn finish(&mut self, core_index: u32, run: u32) {
         let core = &mut self.cores[core_index as usize];
         if core.run != run {
+            return;
+        }
+        if let Sharing::Threads(_) = self.machines[core.machine as usize].sharing {
+            self.finish_piece(core_index);
             return;
         }
         let (machine, number, step, before) = (core.machine, core.number, core.step, core.before.0);
@@ -211,7 +218,7 @@ impl World {
         scheduler.on_finished(WorkerId(number), report, self.now);
     }
 
-    fn account(
+    pub(super) fn account(
         &mut self,
         operator: u32,
         rows_in: u32,

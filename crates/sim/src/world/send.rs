@@ -212,7 +212,7 @@ impl World {
                 message.to = local(&self.topology, operator);
                 scheduler.on_message(message, self.now);
             }
-            Sharing::Threads(_) => {}
+            Sharing::Threads(_) => self.enqueue_at_thread(operator, message),
         }
     }
 

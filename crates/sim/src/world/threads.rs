@@ -1,0 +1,303 @@
+use laxity_graph::ProcessingTime;
+
+use super::{World, at_least};
+use crate::event::Event;
+use crate::instance::{Body, Manner};
+use crate::machine::Sharing;
+use crate::queue::Coming;
+use crate::threads::Threads;
+use crate::{Cut, Driver, Slice};
+
+/// A thread per operator: how the operating system gives them the cores.
+impl World {
+    /// A message waits for its thread.
+    pub(super) fn enqueue_at_thread(&mut self, operator: u32, message: laxity_sched::Message<Body>) {
+        let thread = self.topology.operator(operator).local.0;
+        self.charge_running(self.topology.operator(operator).machine);
+        let Some(threads) = self.threads_of(operator) else { return };
+        let state = &mut threads.threads[thread as usize];
+        state.bytes += message.bytes;
+        state.mailbox.push_back(message);
+        if state.is_ready() && threads.fair.is_asleep(thread) {
+            threads.fair.wake(thread);
+        }
+    }
+
+    fn threads_of(&mut self, operator: u32) -> Option<&mut Threads> {
+        let machine = self.topology.operator(operator).machine;
+        match &mut self.machines[machine as usize].sharing {
+            Sharing::Threads(threads) => Some(threads),
+            Sharing::Scheduler(_) => None,
+        }
+    }
+
+    /// CPU time that a run has had so far. On a slow core less is done than time goes by.
+    fn worked_ns(&self, core_index: u32) -> u64 {
+        let core = &self.cores[core_index as usize];
+        let elapsed_ns = self.now.since_ns(core.started);
+        let (machine, number) = (core.machine as usize, core.number as usize);
+        let whole = self.speeds.done(machine, number, core.started, core.step.cpu_ns);
+        let share = elapsed_ns as f64 / whole.since_ns(core.started).max(1) as f64;
+        (core.step.cpu_ns as f64 * share.min(1.0)) as u64
+    }
+
+    /// Charges those that run for what they have had, so that the mean is that of now.
+    fn charge_running(&mut self, machine: u32) {
+        let cores = self.setup.cluster.cores() as u32;
+        for core_index in machine * cores..(machine + 1) * cores {
+            let core = &self.cores[core_index as usize];
+            let Some(operator) = core.operator.filter(|_| !core.idle) else { continue };
+            let worked_ns = self.worked_ns(core_index);
+            let more_ns = worked_ns.saturating_sub(self.cores[core_index as usize].charged_ns);
+            self.cores[core_index as usize].charged_ns += more_ns;
+            let thread = self.topology.operator(operator).local.0;
+            if let Some(threads) = self.threads_of(operator) {
+                threads.fair.charge(thread, more_ns);
+            }
+        }
+    }
+
+    /// Gives idle cores to those that wait, and running ones to those that woke and are due earlier.
+    pub(super) fn dispatch_threads(&mut self, machine: u32) {
+        loop {
+            let state = &mut self.machines[machine as usize];
+            let Sharing::Threads(threads) = &mut state.sharing else { return };
+            if threads.fair.waiting() == 0 {
+                break;
+            }
+            if state.idle.is_empty() && !self.preempt(machine) {
+                break;
+            }
+            let state = &mut self.machines[machine as usize];
+            let Sharing::Threads(threads) = &mut state.sharing else { return };
+            let (Some(number), Some(thread)) = (state.idle.pop(), threads.fair.take()) else { break };
+            let operator = state.operators[thread as usize];
+            self.run_thread(machine, number, operator);
+        }
+        self.watch.settled(machine, self.machines[machine as usize].idle.len());
+    }
+
+    /// Takes a core from the running thread that is due last, if who waits is eligible and due earlier.
+    fn preempt(&mut self, machine: u32) -> bool {
+        self.charge_running(machine);
+        let cores = self.setup.cluster.cores() as u32;
+        let Sharing::Threads(threads) = &self.machines[machine as usize].sharing else { return false };
+        let Some(next) = threads.fair.peek() else { return false };
+        let due = threads.fair.deadline(next);
+        let running = (machine * cores..(machine + 1) * cores).filter_map(|core| {
+            let operator = self.cores[core as usize].operator?;
+            Some((threads.fair.deadline(self.topology.operator(operator).local.0), core))
+        });
+        let Some((last, core)) = running.max() else { return false };
+        if due >= last {
+            return false;
+        }
+        let worked_ns = self.worked_ns(core);
+        self.stop_thread(core, worked_ns);
+        true
+    }
+
+    /// A core begins to run a thread, or goes on with it.
+    fn run_thread(&mut self, machine: u32, number: u32, operator: u32) {
+        let core_index = machine * self.setup.cluster.cores() as u32 + number;
+        let overheads = self.setup.overheads;
+        let core = &mut self.cores[core_index as usize];
+        let mut overhead_ns = overheads.schedule_ns;
+        if core.operator.replace(operator) != Some(operator) {
+            overhead_ns += overheads.switch_ns;
+            self.totals.switches += 1;
+        }
+        self.totals.grants += 1;
+        core.granted = self.now;
+        core.started = self.speeds.done(machine as usize, number as usize, self.now, overhead_ns);
+        core.run = core.run.wrapping_add(1);
+        core.idle = false;
+        core.charged_ns = 0;
+        let started = core.started;
+        let message = self.take_message(operator, started);
+        self.watch.on(self.now, Event::Granted { machine, core: number, operator, message });
+        let thread = self.topology.operator(operator).local;
+        let Some(threads) = self.threads_of(operator) else { return };
+        let piece_ns = threads.threads[thread.index()].left_ns.min(threads.fair.slice_left_ns(thread.0));
+        let core = &mut self.cores[core_index as usize];
+        core.step.cpu_ns = piece_ns;
+        let done = self.speeds.done(machine as usize, number as usize, started, piece_ns);
+        self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
+    }
+
+    /// A thread without a message in hand takes the next one.
+    fn take_message(&mut self, operator: u32, started: ProcessingTime) -> Option<u64> {
+        let place = self.topology.operator(operator);
+        let call_ns = self.setup.overheads.call_ns;
+        let machine = &mut self.machines[place.machine as usize];
+        let Sharing::Threads(threads) = &mut machine.sharing else { return None };
+        let thread = &mut threads.threads[place.local.index()];
+        if thread.in_hand {
+            return None;
+        }
+        let message = thread.mailbox.pop_front()?;
+        thread.bytes -= message.bytes;
+        machine.queued_rows -= u64::from(message.rows);
+        machine.queued_messages -= 1;
+        let instance = &mut self.instances[operator as usize];
+        instance.accept(&message, started);
+        thread.before = instance.watermark;
+        let held_before = instance.windows.held_rows();
+        let channels = place.channels.start as usize..place.channels.end as usize;
+        let manner: &mut Manner = &mut self.manner;
+        let cut = std::mem::replace(&mut manner.cut, Cut::Never);
+        let step = instance.advance(place, &mut self.channels[channels], manner, &mut thread.emitted);
+        manner.cut = cut;
+        (thread.in_hand, thread.step, thread.began, thread.worked_ns) = (true, step, started, 0);
+        thread.left_ns = step.cpu_ns + call_ns;
+        let held = instance.windows.held_rows();
+        let (upstream, id) = (place.upstream.clone(), message.body.id);
+        self.state_changed(operator, held_before, held);
+        self.unblock_threads(&upstream);
+        Some(id)
+    }
+
+    /// The piece that a core was to run is done.
+    pub(super) fn finish_piece(&mut self, core_index: u32) {
+        let machine = self.cores[core_index as usize].machine;
+        let Some(operator) = self.cores[core_index as usize].operator else { return };
+        self.stop_thread(core_index, self.cores[core_index as usize].step.cpu_ns);
+        let query = self.topology.operator(operator).query.index();
+        self.release_held(query, machine);
+        self.dispatch_threads(machine);
+    }
+
+    /// A run is over or interrupted after so much CPU time: the core goes on with the thread while its slice lasts
+    /// and it has work, else lets go of it.
+    fn stop_thread(&mut self, core_index: u32, worked_ns: u64) {
+        let core = &mut self.cores[core_index as usize];
+        let Some(operator) = core.operator else { return };
+        let (machine, number, started) = (core.machine, core.number, core.started);
+        core.run = core.run.wrapping_add(1);
+        let uncharged_ns = worked_ns.saturating_sub(core.charged_ns);
+        core.charged_ns = worked_ns;
+        let interrupted = worked_ns < core.step.cpu_ns;
+        let elapsed_ns = self.now.since_ns(started);
+        self.totals.busy_ns += elapsed_ns;
+        self.totals.overhead_ns += started.min(self.now).since_ns(core.granted);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(Slice {
+                start: started,
+                end: self.now,
+                node: machine,
+                core: number,
+                query: self.topology.operator(operator).query,
+                operator,
+                progress: self.instances[operator as usize].progress.0,
+            });
+        }
+        let thread = self.topology.operator(operator).local.0;
+        let Some(threads) = self.threads_of(operator) else { return };
+        let over = threads.fair.charge(thread, uncharged_ns) || threads.fair.slice_left_ns(thread) <= 1;
+        let state = &mut threads.threads[thread as usize];
+        state.left_ns -= worked_ns.min(state.left_ns);
+        state.worked_ns += elapsed_ns;
+        if state.left_ns == 0 {
+            self.complete(machine, number, operator, elapsed_ns);
+        } else {
+            let event =
+                Event::Finished { machine, core: number, operator, rows_in: 0, late_rows: 0, more: true };
+            self.watch.on(self.now, event);
+            self.account(operator, 0, 0, elapsed_ns, None);
+        }
+        let ready = self.threads_of(operator).is_some_and(|t| t.threads[thread as usize].is_ready());
+        if ready && !over && !interrupted {
+            self.run_thread(machine, number, operator);
+            return;
+        }
+        self.cores[core_index as usize].idle = true;
+        self.machines[machine as usize].idle.push(number);
+        self.rest(operator);
+    }
+
+    /// The message in hand is done.
+    fn complete(&mut self, machine: u32, number: u32, operator: u32, elapsed_ns: u64) {
+        let thread = self.topology.operator(operator).local;
+        let Some(threads) = self.threads_of(operator) else { return };
+        let state = &mut threads.threads[thread.index()];
+        state.in_hand = false;
+        let (step, before, worked_ns) = (state.step, state.before.0, state.worked_ns);
+        let began = state.began;
+        let mut emitted = std::mem::take(&mut state.emitted);
+        let wait_ns = self.now.since_ns(began).saturating_sub(worked_ns);
+        let rows_out = self.send(operator, &mut emitted, before, worked_ns, wait_ns);
+        let event = Event::Finished {
+            machine,
+            core: number,
+            operator,
+            rows_in: step.rows_in,
+            late_rows: step.late_rows,
+            more: false,
+        };
+        self.watch.on(self.now, event);
+        let freed = self.instances[operator as usize].finish(false, began, self.now);
+        self.account(operator, step.rows_in, step.late_rows, elapsed_ns, freed);
+        let full = self.is_blocked(operator);
+        let Some(threads) = self.threads_of(operator) else { return };
+        let state = &mut threads.threads[thread.index()];
+        state.emitted = emitted;
+        state.blocked = full;
+        state.observe(step.rows_in, rows_out, step.cpu_ns);
+    }
+
+    /// A thread that ran waits again, or sleeps.
+    fn rest(&mut self, operator: u32) {
+        let thread = self.topology.operator(operator).local;
+        let Some(threads) = self.threads_of(operator) else { return };
+        if threads.threads[thread.index()].is_ready() {
+            threads.fair.put_back(thread.0);
+        } else {
+            threads.fair.sleep(thread.0);
+        }
+    }
+
+    /// A thread whose reader on the same machine has a full mailbox waits until there is room.
+    fn is_blocked(&mut self, operator: u32) -> bool {
+        let machine = self.topology.operator(operator).machine;
+        let limit = self.setup.config.mailbox_bytes_max;
+        let Sharing::Threads(threads) = &self.machines[machine as usize].sharing else { return false };
+        let mut below = self
+            .topology
+            .routes(operator)
+            .iter()
+            .flat_map(|route| route.first..route.first + route.targets)
+            .map(|below| self.topology.operator(below))
+            .filter(|below| below.machine == machine);
+        below.any(|below| threads.threads[below.local.index()].bytes > limit)
+    }
+
+    fn unblock_threads(&mut self, upstream: &[u32]) {
+        for &above in upstream {
+            let thread = self.topology.operator(above).local;
+            let blocked = self.threads_of(above).is_some_and(|t| t.threads[thread.index()].blocked);
+            if !blocked || self.is_blocked(above) {
+                continue;
+            }
+            let Some(threads) = self.threads_of(above) else { continue };
+            let state = &mut threads.threads[thread.index()];
+            state.blocked = false;
+            if state.is_ready() && threads.fair.is_asleep(thread.0) {
+                threads.fair.wake(thread.0);
+            }
+        }
+    }
+
+    /// Sets nice values anew.
+    pub(super) fn renice(&mut self, machine: u32) {
+        let Driver::OsThreads(setup) = &self.setup.driver else { return };
+        let Some(renice) = &setup.renice else { return };
+        let (best, worst) = (renice.best.clamp(-20, 19), renice.worst.clamp(-20, 19));
+        let period = at_least(renice.period);
+        if let Sharing::Threads(threads) = &mut self.machines[machine as usize].sharing {
+            threads.renice(self.now, best, worst.max(best));
+        }
+        if !self.closing {
+            self.queue.push(self.now.plus(period), Coming::Renice(machine));
+        }
+    }
+}
