@@ -4,6 +4,8 @@
 #
 #   PHASE    seconds of each phase, default 15, of which the first third is left out
 #   ROUNDS   phases of each kind, default 3
+#   BASELINE os: nothing beside Flink; equal: the same cgroup and share as with Laxity, and all threads at nice 0, which
+#            is the fairer comparison on a machine that does other things too
 #   LAXITY   the program; default target/release/laxity, else the agent alone is built
 #   OPTIONS  more options for `laxity attach`
 #
@@ -39,17 +41,26 @@ sleep 10
 
 now() { python3 -c 'import time; print(time.time())'; }
 : >"$STATE/phases"
+# attach ARGS...: starts the agent.
+attach() {
+    # shellcheck disable=SC2086
+    "$LAXITY" attach --flink "$url" --state "$STATE/agent" --plain ${OPTIONS:-} "$@" >>out/attach-demo.log &
+    agent=$!
+}
+detach() {
+    if [ -n "$agent" ]; then kill -TERM "$agent"; wait "$agent" || true; fi
+    agent=''
+}
 for round in $(seq "$ROUNDS"); do
     echo "round $round of $ROUNDS: without"
+    if [ "${BASELINE:-os}" = equal ]; then attach --policy static --nice 0..0; fi
     begin=$(now); sleep "$PHASE"; echo "without $begin $(now)" >>"$STATE/phases"
+    detach
     echo "round $round of $ROUNDS: with"
-    # shellcheck disable=SC2086
-    "$LAXITY" attach --flink "$url" --job 'alarms=50 ms' --state "$STATE/agent" --plain ${OPTIONS:-} >>out/attach-demo.log &
-    agent=$!
+    attach --job 'alarms=50 ms'
     # What waited before would count against the phase that works it off.
     python3 scripts/attach_demo.py --drained "$ROWS"
     begin=$(now); sleep "$PHASE"; echo "with $begin $(now)" >>"$STATE/phases"
-    kill -TERM "$agent"; wait "$agent" || true
-    agent=''
+    detach
 done
 python3 scripts/attach_demo.py "$STATE/phases" "$ROWS"
