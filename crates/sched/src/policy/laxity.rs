@@ -19,8 +19,8 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 /// | κ | [`Laxity::stretch`] | | – |
 /// | B_o | cost of what stands before it in its mailbox | [`MessageContext::backlog_ns`] | ns |
 ///
-/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in six ways, but for the last each for what it did in simulation of the
-/// papers' workloads at 0.9 of capacity.
+/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in six ways: all but the last for what they did in
+/// simulation of the papers' workloads at 0.9 of capacity.
 /// - *t_MF is forecast* from sweeping watermarks (Klink §3.1), and rows wait for it *on their way* to a window, not
 ///   only in front of it ([`Rank::awaits_watermarks`]). This alone divides the mean latency of YSB by four.
 /// - *κ·C_q*: where every target is far, least laxity runs the longest work first and takes turns among equals, the
@@ -45,8 +45,12 @@ pub struct Laxity {
     pub stretch: f64,
     /// L_min.
     target_min_ns: f64,
-    /// By query id.
-    queries: Vec<Known>,
+    /// By query id: C_q. Apart from the standing, because every message asks for it.
+    costs_ns: Vec<f32>,
+    /// By query id: how far its promises can be kept.
+    standing: Vec<Standing>,
+    /// All promises can be kept and memory is free: the usual case, in which nothing has to be looked up.
+    at_ease: bool,
     /// By unit: its query.
     query_of: Vec<u32>,
     graph: Option<u64>,
@@ -62,14 +66,6 @@ pub struct Laxity {
     slacks_ns: Vec<f64>,
     /// By unit, while memory is short: priorities that free it.
     freeing: Vec<f64>,
-}
-
-/// What the last reviews found of a query.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    /// C_q.
-    cost_ns: f64,
-    standing: Standing,
 }
 
 /// How far a query's promise can be kept.
@@ -103,14 +99,14 @@ const STRETCH: f64 = 20.0;
 /// Behind every deadline: 30 years of nanoseconds, and still exact to 128 ns.
 const BEHIND_ALL: f64 = 1e18;
 
-const NEW: Known = Known { cost_ns: 0.0, standing: Standing::Kept };
-
 impl Default for Laxity {
     fn default() -> Laxity {
         Laxity {
             stretch: STRETCH,
             target_min_ns: f64::INFINITY,
-            queries: Vec::new(),
+            costs_ns: Vec::new(),
+            standing: Vec::new(),
+            at_ease: true,
             query_of: Vec::new(),
             graph: None,
             costs_due: 0,
@@ -137,10 +133,10 @@ impl Rank for Laxity {
 
     fn message(&mut self, context: &MessageContext) -> f64 {
         let way_ns = (context.cost_ns + context.path_cost_ns) as f64;
-        let known = self.queries.get(context.query.index()).unwrap_or(&NEW);
+        let cost_ns = self.costs_ns.get(context.query.index()).map_or(0.0, |&cost_ns| f64::from(cost_ns));
         let target_ns = context.target_ns as f64;
         let longer = (target_ns / self.target_min_ns).max(1.0);
-        let due_ns = target_ns.min(self.stretch * known.cost_ns.max(way_ns) * longer);
+        let due_ns = target_ns.min(self.stretch * cost_ns.max(way_ns) * longer);
         context.frontier.0 as f64 + due_ns - context.backlog_ns as f64
     }
 
@@ -153,11 +149,14 @@ impl Rank for Laxity {
     }
 
     fn join(&mut self, unit: u32, head: f64) -> f64 {
+        if self.at_ease {
+            return head;
+        }
         if let Some(&priority) = self.freeing.get(unit as usize) {
             return priority;
         }
-        let query = self.query_of.get(unit as usize).and_then(|&query| self.queries.get(query as usize));
-        match query.unwrap_or(&NEW).standing {
+        let query = self.query_of.get(unit as usize).copied().unwrap_or(u32::MAX);
+        match self.standing.get(query as usize).unwrap_or(&Standing::Kept) {
             Standing::Kept => head,
             Standing::Late { grace_ns } => head + grace_ns,
             Standing::Lost { work_ns } => BEHIND_ALL + work_ns,
@@ -171,34 +170,31 @@ impl Rank for Laxity {
     fn review(&mut self, snapshot: &Snapshot) -> bool {
         self.learn_graph(snapshot);
         self.learn_costs(snapshot);
-        let mut any_given_up = false;
-        for known in &mut self.queries {
-            any_given_up |= known.standing != Standing::Kept;
-            known.standing = Standing::Kept;
-        }
+        let was_at_ease = std::mem::replace(&mut self.at_ease, false);
+        self.standing.fill(Standing::Kept);
         self.demands.clear();
         self.demands.extend(snapshot.queries.iter().filter_map(|query| demand(query, snapshot)));
         if self.frees_memory(snapshot) {
             return true;
         }
-        any_given_up |= !self.freeing.is_empty();
         self.freeing.clear();
         self.late.clear();
         give_up(&mut self.demands, &mut self.late, snapshot.workers, snapshot.now);
         if self.late.is_empty() {
-            return any_given_up;
+            self.at_ease = true;
+            return !was_at_ease;
         }
         // Once more, with what was given up due at the last point of its curve.
         for late in &self.late {
             let Some(query) = snapshot.query(QueryId(late.of)) else { continue };
             let grace_ns = grace_ns(query);
-            self.queries[late.of as usize].standing = Standing::Late { grace_ns };
+            self.standing[late.of as usize] = Standing::Late { grace_ns };
             self.demands.push(Demand { deadline: late.deadline.plus_ns(grace_ns as u64), ..*late });
         }
         self.lost.clear();
         give_up(&mut self.demands, &mut self.lost, snapshot.workers, snapshot.now);
         for lost in &self.lost {
-            self.queries[lost.of as usize].standing = Standing::Lost { work_ns: lost.work_ns as f64 };
+            self.standing[lost.of as usize] = Standing::Lost { work_ns: lost.work_ns as f64 };
         }
         true
     }
@@ -213,8 +209,10 @@ impl Laxity {
         self.costs_due = 0;
         self.period_ns = REVIEW_NS.max(REVIEW_NS_PER_OPERATOR * snapshot.operators.len() as u64);
         let queries = snapshot.queries.last().map_or(0, |query| query.id.index() + 1);
-        self.queries.clear();
-        self.queries.resize(queries, NEW);
+        self.costs_ns.clear();
+        self.costs_ns.resize(queries, 0.0);
+        self.standing.clear();
+        self.standing.resize(queries, Standing::Kept);
         let targets_ns = snapshot.queries.iter().map(|query| query.target_ns as f64);
         self.target_min_ns = targets_ns.fold(f64::INFINITY, f64::min).max(1.0);
         self.query_of.clear();
@@ -258,11 +256,10 @@ impl Laxity {
             return;
         }
         self.costs_due = REVIEWS_PER_LOOK_AT_COSTS;
-        self.queries.iter_mut().for_each(|known| known.cost_ns = 0.0);
+        self.costs_ns.fill(0.0);
         for operator in &snapshot.operators {
-            let Some(known) = self.queries.get_mut(operator.query.index()) else { continue };
-            let way_ns = (operator.usual_cost_ns + operator.path_cost_ns) as f64;
-            known.cost_ns = known.cost_ns.max(way_ns);
+            let Some(cost_ns) = self.costs_ns.get_mut(operator.query.index()) else { continue };
+            *cost_ns = cost_ns.max((operator.usual_cost_ns + operator.path_cost_ns) as f32);
         }
     }
 }
