@@ -235,7 +235,7 @@ fn numbered(name: &str, number: u32, count: u32) -> String {
     if count == 1 { name.to_owned() } else { format!("{name}_{number}") }
 }
 
-/// When the rows of an input came in and when they happened, in milliseconds since [`DAY_0`]; in order of ingestion.
+/// When the rows of an input came in and when they happened, in milliseconds since `DAY_0`; in order of ingestion.
 fn times(
     seed: u64,
     pace: Pace,

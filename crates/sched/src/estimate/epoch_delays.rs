@@ -36,12 +36,12 @@ impl EpochDelays {
         (self.sum, self.squares, self.events) = (0.0, 0.0, 0);
     }
 
-    /// E[d]: μ of the epoch to come (Eq. 3, second case, over the h epochs of Algorithm 1).
+    /// E\[d\]: μ of the epoch to come (Eq. 3, second case, over the h epochs of Algorithm 1).
     pub fn mean_ns(&self) -> Option<f64> {
         (!self.epochs.is_empty()).then(|| self.average(|(mean, _)| mean))
     }
 
-    /// Var[w] by Eq. 6, literally, with h epochs where it says n − 1.
+    /// Var\[w\] by Eq. 6, literally, with h epochs where it says n − 1.
     pub fn printed_variance(&self) -> Option<f64> {
         let mean = self.mean_ns()?;
         let count = self.epochs.len() as f64;

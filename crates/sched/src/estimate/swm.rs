@@ -41,7 +41,7 @@ pub struct SwmEstimator {
 /// A prediction of one SWM's ingestion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwmForecast {
-    /// E[w]. A point on the line of processing time; not rounded, and before 0 if so predicted.
+    /// E\[w\]. A point on the line of processing time; not rounded, and before 0 if so predicted.
     pub mean_ns: f64,
     /// Standard deviation of w, the uncertainty of the mean included.
     pub deviation_ns: f64,

@@ -31,7 +31,7 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 ///   that a single operator instance will not empty on other cores.
 /// - *C_o and C_path are not taken off.* On one core end-to-end deadlines of chains are as good, and with them
 ///   the operators above would always go before those below: results of one query would wait for its next rows.
-/// - *Overload* is looked for every [`REVIEW_NS`]: where the work that waits exceeds the capacity until it is due,
+/// - *Overload* is looked for 10 ms or so: where the work that waits exceeds the capacity until it is due,
 ///   the queries that lose least utility per CPU time are given up, first until the last point of their curve, and
 ///   where that cannot be kept either behind all others, the shortest first.
 /// - *Memory* at four fifths of its bound: who frees most goes first, as in Klink §3.4 ([`super::ByMemory`]), until half

@@ -11,7 +11,7 @@ use crate::{Memory, MessageContext, OperatorSnapshot, QuerySnapshot, Scale, Snap
 /// cycle. The largest counts; among equals the query of least slack goes first. A query that frees nothing comes
 /// after all that do, by slack.
 ///
-/// `klink` ranks so while memory is short ([`Mode`]); alone, this rank does so always.
+/// `klink` ranks so while memory is short; alone, this rank does so always.
 ///
 /// | Symbol | Here | Unit |
 /// | --- | --- | --- |
