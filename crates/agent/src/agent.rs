@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
-use crate::clock::{since_boot_ns, wall_ms};
+use crate::clock::{own_cpu_ns, since_boot_ns, wall_ms};
 use crate::linux::{Applier, Busy, JournalError, Watchdog, thread_ids};
 use crate::metric::{Metric, MetricGraph, MissingMetric};
 use crate::plan::{Change, Plan};
@@ -240,6 +240,7 @@ impl Agent {
             notes: std::mem::take(&mut self.notes),
             rounds: self.rounds,
             took: Duration::from_nanos(since_boot_ns() - started_ns),
+            own_cpu: Duration::from_nanos(own_cpu_ns()),
         })
     }
 

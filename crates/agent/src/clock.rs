@@ -5,6 +5,11 @@ pub(crate) fn since_boot_ns() -> u64 {
     ns(ClockId::Boottime) as u64
 }
 
+/// CPU time that this process has used, ns.
+pub(crate) fn own_cpu_ns() -> u64 {
+    ns(ClockId::ProcessCPUTime) as u64
+}
+
 /// Milliseconds since 1970.
 pub(crate) fn wall_ms() -> f64 {
     ns(ClockId::Realtime) as f64 / 1e6

@@ -36,6 +36,8 @@ pub struct Report {
     pub rounds: u64,
     /// How long it took.
     pub took: Duration,
+    /// CPU time that the agent has used since it started.
+    pub own_cpu: Duration,
 }
 
 /// One task.

@@ -34,6 +34,8 @@ pub struct Flink {
     read_ms: f64,
     /// By operator key: since-boot ms at which its subtasks began to live, as the freshest answer has it.
     births: HashMap<Arc<str>, f64>,
+    /// By operator key: since-boot ms at which it was asked for, and what it was.
+    watermarks: HashMap<Arc<str>, (f64, Option<f64>)>,
     /// What the last scan was made for.
     shape: Vec<Shape>,
     pids: BTreeMap<String, Option<u32>>,
@@ -73,6 +75,9 @@ impl Api for Http {
 /// Longer than any scheduling period that is meant to follow the load.
 const SILENCE_MS: f64 = 5_000.0;
 
+/// Shorter than the default period, so that each of its rounds sees a new one.
+const WATERMARK_MS: f64 = 900.0;
+
 /// Thread dumps stop the engine for a moment: while threads are missing they are asked for ever more seldom.
 const SCAN_WAIT_MS: (f64, f64) = (1_000.0, 30_000.0);
 
@@ -99,6 +104,7 @@ impl Flink {
             metrics: HashMap::new(),
             read_ms: f64::NEG_INFINITY,
             births: HashMap::new(),
+            watermarks: HashMap::new(),
             shape: Vec::new(),
             pids: BTreeMap::new(),
             manager: None,
@@ -227,6 +233,9 @@ impl Flink {
                 topology.tasks.push(Task { operators: vec![operator], instance, threads });
             }
         }
+        let is_known = |key: &Arc<str>| topology.operators.iter().any(|operator| operator.key == *key);
+        self.births.retain(|key, _| is_known(key));
+        self.watermarks.retain(|key, _| is_known(key));
         (self.topology, self.origins) = (topology, origins);
         Ok(())
     }
@@ -303,16 +312,25 @@ impl Flink {
         self.ask::<Vec<Answer>>(&format!("{path}?get={id}&agg=sum")).ok()?.first()?.sum
     }
 
-    /// The least input watermark of a vertex's subtasks. Asked of windows and sinks, which are what a rank looks at.
-    fn watermark(&self, operator: usize) -> Option<f64> {
+    /// The least input watermark of a vertex's subtasks. Asked of windows and sinks, which are what a rank looks at, and
+    /// not oftener than [`WATERMARK_MS`]: it takes a request each.
+    fn watermark(&mut self, operator: usize) -> Option<f64> {
         let this = &self.topology.operators[operator];
         let is_sink = !self.topology.operators.iter().any(|other| other.upstream.contains(&operator));
         if this.upstream.is_empty() || this.window.is_none() && !is_sink {
             return None;
         }
+        let now_ms = since_boot_ns() as f64 / 1e6;
+        if let Some(&(at_ms, known)) = self.watermarks.get(&this.key)
+            && now_ms - at_ms < WATERMARK_MS
+        {
+            return known;
+        }
         let (jid, vid) = &self.origins[operator];
         let answers: Vec<Answer> = self.ask(&format!("/jobs/{jid}/vertices/{vid}/watermarks")).ok()?;
-        answers.iter().filter_map(|answer| answer.value.as_ref()?.parse::<f64>().ok()).reduce(f64::min)
+        let least = answers.iter().filter_map(|answer| answer.value.as_ref()?.parse().ok()).reduce(f64::min);
+        self.watermarks.insert(this.key.clone(), (now_ms, least));
+        least
     }
 
     /// How long its subtasks had run, on average, when the counters were read: a clock that stands while Flink answers

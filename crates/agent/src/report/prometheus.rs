@@ -37,6 +37,7 @@ pub fn exposition(report: &Report) -> String {
     }
     let of_round = [
         ("round_seconds", "how long the last round took", "gauge", report.took.as_secs_f64()),
+        ("cpu_seconds_total", "CPU time that the agent has used", "counter", report.own_cpu.as_secs_f64()),
         ("rounds_total", "rounds so far", "counter", report.rounds as f64),
         ("changes", "writes of the last round", "gauge", report.changes.len() as f64),
         ("failures", "writes of the last round that the kernel refused", "gauge", report.failed.len() as f64),
