@@ -13,7 +13,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::{
-    Cluster, Cut, Fault, FaultKind, Keep, Overheads, Placement, Rounding, Setup, Simulation, Switch,
+    Cluster, Cut, Driver, Fault, FaultKind, Keep, OsThreads, Overheads, Placement, Renice, Rounding, Setup,
+    Simulation, Switch,
 };
 
 /// A random simulation: queries, machines, faults, a policy and others to switch to, all from one seed. Small
@@ -76,6 +77,7 @@ impl Scenario {
                 .map(|(at, name)| Switch { at, to: Box::new(move || parse(&name)) })
                 .collect(),
             shed: dice.one_in(5),
+            driver: if policy.is_none() && dice.one_in(6) { dice.threads() } else { Driver::Scheduler },
             latency_digits: 1,
             keep: Keep { timeline: false, results: false, trace: false, checks: true },
             ..Setup::default()
@@ -151,6 +153,20 @@ impl Dice {
             cycle_ns_per_operator: self.between(0, 200),
             ..Overheads::default()
         }
+    }
+
+    fn threads(&mut self) -> Driver {
+        let rank = self.policy();
+        let renice = Renice {
+            period: Duration::from_millis(self.between(1, 200)),
+            rank: Box::new(move || parse(&rank)),
+            best: -20,
+            worst: self.between(0, 19) as i32,
+        };
+        Driver::OsThreads(OsThreads {
+            slice: Duration::from_micros(self.between(100, 5_000)),
+            renice: self.one_in(2).then_some(renice),
+        })
     }
 
     fn fault(&mut self, cluster: &Cluster, queries: usize, duration_ms: u64) -> Fault {

@@ -26,6 +26,8 @@ struct Entity {
     deadline: i64,
     lag: i64,
     state: State,
+    /// Its slice came to an end since it last began to run.
+    over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,14 @@ const UNIT: i64 = 1_024;
 
 impl FairQueue {
     pub fn new(threads: usize, slice_ns: u64) -> FairQueue {
-        let entity = Entity { weight: UNIT as u32, vruntime: 0, deadline: 0, lag: 0, state: State::Asleep };
+        let entity = Entity {
+            weight: UNIT as u32,
+            vruntime: 0,
+            deadline: 0,
+            lag: 0,
+            state: State::Asleep,
+            over: false,
+        };
         FairQueue {
             slice_ns: slice_ns.max(1),
             entities: vec![entity; threads],
@@ -89,6 +98,7 @@ impl FairQueue {
         let thread = self.peek().or_else(|| self.waiting.first().map(|&(_, thread)| thread))?;
         self.leave(thread);
         self.join(thread, State::Running);
+        self.entities[thread as usize].over = false;
         Some(thread)
     }
 
@@ -103,18 +113,22 @@ impl FairQueue {
         self.join(thread, State::Waiting);
     }
 
-    /// A running thread has run for so long. True if its slice is over, and it has another deadline.
-    pub fn charge(&mut self, thread: u32, ran_ns: u64) -> bool {
+    /// The slice of a running thread has ended since it began to run.
+    pub fn is_over(&self, thread: u32) -> bool {
+        self.entities[thread as usize].over
+    }
+
+    /// A running thread has run for so long. Where its slice is over, it has another deadline.
+    pub fn charge(&mut self, thread: u32, ran_ns: u64) {
         let slice = self.virtual_slice(thread);
         let entity = &mut self.entities[thread as usize];
         let ran = (ran_ns as i64).saturating_mul(UNIT) / i64::from(entity.weight);
         entity.vruntime += ran;
         self.weighted += i128::from(ran) * i128::from(entity.weight);
-        let over = entity.vruntime >= entity.deadline;
-        if over {
+        if entity.vruntime >= entity.deadline {
             entity.deadline = entity.vruntime + slice;
+            entity.over = true;
         }
-        over
     }
 
     /// CPU time until the slice of a running thread is over.
@@ -189,7 +203,8 @@ mod tests {
         for _ in 0..turns {
             let thread = fair.take().unwrap();
             let ran_ns = fair.slice_left_ns(thread);
-            assert!(fair.charge(thread, ran_ns), "the slice is over");
+            fair.charge(thread, ran_ns);
+            assert!(fair.is_over(thread));
             ran[thread as usize] += ran_ns;
             fair.put_back(thread);
         }
@@ -216,10 +231,10 @@ mod tests {
         fair.wake(0);
         fair.wake(1);
         assert_eq!(fair.take(), Some(0));
-        assert!(fair.charge(0, SLICE_NS));
+        fair.charge(0, SLICE_NS);
         // Half a slice behind the mean, it sleeps, and is as far behind when it wakes, however long that was.
         fair.sleep(1);
-        assert!(fair.charge(0, 100 * SLICE_NS));
+        fair.charge(0, 100 * SLICE_NS);
         fair.wake(1);
         fair.put_back(0);
         assert_eq!(fair.take(), Some(1));

@@ -70,7 +70,8 @@ impl World {
             }
             let state = &mut self.machines[machine as usize];
             let Sharing::Threads(threads) = &mut state.sharing else { return };
-            let (Some(number), Some(thread)) = (state.idle.pop(), threads.fair.take()) else { break };
+            let Some(number) = state.idle.pop() else { break };
+            let Some(thread) = threads.fair.take() else { break };
             let operator = state.operators[thread as usize];
             self.run_thread(machine, number, operator);
         }
@@ -93,7 +94,7 @@ impl World {
             return false;
         }
         let worked_ns = self.worked_ns(core);
-        self.stop_thread(core, worked_ns);
+        self.stop_thread(core, worked_ns, false);
         true
     }
 
@@ -161,22 +162,21 @@ impl World {
     pub(super) fn finish_piece(&mut self, core_index: u32) {
         let machine = self.cores[core_index as usize].machine;
         let Some(operator) = self.cores[core_index as usize].operator else { return };
-        self.stop_thread(core_index, self.cores[core_index as usize].step.cpu_ns);
+        self.stop_thread(core_index, self.cores[core_index as usize].step.cpu_ns, true);
         let query = self.topology.operator(operator).query.index();
         self.release_held(query, machine);
         self.dispatch_threads(machine);
     }
 
-    /// A run is over or interrupted after so much CPU time: the core goes on with the thread while its slice lasts
-    /// and it has work, else lets go of it.
-    fn stop_thread(&mut self, core_index: u32, worked_ns: u64) {
+    /// A run is over or interrupted after so much CPU time. If it may, the core goes on with the thread while its
+    /// slice lasts and it has work; else it lets go of it.
+    fn stop_thread(&mut self, core_index: u32, worked_ns: u64, may_go_on: bool) {
         let core = &mut self.cores[core_index as usize];
         let Some(operator) = core.operator else { return };
         let (machine, number, started) = (core.machine, core.number, core.started);
         core.run = core.run.wrapping_add(1);
         let uncharged_ns = worked_ns.saturating_sub(core.charged_ns);
         core.charged_ns = worked_ns;
-        let interrupted = worked_ns < core.step.cpu_ns;
         let elapsed_ns = self.now.since_ns(started);
         self.totals.busy_ns += elapsed_ns;
         self.totals.overhead_ns += started.min(self.now).since_ns(core.granted);
@@ -193,7 +193,8 @@ impl World {
         }
         let thread = self.topology.operator(operator).local.0;
         let Some(threads) = self.threads_of(operator) else { return };
-        let over = threads.fair.charge(thread, uncharged_ns) || threads.fair.slice_left_ns(thread) <= 1;
+        threads.fair.charge(thread, uncharged_ns);
+        let goes_on = may_go_on && !threads.fair.is_over(thread);
         let state = &mut threads.threads[thread as usize];
         state.left_ns -= worked_ns.min(state.left_ns);
         state.worked_ns += elapsed_ns;
@@ -206,7 +207,7 @@ impl World {
             self.account(operator, 0, 0, elapsed_ns, None);
         }
         let ready = self.threads_of(operator).is_some_and(|t| t.threads[thread as usize].is_ready());
-        if ready && !over && !interrupted {
+        if ready && goes_on {
             self.run_thread(machine, number, operator);
             return;
         }
