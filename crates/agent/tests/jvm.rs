@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use laxity_agent::linux::{Applier, Capability, Hierarchy, Journal, thread_status};
@@ -11,9 +12,17 @@ use laxity_agent::threads::{Names, ThreadsEngine, ThreadsSpec, own_engine};
 use laxity_agent::{Agent, JobWish, PolicyUse, Ranges, Translator, Wishes, jvm};
 use regex::Regex;
 
-/// Starts two workers at once and one more for every line it reads.
+/// Starts two workers at once and one more for every line it reads; those named child by the bulk worker.
 const ENGINE: &str = r#"
 class Engine {
+    static java.util.concurrent.SynchronousQueue<String> children = new java.util.concurrent.SynchronousQueue<>();
+    static void parent() {
+        Thread thread = new Thread(() -> {
+            try { while (true) worker(children.take()); } catch (InterruptedException end) { }
+        }, "bulk-work-worker-0");
+        thread.setDaemon(true);
+        thread.start();
+    }
     static void worker(String name) {
         Thread thread = new Thread(() -> { try { Thread.sleep(600_000); } catch (InterruptedException end) { } }, name);
         thread.setDaemon(true);
@@ -21,18 +30,22 @@ class Engine {
     }
     public static void main(String[] arguments) throws Exception {
         worker("urgent-a-rather-long-operator-name \"quoted\"-worker-0");
-        worker("bulk-work-worker-0");
+        parent();
         System.out.println("started");
         var lines = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
         for (String line; (line = lines.readLine()) != null;) {
-            worker(line);
+            if (line.startsWith("child")) children.put(line); else worker(line);
             System.out.println("started");
         }
     }
 }
 "#;
 
+/// The tests use one cgroup, so they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
 struct Engine {
+    _turn: MutexGuard<'static, ()>,
     child: Child,
     input: ChildStdin,
     said: BufReader<std::process::ChildStdout>,
@@ -40,6 +53,7 @@ struct Engine {
 
 impl Engine {
     fn start(folder: &Path) -> Option<Engine> {
+        let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let source = folder.join("Engine.java");
         std::fs::write(&source, ENGINE).unwrap();
         let started = Command::new("java")
@@ -54,7 +68,7 @@ impl Engine {
             return None;
         };
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut engine = Engine { child, input, said: BufReader::new(output) };
+        let mut engine = Engine { _turn: turn, child, input, said: BufReader::new(output) };
         if !engine.hear() {
             println!("skipped: this java runs no source file");
             return None;
@@ -145,11 +159,69 @@ fn named_threads_are_found_scheduled_and_left_as_they_were() {
     }
     assert_eq!(nice(more), 10);
 
+    // What an operator thread starts has its nice value, but is no operator.
+    engine.worker("child of bulk");
+    let child = loop {
+        let named = jvm::threads(pid).unwrap();
+        if let Some(child) = named.iter().find(|thread| thread.name == "child of bulk") {
+            break child.tid;
+        }
+    };
+    assert_eq!(nice(child), 10);
+    agent.round().unwrap();
+    assert_eq!(nice(child), 0);
+    if has_groups {
+        assert_eq!(group(child), "service");
+    }
+
     let restored = agent.finish().unwrap().unwrap();
     assert!(restored.failed.is_empty(), "{:?}", restored.failed);
     assert_eq!((nice(urgent), nice(bulk), nice(more)), (0, 0, 0));
     if has_groups {
         assert_ne!(group(pid), "service");
+    }
+}
+
+#[test]
+fn every_translator_is_written_and_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(engine) = Engine::start(folder.path()) else { return };
+    let pid = engine.child.id();
+    let hierarchy = Hierarchy::find().filter(|hierarchy| {
+        let home = hierarchy.of_thread(pid, pid).unwrap();
+        Capability::read().lacks_for_groups(Some(hierarchy), &home).is_empty()
+    });
+    if !Capability::read().sys_nice || hierarchy.is_none() {
+        return println!("skipped: no CAP_SYS_NICE, or no cpu cgroup that can be written");
+    }
+    let home = hierarchy.as_ref().unwrap().of_thread(pid, pid).unwrap();
+    let status = || -> Vec<_> {
+        let threads = jvm::threads(pid).unwrap();
+        let named = threads.iter().filter(|thread| thread.name.contains("-worker-"));
+        named.map(|thread| thread_status(pid, thread.tid).unwrap()).collect()
+    };
+    let before = status();
+    for translator in ["nice", "shares", "quota", "rr", "query-shares+nice"] {
+        let adapter = ThreadsEngine::start(spec(folder.path())).unwrap();
+        let wishes = Wishes::within(Duration::from_millis(50)).unwrap();
+        let wish = JobWish { name: "urgent".to_owned(), wishes };
+        let uses = vec![PolicyUse::new("random".parse().unwrap(), Duration::from_secs(1))];
+        let translator = translator.parse().unwrap();
+        let mut agent =
+            Agent::new(vec![Box::new(adapter)], uses, vec![wish], translator, Ranges::default()).unwrap();
+        let journal = Journal::open(&folder.path().join("journal")).unwrap();
+        agent.write_through(Applier::new(journal, hierarchy.clone()));
+        let report = agent.round().unwrap();
+        assert!(report.failed.is_empty(), "{translator}: {:?}", report.failed);
+        assert!(home.join("laxity/service").exists());
+        if translator == Translator::RoundRobin {
+            let classes: Vec<i32> = status().iter().map(|status| status.class).collect();
+            assert!(classes.contains(&2) && classes.contains(&0), "{classes:?}");
+        }
+        let restored = agent.finish().unwrap().unwrap();
+        assert!(restored.failed.is_empty(), "{translator}: {:?}", restored.failed);
+        assert!(!home.join("laxity").exists(), "{translator}");
+        assert_eq!(status(), before, "{translator}");
     }
 }
 
