@@ -113,11 +113,14 @@ impl QosCurve {
         (before.utility - next.utility) / (next.latency_ns - before.latency_ns) as f64
     }
 
-    /// The latency up to which nothing is lost; `None` where nothing ever is.
-    pub fn grace_ns(&self) -> Option<u64> {
-        let best = self.points[0].utility;
-        let falls = self.points.iter().position(|point| point.utility < best)?;
-        Some(self.points[falls - 1].latency_ns)
+    /// The latency up to which a result is worth at least that share of what it is worth at once (all of it: 1); `None`: always.
+    pub fn worth_until_ns(&self, share: f64) -> Option<u64> {
+        let enough = share * self.points[0].utility;
+        let falls = self.points.iter().position(|point| point.utility < enough)?;
+        let (before, after) = (self.points[falls - 1], self.points[falls]);
+        let part = (before.utility - enough) / (before.utility - after.utility);
+        let length_ns = (after.latency_ns - before.latency_ns) as f64;
+        Some(before.latency_ns + (part.clamp(0.0, 1.0) * length_ns).round() as u64)
     }
 
     /// What a result is still worth however late.
@@ -177,10 +180,23 @@ mod tests {
 
     #[test]
     fn where_a_curve_begins_to_fall() {
-        assert_eq!(curve(&[(0, 1.0), (5, 1.0), (9, 0.0)]).grace_ns(), Some(5));
-        assert_eq!(curve(&[(3, 1.0), (5, 0.4)]).grace_ns(), Some(3));
-        assert_eq!(curve(&[(3, 0.5), (7, 0.5)]).grace_ns(), None);
-        assert_eq!(curve(&[(3, 0.5)]).grace_ns(), None);
+        assert_eq!(curve(&[(0, 1.0), (5, 1.0), (9, 0.0)]).worth_until_ns(1.0), Some(5));
+        assert_eq!(curve(&[(3, 1.0), (5, 0.4)]).worth_until_ns(1.0), Some(3));
+        assert_eq!(curve(&[(3, 0.5), (7, 0.5)]).worth_until_ns(1.0), None);
+        assert_eq!(curve(&[(3, 0.5)]).worth_until_ns(1.0), None);
+    }
+
+    #[test]
+    fn until_when_a_share_is_left() {
+        let falling = curve(&[(10, 0.8), (20, 0.8), (40, 0.4), (50, 0.0)]);
+        assert_eq!(falling.worth_until_ns(1.0), Some(20));
+        // 0.6 halfway down the first slope, 0.4 at its end, 0.2 halfway down the second.
+        assert_eq!(falling.worth_until_ns(0.75), Some(30));
+        assert_eq!(falling.worth_until_ns(0.5), Some(40));
+        assert_eq!(falling.worth_until_ns(0.25), Some(45));
+        assert_eq!(falling.worth_until_ns(0.0), None);
+        assert_eq!(curve(&[(5, 0.3)]).worth_until_ns(1.0), None);
+        assert_eq!(curve(&[(0, 1.0), (9, 0.5)]).worth_until_ns(0.5), None);
     }
 
     #[test]

@@ -39,7 +39,8 @@ fn main() {
         }
     }
     for operators in if small { &[100, 1_000][..] } else { &[1_000, 10_000, 100_000] } {
-        let ranks: [(&str, fn() -> Qos); 4] = [
+        type Make = fn() -> Qos;
+        let ranks: [(&str, Make); 4] = [
             ("qos", Qos::default),
             ("qos:1x1", || Qos::bucketed(1, 1)),
             ("qos:20x20", || Qos::bucketed(20, 20)),

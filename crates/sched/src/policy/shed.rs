@@ -9,7 +9,7 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// Aurora §2.2 names it and §7 says when ("an overload situation is detected") and to what end ("in a way that least
 /// degrades the QoS"); how is ours.
 ///
-/// *Whether*: work has to be done before its curve begins to fall. If what is demanded until some instant t of the
+/// *Whether*: work has to be done before its curve has fallen too far ([`ShedConfig::bearable`]). If what is demanded until some instant t of the
 /// horizon exceeds what the processors can do until then, no order keeps all curves; if it never does, the
 /// earliest deadline first keeps them (Baruah, Rosier and Howell 1990, here for work that flows). The excess has to
 /// be shed from what comes, so that it is gone by t.
@@ -41,6 +41,8 @@ pub struct Shedder {
     allowed: usize,
     /// When arrivals were last taken account of; `None` before the first.
     planned: Option<ProcessingTime>,
+    /// The last plan shed something.
+    sheds: bool,
     /// Scratch.
     loads: Vec<Load>,
     offers: Vec<Offer>,
@@ -55,13 +57,17 @@ pub struct ShedConfig {
     /// How far ahead curves must hold. Overload that work with looser curves can absorb for so long is
     /// none. Default 1 s.
     pub horizon_ns: u64,
+    /// Share of its best utility that is enough for a result as long as nothing is shed: a row dropped loses all
+    /// of it, so a small loss by lateness is better borne. Once something is shed, it is until nothing is lost by
+    /// lateness. Default 0.9.
+    pub bearable: f64,
     /// Share of the workers' time that there is for work; the rest goes to calls and cycles. Default 0.95.
     pub headroom: f64,
 }
 
 impl Default for ShedConfig {
     fn default() -> ShedConfig {
-        ShedConfig { period_ns: 100_000_000, horizon_ns: 1_000_000_000, headroom: 0.95 }
+        ShedConfig { period_ns: 100_000_000, horizon_ns: 1_000_000_000, bearable: 0.9, headroom: 0.95 }
     }
 }
 
@@ -125,6 +131,7 @@ impl Shedder {
             ledgers: Vec::new(),
             allowed: 0,
             planned: None,
+            sheds: false,
             loads: Vec::new(),
             offers: Vec::new(),
             steps: Vec::new(),
@@ -193,10 +200,11 @@ impl Shedder {
         self.loads.clear();
         self.offers.clear();
         self.steps.clear();
+        let kept = if self.sheds { 1.0 } else { self.config.bearable };
         for query in &snapshot.queries {
             let cores = self.account(query, snapshot, elapsed_ns);
             let idle_ns = unloaded_latency_ns(query, snapshot);
-            let grace_ns = query.qos.grace_ns().map_or(u64::MAX, |at| at.saturating_sub(idle_ns));
+            let grace_ns = query.qos.worth_until_ns(kept).map_or(u64::MAX, |at| at.saturating_sub(idle_ns));
             self.loads.push(Load { cores, grace_ns });
             let ledger = &mut self.ledgers[query.id.index()];
             ledger.fraction = 0.0;
@@ -213,12 +221,13 @@ impl Shedder {
         }
         for operator in snapshot.operators.iter().filter(|operator| operator.queued_messages > 0) {
             if let Some(place) = snapshot.query_place(operator.query) {
-                self.backlog(operator, place, snapshot);
+                self.backlog(operator, place, kept, snapshot);
             }
         }
         let capacity = snapshot.workers as f64 * self.config.headroom;
         let relief_ns = self.offers.iter().map(|offer| offer.grace_ns).min().unwrap_or(0);
         let excess = shortfall(&self.loads, &mut self.steps, relief_ns, capacity, &self.config);
+        self.sheds = excess > 0.0;
         for (query, fraction) in least_loss(&mut self.offers, excess) {
             self.ledgers[query as usize].fraction = fraction;
         }
@@ -246,9 +255,9 @@ impl Shedder {
     }
 
     /// What waits for an operator, with its way to the sink, has to be done in time, too.
-    fn backlog(&mut self, operator: &OperatorSnapshot, query: usize, snapshot: &Snapshot) {
+    fn backlog(&mut self, operator: &OperatorSnapshot, query: usize, kept: f64, snapshot: &Snapshot) {
         let qos = &snapshot.queries[query].qos;
-        let Some(good_ns) = qos.grace_ns() else { return };
+        let Some(good_ns) = qos.worth_until_ns(kept) else { return };
         let messages = operator.queued_messages as f64;
         let fixed_ns = messages * (operator.cost.0 + operator.path_cost_ns as f64);
         let work_ns = fixed_ns + operator.queued_rows as f64 * operator.cost.1;

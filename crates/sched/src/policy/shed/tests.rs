@@ -9,7 +9,7 @@ const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
 fn config() -> ShedConfig {
-    ShedConfig { headroom: 1.0, ..ShedConfig::default() }
+    ShedConfig { headroom: 1.0, bearable: 1.0, ..ShedConfig::default() }
 }
 
 /// Queries of one source each that costs so much per row, with a target of 50 ms.
@@ -115,6 +115,31 @@ fn rows_past_saving_are_shed_first() {
     (0..2).for_each(|query| shedder.allow(QueryId(query), true));
     let fractions = plan_after(&mut shedder, &mut snapshot, &[600, 8]);
     near(&fractions, &[0.0, 0.24 / 0.64]);
+}
+
+#[test]
+fn a_little_lateness_is_borne_until_something_is_shed() {
+    let mut snapshot = queries(&[1e6]);
+    snapshot.now = ProcessingTime(100 * SECOND);
+    let mut shedder = Shedder::new(ShedConfig { bearable: 0.9, ..config() });
+    shedder.allow(QueryId(0), true);
+    // 0.9 cores, and 5 ms of work that has waited for 48 ms: due in 1 ms if nothing is to be lost, in 6 ms with
+    // a tenth lost.
+    let wait = |snapshot: &mut Snapshot| {
+        let source = &mut snapshot.operators[0];
+        (source.queued_messages, source.queued_rows) = (5, 5);
+        source.mean_ingested = Some(ProcessingTime(snapshot.now.0 + SECOND - 48 * MS));
+    };
+    wait(&mut snapshot);
+    near(&plan_after(&mut shedder, &mut snapshot, &[900]), &[0.0]);
+    // Once it sheds, it sheds until nothing is lost: 4 ms too much, to be made up for in a period of 100 ms.
+    shedder.sheds = true;
+    wait(&mut snapshot);
+    near(&plan_after(&mut shedder, &mut snapshot, &[900]), &[0.04 / 0.9]);
+    assert!(shedder.sheds);
+    snapshot.operators[0].queued_messages = 0;
+    near(&plan_after(&mut shedder, &mut snapshot, &[900]), &[0.0]);
+    assert!(!shedder.sheds);
 }
 
 #[test]
