@@ -9,10 +9,10 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// Aurora §2.2 names it and §7 says when ("an overload situation is detected") and to what end ("in a way that least
 /// degrades the QoS"); how is ours.
 ///
-/// *Whether*: work has to be done before its curve has fallen too far ([`ShedConfig::bearable`]). If what is demanded until some instant t of the
-/// horizon exceeds what the processors can do until then, no order keeps all curves; if it never does, the
-/// earliest deadline first keeps them (Baruah, Rosier and Howell 1990, here for work that flows). The excess has to
-/// be shed from what comes, so that it is gone by t.
+/// *Whether*: work has to be done before its curve has fallen too far ([`ShedConfig::bearable`]). If what is
+/// demanded until some instant t of the horizon exceeds what the processors can do until then, no order keeps all
+/// curves; if it never does, the earliest deadline first keeps them (Baruah, Rosier and Howell 1990, here for work
+/// that flows). The excess has to be shed from what comes, so that it is gone by t.
 ///
 /// *Where*: dropping a share x of query q's input saves x·D_q of CPU and loses x·w_q·U_q of utility, so the queries
 /// with the least w_q·U_q / D_q give first, each all it has before the next gives any. That is the continuous
@@ -26,9 +26,9 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// | w_q | [`QuerySnapshot::weight`] | |
 /// | t | up to [`ShedConfig::horizon_ns`] | ns |
 ///
-/// Rows that a held-back source has not let in yet are demand too: as many as come in the time by which those that
-/// are let in are old. A query is as useful as the share of its rows that count, whatever their number, as normalised curves are
-/// "quantitatively comparable" (§2.1). Rows go by turns (error diffusion), not by chance: the
+/// Rows that a held-back source has not let in yet are demand too: as many as come in the time by which those
+/// that are let in are old. A query is as useful as the share of its rows that count, whatever their number, as
+/// normalised curves are "quantitatively comparable" (§2.1). Rows go by turns (error diffusion), not by chance: the
 /// same input loses the same rows. Off for every query unless allowed; every row is counted against its query.
 ///
 /// Does badly where rows are not alike: it cannot tell which matter, and a window over a thinned input answers
