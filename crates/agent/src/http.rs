@@ -77,3 +77,33 @@ impl Http {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn each_way_to_fail_says_what_to_look_at() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::Builder::new().spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            let body = "not here";
+            let head = format!("HTTP/1.1 404 Not Found\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all((head + body).as_bytes()).unwrap();
+        });
+        let http = Http::new(&format!("{url}/"));
+        let refused = http.get("/config").unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            format!("{url}/config answered 404: not here; is this the engine's REST address?")
+        );
+        server.unwrap().join().unwrap();
+        let silent = http.get("/config").unwrap_err().to_string();
+        assert!(silent.starts_with(&format!("nothing answers at {url}/config: ")), "{silent}");
+    }
+}

@@ -39,6 +39,8 @@ pub struct Flink {
     /// What the last scan was made for.
     shape: Vec<Shape>,
     pids: BTreeMap<String, Option<u32>>,
+    /// When each known process started: its id may be another's by now.
+    starts: BTreeMap<u32, u64>,
     /// The JobManager's process, if it is on this machine: all of its threads are the engine's own.
     manager: Option<u32>,
     notes: Notes,
@@ -107,6 +109,7 @@ impl Flink {
             watermarks: HashMap::new(),
             shape: Vec::new(),
             pids: BTreeMap::new(),
+            starts: BTreeMap::new(),
             manager: None,
             notes: Notes::default(),
             scan: Scan { is_complete: false, wait_ms: SCAN_WAIT_MS.0, next_ms: 0.0 },
@@ -241,11 +244,12 @@ impl Flink {
     }
 
     fn find_processes(&mut self, managers: &[TaskManager]) {
+        let gone: Vec<u32> = self.starts.keys().copied().filter(|&pid| !self.is_same(pid)).collect();
+        self.starts.retain(|pid, _| !gone.contains(pid));
+        self.manager = self.manager.filter(|pid| !gone.contains(pid));
         self.pids.retain(|id, pid| {
-            managers.iter().any(|manager| manager.id == *id)
-                && pid.is_none_or(|pid| process_status(pid).is_ok())
+            managers.iter().any(|manager| manager.id == *id) && pid.is_none_or(|pid| !gone.contains(&pid))
         });
-        self.manager = self.manager.filter(|&pid| process_status(pid).is_ok());
         let unknown: Vec<&TaskManager> =
             managers.iter().filter(|manager| !matches!(self.pids.get(&manager.id), Some(Some(_)))).collect();
         if unknown.is_empty() {
@@ -274,6 +278,16 @@ impl Flink {
             }
             self.pids.insert(manager.id.clone(), pid);
         }
+        for pid in self.pids.values().copied().flatten().chain(self.manager) {
+            if let Ok(status) = process_status(pid) {
+                self.starts.entry(pid).or_insert(status.started_ticks);
+            }
+        }
+    }
+
+    fn is_same(&self, pid: u32) -> bool {
+        let started = self.starts.get(&pid);
+        process_status(pid).is_ok_and(|status| started == Some(&status.started_ticks))
     }
 
     fn report(&mut self, matched: &Matched, wanted: &[Wanted], owners: &[(usize, u32)], topology: &Topology) {
@@ -462,7 +476,8 @@ impl Adapter for Flink {
     }
 
     fn processes(&self) -> BTreeSet<u32> {
-        self.pids.values().copied().flatten().chain(self.manager).collect()
+        let known = self.pids.values().copied().flatten().chain(self.manager);
+        known.filter(|&pid| self.is_same(pid)).collect()
     }
 
     fn notes(&mut self) -> Vec<String> {

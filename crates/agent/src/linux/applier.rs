@@ -30,6 +30,7 @@ pub struct Applier {
 
 #[derive(Debug)]
 struct Process {
+    started_ticks: u64,
     nice: i32,
     attached_ticks: u64,
     base: Option<PathBuf>,
@@ -90,10 +91,10 @@ impl Applier {
     /// # Errors
     /// If its group cannot be made: the world failed, and trying again may help.
     pub fn attach(&mut self, pid: u32) -> io::Result<()> {
-        if self.processes.contains_key(&pid) {
+        let status = process_status(pid)?;
+        if self.processes.get(&pid).is_some_and(|known| known.started_ticks == status.started_ticks) {
             return Ok(());
         }
-        let status = process_status(pid)?;
         let attached_ticks = since_boot_ns() / (1_000_000_000 / ticks_per_second());
         self.journal.process(pid, status.started_ticks, status.nice, attached_ticks);
         let base = match &self.hierarchy {
@@ -118,7 +119,10 @@ impl Applier {
                 Some(base)
             }
         };
-        self.processes.insert(pid, Process { nice: status.nice, attached_ticks, base });
+        self.processes.insert(
+            pid,
+            Process { started_ticks: status.started_ticks, nice: status.nice, attached_ticks, base },
+        );
         Ok(())
     }
 

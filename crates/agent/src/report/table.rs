@@ -91,11 +91,15 @@ fn cells_of(row: &Row) -> [String; 12] {
         row.watermark_lag_ms.map_or("-".to_owned(), lag),
         row.cores.map_or("-".to_owned(), |cores| format!("{cores:.2}")),
         row.waiting.map_or("-".to_owned(), |threads| format!("{threads:.2}")),
-        row.priority.map_or("no data".to_owned(), |priority| format!("{priority:.4}")),
+        row.priority.map_or("no data".to_owned(), priority),
         nice,
         row.weight.map_or("-".to_owned(), |weight| weight.to_string()),
         changed,
     ]
+}
+
+fn priority(value: f64) -> String {
+    if value.abs() < 1e5 { format!("{value:.3}") } else { format!("{value:.3e}") }
 }
 
 /// Three digits that matter.
