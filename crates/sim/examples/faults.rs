@@ -43,10 +43,15 @@ fn main() -> ExitCode {
         };
         if !violations.is_empty() {
             failed += 1;
-            let policy = policy.as_deref().map(|name| format!(" POLICY={name}")).unwrap_or_default();
+            let again = match &policy {
+                None => format!("make simulate SEED={seed} RUNS=1"),
+                Some(name) => format!(
+                    "cargo run --release -p laxity-sim --example faults -- --runs 1 --seed {seed} --policy {name}"
+                ),
+            };
             println!("seed {seed}: {summary}");
             violations.iter().for_each(|violation| println!("  {violation}"));
-            println!("  again: make simulate SEED={seed} RUNS=1{policy}");
+            println!("  again: {again}");
         }
     }
     println!("{runs} simulations, {grants} grants, {failed} with violations");

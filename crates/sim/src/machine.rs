@@ -24,7 +24,6 @@ pub(crate) struct Machine {
 
 /// Who shares the cores.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one per machine")]
 pub(crate) enum Sharing {
     Scheduler(Scheduler<Body>),
     Threads(Threads),

@@ -9,6 +9,8 @@ pub struct Outcome {
     pub policy: String,
     /// The queries, in the order of the workload.
     pub queries: Vec<QueryOutcome>,
+    /// Names of the operator instances, by the number that the timeline gives them.
+    pub operators: Vec<String>,
     /// When the last event happened.
     pub ended: ProcessingTime,
     /// Time that cores spent in operators, over all cores.

@@ -22,6 +22,7 @@ impl World {
                 .zip(rows_queued)
                 .map(|(account, rows)| account.outcome(rows, measured_s))
                 .collect(),
+            operators: self.topology.operators.into_iter().map(|place| place.name).collect(),
             ended: self.now,
             busy_ns,
             overhead_ns,
