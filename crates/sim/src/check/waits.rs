@@ -318,11 +318,11 @@ impl Waits {
     /// How long a unit may have waited on this machine, by the most units and the longest turn that were seen.
     fn bound_ns(&self, machine: u32) -> Option<u64> {
         let state = &self.machines[machine as usize];
-        let turn_ns = state.turn_max_ns.max(self.quantum_ns + state.run_max_ns);
+        let turn_ns = state.turn_max_ns.max(self.quantum_ns.saturating_add(state.run_max_ns));
         let units = state.waiting_max + self.cores;
         match self.promise.bound? {
-            WaitBound::Turns => Some((units.div_ceil(self.cores) + 1) * turn_ns),
-            WaitBound::Ageing => Some(self.ageing_ns + 4 * (units + 1) * turn_ns),
+            WaitBound::Turns => Some((units.div_ceil(self.cores) + 1).saturating_mul(turn_ns)),
+            WaitBound::Ageing => Some(self.ageing_ns.saturating_add((4 * (units + 1)).saturating_mul(turn_ns))),
             // Bounded by what was there before, not by a time: see `check_passes`.
             WaitBound::Deadline => None,
         }
