@@ -16,7 +16,19 @@ use crate::Figure;
 
 pub(crate) use orleans::Orleans;
 
-pub(crate) const FIGURES: &[Figure] =
-    &[single::FIGURE_7, multi::FIGURE_8A, multi::FIGURE_8B, multi::FIGURE_8C];
+pub(crate) const FIGURES: &[Figure] = &[
+    shares::FIGURE_6,
+    single::FIGURE_7,
+    multi::FIGURE_8A,
+    multi::FIGURE_8B,
+    multi::FIGURE_8C,
+    bursts::FIGURE_9,
+    bursts::FIGURE_10,
+    internal::FIGURE_11,
+    overhead::FIGURE_12,
+    internal::FIGURE_13,
+    internal::FIGURE_14,
+    internal::FIGURE_15,
+];
 
 const PAPER: &str = "Xu et al., Cameo, NSDI 2021";

@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use laxity_sched::{Composition, UnknownPolicy};
-use laxity_sim::{Outcome, Setup, Simulation, SimulationError};
+use laxity_sim::{Driver, OsThreads, Outcome, Renice, Setup, Simulation, SimulationError};
 use laxity_workload::{Workload, WorkloadError};
 
 use crate::cameo::Orleans;
@@ -30,8 +32,11 @@ pub enum ExperimentError {
 }
 
 /// The thread-per-operator baseline: no policy, a thread for each operator instance under the operating
-/// system's fair scheduler.
+/// system's fair scheduler. With `:RANK` behind it, the rank sets nice values every second: Lachesis.
 pub(crate) const OS: &str = "os";
+
+/// A switch of threads with its cold caches: a few microseconds on any machine of the papers. Picked.
+const THREAD_SWITCH_NS: u64 = 5_000;
 
 /// Orleans' default run queue; ours to compare with, not a policy of the scheduler.
 pub(crate) const ORLEANS: &str = "orleans";
@@ -39,12 +44,24 @@ pub(crate) const ORLEANS: &str = "orleans";
 /// Runs a workload under a policy, by the name that users give, or [`OS`] or [`ORLEANS`].
 pub(crate) fn simulate(policy: &str, workload: Workload, setup: Setup) -> Result<Outcome, ExperimentError> {
     let mut setup = setup;
-    // Stand-in until the simulator has threads: every ready thread in turn for the kernel's slice of 3 ms.
-    let name = if policy == OS {
-        setup.overheads.switch_ns = setup.overheads.switch_ns.max(5_000);
-        "unit=operator,rank=rr,train=time:3ms"
-    } else {
-        policy
+    let name = match policy.strip_prefix(OS) {
+        Some(rank) => {
+            let rank = rank.strip_prefix(':');
+            if let Some(rank) = rank {
+                rank.parse::<Composition>()?;
+            }
+            let rank = rank.map(str::to_owned);
+            let renice = rank.map(|rank| Renice {
+                period: Duration::from_secs(1),
+                rank: Box::new(move || composition(&rank)),
+                best: -20,
+                worst: 19,
+            });
+            setup.driver = Driver::OsThreads(OsThreads { renice, ..OsThreads::default() });
+            setup.overheads.switch_ns = setup.overheads.switch_ns.max(THREAD_SWITCH_NS);
+            "fifo"
+        }
+        None => policy,
     };
     if name != ORLEANS {
         name.parse::<Composition>()?;

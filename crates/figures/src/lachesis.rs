@@ -1,8 +1,8 @@
 //! Palyvos-Giannas et al., "Lachesis: A Middleware for Customizing OS Scheduling of Stream Processing Queries",
 //! Middleware 2021, section 6.4: SYN, with the shapes of Haren (any rank, evaluated anew every so often, in batches
-//! of ten) and of Lachesis (the same once a second).
+//! of ten) and Lachesis itself: threads under a fair scheduler, whose nice values a rank sets every second.
 //!
-//! The cores here belong to the policy; Lachesis only tells the kernel whom to prefer. A multiplication takes 13 ns,
+//! The paper's 100 operators get shares of the CPU instead of nice values. A multiplication takes 13 ns,
 //! which is ours: then four cores are full at 1 320 tuples/s, near where the paper's curves bend.
 
 use std::time::Duration;
@@ -142,9 +142,9 @@ fn rates(run: &Run) -> Vec<f64> {
 fn run_14(run: &Run) -> Result<Data, ExperimentError> {
     let policies = [
         ("OS", OS),
-        ("Lachesis-QS", "haren:qs@1s"),
-        ("Lachesis-FCFS", "haren:fcfs@1s"),
-        ("Lachesis-HR", "haren:hr@1s"),
+        ("Lachesis-QS", "os:qs"),
+        ("Lachesis-FCFS", "os:fcfs"),
+        ("Lachesis-HR", "os:hr"),
         ("Haren-QS", "haren:qs@50ms"),
         ("Haren-FCFS", "haren:fcfs@50ms"),
         ("Haren-HR", "haren:hr@50ms"),
@@ -232,11 +232,7 @@ fn asleep(mut workload: Workload) -> Result<Workload, WorkloadError> {
 }
 
 fn run_16(run: &Run) -> Result<Data, ExperimentError> {
-    let policies = [
-        ("OS", OS),
-        ("Lachesis-FCFS", "unit=operator,rank=fcfs,train=time:3ms"),
-        ("Haren-FCFS", "haren:fcfs@50ms"),
-    ];
+    let policies = [("OS", OS), ("Lachesis-FCFS", "os:fcfs"), ("Haren-FCFS", "haren:fcfs@50ms")];
     let rates = rates(run);
     let points = |policy: &str| {
         let is_haren = policy.starts_with("haren");

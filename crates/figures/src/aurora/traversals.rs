@@ -164,8 +164,8 @@ fn run_7(run: &Run) -> Result<Data, ExperimentError> {
             outcomes.push(simulate(policy, workload, setup)?);
         }
         let end_ns = |outcome: &Outcome| {
-            let busy = outcome.samples.iter().filter(|sample| sample.bytes > 0);
-            busy.last().map_or(0.0, |sample| sample.at.0.saturating_sub(FILLED_NS) as f64)
+            let busy = outcome.samples.iter().rfind(|sample| sample.bytes > 0);
+            busy.map_or(0.0, |sample| sample.at.0.saturating_sub(FILLED_NS) as f64)
         };
         let mm_end_ns = end_ns(&outcomes[2]);
         for (index, (label, _)) in TRAVERSALS.iter().enumerate() {

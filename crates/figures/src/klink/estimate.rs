@@ -72,7 +72,7 @@ fn coverage(delay: &Delay, windows: usize, seed: u64) -> Result<[f64; 5], Experi
         watermarks: Watermarks::Sent { every_ms: 200, lag_ms: 100, delay: delay.clone() },
         ..Stream::constant(200.0, 1)
     };
-    let mut arrivals = stream.arrivals(seed).map_err(laxity_workload::WorkloadError::from)?;
+    let mut arrivals = stream.arrivals(seed)?;
     let mut estimator = SwmEstimator::default();
     let mut printed = EpochDelays::default();
     let mut recent: Vec<f64> = Vec::new();
