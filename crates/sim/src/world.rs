@@ -187,23 +187,28 @@ impl World {
     }
 
     pub fn run(mut self) -> Result<Outcome, SimulationError> {
+        while self.step() {}
         let end = ProcessingTime::ZERO.plus(self.setup.duration);
-        while let Some((at, order, coming)) = self.queue.pop() {
-            if at > end {
-                if !self.setup.drain || self.outstanding == 0 {
-                    break;
-                }
-                self.closing = true;
-            }
-            if let Some(resumes) = self.machine_of(coming).and_then(|m| self.speeds.paused_until(m, at)) {
-                self.queue.put_off(resumes, order, coming);
-                continue;
-            }
-            self.now = at;
-            self.happen(coming);
-        }
         self.now = if self.setup.drain { self.now.max(end) } else { end };
         Ok(self.outcome())
+    }
+
+    /// Lets the next thing happen. False if it is over.
+    fn step(&mut self) -> bool {
+        let Some((at, order, coming)) = self.queue.pop() else { return false };
+        if at > ProcessingTime::ZERO.plus(self.setup.duration) {
+            if !self.setup.drain || self.outstanding == 0 {
+                return false;
+            }
+            self.closing = true;
+        }
+        if let Some(resumes) = self.machine_of(coming).and_then(|m| self.speeds.paused_until(m, at)) {
+            self.queue.put_off(resumes, order, coming);
+            return true;
+        }
+        self.now = at;
+        self.happen(coming);
+        true
     }
 
     fn happen(&mut self, coming: Coming) {

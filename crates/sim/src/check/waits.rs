@@ -322,7 +322,9 @@ impl Waits {
         let units = state.waiting_max + self.cores;
         match self.promise.bound? {
             WaitBound::Turns => Some((units.div_ceil(self.cores) + 1).saturating_mul(turn_ns)),
-            WaitBound::Ageing => Some(self.ageing_ns.saturating_add((4 * (units + 1)).saturating_mul(turn_ns))),
+            WaitBound::Ageing => {
+                Some(self.ageing_ns.saturating_add((4 * (units + 1)).saturating_mul(turn_ns)))
+            }
             // Bounded by what was there before, not by a time: see `check_passes`.
             WaitBound::Deadline => None,
         }

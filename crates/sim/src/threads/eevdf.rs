@@ -141,7 +141,10 @@ impl FairQueue {
 
     pub fn set_nice(&mut self, thread: u32, nice: i32) {
         let weight = (UNIT as f64 / 1.25f64.powi(nice)).round().max(1.0) as u32;
-        let state = self.entities[thread as usize].state;
+        let Entity { state, weight: before, .. } = self.entities[thread as usize];
+        if weight == before {
+            return;
+        }
         if state == State::Asleep {
             self.entities[thread as usize].weight = weight;
             return;

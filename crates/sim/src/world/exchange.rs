@@ -83,3 +83,79 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use laxity_graph::{
+        Dataflow, EventTime, Input, Node, NodeId, Partitioning, ProcessingTime, QueryId, QuerySettings,
+        WindowShape,
+    };
+    use laxity_workload::{Cost, Delay, Feed, QueryModel, Stage, StageKind, Stream, Workload};
+
+    use super::*;
+    use crate::{Cluster, Placement, Setup, Simulation};
+
+    /// A source and a filter on machine 0, a window on 1, a sink on 2; rows of 1 ms each, one by one.
+    fn world() -> World {
+        let window = WindowShape { size_ms: 500, slide_ms: 500, is_aligned: true };
+        let answers =
+            StageKind::Window { selectivity: 1.0, rows_max: 1.0, fire_per_row_ns: 0.0, state_row_bytes: 0 };
+        let stages = [
+            (StageKind::Source, None),
+            (StageKind::Rows { selectivity: 1.0 }, None),
+            (answers, Some(window)),
+            (StageKind::Sink, None),
+        ];
+        let mut dataflow = Dataflow::new(QuerySettings::named("far"));
+        for (place, (kind, window)) in stages.into_iter().enumerate() {
+            let input = |from| Input { from: NodeId(from), partitioning: Partitioning::Forward };
+            let node = Node {
+                name: format!("node {place}"),
+                parallelism: 1,
+                inputs: place.checked_sub(1).map(input).into_iter().collect(),
+                window,
+                stage: Stage { cost: Cost::per_call(0.0, 1e6), kind, row_bytes: 1 },
+            };
+            dataflow.push(node).unwrap();
+        }
+        let arrivals = Stream::constant(100.0, 1).arrivals(1).unwrap();
+        let feeds = vec![Feed { node: NodeId(0), instance: 0, arrivals }];
+        let queries = vec![QueryModel { dataflow, feeds, deployed: ProcessingTime::ZERO }];
+        let setup = Setup {
+            cluster: Cluster {
+                nodes: 3,
+                cores_per_node: 1,
+                network: Delay::Constant { ns: 7_000_000 },
+                placement: Placement::By(Box::new(|_, NodeId(node), _| node.saturating_sub(1))),
+            },
+            duration: Duration::from_secs(5),
+            ..Setup::default()
+        };
+        let workload = Workload { name: "far".into(), queries };
+        World::new(Simulation::new(workload, || "klink".parse().unwrap(), setup)).unwrap()
+    }
+
+    #[test]
+    fn machines_learn_what_is_on_the_others() {
+        let mut world = world();
+        while world.step() {}
+        let Sharing::Scheduler(first) = &world.machines[0].sharing else { panic!("by the scheduler") };
+        // Behind the filter: 1 ms each at the window and at the sink, two machines away.
+        let path_ns = first.path_cost_ns(OperatorId(1));
+        assert!(path_ns.abs_diff(2_000_000) < 100_000, "{path_ns}");
+        // What it heard last was found 7 ms and at most a period before, for every machine that passed it on.
+        let heard: Vec<_> = first.elsewhere().iter().map(|said| (said.queued.node, said.queued.at)).collect();
+        let old_ns = |hops: u64| hops * (7_000_000 + 120_000_000);
+        assert_eq!(heard.iter().map(|&(node, _)| node).collect::<Vec<_>>(), [1, 2]);
+        assert!(heard.iter().all(|&(node, at)| world.now.since_ns(at) <= old_ns(node.into())), "{heard:?}");
+        // The window's machine knows when watermarks are due at the source, and how old that is.
+        let Sharing::Scheduler(second) = &world.machines[1].sharing else { panic!("by the scheduler") };
+        let snapshot = second.snapshot(world.now);
+        let streams = &snapshot.query(QueryId(0)).unwrap().streams;
+        assert_eq!(streams.len(), 1);
+        assert!(streams[0].told.is_some_and(|told| world.now.since_ns(told) <= 7_000_000 + 120_000_000));
+        assert!(streams[0].end > EventTime(4_000), "{:?}", streams[0].end);
+    }
+}

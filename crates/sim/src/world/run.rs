@@ -204,9 +204,11 @@ impl World {
         let core_index = machine * self.setup.cluster.cores() as u32 + number;
         let core = &self.cores[core_index as usize];
         let place = self.topology.operator(operator);
-        let Sharing::Scheduler(scheduler) = &mut self.machines[machine as usize].sharing else { return };
+        let state = &mut self.machines[machine as usize];
+        let Sharing::Scheduler(scheduler) = &mut state.sharing else { return };
+        scheduler.on_memory(state.bytes, self.setup.memory_bound_bytes.unwrap_or(0));
         let watermark = self.instances[operator as usize].watermark.0;
-        if place.upstream.is_empty() && watermark > before {
+        if self.topology.is_entry(operator) && watermark > before {
             scheduler.on_progress(place.local, watermark, self.instances[operator as usize].ingested);
         }
         let report = RunReport {
