@@ -155,7 +155,7 @@ fn speed(feed: &FeedCosts) -> Option<f64> {
     feed.speed.or_else(|| {
         let mut reached = feed.arrivals.iter().filter_map(|a| Some((a.at_ns, a.watermark?)));
         let (first_ns, first) = reached.next()?;
-        let (last_ns, last) = reached.last()?;
+        let (last_ns, last) = reached.next_back()?;
         (last_ns > first_ns).then(|| (last - first) as f64 * 1e6 / (last_ns - first_ns) as f64)
     })
 }
