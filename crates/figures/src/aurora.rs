@@ -43,7 +43,7 @@ const DECISION_NS: u64 = 100_000;
 fn setup(seed: u64) -> Setup {
     Setup {
         cluster: Cluster::one(1),
-        config: Config { ageing_bound_ns: u64::MAX, mailbox_bytes_max: u64::MAX, ..Config::default() },
+        config: Config { ageing_bound_ns: 1 << 60, mailbox_bytes_max: u64::MAX, ..Config::default() },
         overheads: Overheads {
             switch_ns: CALL_NS,
             dispatch_ns: DECISION_NS,

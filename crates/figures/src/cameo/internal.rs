@@ -59,7 +59,7 @@ type Point = (String, String, Tenants);
 /// Runs tenants under policies; one row and one group of bars or one point each.
 fn compare(run: &Run, points: &[Point]) -> Result<(Table, Vec<(Group, Group)>), ExperimentError> {
     let machines = Machines::of(run);
-    let (duration_s, warm_up_s) = run.pick((40, 10), (6, 1));
+    let (duration_s, warm_up_s) = run.pick((40, 10), (4, 1));
     let mut table = Table::new([
         "what",
         "policy",
@@ -104,7 +104,7 @@ fn bars(name: &str, names: &[&str], label: &str, series: Vec<Series>) -> Chart {
 }
 
 fn run_11(run: &Run) -> Result<Data, ExperimentError> {
-    let (duration_s, warm_up_s) = run.pick((60, 10), (5, 1));
+    let (duration_s, warm_up_s) = run.pick((60, 10), (4, 1));
     let mut table = Table::new(["query", "policy", "median_s", "p99_s", "results"]);
     let (mut medians, mut tails) = (Vec::new(), Vec::new());
     for (label, policy) in [("LLF", "llf"), ("EDF", "edf"), ("SJF", "sjf")] {
@@ -154,7 +154,7 @@ fn judge_11(data: &Data) -> Verdict {
 
 fn run_13(run: &Run) -> Result<Data, ExperimentError> {
     let machines = Machines::of(run);
-    let (duration_s, warm_up_s) = run.pick((40, 10), (6, 1));
+    let (duration_s, warm_up_s) = run.pick((40, 10), (4, 1));
     let tenants = loaded(run, 0.8)?;
     let sizes: &[u32] = run.pick(&[1_000, 5_000, 10_000, 20_000, 40_000], &[1_000, 10_000]);
     let mut table = Table::new(["batch_rows", "policy", "ls_median_s", "ls_p99_s", "ls_met", "ba_median_s"]);

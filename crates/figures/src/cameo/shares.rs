@@ -49,7 +49,7 @@ fn run(run: &Run) -> Result<Data, ExperimentError> {
     let end_s = 2 * apart_s + lasting_s;
     let setup = Setup {
         cluster: Cluster::one(2),
-        config: Config { ageing_bound_ns: u64::MAX, mailbox_bytes_max: u64::MAX, ..Config::default() },
+        config: Config { ageing_bound_ns: 1 << 60, mailbox_bytes_max: u64::MAX, ..Config::default() },
         duration: Duration::from_secs(end_s),
         seed: run.seed,
         cut: Cut::Never,

@@ -42,7 +42,7 @@ pub(super) fn trial(policy: &str, job: &Job, seed: u64, setup: Setup) -> Result<
 }
 
 fn run(run: &Run) -> Result<Data, ExperimentError> {
-    let (duration_s, warm_up_s) = run.pick((40, 10), (5, 1));
+    let (duration_s, warm_up_s) = run.pick((40, 10), (4, 1));
     let mut table = Table::new(["query", "policy", "seed", "median_s", "p90_s", "p99_s", "met", "results"]);
     let (mut medians, mut tails) = (Vec::new(), Vec::new());
     let mut distributions = Vec::new();
@@ -107,7 +107,7 @@ fn timeline(run: &Run, label: &str, policy: &str) -> Result<Chart, ExperimentErr
     let (job, _) = alone(run, Ipq::Revenue, LOAD, run.seed)?;
     let mut setup = Machines::single().setup(run, run.seed, 6, 0);
     setup.keep.timeline = true;
-    setup.duration = Duration::from_secs(6);
+    setup.duration = Duration::from_secs(run.pick(6, 4));
     let outcome = trial(policy, &job, run.seed, setup)?;
     let slices = outcome.timeline.unwrap_or_default();
     let of = |parity: i64| {

@@ -15,7 +15,10 @@ use crate::{ExperimentError, Run};
 pub(super) const POLICIES: [(&str, &str); 4] =
     [("Cameo", "llf"), ("FIFO", "fifo"), ("Orleans", ORLEANS), ("laxity", "laxity")];
 
-/// The 32 servers of four cores at paper size, two of two at the small one.
+/// Longer than any run; no overflow where it is added to.
+const NEVER_NS: u64 = 1 << 60;
+
+/// The 32 servers of four cores at paper size, two of one at the small one.
 pub(super) struct Machines {
     pub nodes: usize,
     pub cores: usize,
@@ -23,7 +26,7 @@ pub(super) struct Machines {
 
 impl Machines {
     pub fn of(run: &Run) -> Machines {
-        run.pick(Machines { nodes: 32, cores: 4 }, Machines { nodes: 2, cores: 2 })
+        run.pick(Machines { nodes: 32, cores: 4 }, Machines { nodes: 2, cores: 1 })
     }
 
     /// One server.
@@ -46,7 +49,7 @@ impl Machines {
         };
         Setup {
             cluster,
-            config: Config { ageing_bound_ns: u64::MAX, mailbox_bytes_max: u64::MAX, ..Config::default() },
+            config: Config { ageing_bound_ns: NEVER_NS, mailbox_bytes_max: u64::MAX, ..Config::default() },
             credit_bytes: u64::MAX,
             duration: Duration::from_secs(duration_s),
             warm_up: Duration::from_secs(warm_up_s),
@@ -60,7 +63,7 @@ impl Machines {
 
 /// Tenants at paper size; an eighth of the sources and instances at the small one.
 pub(super) fn tenants(run: &Run) -> Tenants {
-    run.pick(Tenants::default(), Tenants { sources: 8, instances: [4, 2, 2], ..Tenants::default() })
+    run.pick(Tenants::default(), Tenants { sources: 8, instances: [2, 2, 1], ..Tenants::default() })
 }
 
 /// The tenants' jobs; messages of bulk jobs have so many rows.

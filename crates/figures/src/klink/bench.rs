@@ -180,8 +180,8 @@ impl Trial {
         Ok(Setup {
             cluster,
             config: Config { mailbox_bytes_max: u64::MAX, ..Config::default() },
-            duration: run.pick(Duration::from_secs(80), Duration::from_secs(10)),
-            warm_up: run.pick(Duration::from_secs(40), Duration::from_secs(5)),
+            duration: run.pick(Duration::from_secs(80), Duration::from_secs(8)),
+            warm_up: run.pick(Duration::from_secs(40), Duration::from_secs(4)),
             seed: self.seed,
             credit_bytes: u64::MAX,
             memory_bound_bytes: Some(bound as u64),
