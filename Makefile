@@ -15,7 +15,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-small figures simulate clean
+.PHONY: help build run test lint wasm bench bench-small figures simulate attach-demo clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ figures: build ## make the figures of the papers in the simulator; FIGURE=cameo-
 
 simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin elsewhere or to replay
 	cargo run --locked --release -p laxity-sim --example faults -- --runs $(RUNS) $(if $(SEED),--seed $(SEED))
+
+attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn without and with Laxity beside it
+	scripts/attach-demo.sh
 
 clean: ## remove what the other targets made
 	cargo clean

@@ -29,6 +29,10 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Make the figures of the papers in the simulator.
     Bench(BenchArgs),
+    /// Schedule the threads of an engine that runs already: Flink, Storm or any other.
+    Attach(Box<laxity_agent::AttachArgs>),
+    /// Put back what an agent that was killed has changed.
+    Restore(laxity_agent::RestoreArgs),
 }
 
 /// What `run` takes.

@@ -51,8 +51,19 @@ fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Policies => policies::list(),
         Command::Simulate(args) => simulate::simulate(args, screen)?,
         Command::Bench(args) => bench::bench(args, screen)?,
+        Command::Attach(args) => return attached(laxity_agent::attach::attach(args)),
+        Command::Restore(args) => return attached(laxity_agent::attach::restore(args)),
     };
     // A reader that has seen enough (`| head`) is no failure.
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The agent prints as it goes; what is left is how it ended.
+fn attached(outcome: Result<(), laxity_agent::AttachError>) -> Result<ExitCode, Failure> {
+    match outcome {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is_users() => Err(Failure::User(error.text())),
+        Err(error) => Err(Failure::World(anyhow::anyhow!(error.text()))),
+    }
 }
