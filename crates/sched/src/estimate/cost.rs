@@ -2,8 +2,8 @@
 /// predicted.
 ///
 /// An exponentially decayed least-squares fit of (rows, CPU ns) with a, b ≥ 0. Messages without rows (bare
-/// watermarks) have a decayed mean of their own: firing a window costs nothing like taking rows in, and one
-/// line through both would predict neither.
+/// watermarks) have an estimate of their own, that of firing a window: it costs nothing like taking rows in, and
+/// one line through both would predict neither.
 #[derive(Clone, Debug)]
 pub struct CostModel {
     fixed_ns: f32,
@@ -23,6 +23,11 @@ pub struct CostModel {
 /// Weight that a sample keeps when the next arrives: a memory of about 50 runs, long enough to average
 /// noise and short enough to follow a change of load within a second. Picked, not derived.
 const KEEP: f32 = 0.98;
+
+/// Most watermarks fire nothing, and results wait for those that do: the estimate follows dear ones at once and
+/// forgets them slowly, half in 700 that cost nothing. Picked.
+const KEEP_FIRING: f32 = 0.999;
+const KEEP_BELOW_FIRING: f32 = 0.5;
 
 /// Prior of a, before the first run: the order of a small expression over a few rows.
 const PRIOR_FIXED_NS: f32 = 1_000.0;
@@ -84,7 +89,11 @@ impl CostModel {
     pub fn observe(&mut self, rows: u32, cpu_ns: u64) {
         let cost = cpu_ns as f32;
         if rows == 0 {
-            let keep = if self.watermark_ns == 0.0 { 0.0 } else { KEEP };
+            let keep = match self.watermark_ns {
+                0.0 => 0.0,
+                last if cost > last => KEEP_BELOW_FIRING,
+                _ => KEEP_FIRING,
+            };
             self.watermark_ns = (self.watermark_ns * keep + cost * (1.0 - keep)).max(1.0);
             return;
         }
@@ -187,6 +196,18 @@ mod tests {
         near(model.predict_ns(0), 3_000_000);
         near(model.predict_ns(1_000), 10_000);
         near(model.usual_ns(), 3_000_000);
+    }
+
+    #[test]
+    fn a_firing_is_not_forgotten_among_watermarks_that_fire_nothing() {
+        let mut model = CostModel::default();
+        for _ in 0..20 {
+            (0..50).for_each(|_| model.observe(0, 1_000));
+            model.observe(0, 20_000_000);
+        }
+        (0..50).for_each(|_| model.observe(0, 1_000));
+        let usual_ns = model.usual_ns();
+        assert!((15_000_000..=20_000_000).contains(&usual_ns), "{usual_ns}");
     }
 
     #[test]

@@ -8,30 +8,32 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 
 /// `laxity`: the default. Deadlines while they can all be kept, and the dearest promises first when they cannot.
 ///
-/// k_M = t_MF + min(L, κ·C_q·L/L_min) − B_o
+/// k_M = t_MF + min(L − B_o, (L + D)/2 − min(B_o, D/2)), with D = min(L, κ·C_q)
 ///
 /// | Symbol | Meaning | Field | Unit |
 /// | --- | --- | --- | --- |
 /// | t_MF | when its result can be complete | [`MessageContext::frontier`] | ns |
 /// | L | target of its query | [`MessageContext::target_ns`] | ns |
-/// | L_min | shortest target of all queries | | ns |
 /// | C_q | longest C_o + C_path of its query: what one result costs | | ns |
 /// | κ | [`Laxity::stretch`] | | – |
 /// | B_o | cost of what stands before it in its mailbox | [`MessageContext::backlog_ns`] | ns |
 ///
-/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in six ways: all but the last for what they did in
+/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in seven ways: all but the last for what they did in
 /// simulation of the papers' workloads at 0.9 of capacity.
 /// - *t_MF is forecast* from sweeping watermarks (Klink §3.1), and rows wait for it *on their way* to a window, not
 ///   only in front of it ([`Rank::awaits_watermarks`]). This alone divides the mean latency of YSB by four.
 /// - *κ·C_q*: where every target is far, least laxity runs the longest work first and takes turns among equals, the
-///   worst there is for mean latency. So a result is due κ times its own work after it could be had, if that is
-///   before its target: short work goes first, as under shortest job first, and none waits without end. L/L_min
-///   keeps the order of targets: a query with ten times the target may take ten times as long.
+///   worst there is for mean latency. Among queries of equal target a result is due by its own work: short work goes
+///   first, as under shortest job first, and none waits without end.
+/// - *Halves*: short work moves a deadline by half of L at most, so that among different targets the order is that
+///   of half the targets. Where half of every target can be kept, all are; a result that has waited for κ times its
+///   work, or whose work is not what it was predicted, passes nothing that is due soon.
 /// - *B_o*: rows deferred to the end of a window must be through by then, all of them; and a long queue is one
-///   that a single operator instance will not empty on other cores.
+///   that a single operator instance will not empty on other cores. Against D it counts for half of D at most, so
+///   that a long queue which is not due does not pass for a short one that is.
 /// - *C_o and C_path are not taken off.* On one core end-to-end deadlines of chains are as good, and with them
 ///   the operators above would always go before those below: results of one query would wait for its next rows.
-/// - *Overload* is looked for 10 ms or so: where the work that waits exceeds the capacity until it is due,
+/// - *Overload* is looked for every 10 ms or so: where the work that waits exceeds the capacity until it is due,
 ///   the queries that lose least utility per CPU time are given up, first until the last point of their curve, and
 ///   where that cannot be kept either behind all others, the shortest first.
 /// - *Memory* at four fifths of its bound: who frees most goes first, as in Klink §3.4 ([`super::ByMemory`]), until half
@@ -43,8 +45,6 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 pub struct Laxity {
     /// κ: a result may take so many times its own work, if its target is not earlier.
     pub stretch: f64,
-    /// L_min.
-    target_min_ns: f64,
     /// By query id: C_q. Apart from the standing, because every message asks for it.
     costs_ns: Vec<f32>,
     /// By query id: how far its promises can be kept.
@@ -103,7 +103,6 @@ impl Default for Laxity {
     fn default() -> Laxity {
         Laxity {
             stretch: STRETCH,
-            target_min_ns: f64::INFINITY,
             costs_ns: Vec::new(),
             standing: Vec::new(),
             at_ease: true,
@@ -135,9 +134,10 @@ impl Rank for Laxity {
         let way_ns = (context.cost_ns + context.path_cost_ns) as f64;
         let cost_ns = self.costs_ns.get(context.query.index()).map_or(0.0, |&cost_ns| f64::from(cost_ns));
         let target_ns = context.target_ns as f64;
-        let longer = (target_ns / self.target_min_ns).max(1.0);
-        let due_ns = target_ns.min(self.stretch * cost_ns.max(way_ns) * longer);
-        context.frontier.0 as f64 + due_ns - context.backlog_ns as f64
+        let soon_ns = target_ns.min(self.stretch * cost_ns.max(way_ns));
+        let backlog_ns = context.backlog_ns as f64;
+        let due_ns = (target_ns + soon_ns) / 2.0 - backlog_ns.min(soon_ns / 2.0);
+        context.frontier.0 as f64 + due_ns.min(target_ns - backlog_ns)
     }
 
     fn inherits(&self) -> bool {
@@ -213,8 +213,6 @@ impl Laxity {
         self.costs_ns.resize(queries, 0.0);
         self.standing.clear();
         self.standing.resize(queries, Standing::Kept);
-        let targets_ns = snapshot.queries.iter().map(|query| query.target_ns as f64);
-        self.target_min_ns = targets_ns.fold(f64::INFINITY, f64::min).max(1.0);
         self.query_of.clear();
         for operator in &snapshot.operators {
             let unit = operator.unit as usize;
@@ -363,6 +361,18 @@ mod tests {
         send(&mut scheduler, 0, 1_000, 8, now);
         send(&mut scheduler, 1, 1_000, 8, now);
         assert_eq!(drained(&mut scheduler, now), [0, 1]);
+    }
+
+    #[test]
+    fn what_has_waited_for_many_times_its_work_passes_nothing_that_is_due_soon() {
+        let mut scheduler = scheduler(&[(500 * MS, 1.0), (20 * MS, 1.0)]);
+        let now = ProcessingTime(MS);
+        (0..2).for_each(|operator| teach(&mut scheduler, operator, 1, now));
+        let now = now.plus_ns(100 * REVIEW_NS);
+        // A thousand times the µs that it costs.
+        send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 100 * MS));
+        send(&mut scheduler, 1, 1_000, 8, now);
+        assert_eq!(drained(&mut scheduler, now), [1, 0]);
     }
 
     #[test]
