@@ -35,9 +35,10 @@ impl<T> Scheduler<T> {
             return;
         };
         let query = operator.query;
+        let awaited = self.awaits_watermarks;
         if let Some(windows) = self.windows_mut(query) {
             windows.on_watermark(source, watermark, ingested);
-            let expected = windows.expected(source);
+            let expected = if awaited { windows.expected(source) } else { None };
             if let Some(source) = self.operators[source.index()].as_mut() {
                 source.links.expected = expected;
             }
