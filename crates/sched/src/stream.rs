@@ -223,7 +223,8 @@ fn passes(watermark: EventTime, end: EventTime) -> bool {
     watermark.0.saturating_add(1) >= end.0
 }
 
-fn common_divisor(a: i64, b: i64) -> i64 {
+/// The greatest; that of 0 and another is the other.
+pub(crate) fn common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 

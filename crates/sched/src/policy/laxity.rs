@@ -338,29 +338,28 @@ mod tests {
         .collect()
     }
 
-    #[test]
-    fn short_work_goes_first_while_targets_are_far() {
-        let mut scheduler = scheduler(&[(60_000 * MS, 1.0), (60_000 * MS, 1.0)]);
+    /// In which order two messages of now are run, where a row costs the first query 10 µs and the other 100 ns.
+    fn order(targets_ns: [u64; 2]) -> Vec<u32> {
+        let mut scheduler = scheduler(&targets_ns.map(|target_ns| (target_ns, 1.0)));
         let now = ProcessingTime(MS);
         teach(&mut scheduler, 0, 10_000, now);
         teach(&mut scheduler, 1, 100, now);
-        // Costs are looked at by a review; llf would start 0, which takes longer, first.
+        // Costs are looked at by a review.
         let now = now.plus_ns(100 * REVIEW_NS);
         send(&mut scheduler, 0, 1_000, 8, now);
         send(&mut scheduler, 1, 1_000, 8, now);
-        assert_eq!(drained(&mut scheduler, now), [1, 0]);
+        drained(&mut scheduler, now)
+    }
+
+    #[test]
+    fn short_work_goes_first_while_targets_are_far() {
+        // llf would start 0, which takes longer, first.
+        assert_eq!(order([60_000 * MS, 60_000 * MS]), [1, 0]);
     }
 
     #[test]
     fn a_near_target_beats_short_work() {
-        let mut scheduler = scheduler(&[(20 * MS, 1.0), (60_000 * MS, 1.0)]);
-        let now = ProcessingTime(MS);
-        teach(&mut scheduler, 0, 10_000, now);
-        teach(&mut scheduler, 1, 100, now);
-        let now = now.plus_ns(100 * REVIEW_NS);
-        send(&mut scheduler, 0, 1_000, 8, now);
-        send(&mut scheduler, 1, 1_000, 8, now);
-        assert_eq!(drained(&mut scheduler, now), [0, 1]);
+        assert_eq!(order([20 * MS, 60_000 * MS]), [0, 1]);
     }
 
     #[test]

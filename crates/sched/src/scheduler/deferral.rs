@@ -2,6 +2,7 @@ use laxity_graph::OperatorId;
 
 use super::operator::Operator;
 use crate::Scheduler;
+use crate::stream::common_divisor;
 
 /// Which rows may wait for the end of a window, beyond what Cameo's TRANSFORM lets wait.
 ///
@@ -53,7 +54,9 @@ impl<T> Scheduler<T> {
     fn slide_on_the_way_ms(&self, id: OperatorId) -> i64 {
         let Some(operator) = self.operator(id) else { return 0 };
         let below = operator.links.downstream.iter().filter_map(|&below| self.operator(below));
-        below.map(Operator::awaited_slide_ms).reduce(common_divisor).unwrap_or(0)
+        // 0 with anything is 0 here: one way past the windows is enough.
+        let both = |a, b| if a == 0 || b == 0 { 0 } else { common_divisor(a, b) };
+        below.map(Operator::awaited_slide_ms).reduce(both).unwrap_or(0)
     }
 }
 
@@ -66,18 +69,6 @@ impl<T> Operator<T> {
             None => self.links.on_the_way_slide_ms.unwrap_or(0),
         }
     }
-}
-
-/// 0 with anything is 0: one way past the windows is enough.
-fn common_divisor(a: i64, b: i64) -> i64 {
-    if a == 0 || b == 0 {
-        return 0;
-    }
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 /// Sources that a frontier is predicted from at operators that are no windows: they see every row.
