@@ -211,7 +211,8 @@ impl WatermarkLine {
         let (first, last) = (self.first?, self.last?);
         let due_ns = last.1 as f64 + self.slope() * (end.0 as f64 - last.0 as f64);
         // The end falls anywhere between two watermarks, and the second one sweeps.
-        let gap_ns = (last.1 - first.1) as f64 / f64::from(self.count.max(2) - 1);
+        // A later watermark may have come in earlier: by another channel, or with rows that were held back.
+        let gap_ns = last.1.saturating_sub(first.1) as f64 / f64::from(self.count.max(2) - 1);
         Some(SwmForecast { mean_ns: due_ns + gap_ns / 2.0, deviation_ns: gap_ns / 2.0, epochs: 0 })
     }
 }

@@ -252,6 +252,16 @@ fn the_end_and_the_beginning_of_time_are_no_samples() {
     assert_eq!(swm.forecast(EventTime(0)), None);
 }
 
+#[test]
+fn a_later_watermark_that_was_ingested_earlier_says_nothing_of_the_pace() {
+    let mut swm = SwmEstimator::default();
+    swm.observe(EventTime(10), EventTime(10_000), 10_000, ProcessingTime(8_000_000));
+    swm.observe(EventTime(20), EventTime(10_000), 10_000, ProcessingTime(5_000_000));
+    // Real time from the last one on, and no distance of watermarks to be unsure by.
+    let forecast = swm.forecast(EventTime(30)).unwrap();
+    assert_eq!((forecast.mean_ns, forecast.deviation_ns), (15e6, 0.0));
+}
+
 /// The same fit from all samples at once.
 fn literal(samples: &[(f64, f64)], at: f64) -> (f64, f64) {
     let n = samples.len() as f64;
