@@ -6,8 +6,9 @@ use crate::{Topology, Wishes};
 
 /// Reads one engine, through its public interfaces only.
 ///
-/// Call [`refresh`](Adapter::refresh) once a period, then use the rest.
-pub trait Adapter: Driver {
+/// Call [`refresh`](Adapter::refresh) once a period, then use the rest. Each is read on a thread of its own, and may take
+/// its time.
+pub trait Adapter: Driver + Send {
     /// Looks at the engine again. True where the topology is not what it was.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{own_cpu_ns, since_boot_ns, wall_ms};
+use crate::exchange::Exchange;
 use crate::linux::{Applier, Busy, JournalError, Watchdog, thread_ids};
 use crate::metric::{Metric, MetricGraph, MissingMetric};
 use crate::plan::{Change, Plan};
+use crate::reader::Reader;
 use crate::report::{Report, Row};
 use crate::{
     Adapter, OPERATOR_GROUP, Policy, Ranges, Readings, Schedule, ThreadId, Topology, Translator, Wishes,
@@ -15,25 +18,31 @@ use crate::{
 ///
 /// Call [`Agent::round`] once a period, and [`Agent::finish`] at the end.
 pub struct Agent {
-    engines: Vec<Engine>,
+    engines: Vec<Reader>,
     uses: Vec<PolicyUse>,
     translator: Translator,
     ranges: Ranges,
-    jobs: Vec<JobWish>,
+    jobs: Arc<[JobWish]>,
     /// `None` for a dry run.
     applier: Option<Applier>,
     watchdog: Option<Watchdog>,
+    /// `None`: this machine is all there is.
+    exchange: Option<Exchange>,
     busy: Busy,
     dry: Plan,
     notes: Vec<String>,
     rounds: u64,
 }
 
-struct Engine {
-    adapter: Box<dyn Adapter>,
-    graph: MetricGraph,
-    /// What it last failed with, so that it is said once.
-    failure: Option<String>,
+/// An agent cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The policy and the engine do not go together. The user can fix it.
+    #[error(transparent)]
+    Metric(#[from] MissingMetric),
+    /// The world failed.
+    #[error("cannot start a thread to read an engine")]
+    Thread(#[source] io::Error),
 }
 
 /// What a user asks for the jobs of a name.
@@ -66,6 +75,9 @@ pub struct PolicyUse {
 /// switched to and fro.
 const HYSTERESIS: f64 = 0.9;
 
+/// So long may an engine take to be seen for the first time: longer than a virtual machine has to show its threads.
+const FIRST_PATIENCE: Duration = Duration::from_secs(15);
+
 /// A round that begins so much before a policy is due counts as in time: sleeping is that exact.
 const EARLY_NS: u64 = 5_000_000;
 
@@ -96,6 +108,12 @@ impl PolicyUse {
     }
 }
 
+/// What is asked for a job: by the first wish that fits.
+pub(crate) fn wishes_of(jobs: &[JobWish], name: &str) -> Wishes {
+    let wish = jobs.iter().find(|wish| matches(&wish.name, name));
+    wish.map_or_else(Wishes::default, |wish| wish.wishes.clone())
+}
+
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
@@ -107,14 +125,14 @@ impl Agent {
     /// Over these engines.
     ///
     /// # Errors
-    /// If a policy needs a metric that an engine cannot give.
+    /// If a policy needs a metric that an engine cannot give, or there can be no more threads.
     pub fn new(
         engines: Vec<Box<dyn Adapter>>,
         uses: Vec<PolicyUse>,
         jobs: Vec<JobWish>,
         translator: Translator,
         ranges: Ranges,
-    ) -> Result<Agent, MissingMetric> {
+    ) -> Result<Agent, AgentError> {
         let mut made = Vec::new();
         for adapter in engines {
             let mut graph = MetricGraph::default();
@@ -126,16 +144,17 @@ impl Agent {
             for &metric in liked {
                 let _ = graph.register("", &[metric], &*adapter);
             }
-            made.push(Engine { adapter, graph, failure: None });
+            made.push(Reader::start(adapter, graph).map_err(AgentError::Thread)?);
         }
         Ok(Agent {
             engines: made,
             uses,
             translator,
             ranges,
-            jobs,
+            jobs: jobs.into(),
             applier: None,
             watchdog: None,
+            exchange: None,
             busy: Busy::default(),
             dry: Plan::default(),
             notes: Vec::new(),
@@ -153,6 +172,11 @@ impl Agent {
         self.watchdog = Some(watchdog);
     }
 
+    /// Has jobs that span machines ranked by what their agents tell.
+    pub fn exchange_with(&mut self, exchange: Exchange) {
+        self.exchange = Some(exchange);
+    }
+
     /// Says something to the user with the next report.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);
@@ -165,7 +189,7 @@ impl Agent {
 
     /// Processes whose threads are scheduled, as of the last round.
     pub fn processes(&self) -> BTreeSet<u32> {
-        self.engines.iter().flat_map(|engine| engine.adapter.processes()).collect()
+        self.engines.iter().flat_map(Reader::processes).collect()
     }
 
     /// How long between two rounds: what all periods are multiples of.
@@ -181,24 +205,17 @@ impl Agent {
         Duration::from_millis(periods.reduce(gcd).unwrap_or(1_000).max(10))
     }
 
-    /// Looks at the engines again without planning: what can be done before anything is known to be permitted.
+    /// Looks at the engines again without planning: what can be done before anything is known to be permitted. An
+    /// engine that takes long is seen as it was.
     pub fn look(&mut self) {
-        let jobs = &self.jobs;
-        let wishes = |name: &str| {
-            let wish = jobs.iter().find(|wish| matches(&wish.name, name));
-            wish.map_or_else(Wishes::default, |wish| wish.wishes.clone())
-        };
+        // At first there is nothing to go on with but what the engines tell.
+        let patience = if self.rounds <= 1 { FIRST_PATIENCE } else { self.period() / 2 };
+        let until_ns = since_boot_ns() + patience.as_nanos() as u64;
         for engine in &mut self.engines {
-            let outcome = engine.adapter.refresh(&wishes);
-            let failure = outcome.err().map(|error| error.to_string());
-            if failure != engine.failure {
-                self.notes.push(match &failure {
-                    Some(failure) => format!("{failure} (the last plan stays)"),
-                    None => format!("{} answers again", engine.adapter.engine()),
-                });
-                engine.failure = failure;
-            }
-            self.notes.extend(engine.adapter.notes());
+            engine.ask(&self.jobs);
+        }
+        for engine in &mut self.engines {
+            self.notes.extend(engine.wait(until_ns));
         }
     }
 
@@ -212,6 +229,11 @@ impl Agent {
         self.look();
         let busy = self.busy.read();
         let (topology, mut readings) = self.read(busy);
+        let mut neighbours = Vec::new();
+        if let Some(exchange) = &mut self.exchange {
+            self.notes.extend(exchange.round(&topology, &mut readings));
+            neighbours = exchange.neighbours(&topology, readings.now_ns);
+        }
         let plan = self.plan(&topology, &mut readings);
         let before = self.applier.as_ref().map_or(&self.dry, Applier::applied).clone();
         let (changes, failed) = self.carry_out(plan.clone())?;
@@ -237,6 +259,7 @@ impl Agent {
             engine_threads: plan.threads.len() - topology.threads().count().min(plan.threads.len()),
             changes,
             failed,
+            neighbours,
             notes: std::mem::take(&mut self.notes),
             rounds: self.rounds,
             took: Duration::from_nanos(since_boot_ns() - started_ns),
@@ -256,11 +279,13 @@ impl Agent {
         let now_ns = since_boot_ns();
         let mut topology = Topology::default();
         let mut readings = Readings::at(now_ns, wall_ms(), busy, self.ranges.cores);
-        for engine in &mut self.engines {
-            let own = engine.adapter.topology().clone();
-            engine.graph.update(&mut *engine.adapter, &own, now_ns as f64 / 1e6);
-            readings.append(&Metric::ALL, &engine.graph, topology.operators.len(), own.operators.len());
-            topology.append(&own);
+        for engine in &self.engines {
+            let last = engine.last();
+            let (before, operators) = (topology.operators.len(), last.topology.operators.len());
+            for metric in Metric::ALL {
+                readings.append(metric, last.values(metric, now_ns), before, operators);
+            }
+            topology.append(&last.topology);
         }
         (topology, readings)
     }
@@ -392,7 +417,7 @@ impl Agent {
         if self.rounds != 1 {
             return;
         }
-        for wish in &self.jobs {
+        for wish in &*self.jobs {
             if !topology.queries.iter().any(|query| matches(&wish.name, &query.name)) {
                 let mut names: Vec<&str> = topology.queries.iter().map(|query| query.name.as_str()).collect();
                 names.sort_unstable();

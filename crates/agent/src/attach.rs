@@ -14,14 +14,15 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::agent::{Agent, raise_own_priority};
+use crate::agent::{Agent, AgentError, raise_own_priority};
 use crate::clock::since_boot_ns;
+use crate::exchange::{Exchange, ExchangeError};
 use crate::linux::{
     Applier, Capability, Hierarchy, Journal, JournalError, Lack, Restored, Watchdog, user_of,
 };
 use crate::report::{Report, exposition, table};
 use crate::serve::MetricsServer;
-use crate::{AdapterError, MissingMetric, PolicyError, Translator, UnknownTranslator};
+use crate::{AdapterError, PolicyError, Translator, UnknownTranslator};
 
 pub use config::ConfigError;
 pub use options::{AttachArgs, EngineOptions, Options, RestoreArgs};
@@ -39,12 +40,15 @@ pub enum AttachError {
     /// No such translator.
     #[error(transparent)]
     Translator(#[from] UnknownTranslator),
-    /// The policy and the engine do not go together.
+    /// No agent over these engines.
     #[error(transparent)]
-    Metric(#[from] MissingMetric),
+    Agent(#[from] AgentError),
     /// An engine cannot be read.
     #[error(transparent)]
     Engine(#[from] AdapterError),
+    /// No exchange with other agents.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// The journal cannot be kept.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -85,7 +89,10 @@ fn lines(left: &[String]) -> String {
 impl AttachError {
     /// The user can do something about it: an option, a permission, the engine's address.
     pub fn is_users(&self) -> bool {
-        !matches!(self, AttachError::Io { .. } | AttachError::Left(_))
+        !matches!(
+            self,
+            AttachError::Io { .. } | AttachError::Left(_) | AttachError::Agent(AgentError::Thread(_))
+        )
     }
 
     /// The whole story in one line per cause.
@@ -145,6 +152,15 @@ pub fn run(options: Options) -> Result<(), AttachError> {
             Some(server)
         }
     };
+    if let Some(exchange) = &options.exchange {
+        let exchange = Exchange::start(exchange)?;
+        agent.note(format!(
+            "exchanges with other agents at {}; what one said counts for {:.0} s",
+            exchange.address(),
+            exchange.stale().as_secs_f64()
+        ));
+        agent.exchange_with(exchange);
+    }
     let outcome = rounds(&mut agent, &options, period, &stop, server.as_ref(), &mut screen);
     let restored = agent.finish()?;
     if let Some(restored) = restored {

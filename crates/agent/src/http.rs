@@ -1,4 +1,8 @@
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
+
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig};
 
 /// Reads from one HTTP server, over one connection that is kept.
 #[derive(Debug)]
@@ -48,11 +52,60 @@ pub enum HttpError {
 /// An engine that does not answer within this time cannot be scheduled by what it says.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// By whose signature a server is known over https, and who we are to it.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// `None`: as browsers know it.
+    roots: Option<Vec<Certificate<'static>>>,
+    own: Option<ClientCert>,
+}
+
+impl Tls {
+    /// From PEM files. `own` are our certificate and its key, for a server that asks who we are.
+    ///
+    /// # Errors
+    /// Which of `ca`, `cert` and `key` is of no use, and why.
+    pub fn read(ca: Option<&Path>, own: Option<(&Path, &Path)>) -> Result<Tls, (&'static str, String)> {
+        let roots = ca.map(|path| certificates(path).map_err(|why| ("ca", why))).transpose()?;
+        let own = own.map(|(cert, key)| {
+            let certs = certificates(cert).map_err(|why| ("cert", why))?;
+            let text = read(key).map_err(|why| ("key", why))?;
+            let key = PrivateKey::from_pem(&text)
+                .map_err(|error| ("key", format!("{} is no private key: {error}", key.display())))?;
+            Ok(ClientCert::new_with_certs(&certs, key))
+        });
+        Ok(Tls { roots, own: own.transpose()? })
+    }
+
+    fn config(&self) -> TlsConfig {
+        let roots = self.roots.as_ref().map_or(RootCerts::WebPki, |roots| RootCerts::new_with_certs(roots));
+        TlsConfig::builder().root_certs(roots).client_cert(self.own.clone()).build()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
+    let text = read(path)?;
+    let items = ureq::tls::parse_pem(&text).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(Ok(certificate)),
+        Ok(_) => None,
+        Err(error) => Some(Err(format!("{}: {error}", path.display()))),
+    });
+    let found = items.collect::<Result<Vec<_>, _>>()?;
+    if found.is_empty() { Err(format!("{} holds no certificate", path.display())) } else { Ok(found) }
+}
+
 impl Http {
     /// `base` is the address without a path.
-    pub fn new(base: &str) -> Http {
-        let config =
-            ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
+    pub fn new(base: &str, tls: &Tls) -> Http {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .tls_config(tls.config())
+            .build();
         Http { base: base.trim_end_matches('/').to_owned(), agent: config.into() }
     }
 
@@ -96,7 +149,7 @@ mod tests {
             let head = format!("HTTP/1.1 404 Not Found\r\nContent-Length: {}\r\n\r\n", body.len());
             stream.write_all((head + body).as_bytes()).unwrap();
         });
-        let http = Http::new(&format!("{url}/"));
+        let http = Http::new(&format!("{url}/"), &Tls::default());
         let refused = http.get("/config").unwrap_err().to_string();
         assert_eq!(
             refused,

@@ -3,9 +3,11 @@
 
 mod attach;
 mod dump;
+mod dumps;
 
 pub use attach::{JvmError, is_java};
 pub use dump::{JavaThread, parse};
+pub(crate) use dumps::Dumps;
 
 /// The Java threads of a process. Stops it for the few milliseconds that a thread dump takes, so ask sparingly.
 ///

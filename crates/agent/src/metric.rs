@@ -7,6 +7,7 @@ mod rate;
 
 use std::fmt;
 
+pub(crate) use graph::path_costs;
 pub use graph::{Driver, MetricGraph, MissingMetric};
 
 /// Something to know of every logical operator. Values over all parallel instances of it together.

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use crate::metric::{Metric, MetricGraph, Values};
+use laxity_sched::StreamReport;
+
+use crate::metric::{Metric, Values};
 
 /// The metrics of the operators of one topology at one instant, whoever they are from.
 #[derive(Clone, Debug, Default)]
@@ -15,13 +17,15 @@ pub struct Readings {
     pub cores: usize,
     /// How long what is decided now will hold, ns.
     pub horizon_ns: u64,
+    /// By operator that closes windows: when their watermarks are due, where the agent of another machine told.
+    pub streams: BTreeMap<usize, StreamReport>,
     values: BTreeMap<Metric, Values>,
 }
 
 impl Readings {
     /// Of that instant, and nothing read yet.
     pub fn at(now_ns: u64, wall_ms: f64, busy: Option<f64>, cores: usize) -> Readings {
-        Readings { now_ns, wall_ms, busy, cores, horizon_ns: 0, values: BTreeMap::new() }
+        Readings { now_ns, wall_ms, busy, cores, ..Readings::default() }
     }
 
     /// One operator's value; `None` where there is no data.
@@ -34,13 +38,11 @@ impl Readings {
         self.values.insert(metric, values);
     }
 
-    /// Appends those of `operators` operators of another engine.
-    pub fn append(&mut self, metrics: &[Metric], graph: &MetricGraph, before: usize, operators: usize) {
-        for &metric in metrics {
-            let values = self.values.entry(metric).or_default();
-            values.resize(before, None);
-            values.extend(graph.values(metric));
-            values.resize(before + operators, None);
-        }
+    /// Appends values of operators of another engine, after those of `before` operators.
+    pub fn append(&mut self, metric: Metric, mut values: Values, before: usize, operators: usize) {
+        values.resize(operators, None);
+        let all = self.values.entry(metric).or_default();
+        all.resize(before, None);
+        all.extend(values);
     }
 }

@@ -5,6 +5,7 @@ mod table;
 
 use std::time::Duration;
 
+use crate::exchange::Neighbour;
 use crate::plan::Change;
 use crate::{ThreadId, ThreadSetting, Translator};
 
@@ -30,6 +31,8 @@ pub struct Report {
     pub changes: Vec<Change>,
     /// What the kernel refused, and why.
     pub failed: Vec<String>,
+    /// Agents of other machines.
+    pub neighbours: Vec<Neighbour>,
     /// What the user should know.
     pub notes: Vec<String>,
     /// Rounds so far, this one included.

@@ -78,6 +78,8 @@ pub struct Operator {
     pub upstream: Vec<usize>,
     /// The window it closes, if any.
     pub window: Option<WindowShape>,
+    /// Parallel instances on all machines, as far as the engine tells; those on this one are its tasks.
+    pub instances: u32,
 }
 
 /// A physical operator: one thread's work. Fused from several logical operators in engines that chain them.
@@ -156,6 +158,20 @@ impl Topology {
         order
     }
 
+    /// By operator: how many instances of it are tasks of this machine.
+    pub fn instances_here(&self) -> Vec<u32> {
+        let mut instances = vec![0; self.operators.len()];
+        for &operator in self.tasks.iter().flat_map(|task| &task.operators) {
+            instances[operator] += 1;
+        }
+        instances
+    }
+
+    /// By operator: whether an instance of it runs on this machine.
+    pub fn runs_here(&self) -> Vec<bool> {
+        self.instances_here().into_iter().map(|instances| instances > 0).collect()
+    }
+
     /// All operator threads.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.tasks.iter().flat_map(|task| &task.threads)
@@ -183,6 +199,7 @@ pub(crate) mod tests {
                     query,
                     upstream: if place == 0 { Vec::new() } else { vec![index - 1] },
                     window: None,
+                    instances: 1,
                 });
                 let id = ThreadId { pid: 1, tid: 100 + index as u32, started_ticks: 7 };
                 let thread = Thread { id, name: format!("op{place} (1/1)#0") };

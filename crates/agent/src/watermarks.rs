@@ -1,8 +1,8 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_sched::{StreamSnapshot, Sweeping, SwmEstimator};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_sched::{StreamReport, StreamSnapshot, Sweeping, SwmEstimator};
 
 use crate::metric::Metric;
 use crate::{Readings, Topology};
@@ -10,16 +10,24 @@ use crate::{Readings, Topology};
 /// When the windows of each query close, as far as watermarks read once a period tell: what Klink ranks by.
 ///
 /// A stream is what comes in to one windowed operator, whose own input watermark is the least of its inputs; so an
-/// engine that takes long to pass watermarks on shows as delay, which it is. Known to within one period.
+/// engine that takes long to pass watermarks on shows as delay, which it is. Known to within one period. Where the
+/// window closes on another machine, the stream is what the operators here let out to it; where the agent of the machine
+/// before tells when its watermarks are due, that counts, because ours come late by what queues before us.
 #[derive(Debug, Default)]
 pub(crate) struct Watermarks {
-    streams: HashMap<Arc<str>, Stream>,
+    /// By where watermarks are read, and whose windows they close.
+    streams: HashMap<(Arc<str>, Arc<str>), Stream>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Stream {
+    query: usize,
+    /// Of the windowed operator.
+    place: usize,
     estimator: SwmEstimator,
-    watermark: Option<EventTime>,
+    watermark: EventTime,
+    /// The next window end to be passed.
+    end: EventTime,
     /// The last end that passed, and when that was seen.
     passed: Option<Sweeping>,
 }
@@ -34,52 +42,133 @@ pub(crate) struct Known {
 impl Watermarks {
     /// Takes in the watermarks of one period; answers by query.
     pub fn observe(&mut self, topology: &Topology, readings: &Readings) -> Vec<Known> {
-        let now = ProcessingTime(readings.now_ns);
-        let watermark = |place: usize| {
-            let read = readings.get(Metric::WatermarkMs, place);
-            // Before the first one Flink tells −2⁶³, after the last 2⁶³ − 1, both rounded.
-            read.filter(|ms| ms.abs() < 9e18).map(|ms| EventTime(ms as i64))
-        };
         let mut known = vec![Known::default(); topology.queries.len()];
+        let here = topology.runs_here();
         let downstream = topology.downstream();
-        self.streams.retain(|key, _| topology.operators.iter().any(|operator| operator.key == *key));
+        let mut seen = BTreeSet::new();
         for (place, operator) in topology.operators.iter().enumerate() {
-            let Some(slide_ms) =
-                operator.window.filter(|w| w.is_aligned && w.slide_ms > 0).map(|w| w.slide_ms)
-            else {
-                continue;
-            };
-            let Some(now_at) = watermark(place) else { continue };
-            let ended = |w: EventTime| EventTime(w.0.saturating_add(1).div_euclid(slide_ms) * slide_ms);
-            let stream = self.streams.entry(operator.key.clone()).or_default();
-            if stream.watermark.is_none_or(|before| before < now_at) {
-                stream.estimator.observe(now_at, ended(now_at), slide_ms, now);
-                if stream.watermark.is_some_and(|before| ended(before) < ended(now_at)) {
-                    stream.passed = Some(Sweeping { end: ended(now_at), ingested: now });
-                }
-                stream.watermark = Some(now_at);
-            }
-            let end = EventTime(ended(now_at).0.saturating_add(slide_ms));
+            let window = operator.window.filter(|window| window.is_aligned && window.slide_ms > 0);
+            let Some(slide_ms) = window.map(|window| window.slide_ms) else { continue };
+            let told = readings.streams.get(&place);
+            let points = points(topology, readings, &here, place);
             let known = &mut known[operator.query];
-            known.streams.push(StreamSnapshot {
-                source: OperatorId(place as u32),
-                watermark: now_at,
-                end,
-                forecast: stream.estimator.forecast(end),
-                told: None,
-            });
-            let sinks = (0..topology.operators.len()).filter(|&sink| {
-                topology.operators[sink].query == operator.query && downstream[sink].is_empty()
-            });
-            let is_out = |end: EventTime| sinks.clone().filter_map(watermark).all(|at| at.0 >= end.0 - 1);
-            if let Some(passed) = stream.passed.filter(|passed| !is_out(passed.end))
-                && known.sweeping.is_none_or(|oldest| passed.ingested < oldest.ingested)
-            {
-                known.sweeping = Some(passed);
+            if points.is_empty() {
+                // No watermark is seen here: what was told is all there is.
+                known.streams.extend(told.map(|told| StreamSnapshot {
+                    source: OperatorId(place as u32),
+                    watermark: EventTime(told.end.0.saturating_sub(slide_ms)),
+                    end: told.end,
+                    forecast: Some(told.forecast),
+                    told: Some(told.at),
+                }));
+            }
+            let sinks: Vec<usize> = (0..topology.operators.len())
+                .filter(|&sink| {
+                    topology.operators[sink].query == operator.query && downstream[sink].is_empty()
+                })
+                .collect();
+            for point in points {
+                let Some(now_at) = watermark(readings, point) else { continue };
+                let key = (topology.operators[point].key.clone(), operator.key.clone());
+                let stream = self.streams.entry(key.clone()).or_insert_with(Stream::new);
+                seen.insert(key);
+                (stream.query, stream.place) = (operator.query, place);
+                stream.observe(now_at, slide_ms, ProcessingTime(readings.now_ns));
+                known.streams.push(StreamSnapshot {
+                    source: OperatorId(point as u32),
+                    watermark: now_at,
+                    end: stream.end,
+                    forecast: told
+                        .map(|told| told.forecast(stream.end))
+                        .or_else(|| stream.estimator.forecast(stream.end)),
+                    told: told.map(|told| told.at),
+                });
+                let out = |end: EventTime| {
+                    sinks.iter().filter_map(|&sink| watermark(readings, sink)).all(|at| at.0 >= end.0 - 1)
+                };
+                if let Some(passed) = stream.passed.filter(|passed| !out(passed.end))
+                    && known.sweeping.is_none_or(|oldest| passed.ingested < oldest.ingested)
+                {
+                    known.sweeping = Some(passed);
+                }
             }
         }
+        self.streams.retain(|key, _| seen.contains(key));
         known
     }
+
+    /// By windowed operator: when its sweeping watermark is due, for agents of machines behind. Of several streams,
+    /// the one that comes last sweeps.
+    pub fn reports(&self, now_ns: u64) -> BTreeMap<usize, StreamReport> {
+        let mut reports: BTreeMap<usize, StreamReport> = BTreeMap::new();
+        for stream in self.streams.values() {
+            let Some(forecast) = stream.estimator.forecast(stream.end) else { continue };
+            let report = StreamReport {
+                query: QueryId(stream.query as u32),
+                source: OperatorId(stream.place as u32),
+                end: stream.end,
+                forecast,
+                ns_per_ms: stream.estimator.ns_per_ms(),
+                at: ProcessingTime(now_ns),
+            };
+            let later = |known: &StreamReport| report.forecast(known.end).mean_ns > known.forecast.mean_ns;
+            if reports.get(&stream.place).is_none_or(later) {
+                reports.insert(stream.place, report);
+            }
+        }
+        reports
+    }
+}
+
+impl Stream {
+    fn new() -> Stream {
+        Stream {
+            query: 0,
+            place: 0,
+            estimator: SwmEstimator::default(),
+            watermark: EventTime::MIN,
+            end: EventTime::MIN,
+            passed: None,
+        }
+    }
+
+    fn observe(&mut self, watermark: EventTime, slide_ms: i64, now: ProcessingTime) {
+        let ended = |w: EventTime| EventTime(w.0.saturating_add(1).div_euclid(slide_ms) * slide_ms);
+        if self.watermark < watermark {
+            self.estimator.observe(watermark, ended(watermark), slide_ms, now);
+            if self.watermark > EventTime::MIN && ended(self.watermark) < ended(watermark) {
+                self.passed = Some(Sweeping { end: ended(watermark), ingested: now });
+            }
+            self.watermark = watermark;
+        }
+        self.end = EventTime(ended(watermark).0.saturating_add(slide_ms));
+    }
+}
+
+/// Before the first one Flink tells −2⁶³, after the last 2⁶³ − 1, both rounded.
+fn watermark(readings: &Readings, place: usize) -> Option<EventTime> {
+    let read = readings.get(Metric::WatermarkMs, place);
+    read.filter(|ms| ms.abs() < 9e18).map(|ms| EventTime(ms as i64))
+}
+
+/// Where the watermarks that close the windows of an operator are first seen: at itself if it runs here, else at the
+/// nearest operators here that lead to it, else at itself as the engine tells.
+fn points(topology: &Topology, readings: &Readings, here: &[bool], window: usize) -> Vec<usize> {
+    let mut points = BTreeSet::new();
+    if !here[window] {
+        let (mut waiting, mut seen) = (topology.operators[window].upstream.clone(), BTreeSet::new());
+        while let Some(place) = waiting.pop() {
+            if here[place] && watermark(readings, place).is_some() {
+                points.insert(place);
+            } else if seen.insert(place) {
+                waiting.extend(&topology.operators[place].upstream);
+            }
+        }
+    }
+    if points.is_empty() && watermark(readings, window).is_some() {
+        points.insert(window);
+    }
+    points.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -107,5 +196,39 @@ mod tests {
         let sweeping = second.sweeping.unwrap();
         assert_eq!((sweeping.end, sweeping.ingested), (EventTime(10_000), ProcessingTime(11_000_000_000)));
         assert_eq!(at(11.5, 10_900.0, 10_500.0).sweeping, None);
+    }
+
+    #[test]
+    fn a_window_elsewhere_is_watched_where_its_rows_leave() {
+        let mut topology = chains(&[3]);
+        let window = WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true };
+        topology.operators[2].window = Some(window);
+        let last = topology.tasks.pop();
+        let mut watermarks = Watermarks::default();
+        let mut readings = Readings::at(10_000_000_000, 0.0, None, 2);
+        readings.set(Metric::WatermarkMs, vec![None, Some(9_500.0), Some(7_500.0)]);
+        let known = watermarks.observe(&topology, &readings).remove(0);
+        assert_eq!((known.streams[0].source, known.streams[0].end), (OperatorId(1), EventTime(10_000)));
+        // Where it closes its own watermark counts, but not when it is due: the machine before told that.
+        topology.tasks = last.into_iter().collect();
+        let forecast = laxity_sched::SwmForecast { mean_ns: 12e9, deviation_ns: 1e6, epochs: 9 };
+        let at = ProcessingTime(9_900_000_000);
+        let told = StreamReport {
+            query: QueryId(0),
+            source: OperatorId(2),
+            end: EventTime(10_000),
+            forecast,
+            ns_per_ms: 1e6,
+            at,
+        };
+        readings.streams.insert(2, told);
+        let stream = watermarks.observe(&topology, &readings).remove(0).streams[0];
+        // 2 s before the end that it was told for.
+        assert_eq!((stream.end, stream.told), (EventTime(8_000), Some(at)));
+        assert_eq!(stream.forecast.unwrap().mean_ns, 10e9);
+        // Without any watermark of one's own the word of the machine before is all there is.
+        readings.set(Metric::WatermarkMs, vec![None; 3]);
+        let stream = watermarks.observe(&topology, &readings).remove(0).streams[0];
+        assert_eq!((stream.end, stream.forecast), (EventTime(10_000), Some(forecast)));
     }
 }

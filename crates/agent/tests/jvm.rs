@@ -133,12 +133,13 @@ fn named_threads_are_found_scheduled_and_left_as_they_were() {
     });
     let has_groups = hierarchy.is_some();
     agent.write_through(Applier::new(journal, hierarchy.clone()));
+    let nice = |tid: u32| thread_status(pid, tid).unwrap().nice;
+    let usual = nice(pid);
     let report = agent.round().unwrap();
     assert!(report.failed.is_empty(), "{:?}", report.failed);
-    let nice = |tid: u32| thread_status(pid, tid).unwrap().nice;
     assert_eq!((nice(urgent), nice(bulk)), (-10, 10));
     // The virtual machine's own threads are not touched but for their group.
-    assert_eq!(nice(pid), 0);
+    assert_eq!(nice(pid), usual);
     let group = |tid: u32| {
         let folder = hierarchy.as_ref().unwrap().of_thread(pid, tid).unwrap();
         folder.file_name().unwrap().to_str().unwrap().to_owned()
@@ -169,14 +170,14 @@ fn named_threads_are_found_scheduled_and_left_as_they_were() {
     };
     assert_eq!(nice(child), 10);
     agent.round().unwrap();
-    assert_eq!(nice(child), 0);
+    assert_eq!(nice(child), usual);
     if has_groups {
         assert_eq!(group(child), "service");
     }
 
     let restored = agent.finish().unwrap().unwrap();
     assert!(restored.failed.is_empty(), "{:?}", restored.failed);
-    assert_eq!((nice(urgent), nice(bulk), nice(more)), (0, 0, 0));
+    assert_eq!([urgent, bulk, more].map(nice), [usual; 3]);
     if has_groups {
         assert_ne!(group(pid), "service");
     }

@@ -113,6 +113,71 @@ fn an_engine_that_does_not_answer_keeps_its_plan() {
     assert!(agent.round().unwrap().notes.is_empty(), "said once");
 }
 
+/// Answers as often as it is let.
+struct Slow {
+    still: Still,
+    let_go: std::sync::mpsc::Receiver<()>,
+}
+
+impl Driver for Slow {
+    fn engine(&self) -> &str {
+        "Slow"
+    }
+
+    fn provides(&self, metric: Metric) -> bool {
+        self.still.provides(metric)
+    }
+
+    fn read(&mut self, metric: Metric, topology: &Topology) -> Values {
+        self.still.read(metric, topology)
+    }
+}
+
+impl Adapter for Slow {
+    fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
+        self.still.queues[1] += 20.0;
+        let _ = self.let_go.recv();
+        self.still.refresh(wishes)
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.still.topology
+    }
+
+    fn processes(&self) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn an_engine_that_hangs_holds_up_neither_the_round_nor_the_others() {
+    let (go, let_go) = std::sync::mpsc::channel();
+    let mut topology = chains(&[1, 1]);
+    topology.queries.iter_mut().for_each(|query| query.key = format!("slow/{}", query.key).into());
+    topology.tasks.iter_mut().for_each(|task| task.threads[0].id.tid += 1_000);
+    let slow = Slow { still: Still { topology, queues: vec![0.0, 0.0], fails: false }, let_go };
+    let mut used = using("congestion", &[]);
+    used.period = Duration::from_millis(100);
+    let engines: Vec<Box<dyn Adapter>> = vec![Box::new(slow), still(&[0.0, 10.0])];
+    let mut agent = Agent::new(engines, vec![used], Vec::new(), Translator::Nice, Ranges::default()).unwrap();
+    go.send(()).unwrap();
+    let queues = |report: &Report| report.rows.iter().map(|row| row.queue_rows.unwrap()).collect::<Vec<_>>();
+    assert_eq!(queues(&agent.round().unwrap()), [0.0, 20.0, 0.0, 10.0]);
+    // It hangs: what was known of it stays, and a round takes half a period more and not as long as it hangs.
+    for _ in 0..3 {
+        let report = agent.round().unwrap();
+        assert_eq!(queues(&report), [0.0, 20.0, 0.0, 10.0]);
+        assert!(report.took < Duration::from_secs(2), "{:?}", report.took);
+    }
+    go.send(()).unwrap();
+    // Asked once in all that time; what it says now is taken.
+    while queues(&agent.round().unwrap())[1] != 40.0 {}
+}
+
 #[test]
 fn rounds_are_as_often_as_all_periods_need() {
     let mut slow = using("congestion", &[]);

@@ -9,6 +9,7 @@ use super::engine::FileEngine;
 use super::options::{EngineOptions, PolicyOptions};
 use crate::Wishes;
 use crate::agent::JobWish;
+use crate::exchange::{ExchangeOptions, FileExchange};
 use crate::quantity::duration;
 
 /// An option or the file is not right. The user can fix it.
@@ -65,6 +66,7 @@ pub(super) struct File {
     pub listen: Option<SocketAddr>,
     pub cgroup: Option<bool>,
     pub share: Option<u32>,
+    exchange: Option<FileExchange>,
     #[serde(default)]
     engine: Vec<FileEngine>,
     #[serde(default)]
@@ -118,6 +120,11 @@ impl File {
     pub fn engines(&self) -> Result<Vec<EngineOptions>, ConfigError> {
         let engine = |engine: &FileEngine| engine.options().map_err(|(key, why)| self.wrong(key, why));
         self.engine.iter().map(engine).collect()
+    }
+
+    pub fn exchange(&self) -> Result<Option<ExchangeOptions>, ConfigError> {
+        let options = self.exchange.as_ref().map(FileExchange::options).transpose();
+        options.map_err(|(key, why)| self.wrong(key, why))
     }
 
     pub fn period(&self) -> Result<Option<Duration>, ConfigError> {
@@ -201,6 +208,9 @@ mod tests {
             period = "500 ms"
             nice = "-15..15"
             listen = "127.0.0.1:9464"
+            [exchange]
+            listen = "127.0.0.1:9465"
+            peers = ["127.0.0.1:9466"]
             [[engine]]
             kind = "flink"
             url = "http://127.0.0.1:8081"
@@ -219,6 +229,7 @@ mod tests {
             "#,
         )
         .unwrap();
+        assert_eq!(file.exchange().unwrap().unwrap().peers, ["127.0.0.1:9466"]);
         let jobs = file.jobs().unwrap();
         assert!(jobs[0].wishes.is_urgent);
         assert_eq!(jobs[0].wishes.weight, 2.0);
@@ -227,7 +238,7 @@ mod tests {
         let policies = file.policies(file.period().unwrap().unwrap()).unwrap();
         assert_eq!((policies[0].above_busy, policies[0].period), (Some(0.8), Duration::from_secs(1)));
         let engines = file.engines().unwrap();
-        assert!(matches!(&engines[..], [EngineOptions::Flink(url)] if url == "http://127.0.0.1:8081"));
+        assert!(matches!(&engines[..], [EngineOptions::Flink { url, .. }] if url == "http://127.0.0.1:8081"));
     }
 
     #[test]
@@ -271,6 +282,9 @@ mod tests {
         );
         let target = parse("[[job]]\nname = \"a\"\ntarget = \"soon\"").unwrap().jobs().unwrap_err();
         assert!(target.to_string().contains("job \"a\": target: \"soon\" is no duration"), "{target}");
+        let half = parse("[[engine]]\nkind = \"flink\"\nurl = \"https://a\"\ncert = \"/c\"");
+        let half = half.unwrap().engines().unwrap_err();
+        assert!(half.to_string().contains("engine.key: missing"), "{half}");
         let kind = parse("[[engine]]\nkind = \"spark\"").unwrap().engines().unwrap_err();
         assert!(kind.to_string().contains("expected flink"), "{kind}");
     }

@@ -1,9 +1,11 @@
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use regex::Regex;
 use serde::Deserialize;
 
 use super::options::EngineOptions;
+use crate::Tls;
 use crate::metric::Metric;
 use crate::threads::{Names, SeriesSpec, ThreadsSpec, own_engine, storm};
 
@@ -13,6 +15,9 @@ use crate::threads::{Names, SeriesSpec, ThreadsSpec, own_engine, storm};
 pub(super) struct FileEngine {
     kind: String,
     url: Option<String>,
+    ca: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
     name: Option<String>,
     process: Option<String>,
     names: Option<Names>,
@@ -46,7 +51,18 @@ impl FileEngine {
         let spec = match self.kind.as_str() {
             "flink" => {
                 let url = self.url.as_deref().ok_or_else(|| wrong("url", "missing".to_owned()))?;
-                return super::options::flink(url).map_err(|error| wrong("url", error.to_string()));
+                let own = match (&self.cert, &self.key) {
+                    (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
+                    (None, None) => None,
+                    (Some(_), None) => {
+                        return Err(wrong("key", "missing; cert and key go together".to_owned()));
+                    }
+                    (None, Some(_)) => {
+                        return Err(wrong("cert", "missing; cert and key go together".to_owned()));
+                    }
+                };
+                let tls = Tls::read(self.ca.as_deref(), own).map_err(|(key, why)| wrong(key, why))?;
+                return super::options::flink(url, tls).map_err(|why| wrong("url", why));
             }
             "storm" => storm(),
             "laxity" => own_engine(),

@@ -7,16 +7,20 @@ use clap::Args;
 use super::config::{ConfigError, File};
 use super::default_state;
 use crate::agent::{JobWish, PolicyUse};
+use crate::exchange::ExchangeOptions;
 use crate::quantity::duration;
 use crate::threads::{ThreadsEngine, ThreadsSpec};
-use crate::{Adapter, AdapterError, Flink, PolicyError, Ranges, Translator, Wishes};
+use crate::{Adapter, AdapterError, Flink, PolicyError, Ranges, Tls, Translator, Wishes};
 
 /// Schedule the threads of an engine that runs already, so that urgent jobs stay fast while others fill the machine.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AttachArgs {
-    /// REST address of a Flink JobManager, as http://127.0.0.1:8081; may be given several times
+    /// REST address of a Flink JobManager, as http://127.0.0.1:8081 or https://…; may be given several times
     #[arg(long, value_name = "URL")]
     pub flink: Vec<String>,
+    /// Certificates by which a JobManager is known over https, PEM [default: those that browsers know]
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
     /// Latency target of a job, as 'alarms=50 ms'; a name may end in *; may be given several times
     #[arg(long, value_name = "NAME=TARGET")]
     pub job: Vec<String>,
@@ -89,6 +93,8 @@ pub struct Options {
     pub share: u32,
     /// Where the journal is kept.
     pub state: PathBuf,
+    /// With which other agents.
+    pub exchange: Option<ExchangeOptions>,
     /// Where `/metrics` is served.
     pub listen: Option<SocketAddr>,
     /// Print lines.
@@ -111,8 +117,13 @@ pub struct PolicyOptions {
 /// Where an engine is.
 #[derive(Clone, Debug)]
 pub enum EngineOptions {
-    /// A JobManager's REST address.
-    Flink(String),
+    /// A JobManager.
+    Flink {
+        /// Its REST address.
+        url: String,
+        /// How it is known over https.
+        tls: Tls,
+    },
     /// One that is read by its threads' names.
     Threads(Box<ThreadsSpec>),
 }
@@ -125,7 +136,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 impl EngineOptions {
     pub(super) fn connect(&self) -> Result<Box<dyn Adapter>, AdapterError> {
         Ok(match self {
-            EngineOptions::Flink(url) => Box::new(Flink::connect(url)?),
+            EngineOptions::Flink { url, tls } => Box::new(Flink::connect(url, tls)?),
             EngineOptions::Threads(spec) => Box::new(ThreadsEngine::start(ThreadsSpec::clone(spec))?),
         })
     }
@@ -139,8 +150,13 @@ impl Options {
     pub fn from_args(args: &AttachArgs) -> Result<Options, ConfigError> {
         let file = args.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
         let option = |name: &'static str| move |why: String| ConfigError::Option { name, why };
-        let mut engines: Vec<EngineOptions> =
-            args.flink.iter().map(|url| flink(url)).collect::<Result<_, _>>()?;
+        let tls =
+            Tls::read(args.ca.as_deref(), None).map_err(|(name, why)| ConfigError::Option { name, why })?;
+        let mut engines: Vec<EngineOptions> = args
+            .flink
+            .iter()
+            .map(|url| flink(url, tls.clone()).map_err(option("flink")))
+            .collect::<Result<_, _>>()?;
         engines.extend(file.engines()?);
         if engines.is_empty() {
             return Err(ConfigError::Option {
@@ -196,6 +212,7 @@ impl Options {
             groups: !args.no_cgroup && file.cgroup.unwrap_or(true),
             share: args.share.or(file.share).unwrap_or(100).clamp(1, 10_000),
             state: args.state.clone().or(file.state.clone()).unwrap_or_else(default_state),
+            exchange: file.exchange()?,
             listen: args.listen.or(file.listen),
             plain: args.plain,
         })
@@ -215,15 +232,14 @@ impl Options {
     }
 }
 
-pub(super) fn flink(url: &str) -> Result<EngineOptions, ConfigError> {
-    let why = match url.split_once("://") {
-        Some(("http", rest)) if !rest.is_empty() => return Ok(EngineOptions::Flink(url.to_owned())),
-        Some(("https", _)) => {
-            "https is not spoken here; give the address on the JobManager's own machine".to_owned()
+/// Else what is wrong with the address.
+pub(super) fn flink(url: &str, tls: Tls) -> Result<EngineOptions, String> {
+    match url.split_once("://") {
+        Some(("http" | "https", rest)) if !rest.is_empty() => {
+            Ok(EngineOptions::Flink { url: url.to_owned(), tls })
         }
-        _ => format!("{url:?} is no address; expected as in http://127.0.0.1:8081"),
-    };
-    Err(ConfigError::Option { name: "flink", why })
+        _ => Err(format!("{url:?} is no address; expected as in http://127.0.0.1:8081")),
+    }
 }
 
 /// `NAME=TARGET`; a name may hold `=`.

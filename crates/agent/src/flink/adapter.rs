@@ -1,23 +1,24 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
 use super::answers::{
-    ConfigEntry, DashboardConfig, Job, Jobs, Metric as Answer, TaskManager, TaskManagers, VertexDetails,
-    VertexMetrics,
+    ConfigEntry, DashboardConfig, Job, JobSummary, Jobs, Metric as Answer, TaskManager, TaskManagers,
+    VertexDetails, VertexMetrics,
 };
 use super::matching::{Found, Matched, Wanted, match_threads};
 use super::window::window_in;
 use crate::adapter::{Notes, of_kernel};
 use crate::clock::{since_boot_ns, wall_ms};
-use crate::http::{Http, HttpError};
+use crate::http::{Http, HttpError, Tls};
 use crate::linux::{
     executable_lines, listens_on, process_status, processes, thread_ids, thread_status, ticks_per_second,
 };
 use crate::metric::{Driver, Metric, Values};
-use crate::topology::{Operator, Query, Task, Topology, Wishes};
+use crate::topology::{Operator, Query, Task, ThreadId, Topology, Wishes};
 use crate::{Adapter, AdapterError, jvm};
 
 /// A Flink session cluster, read over REST, as far as its TaskManagers run on this machine.
@@ -45,6 +46,19 @@ pub struct Flink {
     manager: Option<u32>,
     notes: Notes,
     scan: Scan,
+    dumps: jvm::Dumps,
+    /// By operator key: what the output watermarks of a source's chain are called.
+    watermark_ids: HashMap<Arc<str>, String>,
+    /// Since-boot ms at which jobs ran and Flink told no metric of any.
+    unmetered_ms: Option<f64>,
+}
+
+/// A job, by both answers on it.
+struct Running {
+    id: String,
+    name: String,
+    start_ms: i64,
+    job: Job,
 }
 
 /// When threads are looked for again.
@@ -59,7 +73,7 @@ struct Scan {
 type Shape = (String, Vec<(String, u32, i64, String)>);
 
 /// Where answers are from.
-pub(super) trait Api: fmt::Debug {
+pub(super) trait Api: fmt::Debug + Send {
     fn base(&self) -> &str;
     fn get(&self, path: &str) -> Result<String, HttpError>;
 }
@@ -83,6 +97,12 @@ const WATERMARK_MS: f64 = 900.0;
 /// Thread dumps stop the engine for a moment: while threads are missing they are asked for ever more seldom.
 const SCAN_WAIT_MS: (f64, f64) = (1_000.0, 30_000.0);
 
+/// So long are dumps waited for at a time. Reading the engine is not what a round waits for, but what it knows ages.
+const DUMP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Three times as long as Flink takes by default until it tells metrics of a new job.
+const UNMETERED_MS: f64 = 30_000.0;
+
 impl fmt::Debug for Flink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flink").field("api", &self.api).finish_non_exhaustive()
@@ -94,8 +114,8 @@ impl Flink {
     ///
     /// # Errors
     /// If nothing answers there, or something else does.
-    pub fn connect(url: &str) -> Result<Flink, AdapterError> {
-        Flink::over(Box::new(Http::new(url)))
+    pub fn connect(url: &str, tls: &Tls) -> Result<Flink, AdapterError> {
+        Flink::over(Box::new(Http::new(url, tls)))
     }
 
     pub(super) fn over(api: Box<dyn Api>) -> Result<Flink, AdapterError> {
@@ -113,6 +133,9 @@ impl Flink {
             manager: None,
             notes: Notes::default(),
             scan: Scan { is_complete: false, wait_ms: SCAN_WAIT_MS.0, next_ms: 0.0 },
+            dumps: jvm::Dumps::default(),
+            watermark_ids: HashMap::new(),
+            unmetered_ms: None,
         };
         let config: DashboardConfig = flink.ask("/config")?;
         flink.notes.say(format!("Flink {} at {}", config.flink_version, flink.api.base()));
@@ -156,14 +179,17 @@ impl Flink {
         })
     }
 
-    fn jobs(&self) -> Result<Vec<(String, String, Job)>, HttpError> {
+    fn jobs(&self) -> Result<Vec<Running>, HttpError> {
         let mut running: Vec<_> = self.ask::<Jobs>("/jobs/overview")?.jobs;
         running.retain(|job| matches!(job.state.as_str(), "RUNNING" | "RESTARTING"));
         running.sort_by(|a, b| a.jid.cmp(&b.jid));
         let mut jobs = Vec::new();
         for summary in running {
             match self.ask::<Job>(&format!("/jobs/{}", summary.jid)) {
-                Ok(job) => jobs.push((summary.jid, summary.name, job)),
+                Ok(job) => {
+                    let JobSummary { jid: id, name, start_ms, .. } = summary;
+                    jobs.push(Running { id, name, start_ms, job });
+                }
                 // It ended between the two questions.
                 Err(HttpError::Refused { status: 404, .. }) => {}
                 Err(error) => return Err(error),
@@ -175,62 +201,43 @@ impl Flink {
     /// Which subtasks there are, where, and which threads run them.
     fn find_threads(
         &mut self,
-        jobs: &[(String, String, Job)],
+        jobs: &[Running],
         wishes: &dyn Fn(&str) -> Wishes,
     ) -> Result<(), AdapterError> {
         let managers = self.ask::<TaskManagers>("/taskmanagers")?.taskmanagers;
         self.find_processes(&managers);
-        let (mut topology, mut origins) = (Topology::default(), Vec::new());
-        let (mut wanted, mut owners) = (Vec::new(), Vec::new());
-        for (jid, name, job) in jobs {
-            let first = topology.operators.len();
-            let query = topology.queries.len();
-            let wishes = wishes(name);
-            topology.queries.push(Query {
-                key: format!("{}/{jid}", self.api.base()).into(),
-                name: name.clone(),
-                wishes: wishes.clone(),
-            });
-            for vertex in &job.vertices {
-                let details: VertexDetails = self.ask(&format!("/jobs/{jid}/vertices/{}", vertex.id))?;
-                let attempt = details.subtasks.iter().map(|subtask| subtask.attempt).max().unwrap_or(0);
-                let node = job.plan.nodes.iter().find(|node| node.id == vertex.id);
-                let inputs = node.map_or(&[][..], |node| &node.inputs);
-                let place =
-                    |id: &str| job.vertices.iter().position(|other| other.id == id).map(|p| first + p);
-                let given = wishes.window.filter(|_| vertex.name.contains("Window"));
-                let operator = topology.operators.len();
-                topology.operators.push(Operator {
-                    key: format!("{}/{jid}/{}#{attempt}", self.api.base(), vertex.id).into(),
-                    name: vertex.name.clone(),
-                    query,
-                    upstream: inputs.iter().filter_map(|input| place(&input.id)).collect(),
-                    window: node.and_then(|node| window_in(&node.description)).or(given),
-                });
-                origins.push((jid.clone(), vertex.id.clone()));
-                for subtask in &details.subtasks {
-                    let runs = matches!(subtask.status.as_str(), "RUNNING" | "INITIALIZING" | "DEPLOYING");
-                    let pid = self.pids.get(&subtask.taskmanager_id).copied().flatten();
-                    let (true, Some(pid)) = (runs, pid) else { continue };
-                    owners.push((operator, subtask.subtask));
-                    wanted.push(Wanted {
-                        vertex: vertex.name.clone(),
-                        subtask: subtask.subtask,
-                        attempt: subtask.attempt,
-                        start_ms: subtask.start_ms,
-                        pid,
-                    });
+        let Layout { mut topology, origins, wanted, owners } = self.layout(jobs, wishes)?;
+        let pids: BTreeSet<u32> = wanted.iter().map(|task| task.pid).collect();
+        let (mut found, mut failure) = (Vec::new(), None);
+        let mut dumps = self.dumps.read(pids.iter().copied(), DUMP_PATIENCE);
+        let mut unread = BTreeSet::new();
+        for &pid in &pids {
+            match dumps.remove(&pid) {
+                Some(Ok(named)) => found.extend(with_starts(pid, named)),
+                Some(Err(error)) => {
+                    unread.insert(pid);
+                    failure = Some(error);
+                }
+                None => {
+                    unread.insert(pid);
+                    self.notes.say(format!(
+                        "TaskManager process {pid} takes long to show its threads; those known of it stay as they are"
+                    ));
                 }
             }
         }
-        let mut found = Vec::new();
-        for pid in wanted.iter().map(|task| task.pid).collect::<BTreeSet<_>>() {
-            found.extend(threads_of(pid)?);
+        if let Some(error) = failure {
+            if unread.len() == pids.len() {
+                return Err(error.into());
+            }
+            self.notes.say(error.to_string());
         }
-        let matched = match_threads(&wanted, &found);
+        let mut matched = match_threads(&wanted, &found);
+        self.keep_known(&mut matched, &wanted, &owners, &topology, &unread);
         self.report(&matched, &wanted, &owners, &topology);
-        self.scan.is_complete = !matched.threads.iter().any(Vec::is_empty)
-            && jobs.iter().all(|(_, _, job)| job.vertices.iter().all(|vertex| vertex.status == "RUNNING"));
+        self.scan.is_complete = unread.is_empty()
+            && !matched.threads.iter().any(Vec::is_empty)
+            && jobs.iter().all(|running| running.job.vertices.iter().all(|v| v.status == "RUNNING"));
         for ((operator, instance), threads) in owners.into_iter().zip(matched.threads) {
             if !threads.is_empty() {
                 topology.tasks.push(Task { operators: vec![operator], instance, threads });
@@ -239,8 +246,88 @@ impl Flink {
         let is_known = |key: &Arc<str>| topology.operators.iter().any(|operator| operator.key == *key);
         self.births.retain(|key, _| is_known(key));
         self.watermarks.retain(|key, _| is_known(key));
+        self.watermark_ids.retain(|key, _| is_known(key));
         (self.topology, self.origins) = (topology, origins);
         Ok(())
+    }
+
+    /// Jobs, vertices and the subtasks that run on this machine, as REST describes them.
+    fn layout(&self, jobs: &[Running], wishes: &dyn Fn(&str) -> Wishes) -> Result<Layout, AdapterError> {
+        let mut layout = Layout::default();
+        let topology = &mut layout.topology;
+        for Running { id: jid, name, start_ms, job } in jobs {
+            let first = topology.operators.len();
+            let query = topology.queries.len();
+            let wishes = wishes(name);
+            // The same for agents that reach the JobManager by other addresses. Clusters that run one application each
+            // use one and the same id.
+            let key = format!("{jid}@{start_ms}");
+            topology.queries.push(Query {
+                key: key.clone().into(),
+                name: name.clone(),
+                wishes: wishes.clone(),
+            });
+            for vertex in &job.vertices {
+                let details = match self.ask(&format!("/jobs/{jid}/vertices/{}", vertex.id)) {
+                    Ok(details) => details,
+                    // The job ended meanwhile.
+                    Err(HttpError::Refused { status: 404, .. }) => VertexDetails { subtasks: Vec::new() },
+                    Err(error) => return Err(error.into()),
+                };
+                let attempt = details.subtasks.iter().map(|subtask| subtask.attempt).max().unwrap_or(0);
+                let node = job.plan.nodes.iter().find(|node| node.id == vertex.id);
+                let inputs = node.map_or(&[][..], |node| &node.inputs);
+                let place =
+                    |id: &str| job.vertices.iter().position(|other| other.id == id).map(|p| first + p);
+                let given = wishes.window.filter(|_| vertex.name.contains("Window"));
+                let operator = topology.operators.len();
+                topology.operators.push(Operator {
+                    key: format!("{key}/{}#{attempt}", vertex.id).into(),
+                    name: vertex.name.clone(),
+                    query,
+                    upstream: inputs.iter().filter_map(|input| place(&input.id)).collect(),
+                    window: node.and_then(|node| window_in(&node.description)).or(given),
+                    instances: vertex.parallelism,
+                });
+                layout.origins.push((jid.clone(), vertex.id.clone()));
+                for subtask in &details.subtasks {
+                    let runs = matches!(subtask.status.as_str(), "RUNNING" | "INITIALIZING" | "DEPLOYING");
+                    let pid = self.pids.get(&subtask.taskmanager_id).copied().flatten();
+                    let (true, Some(pid)) = (runs, pid) else { continue };
+                    layout.owners.push((operator, subtask.subtask));
+                    layout.wanted.push(Wanted {
+                        vertex: vertex.name.clone(),
+                        subtask: subtask.subtask,
+                        parallelism: vertex.parallelism,
+                        attempt: subtask.attempt,
+                        start_ms: subtask.start_ms,
+                        pid,
+                    });
+                }
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Of a TaskManager that does not show its threads now, what it showed before.
+    fn keep_known(
+        &self,
+        matched: &mut Matched,
+        wanted: &[Wanted],
+        owners: &[(usize, u32)],
+        topology: &Topology,
+        unread: &BTreeSet<u32>,
+    ) {
+        for (place, task) in wanted.iter().enumerate().filter(|(_, task)| unread.contains(&task.pid)) {
+            let (operator, instance) = owners[place];
+            let key = &topology.operators[operator].key;
+            let known = self.topology.tasks.iter().find(|known| {
+                known.instance == instance && self.topology.operators[known.operators[0]].key == *key
+            });
+            let threads = known.iter().flat_map(|known| &known.threads);
+            let threads = threads.filter(|thread| thread.id.pid == task.pid && !is_gone(thread.id));
+            matched.threads[place] = threads.cloned().collect();
+        }
     }
 
     fn find_processes(&mut self, managers: &[TaskManager]) {
@@ -303,6 +390,31 @@ impl Flink {
         }
     }
 
+    fn take_metrics(&mut self, jobs: &[Running]) {
+        let now_ms = since_boot_ns() as f64 / 1e6;
+        // After a silence the answer is as old as that: it only makes Flink look again.
+        let is_fresh = now_ms - self.read_ms < SILENCE_MS;
+        self.read_ms = now_ms;
+        self.metrics.clear();
+        let mut is_told = jobs.is_empty();
+        for running in jobs.iter().filter(|_| is_fresh) {
+            for vertex in &running.job.vertices {
+                let metrics = vertex.metrics.clone();
+                is_told |= metrics.read_records_complete || metrics.write_records_complete;
+                self.metrics.insert((running.id.clone(), vertex.id.clone()), metrics);
+            }
+        }
+        if is_told {
+            self.unmetered_ms = None;
+        } else if now_ms - *self.unmetered_ms.get_or_insert(now_ms) > UNMETERED_MS {
+            self.notes.say(format!(
+                "Flink has told no metric of any job for {} s: policies that follow the load give all operators the \
+                 middle; policies by deadline, static and random need none (is metrics.fetcher.update-interval 0?)",
+                UNMETERED_MS / 1e3
+            ));
+        }
+    }
+
     fn metric(&self, operator: usize) -> Option<&VertexMetrics> {
         self.metrics.get(&self.origins[operator])
     }
@@ -322,29 +434,67 @@ impl Flink {
         let path = format!("/jobs/{jid}/vertices/{vid}/subtasks/metrics");
         let ids: Vec<Answer> = self.ask(&path).ok()?;
         let own = ids.iter().find(|m| m.id.starts_with("Source") && m.id.ends_with(".numRecordsOut"))?;
-        let id = own.id.replace('[', "%5B").replace(']', "%5D").replace(' ', "%20");
-        self.ask::<Vec<Answer>>(&format!("{path}?get={id}&agg=sum")).ok()?.first()?.sum
+        self.ask::<Vec<Answer>>(&format!("{path}?get={}&agg=sum", escaped(&own.id))).ok()?.first()?.sum
     }
 
-    /// The least input watermark of a vertex's subtasks. Asked of windows and sinks, which are what a rank looks at, and
+    /// The least input watermark of a vertex's subtasks, and of a source its output watermark. Asked of windows and
+    /// sinks, which are what a rank looks at, and of what sends to a window on another machine, whose agent is told; and
     /// not oftener than [`WATERMARK_MS`]: it takes a request each.
     fn watermark(&mut self, operator: usize) -> Option<f64> {
         let this = &self.topology.operators[operator];
+        let is_source = this.upstream.is_empty();
         let is_sink = !self.topology.operators.iter().any(|other| other.upstream.contains(&operator));
-        if this.upstream.is_empty() || this.window.is_none() && !is_sink {
-            return None;
+        if is_source || this.window.is_none() && !is_sink {
+            let here = self.topology.runs_here();
+            let mut others = self.topology.operators.iter().enumerate();
+            let sends = others.any(|(place, other)| {
+                other.window.is_some() && !here[place] && other.upstream.contains(&operator)
+            });
+            if !(sends && here[operator]) {
+                return None;
+            }
         }
+        let key = this.key.clone();
         let now_ms = since_boot_ns() as f64 / 1e6;
-        if let Some(&(at_ms, known)) = self.watermarks.get(&this.key)
+        if let Some(&(at_ms, known)) = self.watermarks.get(&key)
             && now_ms - at_ms < WATERMARK_MS
         {
             return known;
         }
+        let least =
+            if is_source { self.output_watermark(operator)? } else { self.input_watermark(operator)? };
+        self.watermarks.insert(key, (now_ms, least));
+        least
+    }
+
+    /// `None`: Flink did not answer.
+    fn input_watermark(&self, operator: usize) -> Option<Option<f64>> {
         let (jid, vid) = &self.origins[operator];
         let answers: Vec<Answer> = self.ask(&format!("/jobs/{jid}/vertices/{vid}/watermarks")).ok()?;
-        let least = answers.iter().filter_map(|answer| answer.value.as_ref()?.parse().ok()).reduce(f64::min);
-        self.watermarks.insert(this.key.clone(), (now_ms, least));
-        least
+        Some(answers.iter().filter_map(|answer| answer.value.as_ref()?.parse().ok()).reduce(f64::min))
+    }
+
+    /// The least of those that the operators of a chain let out. Those before the one that makes watermarks let out
+    /// none, which Flink tells as −2⁶³.
+    fn output_watermark(&mut self, operator: usize) -> Option<Option<f64>> {
+        let (jid, vid) = &self.origins[operator];
+        let path = format!("/jobs/{jid}/vertices/{vid}/subtasks/metrics");
+        let key = &self.topology.operators[operator].key;
+        let ids = match self.watermark_ids.get(key) {
+            Some(ids) => ids.clone(),
+            None => {
+                let all: Vec<Answer> = self.ask(&path).ok()?;
+                let ids = all.iter().filter(|answer| answer.id.ends_with(".currentOutputWatermark"));
+                let ids = ids.map(|answer| escaped(&answer.id)).collect::<Vec<_>>().join(",");
+                if ids.is_empty() {
+                    return Some(None);
+                }
+                self.watermark_ids.insert(key.clone(), ids.clone());
+                ids
+            }
+        };
+        let answers: Vec<Answer> = self.ask(&format!("{path}?get={ids}&agg=min")).ok()?;
+        Some(answers.iter().filter_map(|answer| answer.min).filter(|ms| ms.abs() < 9e18).reduce(f64::min))
     }
 
     /// How long its subtasks had run, on average, when the counters were read: a clock that stands while Flink answers
@@ -364,10 +514,16 @@ impl Flink {
     }
 }
 
-/// The port in an address, or HTTP's.
+/// The id of a metric, as an address takes it.
+fn escaped(id: &str) -> String {
+    id.replace('[', "%5B").replace(']', "%5D").replace(' ', "%20")
+}
+
+/// The port in an address, or that of its scheme.
 fn port_of(url: &str) -> u16 {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or("");
-    host.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(80)
+    let default = if url.starts_with("https:") { 443 } else { 80 };
+    host.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(default)
 }
 
 /// The class of a TaskManager in every way to deploy one.
@@ -375,9 +531,18 @@ fn is_task_manager(argument: &str) -> bool {
     argument.ends_with("TaskManagerRunner") || argument.ends_with("TaskExecutorRunner")
 }
 
+/// Operators of all jobs, and what of them runs here.
+#[derive(Default)]
+struct Layout {
+    topology: Topology,
+    origins: Vec<(String, String)>,
+    wanted: Vec<Wanted>,
+    /// By subtask wanted: operator and instance.
+    owners: Vec<(usize, u32)>,
+}
+
 /// The named threads of a TaskManager with the times at which they started.
-fn threads_of(pid: u32) -> Result<Vec<Found>, AdapterError> {
-    let named = jvm::threads(pid)?;
+fn with_starts(pid: u32, named: Vec<jvm::JavaThread>) -> Vec<Found> {
     let ids: HashMap<u32, _> =
         thread_ids(pid).unwrap_or_default().into_iter().map(|id| (id.tid, id)).collect();
     let boot_ms = wall_ms() - since_boot_ns() as f64 / 1e6;
@@ -387,7 +552,11 @@ fn threads_of(pid: u32) -> Result<Vec<Found>, AdapterError> {
         let start_ms = (boot_ms + id.started_ticks as f64 * tick_ms) as i64;
         Some(Found { id, name: thread.name, start_ms })
     });
-    Ok(found.collect())
+    found.collect()
+}
+
+fn is_gone(id: ThreadId) -> bool {
+    thread_status(id.pid, id.tid).map_or(true, |status| status.started_ticks != id.started_ticks)
 }
 
 impl Driver for Flink {
@@ -433,41 +602,30 @@ impl Driver for Flink {
 impl Adapter for Flink {
     fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
         let jobs = self.jobs()?;
-        let of_vertex = |jid: &str, job: &Job| -> Vec<_> {
-            job.vertices.iter().map(|v| ((jid.to_owned(), v.id.clone()), v.metrics.clone())).collect()
-        };
-        let now_ms = since_boot_ns() as f64 / 1e6;
-        // After a silence the answer is as old as that: it only makes Flink look again.
-        let is_fresh = now_ms - self.read_ms < SILENCE_MS;
-        self.read_ms = now_ms;
-        let metrics = jobs.iter().filter(|_| is_fresh).flat_map(|(jid, _, job)| of_vertex(jid, job));
-        self.metrics = metrics.collect();
+        self.take_metrics(&jobs);
         let shape: Vec<Shape> = jobs
             .iter()
-            .map(|(jid, _, job)| {
+            .map(|running| {
                 let vertex =
                     |v: &super::answers::Vertex| (v.id.clone(), v.parallelism, v.start_ms, v.status.clone());
-                (jid.clone(), job.vertices.iter().map(vertex).collect())
+                (running.id.clone(), running.job.vertices.iter().map(vertex).collect())
             })
             .collect();
-        let is_gone = |id: crate::ThreadId| {
-            thread_status(id.pid, id.tid).map_or(true, |status| status.started_ticks != id.started_ticks)
-        };
         if shape != self.shape {
-            self.scan.wait_ms = SCAN_WAIT_MS.0;
-            self.scan.next_ms = 0.0;
+            self.shape = shape;
+            self.scan = Scan { is_complete: false, wait_ms: SCAN_WAIT_MS.0, next_ms: 0.0 };
         } else if self.scan.is_complete && self.topology.threads().any(|thread| is_gone(thread.id)) {
             self.scan.is_complete = false;
             self.scan.wait_ms = SCAN_WAIT_MS.0;
         }
-        if self.scan.is_complete && shape == self.shape || now_ms < self.scan.next_ms {
+        let now_ms = since_boot_ns() as f64 / 1e6;
+        if self.scan.is_complete || now_ms < self.scan.next_ms {
             return Ok(false);
         }
         self.scan.next_ms = now_ms + self.scan.wait_ms;
         self.scan.wait_ms = (self.scan.wait_ms * 2.0).min(SCAN_WAIT_MS.1);
         let before = self.topology.clone();
         self.find_threads(&jobs, wishes)?;
-        self.shape = shape;
         Ok(self.topology != before)
     }
 

@@ -28,6 +28,8 @@ pub(super) struct JobSummary {
     pub jid: String,
     pub name: String,
     pub state: String,
+    #[serde(rename = "start-time", default)]
+    pub start_ms: i64,
 }
 
 /// `/jobs/J`.
@@ -123,6 +125,8 @@ pub(super) struct Metric {
     pub value: Option<String>,
     #[serde(default)]
     pub sum: Option<f64>,
+    #[serde(default)]
+    pub min: Option<f64>,
 }
 
 impl TaskManager {

@@ -8,6 +8,8 @@ use crate::topology::{Thread, ThreadId};
 pub(super) struct Wanted {
     pub vertex: String,
     pub subtask: u32,
+    /// Of its vertex: after a rescale, tasks of the old and of the new one may both have threads for a moment.
+    pub parallelism: u32,
     pub attempt: u32,
     /// When it was deployed, ms since 1970.
     pub start_ms: i64,
@@ -40,22 +42,26 @@ const APART_MS: i64 = 50;
 /// Matches subtasks and threads by process, name, instance and attempt, and those that share all of these, because
 /// two jobs use the same names, by the order in which they started.
 pub(super) fn match_threads(wanted: &[Wanted], found: &[Found]) -> Matched {
-    type Key<'a> = (u32, &'a str, u32, u32);
+    type Key<'a> = (u32, &'a str, u32, u32, u32);
     type ByRole<'a> = BTreeMap<Role, Vec<&'a Found>>;
-    let mut threads: BTreeMap<(u32, String, u32, u32), ByRole> = BTreeMap::new();
+    let mut threads: BTreeMap<(u32, String, u32, u32, u32), ByRole> = BTreeMap::new();
     for thread in found {
         if let Some(name) = TaskName::parse(&thread.name) {
-            let key = (thread.id.pid, name.vertex, name.subtask, name.attempt);
+            let key = (thread.id.pid, name.vertex, name.subtask, name.parallelism, name.attempt);
             threads.entry(key).or_default().entry(name.role).or_default().push(thread);
         }
     }
     let mut alike: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (place, task) in wanted.iter().enumerate() {
-        alike.entry((task.pid, &task.vertex, task.subtask, task.attempt)).or_default().push(place);
+        alike
+            .entry((task.pid, task.vertex.as_str(), task.subtask, task.parallelism, task.attempt))
+            .or_default()
+            .push(place);
     }
     let mut matched = Matched { threads: vec![Vec::new(); wanted.len()], uncertain: Vec::new() };
-    for ((pid, vertex, subtask, attempt), mut places) in alike {
-        let Some(by_role) = threads.get_mut(&(pid, vertex.to_owned(), subtask, attempt)) else { continue };
+    for ((pid, vertex, subtask, parallelism, attempt), mut places) in alike {
+        let key = (pid, vertex.to_owned(), subtask, parallelism, attempt);
+        let Some(by_role) = threads.get_mut(&key) else { continue };
         places.sort_by_key(|&place| wanted[place].start_ms);
         for pair in places.windows(2) {
             if wanted[pair[1]].start_ms - wanted[pair[0]].start_ms < APART_MS {
@@ -92,7 +98,7 @@ mod tests {
     use super::*;
 
     fn wanted(vertex: &str, start_ms: i64) -> Wanted {
-        Wanted { vertex: vertex.into(), subtask: 0, attempt: 0, start_ms, pid: 7 }
+        Wanted { vertex: vertex.into(), subtask: 0, parallelism: 1, attempt: 0, start_ms, pid: 7 }
     }
 
     fn found(tid: u32, name: &str, start_ms: i64) -> Found {

@@ -6,6 +6,7 @@ pub(super) struct TaskName {
     pub vertex: String,
     /// From 0.
     pub subtask: u32,
+    pub parallelism: u32,
     pub attempt: u32,
 }
 
@@ -48,6 +49,7 @@ impl TaskName {
             role,
             vertex: vertex.to_owned(),
             subtask: subtask - 1,
+            parallelism,
             attempt,
         })
     }
@@ -57,21 +59,22 @@ impl TaskName {
 mod tests {
     use super::*;
 
-    fn check(thread: &str, role: Role, vertex: &str, subtask: u32, attempt: u32) {
+    fn check(thread: &str, role: Role, vertex: &str, instance: (u32, u32), attempt: u32) {
+        let (subtask, parallelism) = instance;
         assert_eq!(
             TaskName::parse(thread),
-            Some(TaskName { role, vertex: vertex.to_owned(), subtask, attempt })
+            Some(TaskName { role, vertex: vertex.to_owned(), subtask, parallelism, attempt })
         );
     }
 
     #[test]
     fn threads_of_tasks() {
-        check("Calc[10] (2/3)#0", Role::Task, "Calc[10]", 1, 0);
-        check("Legacy Source Thread - Source: a[1] (1/1)#4", Role::LegacySource, "Source: a[1]", 0, 4);
-        check("OutputFlusher for Calc[2] (1/1)#0", Role::OutputFlusher, "Calc[2]", 0, 0);
-        check("Source Data Fetcher for Source: k (12/12)#1", Role::Fetcher, "Source: k", 11, 1);
+        check("Calc[10] (2/3)#0", Role::Task, "Calc[10]", (1, 3), 0);
+        check("Legacy Source Thread - Source: a[1] (1/1)#4", Role::LegacySource, "Source: a[1]", (0, 1), 4);
+        check("OutputFlusher for Calc[2] (1/1)#0", Role::OutputFlusher, "Calc[2]", (0, 1), 0);
+        check("Source Data Fetcher for Source: k (12/12)#1", Role::Fetcher, "Source: k", (11, 12), 1);
         let chain = "Window[6] -> (Calc[7] -> a: Writer, b: Writer)";
-        check(&format!("{chain} (1/2)#0"), Role::Task, chain, 0, 0);
+        check(&format!("{chain} (1/2)#0"), Role::Task, chain, (0, 2), 0);
     }
 
     #[test]

@@ -140,14 +140,22 @@ impl MetricGraph {
             Metric::RateOut => self.rate(metric, Metric::RowsOut, 1.0, topology, now_ms),
             Metric::Cores => self.rate(metric, Metric::CpuNs, 1e-9, topology, now_ms),
             Metric::Waiting => self.rate(metric, Metric::RunDelayNs, 1e-9, topology, now_ms),
-            Metric::Cost => operators
-                .map(|o| {
-                    let rate = self.value(Metric::RateIn, o)?;
-                    (rate > 0.0).then_some(self.value(Metric::Cores, o)? * 1e9 / rate)
-                })
-                .collect(),
+            Metric::Cost => {
+                let here = topology.instances_here();
+                operators
+                    .map(|o| {
+                        let rate = self.value(Metric::RateIn, o)?;
+                        // Rows are counted on all machines, CPU time on this one: instances count as alike.
+                        let all = f64::from(topology.operators[o].instances.max(here[o]))
+                            / f64::from(here[o].max(1));
+                        (rate > 0.0).then_some(self.value(Metric::Cores, o)? * all * 1e9 / rate)
+                    })
+                    .collect()
+            }
             Metric::Selectivity => operators.map(|o| self.selectivity(o)).collect(),
-            Metric::PathCost => self.path_costs(topology),
+            Metric::PathCost => {
+                path_costs(topology, |o| self.value(Metric::Cost, o), |o| self.value(Metric::Selectivity, o))
+            }
             Metric::SampleAgeMs => {
                 operators.map(|o| Some(now_ms - self.value(Metric::SampledMs, o)?)).collect()
             }
@@ -223,20 +231,21 @@ impl MetricGraph {
             (self.value(Metric::RateIn, operator)?, self.value(Metric::RateOut, operator)?);
         Some(if rate_in > 0.0 && rate_out > 0.0 { rate_out / rate_in } else { 1.0 })
     }
+}
 
-    /// max over consumers d of s_o · (C_d + C_path(d)). Operators without data add nothing.
-    fn path_costs(&self, topology: &Topology) -> Values {
-        let downstream = topology.downstream();
-        let mut costs = vec![Some(0.0); topology.operators.len()];
-        for operator in topology.sinks_first() {
-            let below = downstream[operator]
-                .iter()
-                .map(|&down| self.value(Metric::Cost, down).unwrap_or(0.0) + costs[down].unwrap_or(0.0))
-                .fold(0.0, f64::max);
-            costs[operator] = Some(self.value(Metric::Selectivity, operator).unwrap_or(1.0) * below);
-        }
-        costs
+/// C_path: max over consumers d of s_o · (C_d + C_path(d)). Operators without data add nothing.
+pub(crate) fn path_costs(
+    topology: &Topology,
+    cost: impl Fn(usize) -> Option<f64>,
+    selectivity: impl Fn(usize) -> Option<f64>,
+) -> Values {
+    let downstream = topology.downstream();
+    let mut costs = vec![0.0; topology.operators.len()];
+    for operator in topology.sinks_first() {
+        let below = downstream[operator].iter().map(|&down| cost(down).unwrap_or(0.0) + costs[down]);
+        costs[operator] = selectivity(operator).unwrap_or(1.0) * below.fold(0.0, f64::max);
     }
+    costs.into_iter().map(Some).collect()
 }
 
 #[cfg(test)]
@@ -321,6 +330,23 @@ mod tests {
         // 0.5 · 40 µs behind the second; 1 · (20 µs + 20 µs) behind the first.
         assert_eq!(graph.values(Metric::PathCost), some(&[40_000.0, 20_000.0, 0.0]));
         assert_eq!(graph.values(Metric::SampleAgeMs), some(&[40.0; 3]));
+    }
+
+    #[test]
+    fn instances_elsewhere_cost_what_those_here_do() {
+        let mut topology = chains(&[1]);
+        topology.operators[0].instances = 4;
+        let at = |k: f64| {
+            let values = [(Metric::RowsIn, 1_000.0), (Metric::CpuNs, 1e7), (Metric::SampledMs, 1_000.0)];
+            Fixed(values.map(|(metric, value)| (metric, some(&[value * k]))).to_vec(), 0)
+        };
+        let mut graph = MetricGraph::default();
+        graph.register("hr", &[Metric::Cost], &at(0.0)).unwrap();
+        for k in [1.0, 2.0] {
+            graph.update(&mut at(k), &topology, 1_000.0 * k);
+        }
+        // 10 ms here for 250 of the 1 000 rows.
+        assert_eq!(graph.values(Metric::Cost), some(&[40_000.0]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use std::fmt::Write;
 
 use super::{Report, Row};
+use crate::exchange::Neighbour;
 
 /// A round in Prometheus' text format.
 pub fn exposition(report: &Report) -> String {
@@ -51,6 +52,28 @@ pub fn exposition(report: &Report) -> String {
     for (name, help, kind, value) in of_round {
         let name = format!("laxity_agent_{name}");
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+    type OfNeighbour = fn(&Neighbour) -> Option<f64>;
+    let by_neighbour: [(&str, &str, OfNeighbour); 2] = [
+        ("exchange_age_seconds", "how long ago the agent of another machine was heard", |neighbour| {
+            neighbour.age.map(|age| age.as_secs_f64())
+        }),
+        ("exchange_used", "1 while what it said counts, 0 once it is too old", |neighbour| {
+            Some(f64::from(u8::from(neighbour.is_used)))
+        }),
+    ];
+    for (name, help, value) in by_neighbour {
+        if report.neighbours.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "# HELP laxity_agent_{name} {help}\n# TYPE laxity_agent_{name} gauge");
+        for neighbour in &report.neighbours {
+            if let Some(value) = value(neighbour) {
+                let (node, peer) =
+                    (escaped(&neighbour.node), escaped(neighbour.address.as_deref().unwrap_or("")));
+                let _ = writeln!(text, "laxity_agent_{name}{{node=\"{node}\",peer=\"{peer}\"}} {value}");
+            }
+        }
     }
     if let Some(busy) = report.busy {
         let name = "laxity_agent_machine_busy_ratio";

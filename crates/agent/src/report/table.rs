@@ -1,5 +1,6 @@
 use super::{Report, Row};
 use crate::SERVICE_GROUP;
+use crate::exchange::Neighbour;
 use crate::plan::Change;
 
 /// The table that people see, at most so wide and, if given, so many lines high.
@@ -11,7 +12,8 @@ pub fn table(report: &Report, width: usize, height: Option<usize>) -> String {
     });
     let mut cells = vec![HEADINGS.map(str::to_owned)];
     cells.extend(rows.iter().map(|row| cells_of(row)));
-    let room = height.map_or(usize::MAX, |height| height.saturating_sub(6 + report.failed.len()).max(4));
+    let below = 6 + report.failed.len() + report.neighbours.len();
+    let room = height.map_or(usize::MAX, |height| height.saturating_sub(below).max(4));
     let hidden = cells.len().saturating_sub(room);
     cells.truncate(room);
     lines.extend(aligned(&cells, width));
@@ -21,6 +23,7 @@ pub fn table(report: &Report, width: usize, height: Option<usize>) -> String {
     if report.rows.is_empty() {
         lines.push("no task of any job runs on this machine".to_owned());
     }
+    lines.extend(report.neighbours.iter().map(neighbour));
     lines.push(footline(report));
     lines.extend(report.failed.iter().take(3).map(|failed| format!("failed: {failed}")));
     if report.failed.len() > 3 {
@@ -53,6 +56,28 @@ fn footline(report: &Report) -> String {
         report.rounds,
         report.took.as_secs_f64() * 1e3
     )
+}
+
+fn neighbour(neighbour: &Neighbour) -> String {
+    let mut line = match (neighbour.node.as_str(), &neighbour.address) {
+        ("", address) => format!("agent at {}", address.as_deref().unwrap_or("?")),
+        (node, Some(address)) => format!("agent {node} at {address}"),
+        (node, None) => format!("agent {node}"),
+    };
+    line += &match neighbour.age {
+        None => ": not heard yet".to_owned(),
+        Some(age) => format!(": heard {:.1} s ago", age.as_secs_f64()),
+    };
+    line += match (neighbour.is_used, neighbour.jobs) {
+        (false, _) => ", local information only".to_owned(),
+        (true, 0) => ", no job in common".to_owned(),
+        (true, jobs) => format!(", jobs in common: {jobs}"),
+    }
+    .as_str();
+    if let Some(problem) = &neighbour.problem {
+        line += &format!("; cannot be told: {problem}");
+    }
+    line
 }
 
 fn is_service(change: &Change) -> bool {
@@ -155,6 +180,17 @@ mod tests {
             ["0", "9999", "12.3 k", "3.2 M", "7.0 G"]
         );
         assert_eq!([12.3, -5.0, 61_000.0].map(lag), ["12 ms", "-5 ms", "61 s"]);
+    }
+
+    #[test]
+    fn an_agent_says_how_old_its_word_is() {
+        let mut known =
+            Neighbour { node: "b".into(), address: Some("b:9465".into()), ..Neighbour::default() };
+        assert_eq!(neighbour(&known), "agent b at b:9465: not heard yet, local information only");
+        (known.age, known.is_used, known.jobs) = (Some(std::time::Duration::from_millis(340)), true, 2);
+        assert_eq!(neighbour(&known), "agent b at b:9465: heard 0.3 s ago, jobs in common: 2");
+        known.problem = Some("no answer within 2 s".into());
+        assert!(neighbour(&known).ends_with("; cannot be told: no answer within 2 s"));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::time::Duration;
 
 use super::graphite::Graphite;
 use super::series::{Sums, parse_prometheus, sum};
 use super::{Names, ThreadsSpec};
 use crate::adapter::{Notes, of_kernel};
 use crate::clock::since_boot_ns;
-use crate::http::Http;
+use crate::http::{Http, Tls};
 use crate::linux::{executable_lines, processes, thread_ids};
 use crate::metric::{Driver, Metric, Values};
 use crate::topology::{Operator, Query, Task, Thread, ThreadId, Topology, Wishes};
@@ -25,6 +26,7 @@ pub struct ThreadsEngine {
     sums: Sums,
     sampled_ms: f64,
     notes: Notes,
+    dumps: jvm::Dumps,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,9 @@ struct Process {
     next_ms: f64,
     wait_ms: f64,
 }
+
+/// As for Flink.
+const DUMP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// As for Flink: thread dumps stop a virtual machine for a moment.
 const DUMP_WAIT_MS: (f64, f64) = (1_000.0, 30_000.0);
@@ -59,7 +64,7 @@ impl ThreadsEngine {
         let prometheus = spec.prometheus.as_deref().map(|url| {
             let path = url.find("://").and_then(|at| url[at + 3..].find('/').map(|slash| at + 3 + slash));
             let (base, path) = path.map_or((url, "/metrics"), |at| url.split_at(at));
-            (Http::new(base), path.to_owned())
+            (Http::new(base, &Tls::default()), path.to_owned())
         });
         Ok(ThreadsEngine {
             spec,
@@ -71,6 +76,7 @@ impl ThreadsEngine {
             sums: Sums::new(),
             sampled_ms: 0.0,
             notes,
+            dumps: jvm::Dumps::default(),
         })
     }
 
@@ -93,7 +99,7 @@ impl ThreadsEngine {
 
     /// Brings the names of threads up to date. A process that does not show its own does not hide those of others.
     fn find_threads(&mut self) -> Result<(), AdapterError> {
-        let mut failure = None;
+        let mut due = BTreeMap::new();
         let now_ms = since_boot_ns() as f64 / 1e6;
         for (&pid, process) in &mut self.processes {
             // It may end at any time, and then has no threads.
@@ -110,20 +116,7 @@ impl ThreadsEngine {
                 Names::Jvm if is_new && now_ms >= process.next_ms => {
                     process.wait_ms = (process.wait_ms * 2.0).clamp(DUMP_WAIT_MS.0, DUMP_WAIT_MS.1);
                     process.next_ms = now_ms + process.wait_ms;
-                    let named = match jvm::threads(pid) {
-                        Ok(named) => named,
-                        Err(error) => {
-                            failure = Some(error);
-                            continue;
-                        }
-                    };
-                    let named: HashMap<u32, String> =
-                        named.into_iter().map(|thread| (thread.tid, thread.name)).collect();
-                    for id in ids {
-                        // Threads that the machine does not show are its own.
-                        let name = named.get(&id.tid).cloned().unwrap_or_default();
-                        process.threads.insert(id, name);
-                    }
+                    due.insert(pid, ids);
                 }
                 Names::Jvm => {
                     if !is_new {
@@ -131,6 +124,28 @@ impl ThreadsEngine {
                     }
                 }
             }
+        }
+        let mut failure = None;
+        for (pid, named) in self.dumps.read(due.keys().copied(), DUMP_PATIENCE) {
+            let ids = due.remove(&pid).unwrap_or_default();
+            let named = match named {
+                Ok(named) => named,
+                Err(error) => {
+                    failure = Some(error);
+                    continue;
+                }
+            };
+            let mut named: HashMap<u32, String> =
+                named.into_iter().map(|thread| (thread.tid, thread.name)).collect();
+            let Some(process) = self.processes.get_mut(&pid) else { continue };
+            for id in ids {
+                // Threads that the machine does not show are its own.
+                let name = named.remove(&id.tid).unwrap_or_default();
+                process.threads.insert(id, name);
+            }
+        }
+        for pid in due.keys() {
+            self.notes.say(format!("process {pid} of {} takes long to show its threads", self.spec.name));
         }
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -158,7 +173,10 @@ impl ThreadsEngine {
                 topology.tasks.push(Task { operators, instance, threads });
             }
         }
-        for (query, operator) in &names {
+        self.add_named_by_edges(&mut names);
+        let mut instances = vec![0; names.len()];
+        topology.tasks.iter().flat_map(|task| &task.operators).for_each(|&operator| instances[operator] += 1);
+        for (at, (query, operator)) in names.iter().enumerate() {
             let key = format!("{}/{query}", self.spec.name);
             let known = topology.queries.iter().position(|known| *known.key == *key);
             let place = known.unwrap_or_else(|| {
@@ -178,11 +196,27 @@ impl ThreadsEngine {
                     .wishes
                     .window
                     .filter(|_| operator.to_lowercase().contains("window")),
+                instances: instances[at],
             });
         }
         let is_changed = topology != self.topology;
         (self.topology, self.names) = (topology, names);
         is_changed
+    }
+
+    /// Operators that edges lead to or come from, and that run on other machines: what their agents tell has a place.
+    fn add_named_by_edges(&self, names: &mut Vec<(String, String)>) {
+        let mut next = 0;
+        while let Some((query, operator)) = names.get(next).cloned() {
+            next += 1;
+            for (from, to) in &self.spec.edges {
+                if *from == operator {
+                    place(names, (query.clone(), to.clone()));
+                } else if *to == operator {
+                    place(names, (query.clone(), from.clone()));
+                }
+            }
+        }
     }
 
     fn read_metrics(&mut self) -> Result<(), AdapterError> {
@@ -308,6 +342,42 @@ mod tests {
     }
 
     #[test]
+    fn edges_name_what_runs_elsewhere() {
+        let engine = with_threads(&["join-0", "join-1"]);
+        let names: Vec<&str> = engine.topology.operators.iter().map(|o| o.name.as_str()).collect();
+        assert_eq!(names, ["join", "parse", "sink"]);
+        assert_eq!(engine.topology.operators[2].upstream, [0]);
+        assert_eq!(engine.topology.instances_here(), [2, 0, 0]);
+        let instances: Vec<u32> = engine.topology.operators.iter().map(|o| o.instances).collect();
+        assert_eq!(instances, [2, 0, 0]);
+    }
+
+    /// Two workers of one Storm topology, and one of another.
+    #[test]
+    fn processes_of_one_query_make_one_topology() {
+        let mut engine = ThreadsEngine::start(super::super::storm()).unwrap();
+        for (pid, query, name) in [
+            (1, "roads", "Thread-14-toll-executor[3, 3]"),
+            (2, "roads", "Thread-9-toll-executor[4, 4]"),
+            (3, "calls", "Thread-9-toll-executor[4, 4]"),
+        ] {
+            let id = ThreadId { pid, tid: 10 + pid, started_ticks: 0 };
+            let threads = [(id, name.to_owned())].into();
+            let process = Process { query: Some(query.to_owned()), threads, ..Process::default() };
+            engine.processes.insert(pid, process);
+        }
+        engine.assemble(&|_| Wishes::default());
+        let operators: Vec<_> = engine.topology.operators.iter().map(|o| (o.query, o.instances)).collect();
+        assert_eq!(operators, [(0, 2), (1, 1)]);
+        let tasks: Vec<_> = engine.topology.tasks.iter().map(|t| (t.operators[0], t.instance)).collect();
+        assert_eq!(tasks, [(0, 3), (0, 4), (1, 4)]);
+        // One worker ends: the other's thread is all that is left of the operator here.
+        engine.processes.remove(&2);
+        assert!(engine.assemble(&|_| Wishes::default()));
+        assert_eq!(engine.topology.operators[0].instances, 1);
+    }
+
+    #[test]
     fn values_are_found_by_operator_with_or_without_a_job() {
         let mut engine = with_threads(&["parse-0", "join-0"]);
         let value = |query: &str, operator: &str, value| ((query.to_owned(), operator.to_owned()), value);
@@ -316,6 +386,7 @@ mod tests {
             [value("", "parse", 3.0), value("only", "join", 4.0), value("", "join", 9.0)].into(),
         );
         let topology = engine.topology.clone();
-        assert_eq!(engine.read(Metric::QueueRows, &topology), [Some(3.0), Some(4.0)]);
+        // The sink, which only an edge names, has none here.
+        assert_eq!(engine.read(Metric::QueueRows, &topology), [Some(3.0), Some(4.0), None]);
     }
 }

@@ -18,7 +18,9 @@ fn what_cannot_be_is_said() {
     let error = |args: AttachArgs| Options::from_args(&args).unwrap_err().to_string();
     assert!(error(AttachArgs::default()).contains("expected --flink URL"));
     assert!(error(args("127.0.0.1:8081", "a=1 s")).contains("as in http://127.0.0.1:8081"));
-    assert!(error(args("https://a", "a=1 s")).contains("https is not spoken"));
+    assert!(error(args("ftp://a", "a=1 s")).contains("as in http://127.0.0.1:8081"));
+    let ca = AttachArgs { ca: Some("/nonesuch".into()), ..args("https://a", "a=1 s") };
+    assert!(error(ca).starts_with("--ca: cannot read /nonesuch: "));
     assert!(error(args("http://a", "alarms")).contains("'alarms=50 ms'"));
     let nice = |text: &str| AttachArgs { nice: Some(text.to_owned()), ..args("http://a", "a=1 s") };
     for text in ["-21..5", "5..-5", "3", "a..b"] {

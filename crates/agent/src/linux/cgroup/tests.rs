@@ -33,3 +33,82 @@ fn a_usual_share_is_usual_in_both() {
     assert_eq!([1, 100, 1_000, 10_000].map(shares), [10, 1_024, 10_240, 102_400]);
     assert_eq!(shares(0), 2);
 }
+
+/// A subtree as cgroup v2 lays it out, in plain files: what is written where. Cannot catch: what the kernel says to it.
+#[test]
+fn a_threaded_subtree_is_written_as_the_kernel_documents() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let hierarchy = Hierarchy { version: Version::V2, mount: home.to_owned(), root: "/".into() };
+    let (base, operators) = (home.join("laxity"), home.join("laxity/operators"));
+    fs::write(home.join("cgroup.subtree_control"), "memory pids\n").unwrap();
+    hierarchy.create(&base).unwrap();
+    hierarchy.open(&home.join("")).unwrap();
+    hierarchy.create(&operators).unwrap();
+    fs::write(operators.join("cpu.max"), "max 100000\n").unwrap();
+    let read = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).unwrap();
+    assert_eq!(
+        (read(&base, "cgroup.type"), read(&operators, "cgroup.type")),
+        ("threaded".into(), "threaded".into())
+    );
+    assert_eq!(read(home, "cgroup.subtree_control"), "+cpu");
+    let set = |weight, quota_cores| hierarchy.set(&operators, GroupSetting { weight, quota_cores }).unwrap();
+    set(300, Some(1.5));
+    assert_eq!(
+        (read(&operators, "cpu.weight"), read(&operators, "cpu.max")),
+        ("300".into(), "150000 100000".into())
+    );
+    set(20_000, None);
+    assert_eq!(
+        (read(&operators, "cpu.weight"), read(&operators, "cpu.max")),
+        ("10000".into(), "max 100000".into())
+    );
+    hierarchy.move_thread(&operators, 4_711).unwrap();
+    assert_eq!(hierarchy.threads(&operators).unwrap(), [4_711]);
+    // A controller that is there already is not asked for again.
+    fs::write(home.join("cgroup.subtree_control"), "cpu memory\n").unwrap();
+    hierarchy.open(home).unwrap();
+    assert_eq!(read(home, "cgroup.subtree_control"), "cpu memory\n");
+}
+
+/// On the machine's own cgroup v2, where there is one: threads move. Their weights need the cpu controller there, which
+/// a machine that has it in v1 does not offer.
+#[test]
+fn threads_move_in_a_real_threaded_subtree() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let unified: String =
+        mounts.lines().filter(|line| line.contains(" - cgroup2 ")).map(|l| l.to_owned() + "\n").collect();
+    let Some(hierarchy) = Hierarchy::parse(&unified) else { return println!("skipped: no cgroup v2 here") };
+    let home = hierarchy.mount.join(format!("laxity-test-{}", std::process::id()));
+    if fs::create_dir(&home).is_err() {
+        return println!("skipped: cgroup v2 cannot be written here");
+    }
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = child.id();
+    let outcome = (|| {
+        write(&home, "cgroup.procs", &pid.to_string())?;
+        let (base, operators) = (home.join("laxity"), home.join("laxity/operators"));
+        hierarchy.create(&base)?;
+        let has_cpu = fs::read_to_string(home.join("cgroup.controllers"))?.contains("cpu ");
+        if has_cpu {
+            hierarchy.open(&home)?;
+            hierarchy.open(&base)?;
+        } else {
+            println!("skipped in part: no cpu controller in cgroup v2 here");
+        }
+        hierarchy.create(&operators)?;
+        if has_cpu {
+            hierarchy.set(&operators, GroupSetting { weight: 300, quota_cores: None })?;
+        }
+        hierarchy.move_thread(&operators, pid)?;
+        let moved = (hierarchy.of_thread(pid, pid)?, hierarchy.threads(&operators)?);
+        hierarchy.remove(&base, &home)?;
+        io::Result::Ok((moved, operators, hierarchy.of_thread(pid, pid)?))
+    })();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_dir(&home).unwrap();
+    let (moved, operators, back) = outcome.unwrap();
+    assert_eq!(moved, (operators, vec![pid]));
+    assert_eq!(back, home);
+}
