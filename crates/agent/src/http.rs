@@ -135,6 +135,11 @@ impl Http {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
 
@@ -158,5 +163,63 @@ mod tests {
         server.unwrap().join().unwrap();
         let silent = http.get("/config").unwrap_err().to_string();
         assert!(silent.starts_with(&format!("nothing answers at {url}/config: ")), "{silent}");
+    }
+
+    /// A server that is known by its own certificate, and asks for the same one of its clients.
+    #[test]
+    fn https_is_spoken_with_whom_the_certificates_say() {
+        let key = KeyPair::generate().unwrap();
+        let cert = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let [cert_file, key_file] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+        fs::write(&cert_file, cert.pem()).unwrap();
+        fs::write(&key_file, key.serialize_pem()).unwrap();
+
+        let own = CertificateDer::from(cert.der().to_vec());
+        let mut roots = RootCertStore::empty();
+        roots.add(own.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            rustls::server::WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(vec![own], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let config = Arc::new(config);
+        let server = std::thread::Builder::new().spawn(move || {
+            for _ in 0..3 {
+                let (stream, _) = listener.accept().unwrap();
+                let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+                // Who does not know us, or is not known, hangs up.
+                if stream.read(&mut [0; 1024]).is_ok_and(|bytes| bytes > 0) {
+                    stream
+                        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+                        .unwrap();
+                }
+            }
+        });
+        let get = |ca: Option<&Path>, own: Option<(&Path, &Path)>| {
+            Http::new(&url, &Tls::read(ca, own).unwrap()).get("/config").map_err(|error| error.to_string())
+        };
+        let both = Some((cert_file.as_path(), key_file.as_path()));
+        assert_eq!(get(Some(&cert_file), both), Ok("hi".to_owned()));
+        let unknown = get(None, both).unwrap_err();
+        assert!(unknown.contains("certificate"), "{unknown}");
+        assert!(get(Some(&cert_file), None).is_err());
+        server.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn files_that_hold_no_certificate_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty.pem");
+        fs::write(&empty, "").unwrap();
+        let wrong = |ca: Option<&Path>, own| Tls::read(ca, own).unwrap_err();
+        assert_eq!(wrong(Some(&empty), None), ("ca", format!("{} holds no certificate", empty.display())));
+        assert_eq!(wrong(None, Some((&empty, &empty))).0, "cert");
     }
 }
