@@ -10,7 +10,7 @@ use std::time::Duration;
 use laxity_sched::Config;
 use laxity_sim::{Cluster, Keep, Setup};
 use laxity_workload::syn::Syn;
-use laxity_workload::{Cost, Workload, WorkloadError};
+use laxity_workload::{Workload, WorkloadError};
 
 use crate::experiment::{OS, quantile_s, simulate};
 use crate::{Axis, Chart, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
@@ -45,8 +45,8 @@ pub(crate) const FIGURES: &[Figure] = &[
         section: "§6.4",
         says: "A tenth of the operators sleeps now and then. Lachesis, on threads of the OS, has up to 43 % higher throughput, \
                4.5x lower latency and 331x lower end-to-end latency than Haren, whose workers sleep along.",
-        notes: "A sleep takes its mean from every tuple: of a worker's time under Haren, and of nobody's under threads, whose \
-                own wait it is. So threads' latencies lack the sleep itself (0.1 ms per tuple on average).",
+        notes: "A tuple in a thousand makes such an operator sleep for 0 to 199 ms: a thread leaves its core to others for \
+                that long, a worker of Haren sleeps along. The same tuples sleep under all policies.",
         run: run_16,
         judge: judge_16,
     },
@@ -210,37 +210,11 @@ fn judge_15(data: &Data) -> Verdict {
     Verdict::of(sees, &[qs > 1.0, fcfs > 1.0])
 }
 
-/// The blocking variant as threads see it: who sleeps takes no core.
-fn asleep(mut workload: Workload) -> Result<Workload, WorkloadError> {
-    const SLEEP_NS: f64 = 0.001 * 99.5e6;
-    for query in &mut workload.queries {
-        let mut awake = laxity_graph::Dataflow::new(query.dataflow.settings.clone());
-        for node in query.dataflow.nodes() {
-            let mut node = node.clone();
-            let cost = node.stage.cost;
-            let computing = cost.per_row_ns - SLEEP_NS;
-            // Blocking filters have the plain cost of their query, a whole number of multiplications by 100.
-            let count = computing / MULTIPLICATION_NS / 100.0;
-            if node.name.starts_with("OP") && computing > 0.0 && (count - count.round()).abs() < 1e-6 {
-                node.stage.cost = Cost { per_row_ns: computing, ..cost };
-            }
-            awake.push(node)?;
-        }
-        query.dataflow = awake;
-    }
-    Ok(workload)
-}
-
 fn run_16(run: &Run) -> Result<Data, ExperimentError> {
     let policies = [("OS", OS), ("Lachesis-FCFS", "os:fcfs"), ("Haren-FCFS", "haren:fcfs@50ms")];
     let rates = rates(run);
-    let points = |policy: &str| {
-        let is_haren = policy.starts_with("haren");
-        let build = |rate: &f64| {
-            let workload = syn(*rate, true).build(run.seed)?;
-            Ok((*rate, if is_haren { workload } else { asleep(workload)? }))
-        };
-        rates.iter().map(build).collect::<Result<_, _>>()
+    let points = |_: &str| {
+        rates.iter().map(|rate| Ok((*rate, syn(*rate, true).build(run.seed)?))).collect::<Result<_, _>>()
     };
     sweep(run, &policies, points, Axis::linear("tuples/s"))
 }

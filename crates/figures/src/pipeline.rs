@@ -62,7 +62,7 @@ pub(crate) fn chain(
             parallelism: 1,
             inputs: inputs.into_iter().collect(),
             window: step.window,
-            stage: Stage { cost: step.cost, kind: step.kind, row_bytes: 64 },
+            stage: Stage::new(step.kind, step.cost, 64),
         };
         let id = dataflow.push(node).map_err(WorkloadError::from)?;
         last = Some(id);

@@ -89,7 +89,7 @@ fn query(index: u64) -> QueryModel {
     ];
     for (place, (kind, window)) in stages.into_iter().enumerate() {
         let input = |from| Input { from: NodeId(from), partitioning: Partitioning::Forward };
-        let stage = Stage { cost: Cost::per_call(100_000.0, 3_000.0), kind, row_bytes: 100 };
+        let stage = Stage::new(kind, Cost::per_call(100_000.0, 3_000.0), 100);
         let inputs = place.checked_sub(1).map(input).into_iter().collect();
         let node = Node { name: format!("stage {place}"), parallelism: 1, inputs, window, stage };
         dataflow.push(node).expect("a chain is well formed");

@@ -39,6 +39,10 @@ pub(crate) enum Event {
     Result { query: u32, rows: u32, ingested: ProcessingTime },
     /// Another policy rules a machine.
     Switched { machine: u32 },
+    /// An operator with a thread of its own sleeps, and needs no core.
+    Slept { operator: u32 },
+    /// It goes on with what it left.
+    Woke { operator: u32 },
 }
 
 /// A running digest of all events, and their text if asked for.
@@ -97,6 +101,8 @@ impl Event {
             Event::Shed { operator, rows } => [pair(10, operator), rows.into(), 0],
             Event::Result { query, rows, ingested } => [pair(11, query), rows.into(), ingested.0],
             Event::Switched { machine } => [12, machine.into(), 0],
+            Event::Slept { operator } => [pair(13, operator), 0, 0],
+            Event::Woke { operator } => [pair(14, operator), 0, 0],
         }
     }
 }
@@ -138,6 +144,8 @@ impl fmt::Display for Event {
                 write!(f, "result     query {query} rows {rows} ingested {}", ingested.0)
             }
             Event::Switched { machine } => write!(f, "switched   machine {machine}"),
+            Event::Slept { operator } => write!(f, "slept      operator {operator}"),
+            Event::Woke { operator } => write!(f, "woke       operator {operator}"),
         }
     }
 }

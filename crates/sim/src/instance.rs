@@ -6,6 +6,7 @@ use laxity_workload::StageKind;
 use rand_core::Rng;
 use rand_pcg::Pcg32;
 
+use crate::sleep::Sleeper;
 use crate::topology::Place;
 use crate::window::Windows;
 use crate::{Cut, Rounding};
@@ -38,6 +39,7 @@ pub(crate) struct Instance {
     /// The fraction of a row that is not sent yet.
     carry: f64,
     pub windows: Windows,
+    pub sleeper: Option<Box<Sleeper>>,
     running: Option<Running>,
     /// t_M and progress of the message in hand, or of the last.
     pub ingested: ProcessingTime,
@@ -99,6 +101,8 @@ pub(crate) struct Emitted {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
     pub cpu_ns: u64,
+    /// Before it works.
+    pub sleep_ns: u64,
     pub rows_in: u32,
     /// Not done with the message.
     pub more: bool,
@@ -199,11 +203,15 @@ impl Instance {
             if running.part.rows_left > 0 {
                 let left = running.part.rows_left;
                 let per_row_ns = place.cost.per_row_ns;
-                let fit = if per_row_ns > 0.0 { (budget_ns - used_ns) / per_row_ns } else { f64::INFINITY };
+                let left_ns = budget_ns - used_ns - step.sleep_ns as f64;
+                let fit = if per_row_ns > 0.0 { left_ns / per_row_ns } else { f64::INFINITY };
                 // The cast saturates: a negative room is no room, an infinite one is room for all.
                 let rows = left.min((fit as u32).max(rows_min).max(1));
                 used_ns += per_row_ns * f64::from(rows);
                 running.part.rows_left -= rows;
+                if let Some(sleeper) = &mut self.sleeper {
+                    step.sleep_ns = step.sleep_ns.saturating_add(sleeper.sleep_ns(rows));
+                }
                 step.late_rows += self.take_rows(place, &running.part.body, rows, manner, emitted);
                 if running.part.rows_left > 0 {
                     step.more = true;
@@ -227,6 +235,7 @@ impl Instance {
                 }
             }
             if let Some(watermark) = running.closing {
+                let budget_ns = budget_ns - step.sleep_ns as f64;
                 if !self.close(place, &mut running, watermark, budget_ns, &mut used_ns, emitted) {
                     step.more = true;
                     break;

@@ -20,6 +20,7 @@ mod queue;
 mod scenario;
 mod setup;
 mod simulation;
+mod sleep;
 mod threads;
 mod topology;
 mod watch;

@@ -17,8 +17,10 @@ pub struct Outcome {
     pub busy_ns: u64,
     /// Time that cores spent on anything else but waiting: calls, switches, decisions.
     pub overhead_ns: u64,
-    /// Time that cores had nothing to do.
+    /// Time that cores had nothing to do, or no worker to do it.
     pub idle_ns: u64,
+    /// The part of it in which workers slept with their operators. Threads leave their cores to others.
+    pub asleep_ns: u64,
     /// How often a core ran another operator than before.
     pub switches: u64,
     /// Runs of operators.
@@ -125,7 +127,7 @@ pub struct ResultRecord {
     pub event_time: EventTime,
     /// Its rows.
     pub rows: u32,
-    /// CPU time on its way, from the source (or, for a window, on the way of the watermark that released it).
+    /// Time in operators on its way, from the source (or, for a window, on the way of the watermark that released it).
     pub execute_ns: u64,
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Coming {
     Tick(u32),
     /// Nice values are set anew.
     Renice(u32),
+    /// An operator on a thread of its own has slept.
+    Wake(u32),
     /// Another policy, on all machines.
     Switch(u32),
     /// Neighbours tell each other what they know.

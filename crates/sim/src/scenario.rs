@@ -6,8 +6,8 @@ use laxity_graph::{
 };
 use laxity_sched::{Composition, Config, POLICY_NAMES};
 use laxity_workload::{
-    Batching, Cadence, Cost, Delay, Feed, QueryModel, Rate, Spacing, Stage, StageKind, Stream, Watermarks,
-    Workload,
+    Batching, Cadence, Cost, Delay, Feed, QueryModel, Rate, Sleep, Spacing, Stage, StageKind, Stream,
+    Watermarks, Workload,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -35,7 +35,7 @@ impl Scenario {
     /// # Panics
     /// If the policy's name is none.
     pub fn of_seed(seed: u64, policy: Option<&str>) -> Scenario {
-        let mut dice = Dice(Pcg32::seed_from_u64(seed));
+        let mut dice = Dice { random: Pcg32::seed_from_u64(seed), sleeps: Pcg32::seed_from_u64(!seed) };
         let duration_ms = dice.between(300, 2_000);
         let cluster = dice.cluster();
         let (nodes, cores) = (cluster.nodes, cluster.cores_per_node);
@@ -91,12 +91,16 @@ fn parse(name: &str) -> Composition {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-struct Dice(Pcg32);
+struct Dice {
+    random: Pcg32,
+    /// Of its own, so that what else a seed makes does not depend on who sleeps.
+    sleeps: Pcg32,
+}
 
 impl Dice {
     /// Both ends included.
     fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.0.next_u64() % (high - low + 1)
+        low + self.random.next_u64() % (high - low + 1)
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -279,8 +283,18 @@ impl Dice {
         });
         let inputs = inputs.collect();
         let name = format!("node {}", flow.nodes().len());
-        let stage = Stage { cost: self.cost(), kind, row_bytes: self.between(1, 200) as u32 };
+        let stage = Stage::new(kind, self.cost(), self.between(1, 200) as u32);
+        let stage = Stage { sleep: self.sleep(), ..stage };
         flow.push(Node { name, parallelism, inputs, window, stage }).expect("it is well formed")
+    }
+
+    fn sleep(&mut self) -> Option<Sleep> {
+        std::mem::swap(&mut self.random, &mut self.sleeps);
+        let length = Delay::Uniform { low_ns: 0, high_ns: self.between(1, 20_000_000) };
+        let sleep = Sleep { chance_per_row: self.spread(1e-5, 1e-2), length };
+        let sleeps = self.one_in(8).then_some(sleep);
+        std::mem::swap(&mut self.random, &mut self.sleeps);
+        sleeps
     }
 
     fn stream(&mut self, start: ProcessingTime) -> Stream {

@@ -44,6 +44,14 @@ pub enum SimulationError {
         /// The instance.
         instance: usize,
     },
+    /// An operator sleeps for a time that is none.
+    #[error("operator {operator:?} has no valid length of its sleeps")]
+    Sleep {
+        /// The operator.
+        operator: String,
+        /// Why.
+        source: DelayError,
+    },
 }
 
 impl Simulation {
@@ -55,7 +63,7 @@ impl Simulation {
     /// Lets the time pass.
     ///
     /// # Errors
-    /// If the network's delay is none, or a feed has no source.
+    /// If the delay of the network or the length of a sleep is none, or a feed has no source.
     pub fn run(self) -> Result<Outcome, SimulationError> {
         World::new(self)?.run()
     }

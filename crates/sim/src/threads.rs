@@ -67,12 +67,14 @@ pub(crate) struct Threads {
     priorities: Vec<f64>,
 }
 
-/// A thread: it sleeps, waits for a core, runs, or is blocked by a full mailbox below it.
+/// A thread: it has nothing to do, waits for a core, runs, sleeps with its operator, or is blocked by a full mailbox
+/// below it.
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub mailbox: VecDeque<Message<Body>>,
     pub bytes: u64,
     pub blocked: bool,
+    pub asleep: bool,
     /// Of the message in hand: what it sends on when it is done.
     pub in_hand: bool,
     pub step: Step,
@@ -81,6 +83,9 @@ pub(crate) struct Thread {
     /// CPU time that it still takes, and has taken.
     pub left_ns: u64,
     pub worked_ns: u64,
+    /// How long it is going to sleep before it works, and has slept.
+    pub sleep_ns: u64,
+    pub slept_ns: u64,
     pub began: ProcessingTime,
     cost: CostModel,
     selectivity: Selectivity,
@@ -137,7 +142,7 @@ impl Threads {
 
 impl Thread {
     pub fn is_ready(&self) -> bool {
-        !self.blocked && (self.in_hand || !self.mailbox.is_empty())
+        !self.blocked && !self.asleep && (self.in_hand || !self.mailbox.is_empty())
     }
 
     /// A message is done.

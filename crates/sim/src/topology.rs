@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use laxity_graph::{NodeId, OperatorId, Partitioning, QueryId, WindowShape};
-use laxity_workload::{Cost, QueryModel, StageKind};
+use laxity_workload::{Cost, QueryModel, Sleep, StageKind};
 
 use crate::Cluster;
 
@@ -29,6 +29,7 @@ pub(crate) struct Place {
     pub local: OperatorId,
     pub kind: StageKind,
     pub cost: Cost,
+    pub sleep: Option<Sleep>,
     pub row_bytes: u32,
     pub window: Option<WindowShape>,
     /// Instances that feed it, of all machines.
@@ -154,6 +155,7 @@ impl Topology {
                     local,
                     kind: node.stage.kind.clone(),
                     cost: node.stage.cost,
+                    sleep: node.stage.sleep.clone(),
                     row_bytes: node.stage.row_bytes,
                     window: node.window,
                     upstream: upstream.collect(),

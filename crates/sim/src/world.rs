@@ -22,6 +22,7 @@ use crate::feed::Feed;
 use crate::instance::{Body, Instance, Manner};
 use crate::machine::{Core, Machine, Sharing};
 use crate::queue::{Coming, Queue};
+use crate::sleep::Sleeper;
 use crate::threads::Threads;
 use crate::topology::Topology;
 use crate::watch::Watch;
@@ -76,6 +77,7 @@ pub(crate) struct World {
 #[derive(Debug, Default)]
 struct Totals {
     busy_ns: u64,
+    asleep_ns: u64,
     overhead_ns: u64,
     switches: u64,
     grants: u64,
@@ -121,13 +123,14 @@ impl World {
             Account::new(settings.name.clone(), target_ns, settings.curve(), setup.latency_digits)
         });
         let watch = Watch::new(&topology, &setup, promise(&setup, &policy()));
+        let instances = instances(&setup, &topology)?;
         let (machines, cores) = machines(&setup, &topology, &policy);
         let mut world = World {
             policy: policy().name(),
             now: ProcessingTime::ZERO,
             queue: Queue::default(),
             accounts: accounts.collect(),
-            instances: topology.operators.iter().map(|_| Instance::default()).collect(),
+            instances,
             channels: vec![EventTime::MIN; topology.channels],
             counters: vec![0; topology.route_count()],
             staged_at: vec![0; topology.operators.len()],
@@ -219,6 +222,7 @@ impl World {
             Coming::Finish { core, run } => self.finish(core, run),
             Coming::Tick(machine) => self.tick(machine),
             Coming::Renice(machine) => self.renice(machine),
+            Coming::Wake(operator) => self.wake(operator),
             Coming::Switch(index) => self.switch(index),
             Coming::Exchange => self.exchange(),
             Coming::Sample => self.sample(),
@@ -235,6 +239,7 @@ impl World {
                 Traveller::Costs(machine, _) => *machine,
             },
             Coming::Tick(machine) | Coming::Renice(machine) => machine,
+            Coming::Wake(operator) => self.topology.operator(operator).machine,
             Coming::Finish { .. }
             | Coming::Deploy(_)
             | Coming::Switch(_)
@@ -286,6 +291,20 @@ fn promise(setup: &Setup, composition: &Composition) -> Promise {
         Driver::Scheduler => Promise { unit: composition.unit, bound: Some(composition.rank.wait_bound()) },
         Driver::OsThreads(_) => Promise { unit: Unit::Operator, bound: None },
     }
+}
+
+/// What does not run yet; with the sleeps that are ahead of it.
+fn instances(setup: &Setup, topology: &Topology) -> Result<Vec<Instance>, SimulationError> {
+    let instances = topology.operators.iter().enumerate().map(|(operator, place)| {
+        let mut instance = Instance::default();
+        let Some(sleep) = &place.sleep else { return Ok(instance) };
+        let sleeper = Sleeper::new(sleep, setup.seed, operator as u32);
+        let sleeper =
+            sleeper.map_err(|source| SimulationError::Sleep { operator: place.name.clone(), source })?;
+        instance.sleeper = sleeper.map(Box::new);
+        Ok(instance)
+    });
+    instances.collect()
 }
 
 fn machines(

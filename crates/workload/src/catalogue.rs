@@ -65,7 +65,8 @@ impl Named {
         (self.make)(seed, scale)
     }
 
-    /// The workload with its rates multiplied so that it keeps so many cores busy: with 0.9 × 4, nine tenths of four.
+    /// The workload with its rates multiplied so that it keeps the workers of so many cores, computing or asleep: with
+    /// 0.9 × 4, nine tenths of four.
     ///
     /// # Errors
     /// If the size is out of its range or no rate gives the load.
@@ -370,7 +371,7 @@ mod tests {
     fn load_can_be_set() {
         for named in all() {
             let workload = named.build_at_load(1, SMALL.size, 1.8).unwrap();
-            let cores = offered_load(&workload).unwrap().cores();
+            let cores = offered_load(&workload).unwrap().workers();
             assert!((cores / 1.8 - 1.0).abs() < 1e-3, "{}: {cores}", named.name);
         }
     }

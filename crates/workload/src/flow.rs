@@ -1,6 +1,6 @@
 use laxity_graph::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning, QuerySettings, WindowShape};
 
-use crate::{Cost, Stage, StageKind};
+use crate::{Cost, Sleep, Stage, StageKind};
 
 /// Writes a modelled query down, node by node.
 #[derive(Debug)]
@@ -90,6 +90,21 @@ impl Flow {
         self.rows(name, 1, inputs, Cost::per_row(per_row_ns), selectivity)
     }
 
+    /// A stateless stage of one instance that reads another and sleeps now and then.
+    pub fn sleeper(
+        &mut self,
+        name: &str,
+        from: NodeId,
+        cost: Cost,
+        selectivity: f64,
+        sleep: Sleep,
+    ) -> Result<NodeId, DataflowError> {
+        let stage = Stage::new(StageKind::Rows { selectivity }, cost, self.row_bytes);
+        let stage = Stage { sleep: Some(sleep), ..stage };
+        let inputs = vec![forward(from)];
+        self.dataflow.push(Node { name: name.into(), parallelism: 1, inputs, window: None, stage })
+    }
+
     pub fn finish(self) -> Dataflow<Stage> {
         self.dataflow
     }
@@ -103,7 +118,7 @@ impl Flow {
         cost: Cost,
         kind: StageKind,
     ) -> Result<NodeId, DataflowError> {
-        let stage = Stage { cost, kind, row_bytes: self.row_bytes };
+        let stage = Stage::new(kind, cost, self.row_bytes);
         self.dataflow.push(Node { name: name.into(), parallelism, inputs, window, stage })
     }
 }

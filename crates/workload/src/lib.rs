@@ -45,6 +45,6 @@ pub use java_random::JavaRandom;
 pub use klink::Fleet;
 pub use lachesis::Testbed;
 pub use load::{OfferedLoad, offered_load, rate_for_load};
-pub use model::{Arrival, Arrivals, Cost, Feed, Offered, QueryModel, Stage, StageKind, Workload};
+pub use model::{Arrival, Arrivals, Cost, Feed, Offered, QueryModel, Sleep, Stage, StageKind, Workload};
 pub use rate::{Rate, RatePoint, skewed_shares};
 pub use stream::{Batching, Cadence, Recorded, Spacing, Stream, Watermarks};

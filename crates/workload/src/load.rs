@@ -7,6 +7,9 @@ use crate::{Offered, Stage, StageKind, Workload, WorkloadError};
 pub struct OfferedLoad {
     /// Cores that each query keeps busy, in the order of the workload's queries.
     pub queries: Vec<f64>,
+    /// Workers that sleep with an operator at any time, while their cores are idle; nobody where every operator has a
+    /// thread of its own.
+    pub asleep: f64,
     /// Rows per second that reach all sources.
     pub rows_per_s: f64,
 }
@@ -15,6 +18,11 @@ impl OfferedLoad {
     /// Cores that all queries together keep busy.
     pub fn cores(&self) -> f64 {
         self.queries.iter().sum()
+    }
+
+    /// Workers that all queries together keep, computing or asleep.
+    pub fn workers(&self) -> f64 {
+        self.cores() + self.asleep
     }
 }
 
@@ -27,7 +35,8 @@ impl OfferedLoad {
 /// # Errors
 /// If a feed does not tell what it offers: a recorded one that is not repeated.
 pub fn offered_load(workload: &Workload) -> Result<OfferedLoad, WorkloadError> {
-    let mut load = OfferedLoad { queries: Vec::with_capacity(workload.queries.len()), rows_per_s: 0.0 };
+    let mut load =
+        OfferedLoad { queries: Vec::with_capacity(workload.queries.len()), asleep: 0.0, rows_per_s: 0.0 };
     for query in &workload.queries {
         let mut fed = Vec::with_capacity(query.feeds.len());
         for feed in &query.feeds {
@@ -38,12 +47,15 @@ pub fn offered_load(workload: &Workload) -> Result<OfferedLoad, WorkloadError> {
             load.rows_per_s += offered.rows_per_s;
             fed.push((feed.node, offered));
         }
-        load.queries.push(cores(&query.dataflow, fed));
+        let (busy, asleep) = busy_and_asleep(&query.dataflow, fed);
+        load.queries.push(busy);
+        load.asleep += asleep;
     }
     Ok(load)
 }
 
-/// The factor by which rates must be multiplied so that `build(factor)` offers so many cores' worth of load.
+/// The factor by which rates must be multiplied so that `build(factor)` keeps the workers of so many cores, computing or
+/// asleep.
 ///
 /// # Errors
 /// If a workload cannot be built or measured, or if no factor gives the load.
@@ -58,7 +70,7 @@ pub fn rate_for_load(
     // Load is close to proportional to the rate: only cost per tick and bounded windows bend the line.
     let mut factor = 1.0;
     for _ in 0..50 {
-        let offered = offered_load(&build(factor)?)?.cores();
+        let offered = offered_load(&build(factor)?)?.workers();
         let ratio = cores / offered;
         if !(ratio.is_finite() && ratio > 0.0) {
             return Err(unreachable());
@@ -68,7 +80,7 @@ pub fn rate_for_load(
         }
         factor *= ratio;
     }
-    let offered = offered_load(&build(factor)?)?.cores();
+    let offered = offered_load(&build(factor)?)?.workers();
     if (offered / cores - 1.0).abs() < 1e-3 { Ok(factor) } else { Err(unreachable()) }
 }
 
@@ -104,18 +116,30 @@ fn add(sum: &mut Offered, other: Offered) {
 
 /// Cores that a query keeps busy, given what its sources are fed.
 pub(crate) fn cores(dataflow: &Dataflow<Stage>, fed: impl IntoIterator<Item = (NodeId, Offered)>) -> f64 {
+    busy_and_asleep(dataflow, fed).0
+}
+
+/// Cores that a query keeps busy, and threads that it keeps asleep.
+fn busy_and_asleep(
+    dataflow: &Dataflow<Stage>,
+    fed: impl IntoIterator<Item = (NodeId, Offered)>,
+) -> (f64, f64) {
     // What reaches each node, all instances together.
     let mut reaching = vec![NOTHING; dataflow.nodes().len()];
     for (source, offered) in fed {
         add(&mut reaching[source.0], offered);
     }
-    let mut busy_ns_per_s = 0.0;
+    let (mut busy_ns_per_s, mut asleep_ns_per_s) = (0.0, 0.0);
     for (index, node) in dataflow.nodes().iter().enumerate() {
         let taken = reaching[index];
         let cost = node.stage.cost;
         busy_ns_per_s += taken.batches_per_s * cost.fixed_ns
             + taken.rows_per_s * cost.per_row_ns
             + taken.watermarks_per_s * cost.watermark_ns;
+        if let Some(sleep) = &node.stage.sleep {
+            let chance = sleep.chance_per_row.clamp(0.0, 1.0);
+            asleep_ns_per_s += taken.rows_per_s * chance * sleep.length.moments().0;
+        }
         let sent = match node.stage.kind {
             StageKind::Source => taken,
             StageKind::Rows { selectivity } => {
@@ -149,7 +173,7 @@ pub(crate) fn cores(dataflow: &Dataflow<Stage>, fed: impl IntoIterator<Item = (N
             add(&mut reaching[consumer.0], sent);
         }
     }
-    busy_ns_per_s / 1e9
+    (busy_ns_per_s / 1e9, asleep_ns_per_s / 1e9)
 }
 
 #[cfg(test)]

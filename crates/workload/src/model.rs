@@ -2,6 +2,8 @@ use std::fmt;
 
 use laxity_graph::{Dataflow, EventClock, EventTime, NodeId, ProcessingTime};
 
+use crate::Delay;
+
 /// Queries that share a machine.
 #[derive(Debug)]
 pub struct Workload {
@@ -31,6 +33,25 @@ pub struct Stage {
     pub kind: StageKind,
     /// Bytes of a row that it sends on.
     pub row_bytes: u32,
+    /// When it waits for something else than a core.
+    pub sleep: Option<Sleep>,
+}
+
+impl Stage {
+    /// A stage that never sleeps.
+    pub const fn new(kind: StageKind, cost: Cost, row_bytes: u32) -> Stage {
+        Stage { cost, kind, row_bytes, sleep: None }
+    }
+}
+
+/// Time in which a stage holds rows and needs no core, as a call to a remote system takes. It is no CPU time, and holds
+/// whoever runs the stage: a thread of its own, or a worker that others wait for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sleep {
+    /// Chance that a row taken in makes it sleep.
+    pub chance_per_row: f64,
+    /// For how long.
+    pub length: Delay,
 }
 
 /// CPU time of one call: `fixed_ns + per_row_ns · rows`, and of a bare watermark `watermark_ns`.

@@ -10,7 +10,8 @@ use laxity_graph::{Dataflow, LatencyTarget, NodeId, ProcessingTime, QuerySetting
 use crate::flow::{Flow, forward};
 use crate::java_random::JavaRandom;
 use crate::{
-    Batching, Cost, Feed, QueryModel, Rate, Stage, Stream, Watermarks, Workload, WorkloadError, seed,
+    Batching, Cost, Delay, Feed, QueryModel, Rate, Sleep, Stage, Stream, Watermarks, Workload, WorkloadError,
+    seed,
 };
 
 /// The workload, with the parameters of the evaluation as defaults.
@@ -113,8 +114,7 @@ impl Syn {
         table
     }
 
-    /// The workload. A blocking filter is charged the mean of its sleeps, 0.0995 ms per tuple, as if it were CPU time:
-    /// right for whoever waits behind it on the same worker, too smooth for its own queue.
+    /// The workload.
     ///
     /// # Errors
     /// If a parameter is out of its range.
@@ -157,15 +157,22 @@ impl Syn {
         let source = flow.source("source", 1, Cost::NONE)?;
         let mut last = source;
         for (number, filter) in query.filters.iter().enumerate() {
-            let sleep_ns = if filter.is_blocking { 0.001 * 99.5e6 } else { 0.0 };
-            let cost = Cost::per_row(time(filter.cost) + sleep_ns);
+            let (name, cost) = (format!("OP-{number}"), Cost::per_row(time(filter.cost)));
             let selectivity = filter.selectivity.min(1.0);
-            last = flow.rows(&format!("OP-{number}"), 1, vec![forward(last)], cost, selectivity)?;
+            last = if filter.is_blocking {
+                flow.sleeper(&name, last, cost, selectivity, SLEEP)?
+            } else {
+                flow.rows(&name, 1, vec![forward(last)], cost, selectivity)?
+            };
         }
         flow.sink("sink", vec![forward(last)], Cost::per_row(time(query.sink_cost)))?;
         Ok((flow.finish(), source))
     }
 }
+
+/// `nextInt(200)` ms at one tuple in a thousand: every whole number from 0 to 199 is as likely.
+const SLEEP: Sleep =
+    Sleep { chance_per_row: 0.001, length: Delay::Zipf { exponent: 0.0, ranks: 200, step_ns: 1_000_000 } };
 
 #[cfg(test)]
 mod tests;

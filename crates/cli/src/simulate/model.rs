@@ -88,11 +88,10 @@ fn model(
     let mut dataflow = Dataflow::new(measured.settings.clone());
     for (index, node) in measured.nodes().iter().enumerate() {
         let own = &costs.nodes[index];
-        let stage = Stage {
-            cost: Cost { fixed_ns: own.fixed_ns, per_row_ns: own.per_row_ns, watermark_ns: own.watermark_ns },
-            kind: kind(&node.stage, node.window, own),
-            row_bytes: row_bytes(measured, index, costs),
-        };
+        let cost =
+            Cost { fixed_ns: own.fixed_ns, per_row_ns: own.per_row_ns, watermark_ns: own.watermark_ns };
+        let kind = kind(&node.stage, node.window, own);
+        let stage = Stage::new(kind, cost, row_bytes(measured, index, costs));
         let node = laxity_graph::Node {
             name: node.name.clone(),
             parallelism: node.parallelism,

@@ -30,7 +30,7 @@ fn topology(setup: &Setup) -> Topology {
                 parallelism: 1,
                 inputs: inputs.into_iter().collect(),
                 window,
-                stage: Stage { cost: Cost::NONE, kind, row_bytes: 1 },
+                stage: Stage::new(kind, Cost::NONE, 1),
             };
             dataflow.push(node).unwrap();
         }
@@ -188,6 +188,12 @@ fn an_idle_core_beside_a_ready_unit_is_seen() {
     };
     assert_eq!(idle(&[(0, enqueued(0, 1, 1))]), 1);
     assert_eq!(idle(&[(0, enqueued(0, 1, 1)), (0, granted(0, 0, 1))]), 0);
+    // Its thread sleeps, until it has slept.
+    let left = Event::Finished { machine: 0, core: 0, operator: 0, rows_in: 0, late_rows: 0, more: true };
+    let asleep =
+        [(0, enqueued(0, 1, 1)), (0, granted(0, 0, 1)), (0, left), (0, Event::Slept { operator: 0 })];
+    assert_eq!(idle(&asleep), 0);
+    assert_eq!(idle(&[&asleep[..], &[(9, Event::Woke { operator: 0 })]].concat()), 1);
     // The mailbox below is full: it may be blocked.
     let full = Event::Enqueued {
         machine: 0,

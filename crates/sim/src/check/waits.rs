@@ -10,8 +10,8 @@ use crate::topology::Topology;
 
 /// No core is idle while a unit is ready, and no ready unit waits longer than its rank promises.
 ///
-/// From outside, an operator is certainly ready if it has work, does not run, and no mailbox below it is more
-/// than half full (fuller ones may block it). A unit is certainly ready if an operator of it is and none of it runs.
+/// From outside, an operator is certainly ready if it has work, neither runs nor sleeps, and no mailbox below it is more
+/// than half full (fuller ones may block it). A worker that sleeps with its operator runs it. A unit is certainly ready if an operator of it is and none of it runs.
 #[derive(Debug)]
 pub(super) struct Waits {
     promise: Promise,
@@ -42,6 +42,7 @@ struct OperatorState {
     bytes: u64,
     running: bool,
     more: bool,
+    asleep: bool,
     target_ns: u64,
 }
 
@@ -91,6 +92,7 @@ impl Waits {
                 bytes: 0,
                 running: false,
                 more: false,
+                asleep: false,
                 target_ns: place.target_ns,
             }
         });
@@ -180,6 +182,8 @@ impl Waits {
                 self.renew(at, unit, at);
                 self.excuse_if_below_is_full(operator);
             }
+            Event::Slept { operator } => self.operators[operator as usize].asleep = true,
+            Event::Woke { operator } => self.operators[operator as usize].asleep = false,
             _ => {}
         }
     }
@@ -271,7 +275,7 @@ impl Waits {
     /// A unit has waited until now.
     fn check_wait(&self, at: ProcessingTime, unit: u32, found: &mut Found) {
         let state = self.units[unit as usize];
-        let Some(bound_ns) = self.bound_ns(state.machine).filter(|_| !state.excused) else { return };
+        let Some(bound_ns) = self.bound_ns(at, state.machine).filter(|_| !state.excused) else { return };
         let waited_ns = at.since_ns(state.since);
         if waited_ns > bound_ns {
             found.say("a ready unit waits no longer than its rank says", || {
@@ -316,9 +320,12 @@ impl Waits {
     }
 
     /// How long a unit may have waited on this machine, by the most units and the longest turn that were seen.
-    fn bound_ns(&self, machine: u32) -> Option<u64> {
+    fn bound_ns(&self, at: ProcessingTime, machine: u32) -> Option<u64> {
         let state = &self.machines[machine as usize];
-        let turn_ns = state.turn_max_ns.max(self.quantum_ns.saturating_add(state.run_max_ns));
+        let under_way = state.turns.values().filter(|(unit, ..)| self.units[*unit as usize].running > 0);
+        let under_way_ns = under_way.map(|(_, _, granted)| at.since_ns(*granted)).max().unwrap_or(0);
+        let run_max_ns = state.run_max_ns.max(under_way_ns);
+        let turn_ns = state.turn_max_ns.max(self.quantum_ns.saturating_add(run_max_ns));
         let units = state.waiting_max + self.cores;
         match self.promise.bound? {
             WaitBound::Turns => Some((units.div_ceil(self.cores) + 1).saturating_mul(turn_ns)),
@@ -340,7 +347,7 @@ impl Waits {
             };
             let certain = members.iter().copied().find(|&operator| {
                 let state = &self.operators[operator as usize];
-                let has_work = !state.running && (state.more || state.messages > 0);
+                let has_work = !state.running && !state.asleep && (state.more || state.messages > 0);
                 let roomy = |&below: &u32| self.operators[below as usize].bytes <= self.full_bytes;
                 has_work && state.downstream.iter().all(roomy)
             });

@@ -13,7 +13,8 @@ impl World {
         let measured_s = self.now.since_ns(ProcessingTime::ZERO.plus(self.setup.warm_up)) as f64 / 1e9;
         let rows_queued = self.rows_queued();
         let all_ns = self.now.0 * self.cores.len() as u64;
-        let Totals { busy_ns, overhead_ns, switches, grants, messages, memory_peak_bytes } = self.totals;
+        let Totals { busy_ns, asleep_ns, overhead_ns, switches, grants, messages, memory_peak_bytes } =
+            self.totals;
         Outcome {
             policy: self.policy,
             queries: self
@@ -26,6 +27,7 @@ impl World {
             ended: self.now,
             busy_ns,
             overhead_ns,
+            asleep_ns,
             idle_ns: all_ns.saturating_sub(busy_ns + overhead_ns),
             switches,
             grants,

@@ -116,7 +116,7 @@ mod tests {
                 parallelism: 1,
                 inputs: place.checked_sub(1).map(input).into_iter().collect(),
                 window,
-                stage: Stage { cost: Cost::per_call(0.0, 1e6), kind, row_bytes: 1 },
+                stage: Stage::new(kind, Cost::per_call(0.0, 1e6), 1),
             };
             dataflow.push(node).unwrap();
         }

@@ -132,7 +132,9 @@ impl World {
         }
         core.step = step;
         core.run = core.run.wrapping_add(1);
-        let done = self.speeds.done(machine as usize, number as usize, core.started, step.cpu_ns);
+        // The worker sleeps along.
+        let awake = core.started.plus_ns(step.sleep_ns);
+        let done = self.speeds.done(machine as usize, number as usize, awake, step.cpu_ns);
         self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
         let held = instance.windows.held_rows();
         self.state_changed(operator, held_before, held);
@@ -166,7 +168,9 @@ impl World {
         let elapsed_ns = self.now.since_ns(started);
         let rows_out = self.send(operator, &mut emitted, before, elapsed_ns, 0);
         self.cores[core_index as usize].emitted = emitted;
-        self.totals.busy_ns += elapsed_ns;
+        let busy_ns = elapsed_ns.saturating_sub(step.sleep_ns);
+        self.totals.busy_ns += busy_ns;
+        self.totals.asleep_ns += step.sleep_ns;
         self.totals.overhead_ns += started.since_ns(granted);
         if let Some(timeline) = &mut self.timeline {
             timeline.push(Slice {
@@ -189,7 +193,7 @@ impl World {
         };
         self.watch.on(self.now, event);
         let freed = self.instances[operator as usize].finish(step.more, started, self.now);
-        self.account(operator, step.rows_in, step.late_rows, elapsed_ns, freed);
+        self.account(operator, step.rows_in, step.late_rows, busy_ns, freed);
         self.report(machine, number, operator, rows_out, before);
         if !self.start(machine, number) {
             self.machines[machine as usize].idle.push(number);
@@ -214,6 +218,7 @@ impl World {
         let report = RunReport {
             rows_in: core.step.rows_in,
             rows_out,
+            // As a worker's clock has it, which goes on while it sleeps.
             cpu_ns: self.now.since_ns(core.started),
             more: core.step.more,
         };

@@ -119,7 +119,12 @@ impl World {
         self.watch.on(self.now, Event::Granted { machine, core: number, operator, message });
         let thread = self.topology.operator(operator).local;
         let Some(threads) = self.threads_of(operator) else { return };
-        let piece_ns = threads.threads[thread.index()].left_ns.min(threads.fair.slice_left_ns(thread.0));
+        let state = &threads.threads[thread.index()];
+        let piece_ns = match state.sleep_ns {
+            0 => state.left_ns.min(threads.fair.slice_left_ns(thread.0)),
+            // All it does is to fall asleep.
+            _ => 0,
+        };
         let core = &mut self.cores[core_index as usize];
         core.step.cpu_ns = piece_ns;
         let done = self.speeds.done(machine as usize, number as usize, started, piece_ns);
@@ -151,6 +156,7 @@ impl World {
         manner.cut = cut;
         (thread.in_hand, thread.step, thread.began, thread.worked_ns) = (true, step, started, 0);
         thread.left_ns = step.cpu_ns + call_ns;
+        (thread.sleep_ns, thread.slept_ns) = (step.sleep_ns, 0);
         let held = instance.windows.held_rows();
         let (upstream, id) = (place.upstream.clone(), message.body.id);
         self.state_changed(operator, held_before, held);
@@ -198,7 +204,9 @@ impl World {
         let state = &mut threads.threads[thread as usize];
         state.left_ns -= worked_ns.min(state.left_ns);
         state.worked_ns += elapsed_ns;
-        if state.left_ns == 0 {
+        if state.sleep_ns > 0 {
+            self.fall_asleep(machine, number, operator);
+        } else if state.left_ns == 0 {
             self.complete(machine, number, operator, elapsed_ns);
         } else {
             let event =
@@ -216,17 +224,47 @@ impl World {
         self.rest(operator);
     }
 
+    /// The thread leaves its core to others until it has slept.
+    fn fall_asleep(&mut self, machine: u32, number: u32, operator: u32) {
+        let thread = self.topology.operator(operator).local;
+        let Some(threads) = self.threads_of(operator) else { return };
+        let state = &mut threads.threads[thread.index()];
+        state.asleep = true;
+        let sleep_ns = std::mem::take(&mut state.sleep_ns);
+        state.slept_ns = sleep_ns;
+        let until = self.now.plus_ns(sleep_ns);
+        self.queue.push(until, Coming::Wake(operator));
+        let event = Event::Finished { machine, core: number, operator, rows_in: 0, late_rows: 0, more: true };
+        self.watch.on(self.now, event);
+        self.watch.on(self.now, Event::Slept { operator });
+    }
+
+    pub(super) fn wake(&mut self, operator: u32) {
+        let place = self.topology.operator(operator);
+        let (machine, thread) = (place.machine, place.local);
+        self.charge_running(machine);
+        self.watch.on(self.now, Event::Woke { operator });
+        let Some(threads) = self.threads_of(operator) else { return };
+        let state = &mut threads.threads[thread.index()];
+        state.asleep = false;
+        if state.is_ready() && threads.fair.is_asleep(thread.0) {
+            threads.fair.wake(thread.0);
+        }
+        self.dispatch_threads(machine);
+    }
+
     /// The message in hand is done.
     fn complete(&mut self, machine: u32, number: u32, operator: u32, elapsed_ns: u64) {
         let thread = self.topology.operator(operator).local;
         let Some(threads) = self.threads_of(operator) else { return };
         let state = &mut threads.threads[thread.index()];
         state.in_hand = false;
-        let (step, before, worked_ns) = (state.step, state.before.0, state.worked_ns);
+        let (step, before) = (state.step, state.before.0);
+        let execute_ns = state.worked_ns + state.slept_ns;
         let began = state.began;
         let mut emitted = std::mem::take(&mut state.emitted);
-        let wait_ns = self.now.since_ns(began).saturating_sub(worked_ns);
-        let rows_out = self.send(operator, &mut emitted, before, worked_ns, wait_ns);
+        let wait_ns = self.now.since_ns(began).saturating_sub(execute_ns);
+        let rows_out = self.send(operator, &mut emitted, before, execute_ns, wait_ns);
         let event = Event::Finished {
             machine,
             core: number,

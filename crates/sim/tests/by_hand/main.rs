@@ -10,7 +10,7 @@ use laxity_sched::{Config, Parts};
 use laxity_sim::{
     Cluster, Cut, Driver, Keep, OsThreads, Outcome, Overheads, Placement, Renice, Setup, Simulation,
 };
-use laxity_workload::{Delay, StageKind, Workload};
+use laxity_workload::{Delay, Sleep, Stage, StageKind, Workload};
 use scene::*;
 
 fn run(workload: Workload, policy: &'static str, setup: Setup) -> Outcome {
@@ -301,6 +301,37 @@ fn a_thread_that_wakes_goes_before_one_that_runs_on() {
         written(&outcome).into_iter().filter(|(query, _)| *query == 1).map(|(_, at)| at).collect();
     // The source's thread and then the worker's have been asleep: each is due before the long one's next slice.
     assert!(short.iter().zip([10.0, 20.0]).all(|(at, due)| (0.9..4.1).contains(&(at - due))), "{short:?}");
+}
+
+/// An operator of 2 ms that sleeps 10 ms before, at 0; and one of 3 ms that comes at 1.
+fn sleeper_and_worker() -> Workload {
+    let free = cost(0.0, 0.0, 0.0);
+    let sleep = Sleep { chance_per_row: 1.0, length: Delay::Constant { ns: 10 * MS } };
+    let stage = Stage { sleep: Some(sleep), ..Stage::new(rows(1.0), cost(2.0, 0.0, 0.0), 100) };
+    let forward = |from| [(from, Partitioning::Forward)];
+    let sleeper = query("sleeper", 100)
+        .node("source", 1, &[], StageKind::Source, free, None)
+        .stage("work", 1, &forward(0), stage, None)
+        .node("sink", 1, &forward(1), StageKind::Sink, free, None)
+        .feed(0, 0, &[arrival(0, 0, 1, -1)]);
+    workload(vec![sleeper, job("worker", 100, 3.0, &[1])])
+}
+
+#[test]
+fn a_worker_sleeps_with_its_operator() {
+    let outcome = run(sleeper_and_worker(), "fifo", setup(100));
+    assert_eq!(written(&outcome), [(0, 12.0), (1, 15.0)]);
+    // Nobody computes meanwhile.
+    assert_eq!((outcome.busy_ns, outcome.asleep_ns, outcome.idle_ns), (5 * MS, 10 * MS, 95 * MS));
+    assert_eq!((outcome.queries[0].busy_ns, outcome.results.unwrap()[0].execute_ns), (2 * MS, 12 * MS));
+}
+
+#[test]
+fn a_thread_that_sleeps_leaves_its_core_to_others() {
+    let outcome = run(sleeper_and_worker(), "fifo", os(100));
+    assert_eq!(written(&outcome), [(1, 4.0), (0, 12.0)]);
+    assert_eq!((outcome.busy_ns, outcome.asleep_ns, outcome.idle_ns), (5 * MS, 0, 95 * MS));
+    assert_eq!((outcome.queries[0].busy_ns, outcome.results.unwrap()[1].execute_ns), (2 * MS, 12 * MS));
 }
 
 #[test]

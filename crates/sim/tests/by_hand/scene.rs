@@ -65,7 +65,7 @@ pub fn query(name: &str, target_ms: u64) -> Drawn {
 
 impl Drawn {
     pub fn node(
-        mut self,
+        self,
         name: &str,
         parallelism: usize,
         inputs: &[(usize, Partitioning)],
@@ -73,10 +73,20 @@ impl Drawn {
         cost: Cost,
         window: Option<WindowShape>,
     ) -> Drawn {
+        self.stage(name, parallelism, inputs, Stage::new(kind, cost, 100), window)
+    }
+
+    pub fn stage(
+        mut self,
+        name: &str,
+        parallelism: usize,
+        inputs: &[(usize, Partitioning)],
+        stage: Stage,
+        window: Option<WindowShape>,
+    ) -> Drawn {
         let inputs = inputs
             .iter()
             .map(|(from, partitioning)| Input { from: NodeId(*from), partitioning: partitioning.clone() });
-        let stage = Stage { cost, kind, row_bytes: 100 };
         let node = Node { name: name.into(), parallelism, inputs: inputs.collect(), window, stage };
         self.0.dataflow.push(node).unwrap();
         self

@@ -116,3 +116,35 @@ fn workload_asks_for_the_multiplications_of_the_table() {
     let cores = offered_load(&workload).unwrap().cores();
     assert!((cores - 0.231_179).abs() < 1e-6, "{cores}");
 }
+
+#[test]
+fn blocking_filters_sleep_and_ask_for_no_core_meanwhile() {
+    let syn = Syn { is_blocking: true, multiplication_ns: 1.0, ..Syn::default() };
+    let workload = syn.build(0).unwrap();
+    let nodes = workload.queries.iter().flat_map(|query| query.dataflow.nodes());
+    let sleeps: Vec<&Sleep> = nodes.filter_map(|node| node.stage.sleep.as_ref()).collect();
+    assert_eq!(sleeps.len(), 9);
+    // 0, 1 … 199 ms.
+    let mut sampler = sleeps[0].length.sampler(1).unwrap();
+    let drawn: Vec<u64> = (0..20_000).map(|_| sampler.sample_ns()).collect();
+    assert!(drawn.iter().all(|ns| ns % 1_000_000 == 0));
+    assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&0), Some(&199_000_000)));
+    let mean_ms = drawn.iter().sum::<u64>() as f64 / 20_000.0 / 1e6;
+    assert!((mean_ms - 99.5).abs() < 1.5, "{mean_ms}");
+    // The multiplications of the table, each of 1 ns, at 1 000 tuples per second.
+    // And 99.5 ms at one in a thousand of what reaches a blocking filter.
+    let (mut multiplications, mut asleep) = (0.0, 0.0);
+    for query in syn.table() {
+        let mut share = 1.0;
+        for filter in &query.filters {
+            multiplications += share * f64::from(filter.cost);
+            asleep += if filter.is_blocking { share * 0.0995 } else { 0.0 };
+            share *= filter.selectivity.min(1.0);
+        }
+        multiplications += share * f64::from(query.sink_cost);
+    }
+    let load = offered_load(&workload).unwrap();
+    assert!((load.cores() - multiplications * 1e-6).abs() < 1e-9, "{load:?}");
+    assert!((load.asleep - asleep).abs() < 1e-9, "{load:?}");
+    assert_eq!(load.workers(), load.cores() + load.asleep);
+}
