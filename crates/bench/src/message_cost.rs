@@ -31,13 +31,14 @@ pub fn run(size: Size) -> anyhow::Result<Findings> {
         columns: vec!["round", "merging", "messages", "ns_per_message", "worker_cpu_ns_per_message"],
         ..Findings::default()
     };
-    let count = size.pick(2_000_000, 2_000);
+    let count = size.pick(400_000, 2_000);
+    let batches = rows(count, 1, 100);
     let mut costs_us = [Vec::new(), Vec::new()];
     let mut worker_us = [Vec::new(), Vec::new()];
     for round in 0..size.pick(5, 1) {
         for (place, merge) in [true, false].into_iter().enumerate() {
             let engine = Engine::new(EngineConfig { workers: 1, merge, ..EngineConfig::default() });
-            engine.provide("input", MemoryScan::opener(rows(count, 1, 100)));
+            engine.provide("input", MemoryScan::opener(batches.clone()));
             submit(&engine, &format!("{DDL}{SQL}"))?;
             let started = Instant::now();
             engine.start()?;

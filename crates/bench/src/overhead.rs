@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use arrow::array::RecordBatch;
 use laxity_engine::{Engine, EngineConfig};
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape, WorkerId};
 use laxity_sched::{Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler};
@@ -81,15 +82,14 @@ pub fn run(size: Size) -> anyhow::Result<Findings> {
     };
     let mut cpu_ns = vec![[const { Vec::new() }; POLICIES.len()]; CASES.len()];
     let mut outside = cpu_ns.clone();
+    let single = rows(size.pick(400_000, 2_000), 1, 1_000);
+    let thousands = rows(size.pick(20_000_000, 20_000), 1_000, 1_000);
     for round in 0..size.pick(5, 1) {
         for (place, case) in CASES.iter().enumerate() {
-            let count = if case.batch_rows == 1 {
-                size.pick(1_500_000, 2_000)
-            } else {
-                size.pick(30_000_000, 20_000)
-            };
+            let batches = if case.batch_rows == 1 { &single } else { &thousands };
+            let count = batches.iter().map(RecordBatch::num_rows).sum();
             for (column, policy) in POLICIES.iter().enumerate() {
-                let (worker_ns, operator_ns) = measure(case, policy, count)?;
+                let (worker_ns, operator_ns) = measure(case, policy, batches.clone(), count)?;
                 // A small run may be over before the system has counted anything.
                 let share = 100.0 * (1.0 - (operator_ns as f64 / worker_ns.max(1) as f64).min(1.0));
                 cpu_ns[place][column].push(worker_ns as f64 / count as f64);
@@ -136,11 +136,16 @@ pub fn run(size: Size) -> anyhow::Result<Findings> {
 }
 
 /// CPU time of the worker, and of that the time in operators.
-fn measure(case: &Case, policy: &str, count: usize) -> anyhow::Result<(u64, u64)> {
+fn measure(
+    case: &Case,
+    policy: &str,
+    batches: Vec<RecordBatch>,
+    count: usize,
+) -> anyhow::Result<(u64, u64)> {
     let config =
         EngineConfig { workers: 1, merge: case.merge, policy: policy.parse()?, ..EngineConfig::default() };
     let engine = Engine::new(config);
-    engine.provide("input", MemoryScan::opener(rows(count, case.batch_rows, 1_000)));
+    engine.provide("input", MemoryScan::opener(batches));
     submit(&engine, &format!("{DDL}{}", case.sql))?;
     engine.start()?;
     ensure!(engine.wait(Duration::from_secs(120)), "{} did not end in 120 s", case.name);
