@@ -3,6 +3,9 @@
 pub struct Config {
     /// Workers that will ask; more may ask later. Default 1.
     pub workers: usize,
+    /// Schedulers that share these workers ([`crate::Shards`]): what is weighed against what workers can do, is
+    /// weighed against this one's share of them. Default 1.
+    pub shards: usize,
     /// How long a worker keeps an operator before it looks whether another is more urgent. Shorter reacts
     /// sooner, longer switches less. Default 1 ms, the re-scheduling grain of Cameo §5.
     pub quantum_ns: u64,
@@ -25,6 +28,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             workers: 1,
+            shards: 1,
             quantum_ns: 1_000_000,
             seed: 0,
             ageing_bound_ns: 10_000_000_000,

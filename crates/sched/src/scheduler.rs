@@ -317,7 +317,11 @@ impl<T> Scheduler<T> {
     /// something now waits that no worker was woken for. Does nothing while the worker runs a grant.
     pub fn release(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
         let idle = self.workers.get_mut(worker.index()).filter(|worker| worker.running.is_none());
-        let Some(unit) = idle.and_then(|worker| worker.unit.take()) else { return false };
+        let Some(worker) = idle else { return false };
+        if let Some(call) = &mut worker.last_call {
+            call.rested = true;
+        }
+        let Some(unit) = worker.unit.take() else { return false };
         let state = &mut self.ready.units[unit as usize];
         state.held = false;
         if state.ready == 0 {

@@ -19,11 +19,14 @@
 //!   al., PODC 2017) and measured here for the home.
 //! - Nobody idles while a unit waits that was published when the worker looked.
 //! - Starvation: each shard is some worker's home, and a waiting unit is passed over by that worker only for
-//!   more urgent ones. So the bounds of [`crate::WaitBound`] hold with one worker in the place of W.
-//!   [`Shards::new`] makes no more shards than workers for that reason. Priorities by turn (fifo, rr, random)
-//!   mean nothing across shards and are not compared: the home comes first.
+//!   more urgent ones. So the bounds of [`crate::WaitBound`] hold with one worker in the place of W; where the
+//!   ageing guard counts turns, those that this worker gives elsewhere count too. [`Shard::several`] makes no
+//!   more shards than workers for that reason. Priorities by turn (fifo, rr, random) mean nothing across
+//!   shards and are not compared: the home comes first.
 //! - Cycles, the bounds of mailboxes and the ageing guard are each shard's own. A shard's cycle is begun by
-//!   whoever takes work there and by the workers at home there, wherever they work.
+//!   whoever takes work there and by the workers at home there, wherever they work ([`Shard::due`]).
+//! - What is weighed against what the workers can do (late work given up, rows shed, shares of tokens) is
+//!   weighed shard by shard against its share of them, W / n rounded up, though workers go where work is.
 //!
 //! [`Shards`] is the whole for one thread: the simulator's, and the definition that a driver with locks must
 //! keep to.
@@ -61,12 +64,11 @@ impl<T> Shards<T> {
         policy: impl Fn() -> Composition,
         config: &Config,
     ) -> Shards<T> {
-        let shards = shards.clamp(1, config.workers.max(1));
-        let seeded = |shard: u64| Config { seed: config.seed.wrapping_add(shard), ..config.clone() };
+        let shards = Shard::several(shards, policy, config);
         Shards {
-            shards: (0..shards as u64).map(|shard| Shard::new(policy(), seeded(shard))).collect(),
-            placement: Placement::new(shards),
-            at: (0..config.workers).map(|worker| worker % shards).collect(),
+            placement: Placement::new(shards.len()),
+            at: (0..config.workers).map(|worker| worker % shards.len()).collect(),
+            shards,
             sampled,
             random: Pcg32::seed_from_u64(config.seed),
         }
@@ -117,10 +119,15 @@ impl<T> Shards<T> {
             let top = self.shards[at].top_for(worker, now);
             let outlook = Outlook { at, top, home, sampled: self.sampled };
             let shards = &self.shards;
-            let chosen = outlook.choose(shards.len(), |shard| shards[shard].top(now), &mut self.random)?;
-            if chosen != at {
-                self.shards[at].release(worker, now);
-                self.at[worker.index()] = chosen;
+            let chosen = outlook.choose(shards.len(), |shard| shards[shard].top(now), &mut self.random);
+            if let Some(chosen) = chosen {
+                if chosen != home {
+                    self.shards[home].passed_over(1);
+                }
+                if chosen != at {
+                    self.shards[at].release(worker, now);
+                    self.at[worker.index()] = chosen;
+                }
             }
         }
         self.shards[self.at[worker.index()]].next(worker, now)

@@ -30,6 +30,18 @@ impl<T> Scheduler<T> {
         self.cycle(now);
     }
 
+    /// When a unit that waits will be served for its age, if none of its turns comes before. `None` where none
+    /// waits, or under ranks that bound the wait themselves.
+    pub fn next_ageing(&self) -> Option<ProcessingTime> {
+        self.ready.next_ageing()
+    }
+
+    /// A worker gave so many turns to units elsewhere that it could have given here: they count among those of
+    /// which one goes to a unit that waited too long.
+    pub fn passed_over(&mut self, turns: u32) {
+        self.ready.passed_over(turns);
+    }
+
     /// The worker's train is not used up: `next` goes on with the unit that the worker holds.
     pub fn goes_on(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
         let unit = self.workers.get(worker.index()).and_then(|worker| worker.unit);

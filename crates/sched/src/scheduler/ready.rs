@@ -158,6 +158,17 @@ impl Ready {
         Some(if self.aged(now).is_some() { f64::NEG_INFINITY } else { self.units[top as usize].priority })
     }
 
+    /// When the unit that has waited longest will have waited too long, where the guard is on.
+    pub fn next_ageing(&self) -> Option<ProcessingTime> {
+        let bound_ns = self.ageing_bound_ns?;
+        Some(self.ages.get(self.oldest as usize)?.since.plus_ns(bound_ns))
+    }
+
+    /// So many turns were given elsewhere by a worker that passed over this.
+    pub fn passed_over(&mut self, turns: u32) {
+        self.turns = self.turns.saturating_add(turns);
+    }
+
     /// Takes a unit out for good.
     pub fn remove(&mut self, unit: u32) {
         if self.queue.remove(unit) {

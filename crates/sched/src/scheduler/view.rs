@@ -49,7 +49,7 @@ impl<T> Scheduler<T> {
         let operators = 0..self.operators.len() as u32;
         Snapshot {
             now,
-            workers: self.workers.len().max(1),
+            workers: self.workers_share(),
             unit: self.composition.unit,
             memory: self.memory,
             graph: self.view.snapshot.graph,
@@ -58,6 +58,10 @@ impl<T> Scheduler<T> {
             queries: self.queries.iter().flatten().map(Query::snapshot).collect(),
             elsewhere: self.elsewhere.clone(),
         }
+    }
+
+    fn workers_share(&self) -> usize {
+        self.workers.len().div_ceil(self.config.shards.max(1)).max(1)
     }
 
     /// Brings the kept snapshot up to date.
@@ -75,9 +79,10 @@ impl<T> Scheduler<T> {
             self.view.stale = false;
             return;
         }
+        let workers = self.workers_share();
         let snapshot = &mut self.view.snapshot;
         snapshot.now = now;
-        snapshot.workers = self.workers.len().max(1);
+        snapshot.workers = workers;
         snapshot.memory = self.memory;
         while let Some(id) = self.view.changed.pop() {
             self.view.marked[id.index()] = false;

@@ -55,6 +55,11 @@ impl Placement {
         Some(shard)
     }
 
+    /// Where a query is, unless it was removed.
+    pub fn shard_of(&self, query: QueryId) -> Option<usize> {
+        self.queries.get(query.index())?.as_ref().map(|&(shard, _)| shard)
+    }
+
     /// Where an operator is, unless its query was removed.
     #[inline]
     pub fn locate(&self, id: OperatorId) -> Option<Address> {
@@ -90,7 +95,9 @@ mod tests {
         assert_eq!(place(&mut placement, 1, 2), 1);
         assert_eq!(place(&mut placement, 2, 2), 1);
         assert_eq!(placement.locate(OperatorId(7)), Some(Address { shard: 1, local: OperatorId(2) }));
+        assert_eq!(placement.shard_of(QueryId(2)), Some(1));
         assert_eq!(placement.remove(QueryId(0)), Some(0));
+        assert_eq!(placement.shard_of(QueryId(0)), None);
         assert_eq!((placement.locate(OperatorId(0)), placement.remove(QueryId(0))), (None, None));
         assert_eq!(place(&mut placement, 3, 1), 0, "its room is free again");
         assert_eq!(placement.locate(OperatorId(9)), Some(Address { shard: 0, local: OperatorId(5) }));

@@ -30,6 +30,14 @@ impl<T> Shard<T> {
         }
     }
 
+    /// So many shards, but no more than workers. Each has a seed of its own and its share of the workers.
+    pub fn several(shards: usize, policy: impl Fn() -> Composition, config: &Config) -> Vec<Shard<T>> {
+        let shards = shards.clamp(1, config.workers.max(1));
+        let of_shard =
+            |shard: u64| Config { shards, seed: config.seed.wrapping_add(shard), ..config.clone() };
+        (0..shards as u64).map(|shard| Shard::new(policy(), of_shard(shard))).collect()
+    }
+
     /// A query with all its operators, from sources to sinks; what the first of them is called here, the
     /// others following in order.
     ///
@@ -96,9 +104,28 @@ impl<T> Shard<T> {
 
     /// See [`Scheduler::merge`].
     pub fn merge(&mut self, worker: WorkerId, rows_max: u32, now: ProcessingTime) -> Option<Message<T>> {
-        let mut message = self.scheduler.merge(worker, rows_max, now)?;
+        self.merge_if(worker, rows_max, now, |_| true)
+    }
+
+    /// See [`Scheduler::merge_if`]; the message that `fits` sees has a local id.
+    #[inline]
+    pub fn merge_if(
+        &mut self,
+        worker: WorkerId,
+        rows_max: u32,
+        now: ProcessingTime,
+        fits: impl FnOnce(&Message<T>) -> bool,
+    ) -> Option<Message<T>> {
+        let mut message = self.scheduler.merge_if(worker, rows_max, now, fits)?;
         message.to = self.operators[message.to.index()];
         Some(message)
+    }
+
+    /// See [`Scheduler::allow_shedding`].
+    pub fn allow_shedding(&mut self, id: QueryId, allowed: bool) {
+        if let Some(&query) = self.queries.get(&id) {
+            self.scheduler.allow_shedding(query, allowed);
+        }
     }
 
     /// See [`Scheduler::on_time`].
@@ -116,6 +143,19 @@ impl<T> Shard<T> {
     /// See [`Scheduler::release`].
     pub fn release(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
         self.scheduler.release(worker, now)
+    }
+
+    /// See [`Scheduler::passed_over`].
+    pub fn passed_over(&mut self, turns: u32) {
+        self.scheduler.passed_over(turns);
+    }
+
+    /// When a worker at home here looks in although it works elsewhere and nothing changed: a cycle begins, or
+    /// the top is another because a unit has waited too long.
+    #[inline]
+    pub fn due(&self) -> Option<ProcessingTime> {
+        let scheduler = &self.scheduler;
+        scheduler.next_timeout().into_iter().chain(scheduler.next_ageing()).min()
     }
 
     /// What to publish: the most urgent unit that waits. Under a rank by turn only whether one waits.
