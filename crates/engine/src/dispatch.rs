@@ -23,7 +23,7 @@ impl Dispatch {
         instances: &[Arc<Instance>],
     ) {
         match self {
-            Dispatch::Scheduled(mailboxes) => mailboxes.add_query(query, operators),
+            Dispatch::Scheduled(mailboxes) => mailboxes.add_query(query, &operators),
             Dispatch::Threads(threads) => threads.add(instances),
         }
     }
@@ -60,9 +60,9 @@ impl Dispatch {
     }
 
     /// Forgets a query; the messages it still had.
-    pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Message<Payload>> {
+    pub(crate) fn remove_query(&self, query: QueryId, now: ProcessingTime) -> Vec<Message<Payload>> {
         match self {
-            Dispatch::Scheduled(mailboxes) => mailboxes.remove_query(query),
+            Dispatch::Scheduled(mailboxes) => mailboxes.remove_query(query, now),
             Dispatch::Threads(threads) => threads.remove_query(query),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, OperatorId, QueryId, WorkerId};
-use laxity_sched::{Config, QuerySpec, Scheduler};
+use laxity_sched::{Config, QuerySpec};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::clock::Clock;
@@ -87,8 +87,8 @@ impl Engine {
 
     /// As [`new`](Engine::new), for who had to know the clock before the configuration.
     pub fn with_clock(config: EngineConfig, clock: Clock) -> Engine {
-        let dispatch = match config.policy.composition() {
-            Some(composition) => {
+        let dispatch = match config.policy.composer() {
+            Some(composer) => {
                 let scheduling = Config {
                     workers: config.workers,
                     quantum_ns: config.quantum.as_nanos() as u64,
@@ -100,7 +100,7 @@ impl Engine {
                     messages_max: MERGED_MESSAGES_MAX,
                     fits,
                 };
-                Dispatch::Scheduled(Mailboxes::new(Scheduler::new(composition, scheduling), merging))
+                Dispatch::Scheduled(Mailboxes::new(config.shards(), composer, &scheduling, merging))
             }
             None => {
                 Dispatch::Threads(Arc::new(OperatorThreads::new(clock, config.quantum.as_nanos() as u64)))
@@ -216,12 +216,11 @@ impl Engine {
     /// # Errors
     /// If either is a thread per operator: [`CannotSwitch`].
     pub fn set_policy(&self, policy: &Policy) -> Result<(), CannotSwitch> {
-        let (Dispatch::Scheduled(mailboxes), Some(composition)) =
-            (&self.shared.dispatch, policy.composition())
+        let (Dispatch::Scheduled(mailboxes), Some(composer)) = (&self.shared.dispatch, policy.composer())
         else {
             return Err(CannotSwitch);
         };
-        mailboxes.set_policy(composition, self.shared.clock.now());
+        mailboxes.set_policy(composer, self.shared.clock.now());
         Ok(())
     }
 
@@ -322,17 +321,11 @@ impl Engine {
     pub fn measurements(&self) -> Vec<OperatorMeasurement> {
         let Dispatch::Scheduled(mailboxes) = &self.shared.dispatch else { return Vec::new() };
         let instances: Vec<Arc<Instance>> = self.shared.instances.read().clone();
-        // One lock for all costs; the counts are each instance's own.
-        let costs: Vec<(f64, f64, u64)> = mailboxes.ask(|scheduler| {
-            let cost = |instance: &Arc<Instance>| {
-                let (fixed_ns, per_row_ns) = scheduler.cost_line(instance.id);
-                (fixed_ns, per_row_ns, scheduler.cost_ns(instance.id, 0))
-            };
-            instances.iter().map(cost).collect()
-        });
-        let measured = instances.iter().zip(costs);
-        measured
-            .map(|(instance, (fixed_ns, per_row_ns, watermark_ns))| OperatorMeasurement {
+        let measure = |instance: &Arc<Instance>| {
+            let ((fixed_ns, per_row_ns), watermark_ns) = mailboxes
+                .ask(instance.id, |scheduler, id| (scheduler.cost_line(id), scheduler.cost_ns(id, 0)))
+                .unwrap_or_default();
+            OperatorMeasurement {
                 query: instance.query.settings.name.clone(),
                 node: instance.node,
                 instance: instance.number,
@@ -341,8 +334,9 @@ impl Engine {
                 per_row_ns,
                 watermark_ns,
                 totals: instance.totals(),
-            })
-            .collect()
+            }
+        };
+        instances.iter().map(measure).collect()
     }
 
     /// What a grant takes of a worker beside the operator itself, ns, as the scheduler sees it: the dearer kind,
@@ -350,7 +344,8 @@ impl Engine {
     pub fn call_ns(&self) -> u64 {
         match &self.shared.dispatch {
             Dispatch::Scheduled(mailboxes) => {
-                mailboxes.ask(|scheduler| scheduler.call_cost().change_ns as u64)
+                let change_ns = mailboxes.ask_all(|scheduler| scheduler.call_cost().change_ns as u64);
+                change_ns.max().unwrap_or(0)
             }
             Dispatch::Threads(_) => 0,
         }
@@ -418,7 +413,7 @@ impl Shared {
         let mut queries = self.queries.write();
         let entry = &mut queries[index];
         entry.retired = true;
-        for message in self.dispatch.remove_query(entry.query.id) {
+        for message in self.dispatch.remove_query(entry.query.id, self.clock.now()) {
             entry.query.release(message.rows, message.bytes);
         }
         for instance in &entry.instances {

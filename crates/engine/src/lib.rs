@@ -27,7 +27,7 @@ mod sync;
 mod worker;
 
 pub use clock::Clock;
-pub use config::{CannotSwitch, EngineConfig, Policy};
+pub use config::{CannotSwitch, EngineConfig, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
 pub use plan::{LatePlan, QueryPlan, SubmitError};
 pub use query::{LatencySummary, Outcome};

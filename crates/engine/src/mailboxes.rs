@@ -1,44 +1,55 @@
-//! The scheduler core behind a lock, and how workers fall asleep and wake.
+//! The scheduler core behind locks: one for each of its shards.
 //!
-//! Sleeping protocol: a worker that finds nothing to do waits on `work_arrived` *while holding the lock under
-//! which it looked*, so a message enqueued after it looked cannot be missed: its enqueuer needs the same lock,
-//! and notifies after taking it. A worker that takes work and sees more ready wakes one other; so one wake-up
-//! per enqueue is enough, and no wake-up is sent to workers that are all awake.
+//! Which shard a worker goes to is [`laxity_sched::Shards`]' rule; here are the threads. A thread holds one lock
+//! at a time. A worker learns how urgent other shards are from what they publish, without their locks, so it may
+//! find less than it was told when it gets there, and then chooses again. With one shard nothing is published, and
+//! nothing looked at.
+//!
+//! How workers sleep and wake is told in `mailboxes/parking.rs`.
+
+mod addresses;
+mod parking;
+mod slot;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
-use laxity_sched::{Composition, Grant, Message, OperatorSpec, QuerySpec, Scheduler, Work};
+use laxity_sched::{
+    Address, Composition, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, Scheduler,
+    Shard, Work,
+};
+use parking_lot::Mutex;
+use rand_core::SeedableRng;
+use rand_pcg::Pcg32;
 
+use self::addresses::Addresses;
+use self::parking::Parking;
+use self::slot::Slot;
 use crate::instance::Run;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::MutexGuard;
+
+/// Other shards that a worker looks at beside its home: one brings a pick near the front of all that wait, and more
+/// bring little (`laxity_sched`'s tests).
+const SAMPLED: usize = 1;
 
 /// Mailboxes of all operators, in the order the scheduler gives them out.
 pub(crate) struct Mailboxes<T> {
-    state: Mutex<State<T>>,
-    work_arrived: Condvar,
+    shards: Vec<Slot<T>>,
+    /// For who adds and removes queries; the others go by `addresses`.
+    placement: Mutex<Placement>,
+    addresses: Addresses,
+    parking: Parking,
     merging: Merging<T>,
+    seed: u64,
 }
 
-struct State<T> {
-    scheduler: Scheduler<T>,
-    sleeping: usize,
-    stopping: bool,
-}
-
-impl<T> State<T> {
-    /// Takes the messages of operators that are there. True if a unit became ready.
-    fn take(&mut self, messages: &mut Vec<Message<T>>, now: ProcessingTime) -> bool {
-        let mut ready = false;
-        let mut refused = Vec::new();
-        for message in messages.drain(..) {
-            if self.scheduler.has_operator(message.to) {
-                ready |= self.scheduler.on_message(message, now);
-            } else {
-                refused.push(message);
-            }
-        }
-        messages.append(&mut refused);
-        ready
-    }
+/// A worker, and where it is among the shards.
+pub(crate) struct Whereabouts {
+    worker: WorkerId,
+    home: usize,
+    /// The shard whose unit it holds or held last.
+    at: usize,
+    /// Turns given elsewhere that its home has not heard of.
+    passed: u32,
+    random: Pcg32,
 }
 
 /// What a worker has done.
@@ -69,7 +80,7 @@ pub(crate) struct Merging<T> {
 impl<T> Merging<T> {
     fn merge(
         &self,
-        scheduler: &mut Scheduler<T>,
+        shard: &mut Shard<T>,
         worker: WorkerId,
         grant: &Grant<T>,
         now: ProcessingTime,
@@ -80,7 +91,7 @@ impl<T> Merging<T> {
             return;
         }
         while merged.len() < self.messages_max {
-            let next = scheduler.merge_if(worker, self.rows_max, now, |next| (self.fits)(first, next));
+            let next = shard.merge_if(worker, self.rows_max, now, |next| (self.fits)(first, next));
             let Some(next) = next else { return };
             merged.push(next);
         }
@@ -88,225 +99,262 @@ impl<T> Merging<T> {
 }
 
 impl<T> Mailboxes<T> {
-    pub(crate) fn new(scheduler: Scheduler<T>, merging: Merging<T>) -> Mailboxes<T> {
+    /// With so many shards, but no more than workers.
+    pub(crate) fn new(
+        shards: usize,
+        policy: impl Fn() -> Composition,
+        config: &Config,
+        merging: Merging<T>,
+    ) -> Mailboxes<T> {
+        let shards: Vec<Slot<T>> =
+            Shard::several(shards, policy, config).into_iter().map(Slot::new).collect();
         Mailboxes {
-            state: Mutex::new(State { scheduler, sleeping: 0, stopping: false }),
-            work_arrived: Condvar::new(),
+            placement: Mutex::new(Placement::new(shards.len())),
+            shards,
+            addresses: Addresses::new(),
+            parking: Parking::new(),
             merging,
+            seed: config.seed,
         }
     }
 
-    pub(crate) fn add_query(&self, query: QuerySpec, operators: Vec<OperatorSpec>) {
-        let mut state = self.state.lock();
-        state.scheduler.add_query(query);
-        for operator in operators {
-            state.scheduler.add_operator(operator);
+    /// What a worker starts with.
+    pub(crate) fn whereabouts(&self, worker: WorkerId) -> Whereabouts {
+        let home = worker.index() % self.shards.len();
+        let random = Pcg32::seed_from_u64(self.seed.wrapping_add(u64::from(worker.0)));
+        Whereabouts { worker, home, at: home, passed: 0, random }
+    }
+
+    /// Queries are added one at a time.
+    pub(crate) fn add_query(&self, query: QuerySpec, operators: &[OperatorSpec]) {
+        let id = query.id;
+        let shard = self.placement.lock().emptiest();
+        let first = self.shards[shard].lock().add_query(query, operators);
+        let ids: Vec<OperatorId> = operators.iter().map(|operator| operator.id).collect();
+        for (local, &id) in (first.0..).zip(&ids) {
+            self.addresses.place(id, Address { shard, local: OperatorId(local) });
         }
+        self.placement.lock().place(id, &ids, shard, first);
     }
 
     /// Forgets a query; the messages it still had.
-    pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Message<T>> {
-        self.state.lock().scheduler.remove_query(query)
+    pub(crate) fn remove_query(&self, query: QueryId, now: ProcessingTime) -> Vec<Message<T>> {
+        let Some(place) = self.placement.lock().remove(query) else { return Vec::new() };
+        let mut shard = self.shards[place].lock();
+        let messages = shard.remove_query(query);
+        self.leave(place, shard, now);
+        messages
     }
 
-    /// Another policy from now on; nothing queued is lost.
-    pub(crate) fn set_policy(&self, composition: Composition, now: ProcessingTime) {
-        self.state.lock().scheduler.set_policy(composition, now);
-        // Who sleeps until the next cycle of the old policy has to look at the new one.
-        self.work_arrived.notify_all();
+    /// Another policy from now on; nothing queued is lost. Shards change one after the other: meanwhile workers
+    /// choose between shards by priorities that do not compare, and inside each rightly.
+    pub(crate) fn set_policy(&self, policy: impl Fn() -> Composition, now: ProcessingTime) {
+        for (place, slot) in self.shards.iter().enumerate() {
+            let mut shard = slot.lock();
+            shard.scheduler_mut().set_policy(policy(), now);
+            self.leave(place, shard, now);
+        }
     }
 
     /// What the scheduler should know besides messages: how full the memory is.
     pub(crate) fn on_memory(&self, used_bytes: u64, bound_bytes: u64) {
-        self.state.lock().scheduler.on_memory(used_bytes, bound_bytes);
+        for slot in &self.shards {
+            slot.lock().scheduler_mut().on_memory(used_bytes, bound_bytes);
+        }
     }
 
     /// Rows of the query may be dropped under overload.
     pub(crate) fn allow_shedding(&self, query: QueryId) {
-        self.state.lock().scheduler.allow_shedding(query, true);
+        let place = self.placement.lock().shard_of(query);
+        if let Some(place) = place {
+            self.shards[place].lock().allow_shedding(query, true);
+        }
     }
 
     /// How many of the rows that have come to a source are to be dropped.
     pub(crate) fn rows_to_shed(&self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
-        self.state.lock().scheduler.rows_to_shed(source, rows, now)
+        let Some(Address { shard, local }) = self.addresses.locate(source) else { return 0 };
+        self.shards[shard].lock().scheduler_mut().rows_to_shed(local, rows, now)
     }
 
-    /// Asks the scheduler.
-    pub(crate) fn ask<R>(&self, question: impl FnOnce(&Scheduler<T>) -> R) -> R {
-        question(&self.state.lock().scheduler)
+    /// Asks the scheduler that has the operator, which it knows by the id given.
+    pub(crate) fn ask<R>(
+        &self,
+        operator: OperatorId,
+        question: impl FnOnce(&Scheduler<T>, OperatorId) -> R,
+    ) -> Option<R> {
+        let Address { shard, local } = self.addresses.locate(operator)?;
+        Some(question(self.shards[shard].lock().scheduler(), local))
+    }
+
+    /// Asks every scheduler.
+    pub(crate) fn ask_all<R>(&self, question: impl Fn(&Scheduler<T>) -> R) -> impl Iterator<Item = R> {
+        self.shards.iter().map(move |slot| question(slot.lock().scheduler()))
     }
 
     /// Messages from outside, in order per channel. What is left in `messages` is for operators that are gone.
     pub(crate) fn enqueue(&self, messages: &mut Vec<Message<T>>, now: ProcessingTime) {
-        let mut state = self.state.lock();
-        let ready = state.take(messages, now);
-        let wake = ready && state.sleeping > 0;
-        drop(state);
-        if wake {
-            self.work_arrived.notify_one();
+        let place_of = |message: &Message<T>| match self.shards.len() {
+            1 => 0,
+            _ => self.addresses.locate(message.to).map_or(0, |address| address.shard),
+        };
+        if self.shards.len() > 1 {
+            // Each lock is taken once. The sort is stable: it keeps the order per channel.
+            messages.sort_by_key(place_of);
         }
+        let mut refused = Vec::new();
+        let mut arrived = messages.drain(..).peekable();
+        while let Some(first) = arrived.peek() {
+            let place = place_of(first);
+            let mut shard = self.shards[place].lock();
+            let mut ready = false;
+            while let Some(message) = arrived.next_if(|message| place_of(message) == place) {
+                ready |= self.take(place, &mut shard, message, &mut refused, now);
+            }
+            self.publish(place, &shard, now);
+            let wake = ready && self.parking.has_sleepers();
+            drop(shard);
+            if wake {
+                self.parking.wake_one();
+            }
+        }
+        drop(arrived);
+        messages.append(&mut refused);
     }
 
     /// Ends the waiting of all workers once they have nothing to do.
     pub(crate) fn stop(&self) {
-        self.state.lock().stopping = true;
-        self.work_arrived.notify_all();
+        self.parking.stop();
     }
 
     /// Hands over what the last run produced and takes the next, sleeping while there is none.
     ///
-    /// `now` is asked after the lock is held: a decision must not be made with a time that passed while
-    /// waiting for it. What is left in `staged` is for operators that are gone; `merged` gets the messages that are to be processed with the one granted.
+    /// `now` is asked after a lock is held: a decision must not be made with a time that passed while waiting for
+    /// it. What is left in `staged` is for operators that are gone; `merged` gets the messages that are to be
+    /// processed with the one granted.
     pub(crate) fn exchange(
         &self,
-        worker: WorkerId,
+        worker: &mut Whereabouts,
         finished: Option<Finished>,
         staged: &mut Vec<Message<T>>,
         merged: &mut Vec<Message<T>>,
         now: impl Fn() -> ProcessingTime,
-        wait_until: impl Fn(ProcessingTime) -> Option<std::time::Instant>,
     ) -> Next<T> {
-        let mut state = self.state.lock();
+        let mut shard = self.shards[worker.at].lock();
         let mut instant = now();
-        state.take(staged, instant);
+        // A run's outputs go to operators of its query, so to this shard.
+        let mut refused = Vec::new();
+        for message in staged.drain(..) {
+            self.take(worker.at, &mut shard, message, &mut refused, instant);
+        }
+        staged.append(&mut refused);
         if let Some(Finished { operator, run }) = finished {
-            if let Some((progress, ingested)) = run.progress {
-                state.scheduler.on_progress(operator, progress, ingested);
+            if let (Some((progress, ingested)), Some(address)) =
+                (run.progress, self.addresses.locate(operator))
+            {
+                shard.on_progress(address.local, progress, ingested);
             }
-            state.scheduler.on_finished(worker, run.report, instant);
+            shard.on_finished(worker.worker, run.report, instant);
         }
         loop {
-            if let Some(grant) = state.scheduler.next(worker, instant) {
-                self.merging.merge(&mut state.scheduler, worker, &grant, instant, merged);
-                let wake = state.sleeping > 0 && state.scheduler.waiting_units() > 0;
-                drop(state);
-                if wake {
-                    self.work_arrived.notify_one();
-                }
+            if worker.at == worker.home {
+                self.attend(worker, &mut shard, instant);
+            } else if self.shards[worker.home].is_due(instant) {
+                self.leave(worker.at, shard, instant);
+                let mut home = self.shards[worker.home].lock();
+                instant = now();
+                self.attend(worker, &mut home, instant);
+                self.leave(worker.home, home, instant);
+                shard = self.shards[worker.at].lock();
+                instant = now();
+            }
+            let chosen = self.choose(worker, &mut shard, instant).filter(|&chosen| chosen != worker.at);
+            if let Some(chosen) = chosen {
+                shard.release(worker.worker, instant);
+                self.leave(worker.at, shard, instant);
+                worker.at = chosen;
+                shard = self.shards[chosen].lock();
+                instant = now();
+            }
+            if let Some(grant) = shard.next(worker.worker, instant) {
+                self.merging.merge(&mut shard, worker.worker, &grant, instant, merged);
+                self.leave(worker.at, shard, instant);
                 return Next::Run(grant);
             }
-            if state.stopping {
+            if chosen.is_some() {
+                // Others were quicker.
+                continue;
+            }
+            self.leave(worker.at, shard, instant);
+            if !self.parking.sleep(|| self.shards.iter().any(Slot::has_work)) {
                 return Next::Stop;
             }
-            state = self.sleep(state, &wait_until);
+            shard = self.shards[worker.at].lock();
             instant = now();
         }
     }
 
-    fn sleep<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State<T>>,
-        wait_until: &impl Fn(ProcessingTime) -> Option<std::time::Instant>,
-    ) -> MutexGuard<'a, State<T>> {
-        // While nothing waits, a new cycle has nothing to order: an idle process sleeps.
-        let timeout = state.scheduler.next_timeout().filter(|_| state.scheduler.waiting_units() > 0);
-        let deadline = timeout.and_then(wait_until);
-        state.sleeping += 1;
-        let mut state = self.work_arrived.wait_until(state, deadline);
-        state.sleeping -= 1;
-        state
+    /// What a worker owes its home, whose lock it has, wherever it works.
+    fn attend(&self, worker: &mut Whereabouts, home: &mut Shard<T>, now: ProcessingTime) {
+        if self.shards.len() > 1 {
+            home.passed_over(std::mem::take(&mut worker.passed));
+            home.on_time(now);
+        }
+    }
+
+    /// The shard that a worker goes on with, which may be where it is, as it has the lock there; `None` if it knows
+    /// of no work.
+    fn choose(&self, worker: &mut Whereabouts, shard: &mut Shard<T>, now: ProcessingTime) -> Option<usize> {
+        if self.shards.len() == 1 || shard.goes_on(worker.worker, now) {
+            return Some(worker.at);
+        }
+        let top = shard.top_for(worker.worker, now);
+        let outlook = Outlook { at: worker.at, top, home: worker.home, sampled: SAMPLED };
+        let chosen =
+            outlook.choose(self.shards.len(), |place| self.shards[place].top(), &mut worker.random)?;
+        if chosen != worker.home {
+            worker.passed = worker.passed.saturating_add(1);
+        }
+        Some(chosen)
+    }
+
+    /// Takes a message for an operator of this shard, if it is still there. True if a unit became ready.
+    fn take(
+        &self,
+        place: usize,
+        shard: &mut Shard<T>,
+        message: Message<T>,
+        refused: &mut Vec<Message<T>>,
+        now: ProcessingTime,
+    ) -> bool {
+        if let Some(address) = self.addresses.locate(message.to) {
+            assert_eq!(address.shard, place, "operator {} is on another shard", message.to);
+            if shard.scheduler().has_operator(address.local) {
+                return shard.on_message(address.local, message, now);
+            }
+        }
+        refused.push(message);
+        false
+    }
+
+    /// Lets go of a shard, and wakes a worker if one can do what is left there.
+    fn leave(&self, place: usize, shard: MutexGuard<'_, Shard<T>>, now: ProcessingTime) {
+        self.publish(place, &shard, now);
+        let wake = self.parking.has_sleepers() && shard.scheduler().waiting_units() > 0;
+        drop(shard);
+        if wake {
+            self.parking.wake_one();
+        }
+    }
+
+    fn publish(&self, place: usize, shard: &Shard<T>, now: ProcessingTime) {
+        if self.shards.len() > 1 {
+            self.shards[place].publish(shard, now);
+        }
     }
 }
 
 #[cfg(all(test, feature = "loom"))]
-mod loom_tests {
-    use laxity_graph::EventTime;
-    use laxity_sched::{Config, Llf};
-    use loom::sync::Arc;
-    use loom::sync::atomic::{AtomicUsize, Ordering};
-    use loom::thread;
-
-    use super::*;
-
-    const NOW: ProcessingTime = ProcessingTime(1);
-
-    fn mailboxes(operators: u32) -> Arc<Mailboxes<()>> {
-        let merging = Merging { rows_max: 0, messages_max: 0, fits: |_, _| false };
-        let mailboxes = Mailboxes::new(Scheduler::new(Composition::of(Llf), Config::default()), merging);
-        let operators = (0..operators).map(|id| OperatorSpec {
-            id: OperatorId(id),
-            query: QueryId(0),
-            upstream: vec![],
-            window: None,
-            channels: 1,
-        });
-        mailboxes.add_query(
-            QuerySpec { id: QueryId(0), target_ns: 1, weight: 1.0, qos: None },
-            operators.collect(),
-        );
-        Arc::new(mailboxes)
-    }
-
-    fn message(to: u32) -> Message<()> {
-        Message {
-            to: OperatorId(to),
-            channel: 0,
-            progress: EventTime::MIN,
-            ingested: NOW,
-            rows: 1,
-            bytes: 1,
-            body: (),
-        }
-    }
-
-    /// Works until told to stop. Operator 0 sends a message to operator 1 if there is one.
-    fn work(mailboxes: &Mailboxes<()>, worker: u32, forward: bool, done: &AtomicUsize) {
-        let (mut staged, mut merged) = (Vec::new(), Vec::new());
-        let mut finished = None;
-        loop {
-            let next = mailboxes.exchange(
-                WorkerId(worker),
-                finished.take(),
-                &mut staged,
-                &mut merged,
-                || NOW,
-                |_| None,
-            );
-            let Next::Run(grant) = next else { return };
-            assert!(matches!(grant.work, Work::Message { .. }));
-            if forward && grant.operator == OperatorId(0) {
-                staged.push(message(1));
-            }
-            done.fetch_add(1, Ordering::SeqCst);
-            finished = Some(Finished { operator: grant.operator, run: Run::default() });
-        }
-    }
-
-    /// A lost wake-up would leave the worker waiting for ever, which loom reports as a deadlock.
-    #[test]
-    fn a_message_always_wakes_a_worker() {
-        loom::model(|| {
-            let mailboxes = mailboxes(1);
-            let done = Arc::new(AtomicUsize::new(0));
-            let worker = {
-                let (mailboxes, done) = (mailboxes.clone(), done.clone());
-                thread::spawn(move || work(&mailboxes, 0, false, &done))
-            };
-            mailboxes.enqueue(&mut vec![message(0)], NOW);
-            mailboxes.enqueue(&mut vec![message(0)], NOW);
-            mailboxes.stop();
-            worker.join().unwrap();
-            assert_eq!(done.load(Ordering::SeqCst), 2);
-        });
-    }
-
-    #[test]
-    fn work_made_by_a_worker_is_done_before_all_stop() {
-        loom::model(|| {
-            let mailboxes = mailboxes(2);
-            let done = Arc::new(AtomicUsize::new(0));
-            let workers: Vec<_> = (0..2)
-                .map(|id| {
-                    let (mailboxes, done) = (mailboxes.clone(), done.clone());
-                    thread::spawn(move || work(&mailboxes, id, true, &done))
-                })
-                .collect();
-            mailboxes.enqueue(&mut vec![message(0)], NOW);
-            mailboxes.stop();
-            for worker in workers {
-                worker.join().unwrap();
-            }
-            assert_eq!(done.load(Ordering::SeqCst), 2);
-        });
-    }
-}
+mod loom_tests;
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

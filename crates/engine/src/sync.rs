@@ -1,7 +1,9 @@
-//! Mutex and condition variable, or loom's where the sleeping protocol is model-checked.
+//! Mutex, condition variable and atomics, or loom's where the sleeping protocol is model-checked.
 
 #[cfg(not(feature = "loom"))]
 mod real {
+    pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize};
+
     pub(crate) use parking_lot::MutexGuard;
 
     pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
@@ -31,17 +33,8 @@ mod real {
             self.0.notify_all();
         }
 
-        pub(crate) fn wait_until<'a, T>(
-            &self,
-            mut guard: MutexGuard<'a, T>,
-            deadline: Option<std::time::Instant>,
-        ) -> MutexGuard<'a, T> {
-            match deadline {
-                Some(deadline) => {
-                    self.0.wait_until(&mut guard, deadline);
-                }
-                None => self.0.wait(&mut guard),
-            }
+        pub(crate) fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(&mut guard);
             guard
         }
     }
@@ -50,6 +43,7 @@ mod real {
 #[cfg(feature = "loom")]
 mod real {
     pub(crate) use loom::sync::MutexGuard;
+    pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize};
 
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -78,15 +72,11 @@ mod real {
             self.0.notify_all();
         }
 
-        // Loom has no time: a wait that nobody ends is the deadlock it looks for.
-        pub(crate) fn wait_until<'a, T>(
-            &self,
-            guard: MutexGuard<'a, T>,
-            _deadline: Option<std::time::Instant>,
-        ) -> MutexGuard<'a, T> {
+        // A wait that nobody ends is the deadlock that loom looks for.
+        pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(guard).unwrap()
         }
     }
 }
 
-pub(crate) use real::{Condvar, Mutex, MutexGuard};
+pub(crate) use real::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard};

@@ -34,20 +34,16 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
         yield_to_prompt_threads(shared.config.worker_nice);
         let clock = shared.clock;
         let quantum_ns = shared.config.quantum.as_nanos() as u64;
+        let mut whereabouts = mailboxes.whereabouts(worker);
         let (mut staged, mut merged) = (Vec::new(), Vec::new());
         let mut finished = None;
         let times = &shared.worker_times[worker.index()];
         // Instances by id. Grows with the engine's table; the lock is taken only for ids not seen before.
         let mut instances: Vec<Arc<Instance>> = Vec::new();
         loop {
-            let next = mailboxes.exchange(
-                worker,
-                finished.take(),
-                &mut staged,
-                &mut merged,
-                || clock.now(),
-                |at| Some(clock.instant(at)),
-            );
+            let next =
+                mailboxes
+                    .exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || clock.now());
             // Their query ended between the run that made them and the hand-over.
             for message in staged.drain(..) {
                 look_up(&mut instances, message.to, &shared).query.release(message.rows, message.bytes);

@@ -206,8 +206,14 @@ fn plan(name: &str, folder: &Path, input: &Arc<TableSpec>, middle: Middle, paral
 }
 
 fn engine(policy: &str) -> Engine {
+    sharded(policy, 1)
+}
+
+/// With one worker more than shards: one of them is at home beside another.
+fn sharded(policy: &str, shards: usize) -> Engine {
     Engine::new(EngineConfig {
-        workers: 2,
+        workers: shards + 1,
+        shards: Some(shards),
         policy: policy.parse().expect("a policy"),
         ..EngineConfig::default()
     })
@@ -226,7 +232,7 @@ fn outcome(engine: &Engine, name: &str) -> Outcome {
 }
 
 #[test]
-fn results_do_not_depend_on_policy_or_parallelism() {
+fn results_do_not_depend_on_policy_parallelism_or_shards() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path(), 20_000);
     let input = table(folder.path(), "in.csv");
@@ -234,17 +240,20 @@ fn results_do_not_depend_on_policy_or_parallelism() {
     let mut expected: Vec<String> =
         (0..10).map(|k| format!("{k},{}", 2_000 * k + 10 * (1_999 * 2_000 / 2))).collect();
     expected.sort();
-    for policy in ["laxity", "fifo", "fcfs", "rr", "random", "sjf", "edf", "llf", "os"] {
-        let engine = engine(policy);
+    let one = ["laxity", "fifo", "fcfs", "rr", "random", "sjf", "edf", "llf", "os"].map(|policy| (policy, 1));
+    let several = [("laxity", 2), ("klink", 2), ("random", 3)];
+    for (policy, shards) in one.into_iter().chain(several) {
+        let engine = sharded(policy, shards);
+        let name_of = |parallelism: usize| format!("{policy}-{shards}-{parallelism}");
         for parallelism in [1, 3] {
-            let name = format!("{policy}-{parallelism}");
+            let name = name_of(parallelism);
             engine.submit(plan(&name, folder.path(), &input, Middle::SumAtEnd, parallelism)).unwrap();
         }
         engine.start().unwrap();
         assert!(engine.wait(TIMEOUT), "{policy} did not finish");
         engine.stop();
         for parallelism in [1, 3] {
-            let name = format!("{policy}-{parallelism}");
+            let name = name_of(parallelism);
             assert_eq!(outcome(&engine, &name), Outcome::Finished);
             assert_eq!(output(folder.path(), &name), expected, "{name}");
         }
@@ -259,8 +268,8 @@ fn an_error_or_panic_stops_one_query_only() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path(), 20_000);
     let input = table(folder.path(), "in.csv");
-    for policy in ["laxity", "os"] {
-        let engine = engine(policy);
+    for (policy, shards) in [("laxity", 1), ("laxity", 2), ("os", 1)] {
+        let engine = sharded(policy, shards);
         for (name, middle) in [
             ("good", Middle::Pass),
             ("failing", Middle::FailAt(9_000)),
@@ -478,23 +487,26 @@ fn a_policy_switched_under_load_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path(), 400_000);
     let input = table(folder.path(), "in.csv");
-    let engine = engine("laxity");
-    for (name, middle) in [("sums", Middle::SumAtEnd), ("rows", Middle::Pass)] {
-        engine.submit(plan(name, folder.path(), &input, middle, 3)).unwrap();
+    for shards in [1, 2] {
+        let engine = sharded("laxity", shards);
+        let (sums, rows) = (format!("sums-{shards}"), format!("rows-{shards}"));
+        for (name, middle) in [(&sums, Middle::SumAtEnd), (&rows, Middle::Pass)] {
+            engine.submit(plan(name, folder.path(), &input, middle, 3)).unwrap();
+        }
+        engine.start().unwrap();
+        let mut switches = 0;
+        while !engine.wait(Duration::from_micros(500)) {
+            let policy = POLICY_NAMES[switches % POLICY_NAMES.len()];
+            engine.set_policy(&policy.parse().unwrap()).unwrap();
+            switches += 1;
+        }
+        engine.stop();
+        assert!(switches > 1, "the run was over too soon to test anything");
+        assert_eq!(output(folder.path(), &rows).len(), 400_000);
+        let expected: Vec<String> =
+            (0..10_i64).map(|k| format!("{k},{}", 40_000 * k + 10 * (39_999 * 40_000 / 2))).collect();
+        assert_eq!(output(folder.path(), &sums), expected);
+        assert_eq!(engine.snapshot().memory_bytes, 0);
+        assert!(engine.set_policy(&Policy::ThreadPerOperator).is_err());
     }
-    engine.start().unwrap();
-    let mut switches = 0;
-    while !engine.wait(Duration::from_micros(500)) {
-        let policy = POLICY_NAMES[switches % POLICY_NAMES.len()];
-        engine.set_policy(&policy.parse().unwrap()).unwrap();
-        switches += 1;
-    }
-    engine.stop();
-    assert!(switches > 1, "the run was over too soon to test anything");
-    assert_eq!(output(folder.path(), "rows").len(), 400_000);
-    let expected: Vec<String> =
-        (0..10_i64).map(|k| format!("{k},{}", 40_000 * k + 10 * (39_999 * 40_000 / 2))).collect();
-    assert_eq!(output(folder.path(), "sums"), expected);
-    assert_eq!(engine.snapshot().memory_bytes, 0);
-    assert!(engine.set_policy(&Policy::ThreadPerOperator).is_err());
 }

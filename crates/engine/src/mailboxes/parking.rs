@@ -1,0 +1,108 @@
+//! How workers fall asleep and wake.
+//!
+//! Work stands on several shards, each behind its lock; sleepers share one place.
+//!
+//! **To sleep**, a worker (1) announces it, under the lock here; (2) looks at every shard, under each one's lock;
+//! (3) sleeps here until it gets a *permit*, if none had work. Otherwise it withdraws.
+//!
+//! **To wake one**, whoever made work wait on a shard looks, *before it lets go of that shard's lock*, whether
+//! somebody has announced sleep and has no permit yet; if so, it gives one more here, after letting go.
+//!
+//! # No message waits while all workers sleep
+//! Let a unit begin to wait under shard S's lock, in critical section E. Take any worker, and its last look at S
+//! (2) before E. Its announcement (1) happens before that look, and the look before E, by the lock of S; so E
+//! reads the count of announced workers as that announcement left it, or later. If E reads more than 0, it gives a
+//! permit. If E reads 0, every worker announced by then had withdrawn or had a permit. In both cases some worker
+//! is awake, or wakes, that has yet to look at S before it can sleep, and that look finds the unit.
+//!
+//! So the count is read and written `Relaxed`: the locks of the shards order it, and giving out work costs a plain
+//! load. What shards publish for others to choose by ([`laxity_sched::Top`]) plays no part.
+//!
+//! # Nobody sleeps while work waits for it
+//! For every shard with work, some worker is awake and looking for work, or there is none left to wake: a unit that
+//! begins to wait gives a permit, and a worker that takes a unit and leaves more behind on that shard gives one to
+//! its successor. A permit is taken back only with the last sleeper. And as a permit given is not given again to
+//! the same worker, k messages wake k workers and not one k times.
+//!
+//! # Stop
+//! A worker ends if it finds nothing on any shard after it has seen the stop. What was enqueued before the stop is
+//! there to be seen; what a worker makes later, it takes itself.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::sync::{AtomicUsize, Condvar, Mutex};
+
+pub(super) struct Parking {
+    state: Mutex<State>,
+    permitted: Condvar,
+    /// `announced - permits`; written under the lock.
+    to_wake: AtomicUsize,
+}
+
+struct State {
+    /// Workers that sleep or are about to.
+    announced: usize,
+    /// How many of them are to get up; never more than there are.
+    permits: usize,
+    stopping: bool,
+}
+
+impl Parking {
+    pub fn new() -> Parking {
+        Parking {
+            state: Mutex::new(State { announced: 0, permits: 0, stopping: false }),
+            permitted: Condvar::new(),
+            to_wake: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether to wake one for work that waits on a shard: ask under that shard's lock.
+    #[inline]
+    pub fn has_sleepers(&self) -> bool {
+        self.to_wake.load(Relaxed) > 0
+    }
+
+    /// Lets one more get up. Call without a shard's lock.
+    pub fn wake_one(&self) {
+        let mut state = self.state.lock();
+        if state.permits < state.announced {
+            state.permits += 1;
+            self.count(&state);
+            drop(state);
+            self.permitted.notify_one();
+        }
+    }
+
+    /// Ends the sleep of all, and that of each who finds nothing to do from now on.
+    pub fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.permitted.notify_all();
+    }
+
+    /// Sleeps while there is nothing to do, which `work_waits` has to ask every shard. False at the end.
+    pub fn sleep(&self, work_waits: impl FnOnce() -> bool) -> bool {
+        let mut state = self.state.lock();
+        state.announced += 1;
+        self.count(&state);
+        let stopping = state.stopping;
+        drop(state);
+
+        let work_waits = work_waits();
+
+        let mut state = self.state.lock();
+        if !work_waits && !stopping {
+            while state.permits == 0 && !state.stopping {
+                state = self.permitted.wait(state);
+            }
+            state.permits = state.permits.saturating_sub(1);
+        }
+        state.announced -= 1;
+        state.permits = state.permits.min(state.announced);
+        self.count(&state);
+        work_waits || !stopping
+    }
+
+    fn count(&self, state: &State) {
+        self.to_wake.store(state.announced - state.permits, Relaxed);
+    }
+}

@@ -1,0 +1,62 @@
+use std::sync::atomic::Ordering::Relaxed;
+
+use laxity_graph::ProcessingTime;
+use laxity_sched::{Shard, Top};
+
+use crate::sync::{AtomicU64, Mutex, MutexGuard};
+
+/// A shard behind its lock, and beside it what workers elsewhere may know of it without the lock.
+///
+/// Aligned to cache lines, so that looking at it does not disturb who works on it.
+#[repr(align(64))]
+pub(super) struct Slot<T> {
+    shard: Mutex<Shard<T>>,
+    published: Published,
+}
+
+/// Written under the lock and read without, `Relaxed`: who goes by it takes the lock before it acts, and falls
+/// asleep only after it has looked under the lock.
+#[repr(align(64))]
+struct Published {
+    /// [`Shard::top`].
+    top: AtomicU64,
+    /// [`Shard::due`]; `u64::MAX` for never.
+    due_ns: AtomicU64,
+}
+
+impl<T> Slot<T> {
+    pub fn new(shard: Shard<T>) -> Slot<T> {
+        let published =
+            Published { top: AtomicU64::new(Top::EMPTY.to_bits()), due_ns: AtomicU64::new(u64::MAX) };
+        Slot { shard: Mutex::new(shard), published }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Shard<T>> {
+        self.shard.lock()
+    }
+
+    /// Says how this shard, whose lock the caller has, is now.
+    pub fn publish(&self, shard: &Shard<T>, now: ProcessingTime) {
+        store(&self.published.top, shard.top(now).to_bits());
+        store(&self.published.due_ns, shard.due().map_or(u64::MAX, |due| due.0));
+    }
+
+    pub fn top(&self) -> Top {
+        Top::from_bits(self.published.top.load(Relaxed))
+    }
+
+    pub fn is_due(&self, now: ProcessingTime) -> bool {
+        self.published.due_ns.load(Relaxed) <= now.0
+    }
+
+    pub fn has_work(&self) -> bool {
+        self.lock().scheduler().waiting_units() > 0
+    }
+}
+
+/// A line that others read is written only where it changes.
+fn store(word: &AtomicU64, value: u64) {
+    if word.load(Relaxed) != value {
+        word.store(value, Relaxed);
+    }
+}

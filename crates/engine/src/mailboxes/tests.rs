@@ -1,0 +1,261 @@
+//! Real threads and real locks, so these can miss a race; `loom_tests` cannot, but sees little work.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use laxity_graph::EventTime;
+use laxity_sched::{RunReport, Shards};
+use proptest::prelude::*;
+
+use super::*;
+use crate::clock::Clock;
+
+const NOW: ProcessingTime = ProcessingTime(1_000_000);
+const NO_MERGING: Merging<u64> = Merging { rows_max: 0, messages_max: 0, fits: |_, _| false };
+
+fn query(id: u32) -> QuerySpec {
+    QuerySpec { id: QueryId(id), target_ns: 1_000 * u64::from(1 + id % 3), weight: 1.0, qos: None }
+}
+
+/// A source and its consumer.
+fn operators(query: u32) -> [OperatorSpec; 2] {
+    [0, 1].map(|place| OperatorSpec {
+        id: OperatorId(2 * query + place),
+        query: QueryId(query),
+        upstream: if place == 0 { vec![] } else { vec![OperatorId(2 * query)] },
+        window: None,
+        channels: 1,
+    })
+}
+
+fn message(to: u32, ingested: ProcessingTime, body: u64) -> Message<u64> {
+    Message {
+        to: OperatorId(to),
+        channel: 0,
+        progress: EventTime(body as i64),
+        ingested,
+        rows: 1,
+        bytes: 8,
+        body,
+    }
+}
+
+fn mailboxes(shards: usize, workers: usize, queries: u32, policy: &str) -> Mailboxes<u64> {
+    let config = Config { workers, quantum_ns: 1_000, ..Config::default() };
+    let mailboxes = Mailboxes::new(shards, || policy.parse().unwrap(), &config, NO_MERGING);
+    (0..queries).for_each(|id| mailboxes.add_query(query(id), &operators(id)));
+    mailboxes
+}
+
+const POLICIES: [&str; 7] =
+    ["laxity", "llf", "rr", "random", "qs", "hr@2us", "unit=query,rank=fcfs,train=all"];
+const TIMEOUT_NS: u64 = 20_000_000_000;
+const QUERIES: u32 = 5;
+const WORKERS: u32 = 3;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Arrive { to: u32, age_ns: u64 },
+    Work { worker: u32, cpu_ns: u64, more: bool, forward: bool },
+    Pass { ns: u64 },
+    Remove { query: u32 },
+    Policy { policy: &'static str },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => (0..2 * QUERIES, 0_u64..900).prop_map(|(to, age_ns)| Step::Arrive { to, age_ns }),
+        10 => (0..WORKERS, 1_u64..900, prop::bool::weighted(0.1), any::<bool>())
+            .prop_map(|(worker, cpu_ns, more, forward)| Step::Work { worker, cpu_ns, more, forward }),
+        2 => (0_u64..5_000).prop_map(|ns| Step::Pass { ns }),
+        1 => (0..4 * QUERIES).prop_map(|query| Step::Remove { query }),
+        1 => prop::sample::select(POLICIES.to_vec()).prop_map(|policy| Step::Policy { policy }),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+/// The operator granted, and its message or a resumption.
+fn seen(grant: &Grant<u64>) -> (OperatorId, Option<u64>) {
+    match &grant.work {
+        Work::Message { message, .. } => (message.to, Some(message.body)),
+        Work::Resume => (grant.operator, None),
+    }
+}
+
+proptest! {
+    /// With two shards each is looked at whatever is drawn, so picks are as certain as with one.
+    #[test]
+    fn picks_are_those_of_the_definition(
+        steps in steps(),
+        number in 1_usize..3,
+        first in prop::sample::select(POLICIES.to_vec()),
+    ) {
+        let config = Config { workers: WORKERS as usize, quantum_ns: 1_000, ..Config::default() };
+        let mut definition: Shards<u64> = Shards::new(number, SAMPLED, || first.parse().unwrap(), &config);
+        (0..QUERIES).for_each(|id| { definition.add_query(query(id), &operators(id)); });
+        let mailboxes = mailboxes(number, WORKERS as usize, QUERIES, first);
+        // Who finds nothing to do then returns.
+        mailboxes.stop();
+        let mut workers: Vec<Whereabouts> = (0..WORKERS).map(|id| mailboxes.whereabouts(WorkerId(id))).collect();
+        let mut running: Vec<Option<OperatorId>> = vec![None; WORKERS as usize];
+        let mut now = NOW;
+        for (body, step) in (0..).zip(steps) {
+            match step {
+                Step::Arrive { to, age_ns } => {
+                    let arrived = message(to, ProcessingTime(now.0 - age_ns), body);
+                    definition.on_message(arrived.clone(), now);
+                    mailboxes.enqueue(&mut vec![arrived], now);
+                }
+                Step::Work { worker, cpu_ns, more, forward } => {
+                    let id = WorkerId(worker);
+                    let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns, more };
+                    let (mut staged, mut finished) = (Vec::new(), None);
+                    if let Some(operator) = running[worker as usize].take() {
+                        if forward && operator.0 % 2 == 0 {
+                            staged.push(message(operator.0 + 1, now, body));
+                            definition.on_message(staged[0].clone(), now);
+                        }
+                        definition.on_finished(id, report, now);
+                        finished = Some(Finished { operator, run: Run { report, progress: None } });
+                    }
+                    let expected = definition.next(id, now);
+                    let place = &mut workers[worker as usize];
+                    let granted = match mailboxes.exchange(place, finished, &mut staged, &mut Vec::new(), || now) {
+                        Next::Run(grant) => Some(grant),
+                        Next::Stop => None,
+                    };
+                    prop_assert_eq!(granted.as_ref().map(seen), expected.as_ref().map(seen));
+                    prop_assert_eq!(place.at, definition.whereabouts(id));
+                    running[worker as usize] = granted.map(|grant| grant.operator);
+                }
+                Step::Pass { ns } => now = now.plus_ns(ns),
+                Step::Remove { query } => {
+                    let bodies = |messages: Vec<Message<u64>>| -> Vec<(OperatorId, u64)> {
+                        messages.into_iter().map(|message| (message.to, message.body)).collect()
+                    };
+                    let query = QueryId(query);
+                    prop_assert_eq!(bodies(mailboxes.remove_query(query, now)), bodies(definition.remove_query(query)));
+                }
+                Step::Policy { policy } => {
+                    definition.set_policy(|| policy.parse().unwrap(), now);
+                    mailboxes.set_policy(|| policy.parse().unwrap(), now);
+                }
+            }
+        }
+    }
+}
+
+/// What the workers of a test have seen of one operator.
+#[derive(Default)]
+struct Seen {
+    running: AtomicBool,
+    messages: AtomicU64,
+    /// The next body must not be lower: one producer numbers them.
+    next: AtomicU64,
+}
+
+/// Works until told to stop; sources hand on what they get. How many messages came too late for their query.
+fn work(mailboxes: &Mailboxes<u64>, worker: u32, seen: &[Seen]) -> u64 {
+    let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
+    let (mut staged, mut merged) = (Vec::new(), Vec::new());
+    let (mut finished, mut refused) = (None, 0);
+    let clock = Clock::start();
+    let now = || NOW.plus_ns(clock.now().0);
+    loop {
+        let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, now);
+        refused += staged.drain(..).count() as u64;
+        let Next::Run(grant) = next else { return refused };
+        let Work::Message { message: granted, .. } = grant.work else { panic!("nothing leaves work behind") };
+        let of_operator = &seen[grant.operator.index()];
+        assert!(!of_operator.running.swap(true, Relaxed), "{} runs twice", grant.operator);
+        assert!(of_operator.next.swap(granted.body + 1, Relaxed) <= granted.body, "out of order");
+        of_operator.messages.fetch_add(1, Relaxed);
+        if grant.operator.0 % 2 == 0 {
+            staged.push(message(grant.operator.0 + 1, granted.ingested, granted.body));
+        }
+        of_operator.running.store(false, Relaxed);
+        let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
+        finished = Some(Finished { operator: grant.operator, run: Run { report, progress: None } });
+    }
+}
+
+#[test]
+fn threads_lose_nothing_while_policies_change_and_a_query_goes() {
+    const MESSAGES: u64 = 4_000;
+    const QUERIES: u32 = 7;
+    const GONE: u32 = 3;
+    for (shards, workers) in [(1, 3), (2, 3), (3, 4)] {
+        let mailboxes = mailboxes(shards, workers, QUERIES, "laxity");
+        let seen: Vec<Seen> = (0..2 * QUERIES).map(|_| Seen::default()).collect();
+        let refused_outside = AtomicU64::new(0);
+        let mut handed_back = [0_u64; 2];
+        let refused_inside = std::thread::scope(|scope| {
+            let (mailboxes, seen, refused_outside) = (&mailboxes, &seen, &refused_outside);
+            let working: Vec<_> = (0..workers as u32)
+                .map(|worker| scope.spawn(move || work(mailboxes, worker, seen)))
+                .collect();
+            let producers: Vec<_> = (0..2)
+                .map(|producer| {
+                    scope.spawn(move || {
+                        for body in 0..MESSAGES {
+                            let sources = (0..QUERIES).filter(|query| query % 2 == producer);
+                            let mut messages: Vec<_> =
+                                sources.map(|query| message(2 * query, NOW, body)).collect();
+                            mailboxes.enqueue(&mut messages, NOW);
+                            assert!(messages.iter().all(|message| message.to.0 == 2 * GONE));
+                            refused_outside.fetch_add(messages.len() as u64, Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            for policy in POLICIES.iter().cycle().take(21) {
+                mailboxes.set_policy(|| policy.parse().unwrap(), NOW);
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            for message in mailboxes.remove_query(QueryId(GONE), NOW) {
+                handed_back[message.to.index() - 2 * GONE as usize] += 1;
+            }
+            producers.into_iter().for_each(|producer| producer.join().unwrap());
+            mailboxes.stop();
+            working.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>()
+        });
+        let count = |operator: u32| seen[operator as usize].messages.load(Relaxed);
+        for query in (0..QUERIES).filter(|&query| query != GONE) {
+            assert_eq!((count(2 * query), count(2 * query + 1)), (MESSAGES, MESSAGES), "{shards} shards");
+        }
+        // Of the query that went: each message ran, was handed back, or was refused, and so were its outputs.
+        assert_eq!(count(2 * GONE) + handed_back[0] + refused_outside.load(Relaxed), MESSAGES);
+        assert_eq!(count(2 * GONE + 1) + handed_back[1] + refused_inside, count(2 * GONE));
+        assert_eq!(mailboxes.ask_all(Scheduler::waiting_units).sum::<usize>(), 0);
+    }
+}
+
+/// A lost wake-up would leave the message where it is for ever: nothing else comes.
+#[test]
+fn a_message_alone_is_always_taken() {
+    const QUERIES: u32 = 4;
+    for shards in [1, 2, 4] {
+        let mailboxes = mailboxes(shards, 4, QUERIES, "llf");
+        let seen: Vec<Seen> = (0..2 * QUERIES).map(|_| Seen::default()).collect();
+        let clock = Clock::start();
+        std::thread::scope(|scope| {
+            let (mailboxes, seen) = (&mailboxes, &seen);
+            (0..4).for_each(|worker| {
+                scope.spawn(move || work(mailboxes, worker, seen));
+            });
+            for body in 0..1_000 {
+                let query = body as u32 % QUERIES;
+                mailboxes.enqueue(&mut vec![message(2 * query, NOW, body)], NOW);
+                let sent = clock.now();
+                while seen[2 * query as usize + 1].next.load(Relaxed) != body + 1 {
+                    if clock.now().since_ns(sent) > TIMEOUT_NS {
+                        mailboxes.stop();
+                        panic!("message {body} was not taken on {shards} shards");
+                    }
+                    std::thread::yield_now();
+                }
+            }
+            mailboxes.stop();
+        });
+    }
+}
