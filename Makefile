@@ -15,7 +15,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-small figures simulate attach-demo clean
+.PHONY: help build run test lint wasm bench bench-small figures simulate attach-demo attach-test bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -52,6 +52,12 @@ simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin
 
 attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn without and with Laxity beside it
 	scripts/attach-demo.sh
+
+attach-test: build ## test attaching on a real Flink, which is installed and started (a minute)
+	LAXITY=$(LAXITY) scripts/attach-test.sh
+
+bench-attach: build ## measure attaching on real Flink and Storm; ROUNDS, PHASE, ONLY and more: see scripts/bench-attach.sh
+	LAXITY=$(LAXITY) scripts/bench-attach.sh
 
 clean: ## remove what the other targets made
 	cargo clean

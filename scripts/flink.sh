@@ -5,6 +5,7 @@
 #   FLINK_HOME     where it is put and run from; default target/flink-VERSION
 #   FLINK_PORT     REST port, default 18081; the SQL gateway listens two above
 #   TASKMANAGERS   how many, default 1
+#   SQL            no: without the SQL gateway, where only jars are run
 #
 # Flink's own distribution comes from PyPI (its jars) and Maven Central (the SQL gateway): no other download. Needs
 # Java 11 or newer, pip, mvn, curl.
@@ -100,10 +101,12 @@ start() {
             -D taskmanager.memory.jvm-metaspace.size=256m -D taskmanager.memory.jvm-overhead.min=192m \
             -D taskmanager.memory.jvm-overhead.max=192m
     done
-    EXTRA_CLASSPATH=$(find "$HOME_DIR/opt" -name 'flink-sql-gateway*.jar' -o -name 'flink-python*.jar' | paste -sd:) \
-        launch gateway 400m org.apache.flink.table.gateway.SqlGateway
+    if [ "${SQL:-yes}" != no ]; then
+        EXTRA_CLASSPATH=$(find "$HOME_DIR/opt" -name 'flink-sql-gateway*.jar' -o -name 'flink-python*.jar' | paste -sd:) \
+            launch gateway 400m org.apache.flink.table.gateway.SqlGateway
+        await "http://127.0.0.1:$GATEWAY/info" productName
+    fi
     await "http://127.0.0.1:$PORT/taskmanagers" '"id"'
-    await "http://127.0.0.1:$GATEWAY/info" productName
     url
 }
 
@@ -119,6 +122,12 @@ await() { # URL TEXT
 stop() {
     [ -e "$HOME_DIR/run.pids" ] || return 0
     while read -r pid; do kill "$pid" 2>/dev/null || true; done <"$HOME_DIR/run.pids"
+    # The next start needs their ports.
+    for _ in $(seq 50); do
+        # shellcheck disable=SC2046
+        kill -0 $(cat "$HOME_DIR/run.pids") 2>/dev/null || break
+        sleep 0.2
+    done
     rm -f "$HOME_DIR/run.pids"
 }
 
@@ -130,5 +139,5 @@ sql() { python3 scripts/flink_sql.py "http://127.0.0.1:$GATEWAY" "$1"; }
 case ${1:-} in
 install | start | stop | url) "$1" ;;
 sql) sql "$2" ;;
-*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Tests `laxity attach` on a real Flink session cluster, which it installs and starts: about a minute, at most three.
+#
+#   LAXITY   the program; default target/release/laxity, else the agent alone is built
+#
+# Needs what scripts/flink.sh needs, jcmd, and permission to lower nice values (root, or CAP_SYS_NICE).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for needed in java jcmd mvn pip curl python3; do
+    command -v "$needed" >/dev/null || { echo "attach-test: $needed is missing; on Debian: apt-get install openjdk-17-jdk-headless maven python3-pip curl" >&2; exit 1; }
+done
+LAXITY=${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity}
+if [ ! -x "$LAXITY" ]; then
+    cargo build -q --locked -p laxity-agent --example laxity-agent
+    LAXITY=${CARGO_TARGET_DIR:-target}/debug/examples/laxity-agent
+fi
+export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
+timeout -k 20 300 scripts/flink.sh install || { echo "attach-test: Flink could not be installed" >&2; exit 1; }
+timeout -k 30 180 python3 -B scripts/attach/test.py "$LAXITY" || {
+    code=$?
+    [ "$code" != 124 ] || echo "attach-test: not done after three minutes" >&2
+    scripts/flink.sh stop
+    exit "$code"
+}

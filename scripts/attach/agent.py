@@ -1,0 +1,91 @@
+"""A `laxity attach` beside an engine."""
+
+import atexit
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Agent:
+    """Attaches when made; has ranked and written when its constructor returns. `namespace_of`: a process whose network
+    namespace it shares."""
+
+    def __init__(self, laxity: str, folder: Path, arguments: list[str], namespace_of: int | None = None):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.state = folder / "state"
+        self.log = folder / "agent.log"
+        enter = ["nsenter", "-t", str(namespace_of), "-n", "--"] if namespace_of else []
+        self.out = open(self.log, "w")
+        self.process = subprocess.Popen(
+            [*enter, laxity, "attach", "--plain", "--state", str(self.state), *arguments],
+            stdout=self.out, stderr=subprocess.STDOUT)
+        self.pid = self.process.pid
+        # Whatever goes wrong here: threads are not left with nice values of ours.
+        atexit.register(self.stop)
+        # The first round knows no rates yet, and not all metrics.
+        self.await_text(r"\bround 2 took\b", 60)
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def await_text(self, pattern: str, patience_s: float) -> None:
+        until = time.time() + patience_s
+        while not re.search(pattern, self.text()):
+            if self.process.poll() is not None or time.time() > until:
+                self.stop()
+                raise SystemExit(f"the agent did not come to {pattern!r}; it said:\n{self.text()[-4000:]}")
+            time.sleep(0.1)
+
+    def cpu_s(self) -> float:
+        return cpu_s(self.pid)
+
+    def rss_mb(self) -> float:
+        """At its highest so far."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
+
+    def stop(self) -> int:
+        """Ends it, which puts all back; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise SystemExit(f"the agent did not end within a minute of SIGTERM; it said:\n{self.text()[-4000:]}")
+
+    def kill(self) -> None:
+        """As a crash would: nothing is put back."""
+        self.process.kill()
+        self.process.wait()
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def threads(pid: int) -> dict[int, "Thread"]:
+    """Of a process, by thread id; those that end meanwhile are left out."""
+    found = {}
+    for entry in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            found[int(entry.name)] = Thread(int(fields[16]), int((entry / "schedstat").read_text().split()[0]) / 1e9,
+                                            (entry / "cgroup").read_text(), (entry / "comm").read_text().strip())
+        except FileNotFoundError:
+            continue
+    return found
+
+
+class Thread:
+    def __init__(self, nice: int, cpu_s: float, cgroups: str, name: str):
+        self.nice = nice
+        self.cpu_s = cpu_s
+        self.cgroups = cgroups
+        self.name = name

@@ -1,0 +1,89 @@
+"""A Flink session cluster on loopback, by scripts/flink.sh and its REST interface."""
+
+import json
+import os
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Flink:
+    """Runs from when it is made until stopped."""
+
+    def __init__(self, sql: bool):
+        self.environment = {**os.environ, "SQL": "yes" if sql else "no"}
+        self.script("stop")
+        try:
+            self.url = self.script("start").strip()
+        except BaseException:
+            self.stop()
+            raise
+        home = self.environment.get("FLINK_HOME") or ROOT / f"target/flink-{self.environment.get('FLINK_VERSION', '2.3.0')}"
+        # The JobManager's is the first, then each TaskManager's.
+        self.pids = [int(pid) for pid in (Path(home) / "run.pids").read_text().split()]
+        self.taskmanager = self.pids[1]
+
+    def script(self, *arguments: str) -> str:
+        done = subprocess.run([ROOT / "scripts/flink.sh", *arguments], env=self.environment, text=True,
+                              stdout=subprocess.PIPE, timeout=300)
+        if done.returncode != 0:
+            raise SystemExit(f"scripts/flink.sh {' '.join(arguments)}: exit code {done.returncode}")
+        return done.stdout
+
+    def stop(self) -> None:
+        self.script("stop")
+
+    def sql(self, path: Path) -> str:
+        """The id of the job that the file starts."""
+        return self.script("sql", str(path)).split()[-1]
+
+    def upload(self, jar: Path) -> str:
+        boundary = uuid.uuid4().hex
+        body = (f'--{boundary}\r\nContent-Disposition: form-data; name="jarfile"; filename="{jar.name}"\r\n'
+                "Content-Type: application/java-archive\r\n\r\n").encode() + jar.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
+        answer = self.call("POST", "/jars/upload", body, f"multipart/form-data; boundary={boundary}")
+        return answer["filename"].rsplit("/", 1)[1]
+
+    def run(self, jar: str, main: str, arguments: list[str]) -> str:
+        """Runs a main class of an uploaded jar; the id of its job."""
+        body = json.dumps({"entryClass": main, "programArgsList": arguments}).encode()
+        return self.call("POST", f"/jars/{jar}/run", body)["jobid"]
+
+    def cancel(self, job: str) -> None:
+        self.call("PATCH", f"/jobs/{job}?mode=cancel")
+        self.await_state(job, "CANCELED")
+
+    def await_running(self, job: str) -> dict:
+        """When all of its tasks run; what Flink says of the job then."""
+        until = time.time() + 60
+        while time.time() < until:
+            told = self.call("GET", f"/jobs/{job}")
+            if all(vertex["status"] == "RUNNING" for vertex in told["vertices"]) and told["state"] == "RUNNING":
+                return told
+            if told["state"] in ("FAILED", "CANCELED", "FINISHED"):
+                break
+            time.sleep(0.1)
+        raise SystemExit(f"job {job} does not run: {self.call('GET', f'/jobs/{job}/exceptions')}"[:4000])
+
+    def await_state(self, job: str, state: str) -> None:
+        until = time.time() + 60
+        while self.call("GET", f"/jobs/{job}")["state"] != state:
+            if time.time() > until:
+                raise SystemExit(f"job {job} is not {state} after a minute")
+            time.sleep(0.1)
+
+    def call(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> dict:
+        request = urllib.request.Request(self.url + path, body, {"Content-Type": kind} if body else {}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            said = error.read().decode()
+            causes = re.findall(r"Caused by: ([^\\]*)", said)
+            raise SystemExit(f"{method} {path}: {error.code}: {causes[-1] if causes else said[:2000]}")
