@@ -4,12 +4,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arrow::error::ArrowError;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_operators::{Emitted, Flow, Operator, OperatorError, Outbox, StreamBatch};
+use laxity_operators::{Emitted, Flow, Frontier, Operator, OperatorError, Outbox, StreamBatch};
 use laxity_sched::{Message, RunReport, Stamps, Work};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
-use crate::frontier::Frontier;
 use crate::merge::merge;
 use crate::payload::{Payload, batch_bytes};
 use crate::query::{Outcome, Query};

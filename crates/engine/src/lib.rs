@@ -8,7 +8,6 @@ mod clock;
 mod config;
 mod dispatch;
 mod engine;
-mod frontier;
 mod instance;
 mod mailboxes;
 mod memory;

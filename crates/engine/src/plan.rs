@@ -109,7 +109,7 @@ pub(crate) fn expand(
         ids.push((next_id..next_id + count).map(OperatorId).collect());
         next_id += count;
     }
-    let channels = channel_layout(flow);
+    let channels: Vec<Vec<u16>> = (0..flow.nodes().len()).map(|node| flow.channels(NodeId(node))).collect();
 
     let mut expanded =
         Expanded { instances: Vec::new(), operators: Vec::new(), scans: Vec::new(), sinks: Vec::new() };
@@ -163,8 +163,9 @@ pub(crate) fn expand(
                     routes.push(Route::Sink(sink.clone()));
                     continue;
                 }
-                let channel = channels[consumer.0].first_of_input[input]
-                    + if matches!(partitioning, Partitioning::Forward) { 0 } else { instance as u32 };
+                let first = channels[consumer.0].iter().position(|&of| usize::from(of) == input);
+                let own = if matches!(partitioning, Partitioning::Forward) { 0 } else { instance };
+                let channel = (first.unwrap_or(0) + own) as u32;
                 routes.push(route(partitioning, instance, &ids[consumer.0], channel));
             }
             let late = late_sink
@@ -177,7 +178,7 @@ pub(crate) fn expand(
             } else {
                 format!("{} ({}/{})", node.name, instance + 1, node.parallelism)
             };
-            let input_of_channel = channels[index].input_of_channel.clone();
+            let input_of_channel = channels[index].clone();
             expanded.operators.push(OperatorSpec {
                 id,
                 query: query.id,
@@ -200,34 +201,6 @@ pub(crate) fn expand(
         }
     }
     Ok(expanded)
-}
-
-struct Channels {
-    /// Channel of instance 0 of each input.
-    first_of_input: Vec<u32>,
-    input_of_channel: Vec<u16>,
-}
-
-/// Numbers the channels of every node's instances: one for each producer instance that can send to them.
-fn channel_layout(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Vec<Channels> {
-    flow.nodes()
-        .iter()
-        .map(|node| {
-            let mut layout = Channels { first_of_input: Vec::new(), input_of_channel: Vec::new() };
-            for (number, input) in node.inputs.iter().enumerate() {
-                let producers = match input.partitioning {
-                    Partitioning::Forward => 1,
-                    _ => flow.node(input.from).parallelism,
-                };
-                layout.first_of_input.push(layout.input_of_channel.len() as u32);
-                layout.input_of_channel.extend(std::iter::repeat_n(number as u16, producers));
-            }
-            if node.inputs.is_empty() {
-                layout.input_of_channel.push(0);
-            }
-            layout
-        })
-        .collect()
 }
 
 fn route(partitioning: &Partitioning, instance: usize, consumers: &[OperatorId], channel: u32) -> Route {

@@ -143,6 +143,28 @@ impl<S> Dataflow<S> {
                 .map(move |(number, input)| (NodeId(consumer), number, &input.partitioning))
         })
     }
+
+    /// The input channels of each instance of a node, in order, by the number of the input they belong to: one from
+    /// every instance of a producer, of a forward edge only the one that it reads. Without inputs there is one, from
+    /// outside.
+    ///
+    /// # Panics
+    /// If the id is of another dataflow.
+    pub fn channels(&self, id: NodeId) -> Vec<u16> {
+        let inputs = self.node(id).inputs.iter().enumerate();
+        let channels = inputs.flat_map(|(number, input)| {
+            let producers = match input.partitioning {
+                Partitioning::Forward => 1,
+                _ => self.node(input.from).parallelism,
+            };
+            std::iter::repeat_n(number as u16, producers)
+        });
+        let mut channels: Vec<u16> = channels.collect();
+        if channels.is_empty() {
+            channels.push(0);
+        }
+        channels
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +190,21 @@ mod tests {
             flow.push(node("orphan", 1, vec![edge(7, Partitioning::Forward)])),
             Err(DataflowError::NotBefore { name: "orphan".into(), from: 7 })
         );
+    }
+
+    #[test]
+    fn a_channel_leads_from_each_instance_that_can_send() {
+        let mut flow = Dataflow::new(QuerySettings::named("q"));
+        flow.push(node("one", 1, vec![])).unwrap();
+        flow.push(node("three", 3, vec![edge(0, Partitioning::RoundRobin)])).unwrap();
+        let inputs = vec![
+            edge(1, Partitioning::Forward),
+            edge(1, Partitioning::Hash(vec![0])),
+            edge(0, Partitioning::Hash(vec![0])),
+        ];
+        flow.push(node("join", 3, inputs)).unwrap();
+        let channels = [0, 1, 2].map(|id| flow.channels(NodeId(id)));
+        assert_eq!(channels, [vec![0], vec![0], vec![0, 1, 1, 1, 2]]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use laxity_graph::EventTime;
 /// Invariant: `combined` never falls. An idle channel that speaks again may bring rows behind it; the
 /// late-data rule judges them by their own `watermark_before`.
 #[derive(Debug)]
-pub(crate) struct Frontier {
+pub struct Frontier {
     channels: Vec<Channel>,
     combined: EventTime,
 }
@@ -17,7 +17,8 @@ struct Channel {
 }
 
 impl Frontier {
-    pub(crate) fn new(channels: usize) -> Frontier {
+    /// Of so many channels, of which none has spoken yet.
+    pub fn new(channels: usize) -> Frontier {
         Frontier {
             channels: vec![Channel { watermark: EventTime::MIN, idle: false }; channels],
             combined: EventTime::MIN,
@@ -25,7 +26,7 @@ impl Frontier {
     }
 
     /// Takes a channel's watermark; the new minimum if it rose.
-    pub(crate) fn on_watermark(&mut self, channel: usize, watermark: EventTime) -> Option<EventTime> {
+    pub fn on_watermark(&mut self, channel: usize, watermark: EventTime) -> Option<EventTime> {
         let state = &mut self.channels[channel];
         state.idle = false;
         state.watermark = state.watermark.max(watermark);
@@ -33,18 +34,18 @@ impl Frontier {
     }
 
     /// The channel has rows again.
-    pub(crate) fn on_active(&mut self, channel: usize) {
+    pub fn on_active(&mut self, channel: usize) {
         self.channels[channel].idle = false;
     }
 
     /// The channel holds nothing back until it speaks again; the new minimum if that rose.
-    pub(crate) fn on_idle(&mut self, channel: usize) -> Option<EventTime> {
+    pub fn on_idle(&mut self, channel: usize) -> Option<EventTime> {
         self.channels[channel].idle = true;
         self.advance()
     }
 
     /// True if no channel is active: the instance is then idle for those it feeds.
-    pub(crate) fn all_idle(&self) -> bool {
+    pub fn all_idle(&self) -> bool {
         self.channels.iter().all(|channel| channel.idle)
     }
 
