@@ -237,7 +237,8 @@ fn prepare(agent: &mut Agent, options: &Options) -> Result<(), AttachError> {
         return Err(AttachError::Lacks(lacks));
     }
     if options.translator == Translator::RoundRobin {
-        // So late may a round be before real-time threads are let go: later than a thread dump that times out.
+        // So late may a round be before real-time threads are let go: later than the first, which waits until engines
+        // are seen.
         let patience = (agent.period() * 5).max(Duration::from_secs(15));
         let watchdog = Watchdog::start(patience)
             .map_err(|source| AttachError::Io { what: "run a watchdog in the real-time class", source })?;

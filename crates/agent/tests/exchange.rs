@@ -1,14 +1,18 @@
 //! Agents on two machines, each a network namespace, joined by a cable that can be pulled; and what keeps strangers
 //! out. What the machine does not permit is skipped, and says so. Cannot catch: engines that tell wrong things.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use laxity_agent::exchange::{Exchange, ExchangeOptions, Identity, Neighbour};
-use laxity_agent::metric::Metric;
-use laxity_agent::{Operator, Query, Readings, Task, Thread, ThreadId, Topology, Wishes};
+use laxity_agent::metric::{Driver, Metric, Values};
+use laxity_agent::{
+    Adapter, AdapterError, Operator, PolicyUse, Query, Ranges, Readings, Task, Thread, ThreadId, Topology,
+    Translator, Wishes,
+};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
@@ -60,6 +64,7 @@ struct Agent {
     exchange: Exchange,
     topology: Topology,
     runs: usize,
+    cost_ns: f64,
     notes: Vec<String>,
 }
 
@@ -79,16 +84,16 @@ impl Agent {
             operators: vec![operator(0), operator(1)],
             tasks: vec![Task { operators: vec![runs], instance: 0, threads: vec![thread] }],
         };
-        Agent { exchange, topology, runs, notes: Vec::new() }
+        Agent { exchange, topology, runs, cost_ns: 3e6, notes: Vec::new() }
     }
 
     /// One round; answers what the other operator costs, as far as it is known here.
     fn round(&mut self) -> Option<f64> {
         let mut readings = Readings::at(now_ns(), 0.0, None, 1);
-        let own = |place: usize| (place == self.runs).then_some(3e6);
-        readings.set(Metric::Cost, vec![own(0), own(1)]);
+        let own = |place: usize| (place == self.runs).then_some(self.cost_ns);
+        readings.set(Metric::Cost, (0..self.topology.operators.len()).map(own).collect());
         self.notes.extend(self.exchange.round(&self.topology, &mut readings));
-        readings.get(Metric::Cost, 1 - self.runs)
+        readings.get(Metric::Cost, usize::from(self.runs == 0))
     }
 
     fn neighbour(&self) -> Neighbour {
@@ -222,6 +227,102 @@ fn on_loopback(first: Option<Identity>, second: Option<Identity>) -> [Agent; 2] 
 fn on_one_machine_no_certificates_are_needed() {
     let [mut above, mut below] = on_loopback(None, None);
     rounds_until([&mut above, &mut below], "told", |_, told| told == Some(3e6));
+}
+
+/// Two jobs of equal targets; the second goes on at another machine.
+struct Still(Topology);
+
+impl Driver for Still {
+    fn engine(&self) -> &str {
+        "Still"
+    }
+
+    fn provides(&self, metric: Metric) -> bool {
+        metric != Metric::PathCost
+    }
+
+    fn read(&mut self, metric: Metric, _: &Topology) -> Values {
+        match metric {
+            Metric::Cost => vec![Some(1e6), Some(2e7), Some(1e6), None],
+            Metric::Selectivity => vec![Some(1.0); 4],
+            Metric::QueueRows => vec![Some(5.0); 4],
+            _ => vec![Some(0.0); 4],
+        }
+    }
+}
+
+impl Adapter for Still {
+    fn refresh(&mut self, _: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
+        Ok(false)
+    }
+
+    fn topology(&self) -> &Topology {
+        &self.0
+    }
+
+    fn processes(&self) -> BTreeSet<u32> {
+        BTreeSet::new()
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn two_jobs(here: &[usize]) -> Topology {
+    let query = |job: usize| Query {
+        key: format!("job {job}").into(),
+        name: format!("job {job}"),
+        wishes: Wishes::within(Duration::from_millis(50)).unwrap(),
+    };
+    let operator = |place: usize| Operator {
+        key: format!("job {}/{place}", place / 2).into(),
+        name: format!("operator {place}"),
+        query: place / 2,
+        upstream: if place % 2 == 0 { Vec::new() } else { vec![place - 1] },
+        window: None,
+        instances: 1,
+    };
+    let task = |&place: &usize| {
+        let id = ThreadId { pid: 1, tid: 10 + place as u32, started_ticks: 1 };
+        Task { operators: vec![place], instance: 0, threads: vec![Thread { id, name: "thread".into() }] }
+    };
+    Topology {
+        queries: (0..2).map(query).collect(),
+        operators: (0..4).map(operator).collect(),
+        tasks: here.iter().map(task).collect(),
+    }
+}
+
+#[test]
+fn what_the_other_machine_tells_becomes_nice_values() {
+    for policy in ["llf", "klink"] {
+        let [above, mut below] = on_loopback(None, None);
+        let uses = vec![PolicyUse::new(policy.parse().unwrap(), Duration::from_millis(20))];
+        let engines: Vec<Box<dyn Adapter>> = vec![Box::new(Still(two_jobs(&[0, 1, 2])))];
+        let mut agent =
+            laxity_agent::Agent::new(engines, uses, Vec::new(), Translator::Nice, Ranges::default()).unwrap();
+        let first = |report: &laxity_agent::report::Report| {
+            let nice =
+                |job: &str| report.rows.iter().filter(|row| row.job == job).map(|row| row.setting.nice).min();
+            if nice("job 0") < nice("job 1") { 0 } else { 1 }
+        };
+        // Here the first has more to do, and so less time left.
+        assert_eq!(first(&agent.round().unwrap()), 0, "{policy}");
+        agent.exchange_with(above.exchange);
+        (below.topology, below.runs, below.cost_ns) = (two_jobs(&[3]), 3, 4.5e7);
+        let began_ns = now_ns();
+        loop {
+            below.round();
+            let report = agent.round().unwrap();
+            if first(&report) == 1 {
+                assert!(report.neighbours[0].is_used);
+                break;
+            }
+            assert!(since(began_ns) < PATIENCE, "{policy}: {:?}", report.neighbours);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }
 
 #[test]
