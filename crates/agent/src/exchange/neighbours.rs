@@ -45,6 +45,9 @@ pub struct Neighbour {
     pub problem: Option<String>,
 }
 
+/// A machine that was taken out of the cluster need not be shown for ever.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
 impl Neighbours {
     pub fn new(node: String, stale: Duration) -> Neighbours {
         Neighbours { node, stale, heard: BTreeMap::new(), notes: Vec::new(), knows_namesake: false }
@@ -77,6 +80,7 @@ impl Neighbours {
 
     /// What to say to the user since the last call: who fell silent, and who is heard again.
     pub fn notes(&mut self, now_ns: u64) -> Vec<String> {
+        self.heard.retain(|_, heard| u128::from(now_ns.saturating_sub(heard.at_ns)) <= FORGOTTEN.as_nanos());
         for (node, heard) in &mut self.heard {
             let is_silent = now_ns.saturating_sub(heard.at_ns) > self.stale.as_nanos() as u64;
             if is_silent != std::mem::replace(&mut heard.is_silent, is_silent) {

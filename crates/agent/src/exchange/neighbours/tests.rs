@@ -170,6 +170,10 @@ fn silence_is_said_once_and_ends() {
     // One that came by a detour changes nothing.
     a.on_report(Report { node: "b".into(), queries: Vec::new() }, 59 * SECOND_NS);
     assert_eq!(a.heard["b"].report.queries.len(), 1);
+    a.notes(660 * SECOND_NS);
+    assert_eq!(a.list(&part(&[0]), 660 * SECOND_NS).len(), 1);
+    a.notes(661 * SECOND_NS);
+    assert!(a.list(&part(&[0]), 661 * SECOND_NS).is_empty());
 }
 
 #[test]
