@@ -4,11 +4,12 @@
 #   ONLY     which parts, default all: flink-urgent overhead shares linear-road voip-stream;
 #            flink/linear-road and the like for one engine alone
 #   ROUNDS   rounds, in each of which everything that is compared has its turn, default 5
-#   PHASE    seconds of each phase, default 15, of which the first third is left out
+#   PHASE    seconds of each phase, default 15, of which the first third is left out; overhead and shares take less
 #   URGENT   rows/s of the urgent job, default 2500
 #   LOADS    loads of linear-road and voip-stream as shares of what the cores take if only
-#            operators cost anything, default 0.6 0.75 0.85 0.95 1.05
-#   SCHEDULERS  which to compare there, default os random qs
+#            operators cost anything, default 0.5 0.65 0.8 0.9 1
+#   SCHEDULERS  which to compare there, default os random qs llf
+#   SHARE    weight of the engines beside other programs, default 100 as any has; 10000 on a machine that does other things
 #   SMALL    1: as little as shows that everything runs, in three minutes
 #   OUT      default benchmarks/attach
 #   LAXITY   the program; default target/release/laxity, else the agent alone is built

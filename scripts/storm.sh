@@ -16,6 +16,6 @@ cat >"$work/pom.xml" <<POM
   <dependencies>$(dependency storm-client)$(dependency storm-server)</dependencies>
 </project>
 POM
-mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
+mvn -q -B -Dstyle.color=never -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/lib"
 mkdir -p "$HOME_DIR"
 mv "$work/lib" "$HOME_DIR/lib"

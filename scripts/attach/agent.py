@@ -1,15 +1,11 @@
 """A `laxity attach` beside an engine."""
 
 import atexit
-import os
 import re
 import signal
 import subprocess
 import time
 from pathlib import Path
-
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
 
 class Agent:
     """Attaches when made; has ranked and written when its constructor returns. `namespace_of`: a process whose network
@@ -42,7 +38,7 @@ class Agent:
             time.sleep(0.1)
 
     def cpu_s(self) -> float:
-        return cpu_s(self.pid)
+        return sum(thread.cpu_s for thread in threads(self.pid).values())
 
     def rss_mb(self) -> float:
         """At its highest so far."""
@@ -63,11 +59,6 @@ class Agent:
         """As a crash would: nothing is put back."""
         self.process.kill()
         self.process.wait()
-
-
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def threads(pid: int) -> dict[int, "Thread"]:

@@ -25,14 +25,17 @@ URGENT_TARGET = "alarms=50 ms"
 # All of the engine's threads in the group that the other kinds have too, and nothing else changed: what the operating
 # system does by itself, at the same share beside other programs.
 AS_IT_IS = ["--policy", "static", "--nice", "0..0"]
-# The whole range of nice, as Lachesis used.
+# The operating system, Lachesis's two, with the whole range of nice, and ours as it is by default.
 SCHEDULERS = {
     "os": AS_IT_IS,
     "random": ["--policy", "random", "--nice", "-20..19"],
     "qs": ["--policy", "qs", "--nice", "-20..19"],
+    "llf": ["--policy", "llf"],
 }
 # Each core's part of the highest rate that Lachesis is shown to sustain: operators cost so much that it fills the cores.
 FULL_ROWS_PER_S_PER_CORE = {"linear-road": 1625, "voip-stream": 875}
+# Rows that reach the sink for each of the source, as in `crates/workload`; else the workload is another one.
+ROWS_OUT = {"linear-road": 2.982, "voip-stream": 2.755}
 MAIN = "laxity.workload.OnFlink"
 
 
@@ -45,6 +48,7 @@ class Settings:
     urgent_rows_per_s: float
     loads: list[float]
     schedulers: list[str]
+    share: str
     jar: Path
     storm_lib: Path
     out: Path
@@ -59,8 +63,9 @@ class Settings:
             phase_s=float(of("PHASE") or (3 if small else 15)),
             only=(of("ONLY") or "flink-urgent overhead shares linear-road voip-stream").split(),
             urgent_rows_per_s=float(of("URGENT") or 2500),
-            loads=[float(load) for load in (of("LOADS") or ("0.8" if small else "0.6 0.75 0.85 0.95 1.05")).split()],
-            schedulers=(of("SCHEDULERS") or " ".join(SCHEDULERS)).split(),
+            loads=[float(load) for load in (of("LOADS") or ("0.8" if small else "0.5 0.65 0.8 0.9 1")).split()],
+            schedulers=(of("SCHEDULERS") or ("os qs" if small else " ".join(SCHEDULERS))).split(),
+            share=of("SHARE") or "100",
             jar=Path(of("JAR")), storm_lib=Path(of("STORM_LIB")), out=Path(of("OUT")))
 
 
@@ -108,7 +113,7 @@ def tenants(bench: Bench, flink: Flink, jar: str) -> None:
     for workload in (urgent, bulk):
         start_job(flink, jar, workload)
         workload.end()
-    attach = lambda arguments: Agent(bench.settings.laxity, bench.folder / "tenants", ["--flink", flink.url, *arguments])
+    attach = lambda arguments: Agent(bench.settings.laxity, bench.folder / "tenants", ["--flink", flink.url, "--share", bench.settings.share, *arguments])
     laxity = ["--job", URGENT_TARGET, "--policy", "llf"]
     # Code is compiled before anything counts.
     phase_of_tenants(bench, urgent, bulk, None, True, max(bench.settings.phase_s / 2, 3))
@@ -126,7 +131,8 @@ def tenants(bench: Bench, flink: Flink, jar: str) -> None:
     if "overhead" in bench.settings.only:
         for round_ in range(bench.settings.rounds):
             for period in ("1 s", "100 ms"):
-                row = phase_of_tenants(bench, urgent, bulk, attach([*laxity, "--period", period]), True, bench.settings.phase_s)
+                row = phase_of_tenants(bench, urgent, bulk, attach([*laxity, "--period", period]), True,
+                                       bench.settings.phase_s * 2 / 3)
                 bench.summary.overhead(round_ + 1, "Flink", period, row)
                 bench.say(f"agent, round {round_ + 1}, Flink, period {period}: {row['agent_cpu_percent']:.2f} % of a core, "
                           f"{row['agent_rss_mb']:.1f} MB; urgent p99 {row['p99_ms']:.1f} ms")
@@ -162,7 +168,7 @@ def curves_on_flink(bench: Bench, flink: Flink, jar: str, name: str) -> None:
     workload = Workload(bench.folder, name)
     job = start_job(flink, jar, workload)
     curves(bench, "flink", workload,
-           lambda arguments: Agent(bench.settings.laxity, bench.folder / "curves", ["--flink", flink.url, *arguments]))
+           lambda arguments: Agent(bench.settings.laxity, bench.folder / "curves", ["--flink", flink.url, "--share", bench.settings.share, *arguments]))
     flink.cancel(job)
 
 
@@ -174,7 +180,8 @@ def curves_on_storm(bench: Bench, name: str) -> None:
     try:
         curves(bench, "storm", workload,
                lambda arguments: Agent(bench.settings.laxity, folder / "curves",
-                                       ["--config", str(storm.configuration), *arguments], namespace_of=storm.pid))
+                                       ["--config", str(storm.configuration), "--share", bench.settings.share,
+                                        *arguments], namespace_of=storm.pid))
     finally:
         storm.stop()
 
@@ -185,9 +192,13 @@ def curves(bench: Bench, engine: str, workload: Workload, attach) -> None:
     full_rows_per_s = FULL_ROWS_PER_S_PER_CORE[workload.name] * os.cpu_count()
     # The source runs once it has told the end of no phase at all. Then code is compiled, before anything counts.
     workload.end()
-    workload.begin(full_rows_per_s / 2)
-    time.sleep(max(settings.phase_s / 2, 3))
-    workload.end()
+    phase = workload.begin(full_rows_per_s / 2)
+    time.sleep(max(settings.phase_s / 2, 5))
+    sent = workload.end()
+    rows_out = workload.latencies(phase).rows / sent
+    bench.say(f"{workload.name} on {engine} is compiled; {rows_out:.3f} rows out for each row in")
+    if abs(rows_out / ROWS_OUT[workload.name] - 1) > 0.05:
+        raise SystemExit(f"{workload.name} should give {ROWS_OUT[workload.name]} rows for each")
     for round_ in range(settings.rounds):
         for load in settings.loads:
             turn = round_ % len(settings.schedulers)

@@ -13,7 +13,7 @@ JOBS = ("a", "b", "c")
 INSTANCES = os.cpu_count()
 CONFIGURATION = """policy = "static"
 translator = "{translator}"
-share = 10000
+share = {share}
 listen = "127.0.0.1:{port}"
 [[engine]]
 kind = "threads"
@@ -49,14 +49,14 @@ class Busy:
         self.process.wait(10)
 
 
-def configuration(bench, translator: str) -> str:
+def configuration(bench, translator: str, share: str) -> str:
     path = bench.folder / "busy.toml"
     jobs = [f'[[job]]\nname = "{job}"\ntarget = "{10 ** (place + 1)} ms"\npriority = {len(JOBS) - place}.0\n'
             for place, job in enumerate(JOBS)]
     if translator == "rr":
         # The real-time class is for jobs with a target only.
         jobs = [f'[[job]]\nname = "{JOBS[0]}"\ntarget = "10 ms"\npriority = 2.0\n']
-    path.write_text(CONFIGURATION.format(translator=translator, port=PORT) + "".join(jobs))
+    path.write_text(CONFIGURATION.format(translator=translator, share=share, port=PORT) + "".join(jobs))
     return str(path)
 
 
@@ -65,16 +65,17 @@ def measure(bench) -> None:
     # share that a thread gets does not depend on where the others are.
     translators = {"nice": (["--nice", "-5..5"], True), "shares": ([], True), "query-shares+nice": ([], True),
                    "rr": ([], False), "quota": ([], False)}
+    phase_s = max(bench.settings.phase_s / 2, 3)
     for round_ in range(bench.settings.rounds):
         for translator, (arguments, is_pinned) in translators.items():
             busy = Busy(bench, [f"{job}-work-{i}" for job in JOBS for i in range(INSTANCES)], is_pinned)
             agent = None
             try:
                 agent = Agent(bench.settings.laxity, bench.folder / "shares",
-                              ["--config", configuration(bench, translator), *arguments])
+                              ["--config", configuration(bench, translator, bench.settings.share), *arguments])
                 asked = asked_shares(translator)
                 before, begin = busy.cpu_s(), time.time()
-                time.sleep(bench.settings.phase_s)
+                time.sleep(phase_s)
                 after, wall_s = busy.cpu_s(), time.time() - begin
             finally:
                 if agent:
@@ -105,7 +106,9 @@ def asked_shares(translator: str) -> dict[str, float]:
 
 
 def overhead(bench) -> None:
-    """Of an agent of 200 operator threads, two of them busy."""
+    """Of an agent of 200 operator threads, two of them busy, that gives each a new nice value in every period: there is no
+    more to write."""
+    phase_s = bench.settings.phase_s * 2 / 3
     names = [f"~a-w{i % 20}-{i}" for i in range(198)] + ["b-work-0", "c-work-0"]
     for round_ in range(bench.settings.rounds):
         for period in ("1 s", "100 ms"):
@@ -113,9 +116,10 @@ def overhead(bench) -> None:
             agent = None
             try:
                 agent = Agent(bench.settings.laxity, bench.folder / "overhead",
-                              ["--config", configuration(bench, "nice"), "--policy", "llf", "--period", period])
+                              # As any program: this one has to go on beside it.
+                              ["--config", configuration(bench, "nice", "100"), "--policy", "random", "--period", period])
                 before_s, begin = agent.cpu_s(), time.time()
-                time.sleep(bench.settings.phase_s)
+                time.sleep(phase_s)
                 percent = 100 * (agent.cpu_s() - before_s) / (time.time() - begin)
                 row = {"agent_cpu_percent": percent, "agent_rss_mb": agent.rss_mb()}
             finally:

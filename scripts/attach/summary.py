@@ -76,7 +76,7 @@ class Summary:
     def circumstances(self) -> list[tuple[str, str]]:
         run = lambda *command: subprocess.run(command, text=True, capture_output=True).stdout.strip()
         model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-        set_ = [f"{name}='{os.environ[name]}'" for name in ("SMALL", "ROUNDS", "PHASE", "ONLY", "LOADS", "URGENT", "SCHEDULERS")
+        set_ = [f"{name}='{os.environ[name]}'" for name in ("SMALL", "ROUNDS", "PHASE", "ONLY", "LOADS", "URGENT", "SCHEDULERS", "SHARE")
                 if os.environ.get(name)]
         return [("command", f"`{' '.join([*set_, 'make bench-attach'])}`"), ("revision", run("git", "rev-parse", "--short", "HEAD")),
                 ("machine", f"{os.cpu_count()} cores of {model}, load average {self.load_average:.2f} at the start"),
@@ -159,13 +159,14 @@ class Summary:
             saturated = next((load for load in loads if not is_sustained("os", load)), loads[-1])
             ratio = lambda column: [x / y if y else float("nan") for x, y in zip(of("os", saturated, column), of("qs", saturated, column))]
             gain = 100 * (best("qs") / best("os") - 1) if best("os") else float("nan")
+            gained = f"sustained throughput, qs against os: {gain:+.0f} %" if best("os") else "os sustains none of these loads"
             where = f"at load {saturated:g}, " + ("the first that os does not sustain" if not is_sustained("os", saturated) else "the highest tried")
             if engine == "storm":
                 is_met = gain >= STORM_THROUGHPUT_GAIN_PERCENT or median(ratio("mean_ms")) >= STORM_TIMES_LOWER
-                lines += [f"- sustained throughput, qs against os: {gain:+.0f} %; mean latency {where}, os over qs: {spread(ratio('mean_ms'))} times; "
+                lines += [f"- {gained}; mean latency {where}, os over qs: {spread(ratio('mean_ms'))} times; "
                           f"target {STORM_THROUGHPUT_GAIN_PERCENT:+d} % or {STORM_TIMES_LOWER} times: {'met' if is_met else 'MISSED'}"]
             else:
-                lines += [verdict(f"p99 {where}, os over qs", ratio("p99_ms"), "times", at_least=1), f"- sustained throughput, qs against os: {gain:+.0f} %"]
+                lines += [verdict(f"p99 {where}, os over qs", ratio("p99_ms"), "times", at_least=1), f"- {gained}"]
             lines.append("")
         if lines:
             lines = ["`os`: nothing but the cgroup that all have. `random`: new random nice values every second. `qs`: by queue length. "

@@ -16,8 +16,8 @@ final class VoipStream {
     /** The 3 500 rows/s that Lachesis sustains fill its four cores; a row takes 45.6 units on all its ways. */
     private static final long UNIT_NS = 25_100;
     private static final int CELLS = 180_000;
-    /** Such that one in twenty new pairs is taken for a known one, as there is a call a second and counts halve in a day. */
-    private static final int PAIR_CELLS = 576_000;
+    /** Such that one in twenty new pairs is taken for a known one, as there is a call a minute and counts halve in a day. */
+    private static final int PAIR_CELLS = 11_500;
     private static final double HOUR_S = 3_600;
     private static final double DAY_S = 86_400;
     private static final int NUMBERS = 50_000;
@@ -42,12 +42,12 @@ final class VoipStream {
             .sink(log, 0.5, "score");
     }
 
-    /** Caller, called, start in seconds, duration, established. One in 500 numbers calls far more than others. */
+    /** Caller, called, start in seconds, duration, established. A tenth of all calls is by one number in 500. */
     private static String line(long index) {
         long random = Hash.of(index, 7);
         long caller = random % 10 == 0 ? random % (NUMBERS / 500) : random / 10 % NUMBERS;
         long called = Hash.of(index, 8) % NUMBERS;
-        return caller + "," + called + "," + index + "," + random % 300 + "," + (Hash.of(index, 9) % 100 < 95);
+        return caller + "," + called + "," + index * 60 + "," + random % 300 + "," + (Hash.of(index, 9) % 100 < 95);
     }
 
     /** Time, and the caller as key; the called number and the rest stay in the line, which later operators read. */
