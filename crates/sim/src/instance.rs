@@ -6,6 +6,7 @@ use laxity_workload::StageKind;
 use rand_core::Rng;
 use rand_pcg::Pcg32;
 
+use crate::contents::{Call, Contents, Rows, Sent};
 use crate::sleep::Sleeper;
 use crate::topology::Place;
 use crate::window::Windows;
@@ -29,6 +30,8 @@ pub(crate) struct Body {
     pub event_time: EventTime,
     /// End of the window that they are the result of; `MIN`: none.
     pub window_end: EventTime,
+    /// The rows themselves, where they are more than a number.
+    pub contents: Option<Rows>,
 }
 
 /// One parallel copy of one operator: its state, and what it has in hand.
@@ -71,6 +74,8 @@ struct Running {
     closing: Option<EventTime>,
     /// What the first of them still takes to answer.
     firing_left_ns: Option<f64>,
+    /// The operator that was called has left work.
+    resuming: bool,
     paused: ProcessingTime,
 }
 
@@ -95,6 +100,7 @@ pub(crate) struct Emitted {
     /// t_M of the last row of the window.
     pub last_ingested: ProcessingTime,
     pub stamps: Stamps,
+    pub contents: Option<Rows>,
 }
 
 /// What one grant does.
@@ -132,6 +138,7 @@ impl Instance {
             called: false,
             closing: None,
             firing_left_ns: None,
+            resuming: false,
             paused: now,
         });
     }
@@ -172,9 +179,7 @@ impl Instance {
 
     /// Rows in hand that were not looked at yet.
     pub fn rows_left(&self) -> u64 {
-        let Some(running) = &self.running else { return 0 };
-        let rest: u32 = running.rest.iter().map(|part| part.rows_left).sum();
-        u64::from(running.part.rows_left + rest)
+        self.running.as_ref().map_or(0, |running| running.rows_left().into())
     }
 
     /// Works for about a quantum, and says how long it takes. What comes of it goes to `emitted`, which is given
@@ -187,13 +192,10 @@ impl Instance {
         emitted: &mut Vec<Emitted>,
     ) -> Step {
         let Some(mut running) = self.running.take() else { return Step::default() };
-        let (budget_ns, rows_min) = match manner.cut {
-            Cut::AtQuantum { rows_min } => (manner.quantum_ns as f64, rows_min),
-            Cut::Never => (f64::INFINITY, u32::MAX),
-        };
+        let (budget_ns, rows_min) = manner.budget();
         let mut step = Step::default();
         let mut used_ns = 0.0;
-        let rows: u32 = running.part.rows_left + running.rest.iter().map(|part| part.rows).sum::<u32>();
+        let rows = running.rows_left();
         if !running.called && rows > 0 {
             used_ns += place.cost.fixed_ns;
             step.rows_in = rows;
@@ -201,13 +203,9 @@ impl Instance {
         }
         loop {
             if running.part.rows_left > 0 {
-                let left = running.part.rows_left;
-                let per_row_ns = place.cost.per_row_ns;
                 let left_ns = budget_ns - used_ns - step.sleep_ns as f64;
-                let fit = if per_row_ns > 0.0 { left_ns / per_row_ns } else { f64::INFINITY };
-                // The cast saturates: a negative room is no room, an infinite one is room for all.
-                let rows = left.min((fit as u32).max(rows_min).max(1));
-                used_ns += per_row_ns * f64::from(rows);
+                let rows = running.part.rows_within(left_ns, place.cost.per_row_ns, rows_min);
+                used_ns += place.cost.per_row_ns * f64::from(rows);
                 running.part.rows_left -= rows;
                 if let Some(sleeper) = &mut self.sleeper {
                     step.sleep_ns = step.sleep_ns.saturating_add(sleeper.sleep_ns(rows));
@@ -218,7 +216,8 @@ impl Instance {
                     break;
                 }
                 if place.kind == StageKind::Sink {
-                    emitted.push(Emitted::of(&running.part.body, running.part.rows));
+                    let body = &running.part.body;
+                    emitted.push(Emitted { contents: body.contents, ..Emitted::of(body, running.part.rows) });
                 }
             }
             if let Some(watermark) = running.part.watermark.take() {
@@ -253,6 +252,82 @@ impl Instance {
         step.cpu_ns = used_ns.round() as u64;
         self.running = Some(running);
         step
+    }
+
+    /// As [`Instance::advance`], with an operator that is called instead of a stage that says what it would do.
+    ///
+    /// # Errors
+    /// What the operator says.
+    pub fn advance_called(
+        &mut self,
+        operator: u32,
+        place: &Place,
+        manner: &Manner,
+        contents: &mut dyn Contents,
+        emitted: &mut Vec<Emitted>,
+    ) -> Result<Step, String> {
+        let Some(mut running) = self.running.take() else { return Ok(Step::default()) };
+        let (budget_ns, rows_min) = manner.budget();
+        let mut step = Step::default();
+        let mut used_ns = 0.0;
+        let mut sent = Vec::new();
+        if !running.called {
+            step.rows_in = running.rows_left();
+        }
+        while let Some(call) = running.next_call(budget_ns - used_ns, place.cost.per_row_ns, rows_min) {
+            let answer = contents.call(operator, call, &mut sent)?;
+            running.resuming = answer.more;
+            step.late_rows += answer.late_rows;
+            let rows_out = self.tell(&running.part.body, &mut sent, emitted);
+            let fixed_ns = if running.called { 0.0 } else { place.cost.fixed_ns };
+            used_ns += match call {
+                Call::Rows { count, .. } => fixed_ns + place.cost.per_row_ns * f64::from(count),
+                Call::Watermark { .. } if rows_out == 0 && !answer.more => {
+                    if running.called {
+                        0.0
+                    } else {
+                        place.cost.watermark_ns
+                    }
+                }
+                Call::Watermark { .. } | Call::Resume => {
+                    fixed_ns + place.cost.per_row_ns * f64::from(rows_out)
+                }
+            };
+            running.called = true;
+            if used_ns >= budget_ns && running.has_more() {
+                step.more = true;
+                break;
+            }
+        }
+        step.cpu_ns = used_ns.round() as u64;
+        self.running = Some(running);
+        Ok(step)
+    }
+
+    /// Takes down what a call has sent. How many rows.
+    fn tell(&mut self, body: &Body, sent: &mut Vec<Sent>, emitted: &mut Vec<Emitted>) -> u32 {
+        let mut rows_out = 0;
+        for piece in sent.drain(..) {
+            match piece {
+                Sent::Rows { rows, count, ingested, window_end } => {
+                    rows_out += count;
+                    emitted.push(Emitted {
+                        before: self.watermark.0,
+                        window_end: window_end.unwrap_or(body.window_end),
+                        last_ingested: ingested.unwrap_or(ProcessingTime::ZERO),
+                        contents: Some(rows),
+                        ..Emitted::of(body, count)
+                    });
+                }
+                Sent::Watermark(watermark) => {
+                    if watermark > self.watermark.0 {
+                        self.watermark = Watermark(watermark);
+                        emitted.push(Emitted { watermark, ..Emitted::of(body, 0) });
+                    }
+                }
+            }
+        }
+        rows_out
     }
 
     /// Rows go through, or into windows. How many of them were too late.
@@ -347,7 +422,56 @@ impl Instance {
     }
 }
 
+impl Manner {
+    /// How much time a grant has, and how many rows it takes at least.
+    fn budget(&self) -> (f64, u32) {
+        match self.cut {
+            Cut::AtQuantum { rows_min } => (self.quantum_ns as f64, rows_min),
+            Cut::Never => (f64::INFINITY, u32::MAX),
+        }
+    }
+}
+
+impl Running {
+    /// Rows that were not looked at yet.
+    fn rows_left(&self) -> u32 {
+        self.part.rows_left + self.rest.iter().map(|part| part.rows_left).sum::<u32>()
+    }
+
+    fn has_more(&self) -> bool {
+        self.resuming || self.part.rows_left > 0 || self.part.watermark.is_some() || !self.rest.is_empty()
+    }
+
+    /// What the operator is called for next: no more rows than there is time for.
+    fn next_call(&mut self, left_ns: f64, per_row_ns: f64, rows_min: u32) -> Option<Call> {
+        if self.resuming {
+            return Some(Call::Resume);
+        }
+        loop {
+            let part = &mut self.part;
+            if let Some(rows) = part.body.contents.filter(|_| part.rows_left > 0) {
+                let count = part.rows_within(left_ns, per_row_ns, rows_min);
+                let first = part.rows - part.rows_left;
+                part.rows_left -= count;
+                let ingested = part.body.stamps.ingested;
+                return Some(Call::Rows { channel: self.channel, rows, first, count, ingested });
+            }
+            if let Some(watermark) = part.watermark.take() {
+                return Some(Call::Watermark { channel: self.channel, watermark });
+            }
+            self.part = self.rest.pop_front()?;
+        }
+    }
+}
+
 impl Part {
+    /// How many of its rows to take in so much time.
+    fn rows_within(&self, left_ns: f64, per_row_ns: f64, rows_min: u32) -> u32 {
+        let fit = if per_row_ns > 0.0 { left_ns / per_row_ns } else { f64::INFINITY };
+        // The cast saturates: a negative room is no room, an infinite one is room for all.
+        self.rows_left.min((fit as u32).max(rows_min).max(1))
+    }
+
     fn of(message: &Message<Body>, now: ProcessingTime) -> Part {
         let mut body = message.body;
         body.stamps.queue_ns += now.since_ns(body.enqueued);
@@ -370,6 +494,7 @@ impl Emitted {
             window_end: body.window_end,
             last_ingested: ProcessingTime::ZERO,
             stamps: body.stamps,
+            contents: None,
         }
     }
 

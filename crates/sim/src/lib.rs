@@ -2,19 +2,23 @@
 //! cores, networks, costs and faults that are numbers. Exact on a noisy machine, and at scales that no machine
 //! here has. The same seed gives the same trace, byte for byte.
 //!
-//! Not here: rows (a batch is a count and a time), policies (`sched`), what arrives (`workload`). Read
-//! [`Simulation`] first, then [`Setup`] and [`Outcome`].
+//! Not here: policies (`sched`), what arrives (`workload`). A batch is a count and a time, and operators are costs; with
+//! the feature `operators` they are real and have rows (`RowSimulation`). Read [`Simulation`] first, then [`Setup`] and
+//! [`Outcome`].
 
 pub mod bound;
 
 mod account;
 mod check;
 mod cluster;
+mod contents;
 mod event;
 mod fault;
 mod feed;
 mod instance;
 mod machine;
+#[cfg(feature = "operators")]
+mod operators;
 mod outcome;
 mod queue;
 mod scenario;
@@ -29,6 +33,8 @@ mod world;
 
 pub use cluster::{Cluster, Placement};
 pub use fault::{Fault, FaultKind};
+#[cfg(feature = "operators")]
+pub use operators::{RowArrival, RowOutcome, RowQuery, RowResult, RowSimulation};
 pub use outcome::{Outcome, QueryOutcome, ResultRecord, Sample, Slice, Violation};
 pub use scenario::Scenario;
 pub use setup::{Cut, Driver, Keep, Overheads, Rounding, Setup, Switch};

@@ -44,6 +44,14 @@ pub enum SimulationError {
         /// The instance.
         instance: usize,
     },
+    /// An operator cannot be made or refuses a row.
+    #[error("query {query:?}: {message}")]
+    Operator {
+        /// The query.
+        query: String,
+        /// What the operator says.
+        message: String,
+    },
     /// An operator sleeps for a time that is none.
     #[error("operator {operator:?} has no valid length of its sleeps")]
     Sleep {
@@ -65,7 +73,7 @@ impl Simulation {
     /// # Errors
     /// If the delay of the network or the length of a sleep is none, or a feed has no source.
     pub fn run(self) -> Result<Outcome, SimulationError> {
-        World::new(self)?.run()
+        World::new(self, None)?.run()
     }
 }
 

@@ -11,10 +11,14 @@ pub(crate) struct Topology {
     pub operators: Vec<Place>,
     pub queries: Vec<Range<u32>>,
     routes: Vec<Route>,
+    /// By the counter of a route: the columns by which it spreads rows; none where it goes by something else.
+    keys: Vec<Vec<usize>>,
     /// Input channels of all operators: how many tables by channel need.
     pub channels: usize,
     /// Some query has operators on several machines.
     pub spans: bool,
+    /// Messages carry rows, so that operators say what comes out, and not stages.
+    pub carries_rows: bool,
 }
 
 /// An operator instance: what it does and where it stands.
@@ -97,6 +101,11 @@ impl Topology {
         &self.routes[range.start as usize..range.end as usize]
     }
 
+    /// The columns by which a route spreads rows.
+    pub fn keys(&self, route: &Route) -> &[usize] {
+        &self.keys[route.counter as usize]
+    }
+
     pub fn route_count(&self) -> usize {
         self.routes.len()
     }
@@ -121,12 +130,7 @@ impl Topology {
             next += node.parallelism as u32;
         }
         for (index, node) in nodes.iter().enumerate() {
-            // As in the engine: a forward edge is one channel, any other one per instance of the producer.
-            let channels_of = |input: &laxity_graph::Input| match input.partitioning {
-                Partitioning::Forward => 1,
-                _ => query.dataflow.node(input.from).parallelism as u32,
-            };
-            let channels = node.inputs.iter().map(channels_of).sum::<u32>().max(1);
+            let channels = query.dataflow.channels(NodeId(index)).len() as u32;
             for instance in 0..node.parallelism {
                 let upstream = node.inputs.iter().flat_map(|input| {
                     let producers = first[input.from.0];
@@ -170,13 +174,8 @@ impl Topology {
     fn add_routes(&mut self, query: &QueryModel, producer: NodeId, instance: u32, first: &[u32]) {
         for (consumer, input, partitioning) in query.dataflow.consumers(producer) {
             let node = query.dataflow.node(consumer);
-            let before: u32 = node.inputs[..input]
-                .iter()
-                .map(|input| match input.partitioning {
-                    Partitioning::Forward => 1,
-                    _ => query.dataflow.node(input.from).parallelism as u32,
-                })
-                .sum();
+            let channels = query.dataflow.channels(consumer);
+            let before = channels.iter().take_while(|&&of| usize::from(of) < input).count() as u32;
             let targets = first[consumer.0];
             let (spread, first, targets, channel) = match partitioning {
                 Partitioning::Forward => (Spread::All, targets + instance, 1, before),
@@ -187,6 +186,10 @@ impl Topology {
                 }
             };
             let counter = self.routes.len() as u32;
+            self.keys.push(match partitioning {
+                Partitioning::Hash(columns) => columns.clone(),
+                _ => Vec::new(),
+            });
             self.routes.push(Route { spread, first, targets, channel, counter });
         }
     }

@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
 use laxity_sched::{Composition, Config, CostReport, Message, Scheduler, StreamReport, Unit};
-use laxity_workload::{DelaySampler, QueryModel};
+use laxity_workload::{DelaySampler, QueryModel, StageKind};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::account::Account;
 use crate::check::Promise;
+use crate::contents::Contents;
 use crate::event::Event;
 use crate::fault::Speeds;
 use crate::feed::Feed;
-use crate::instance::{Body, Instance, Manner};
+use crate::instance::{Body, Emitted, Instance, Manner, Step};
 use crate::machine::{Core, Machine, Sharing};
 use crate::queue::{Coming, Queue};
 use crate::sleep::Sleeper;
@@ -43,6 +44,10 @@ pub(crate) struct World {
     /// Where the event times of each query lie: as its first feed says.
     clocks: Vec<EventClock>,
     instances: Vec<Instance>,
+    /// The rows in messages, and the operators that take them; `None` where stages do instead.
+    contents: Option<Box<dyn Contents>>,
+    /// Why it cannot go on.
+    failed: Option<SimulationError>,
     /// Watermarks of the input channels of all instances.
     channels: Vec<EventTime>,
     /// By route: whose turn it is.
@@ -94,9 +99,13 @@ enum Traveller {
 }
 
 impl World {
-    pub fn new(simulation: Simulation) -> Result<World, SimulationError> {
+    pub fn new(
+        simulation: Simulation,
+        contents: Option<Box<dyn Contents>>,
+    ) -> Result<World, SimulationError> {
         let Simulation { workload, policy, setup } = simulation;
-        let topology = Topology::new(&workload.queries, &setup.cluster);
+        let mut topology = Topology::new(&workload.queries, &setup.cluster);
+        topology.carries_rows = contents.is_some();
         let mut queries = workload.queries;
         let (mut feeds, mut feeds_of, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
         for (index, query) in queries.iter_mut().enumerate() {
@@ -131,6 +140,8 @@ impl World {
             queue: Queue::default(),
             accounts: accounts.collect(),
             instances,
+            contents,
+            failed: None,
             channels: vec![EventTime::MIN; topology.channels],
             counters: vec![0; topology.route_count()],
             staged_at: vec![0; topology.operators.len()],
@@ -191,6 +202,9 @@ impl World {
 
     pub fn run(mut self) -> Result<Outcome, SimulationError> {
         while self.step() {}
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
         let end = ProcessingTime::ZERO.plus(self.setup.duration);
         self.now = if self.setup.drain { self.now.max(end) } else { end };
         Ok(self.outcome())
@@ -198,6 +212,9 @@ impl World {
 
     /// Lets the next thing happen. False if it is over.
     fn step(&mut self) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
         let Some((at, order, coming)) = self.queue.pop() else { return false };
         if at > ProcessingTime::ZERO.plus(self.setup.duration) {
             if !self.setup.drain || self.outstanding == 0 {
@@ -247,6 +264,40 @@ impl World {
             | Coming::Sample => return None,
         };
         Some(machine as usize)
+    }
+
+    /// Lets an operator work on what it has in hand.
+    fn advance(&mut self, operator: u32, emitted: &mut Vec<Emitted>) -> Step {
+        let place = self.topology.operator(operator);
+        let instance = &mut self.instances[operator as usize];
+        if let Some(contents) = &mut self.contents
+            && place.kind != StageKind::Sink
+        {
+            let before = contents.state_bytes(operator);
+            let step = instance.advance_called(operator, place, &self.manner, contents.as_mut(), emitted);
+            let after = contents.state_bytes(operator);
+            self.state_changed(operator, before, after);
+            return step.unwrap_or_else(|message| {
+                self.fail(operator, message);
+                Step::default()
+            });
+        }
+        let before = instance.windows.held_rows();
+        let channels = place.channels.start as usize..place.channels.end as usize;
+        let step = instance.advance(place, &mut self.channels[channels], &mut self.manner, emitted);
+        let after = instance.windows.held_rows();
+        if let StageKind::Window { state_row_bytes, .. } = place.kind {
+            let row_bytes = u64::from(state_row_bytes);
+            self.state_changed(operator, before * row_bytes, after * row_bytes);
+        }
+        step
+    }
+
+    /// The query of this operator, and with it the simulation, cannot go on.
+    fn fail(&mut self, operator: u32, message: String) {
+        let query = self.topology.operator(operator).query;
+        let query = self.queries[query.index()].dataflow.settings.name.clone();
+        self.failed.get_or_insert(SimulationError::Operator { query, message });
     }
 
     fn switch(&mut self, index: u32) {

@@ -15,6 +15,8 @@ pub(super) struct Rows {
     /// By channel of all operators: rows that came by it.
     arrived: Vec<u64>,
     exact: bool,
+    /// Of operators that are called, only sinks are known to pass on all they take.
+    only_sinks: bool,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,7 @@ impl Rows {
             routes,
             arrived: vec![0; topology.channels],
             exact: setup.rounding == Rounding::Carry,
+            only_sinks: topology.carries_rows,
         }
     }
 
@@ -91,7 +94,7 @@ impl Rows {
                         format!("operator {operator} took {rows_in} rows of {}", state.waiting)
                     }),
                 }
-                if !more {
+                if !more && (state.kind == StageKind::Sink || !self.only_sinks) {
                     state.check_sent(operator, self.exact, found);
                 }
             }

@@ -97,7 +97,10 @@ impl World {
         let Some(arrival) = self.feeds[feed as usize].next else { return };
         let operator = self.feeds[feed as usize].operator;
         let query = self.topology.operator(operator).query;
-        let factor = burst(&self.setup.faults, query, arrival.at);
+        let factor = match self.contents {
+            Some(_) => 1.0,
+            None => burst(&self.setup.faults, query, arrival.at),
+        };
         let (rows, bytes) = if factor == 1.0 {
             (arrival.rows, arrival.bytes)
         } else {
@@ -119,6 +122,7 @@ impl World {
             before: EventTime::MIN,
             event_time: arrival.event_time,
             window_end: EventTime::MIN,
+            contents: self.contents.as_mut().filter(|_| rows > 0).and_then(|contents| contents.arrive(feed)),
         };
         let message = Message {
             to: OperatorId(operator),

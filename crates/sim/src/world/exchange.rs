@@ -134,7 +134,7 @@ mod tests {
             ..Setup::default()
         };
         let workload = Workload { name: "far".into(), queries };
-        World::new(Simulation::new(workload, || "klink".parse().unwrap(), setup)).unwrap()
+        World::new(Simulation::new(workload, || "klink".parse().unwrap(), setup), None).unwrap()
     }
 
     #[test]

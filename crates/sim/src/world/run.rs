@@ -123,29 +123,24 @@ impl World {
             }
         }
         core.before = instance.watermark;
-        let held_before = instance.windows.held_rows();
-        let channels = place.channels.start as usize..place.channels.end as usize;
-        let mut step =
-            instance.advance(place, &mut self.channels[channels], &mut self.manner, &mut core.emitted);
+        let mut emitted = std::mem::take(&mut core.emitted);
+        let mut step = self.advance(operator, &mut emitted);
         if !is_spared {
             step.cpu_ns += self.setup.overheads.call_ns;
         }
-        core.step = step;
+        let core = &mut self.cores[core_index as usize];
+        (core.step, core.emitted) = (step, emitted);
         core.run = core.run.wrapping_add(1);
         // The worker sleeps along.
         let awake = core.started.plus_ns(step.sleep_ns);
         let done = self.speeds.done(machine as usize, number as usize, awake, step.cpu_ns);
         self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
-        let held = instance.windows.held_rows();
-        self.state_changed(operator, held_before, held);
         true
     }
 
-    /// Windows hold so many rows now, after so many before.
+    /// An operator holds so many bytes now, after so many before.
     pub(super) fn state_changed(&mut self, operator: u32, before: u64, after: u64) {
         let place = self.topology.operator(operator);
-        let StageKind::Window { state_row_bytes, .. } = place.kind else { return };
-        let (before, after) = (before * u64::from(state_row_bytes), after * u64::from(state_row_bytes));
         let machine = &mut self.machines[place.machine as usize];
         machine.bytes = machine.bytes + after - before;
         self.bytes = self.bytes + after - before;

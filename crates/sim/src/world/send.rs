@@ -4,6 +4,7 @@ use laxity_workload::StageKind;
 
 use super::{Traveller, World, local};
 use crate::ResultRecord;
+use crate::contents::{Rows, Split};
 use crate::event::Event;
 use crate::instance::{Body, Emitted};
 use crate::machine::Sharing;
@@ -52,6 +53,10 @@ impl World {
     }
 
     fn stage_rows(&mut self, operator: u32, piece: &Emitted, progress: EventTime) {
+        if let Some(rows) = piece.contents {
+            self.stage_contents(operator, rows, piece, progress);
+            return;
+        }
         for place in 0..self.topology.routes(operator).len() {
             let route = self.topology.routes(operator)[place];
             match route.spread {
@@ -78,6 +83,37 @@ impl World {
                 }
             }
         }
+    }
+
+    /// As `stage_rows`, with rows that know where they go.
+    fn stage_contents(&mut self, operator: u32, rows: Rows, piece: &Emitted, progress: EventTime) {
+        let Some(mut contents) = self.contents.take() else { return };
+        for place in 0..self.topology.routes(operator).len() {
+            let route = self.topology.routes(operator)[place];
+            let shared = contents.share(rows);
+            let piece = Emitted { contents: Some(shared), ..*piece };
+            if route.spread == Spread::Hash && route.targets > 1 {
+                let keys = self.topology.keys(&route);
+                let split = Split { rows: shared, route: route.counter, keys, targets: route.targets };
+                match contents.split(&split) {
+                    Ok(parts) => parts.into_iter().for_each(|part| {
+                        let piece = Emitted { contents: Some(part.rows), ..piece };
+                        self.stage(operator, &route, route.first + part.target, part.count, &piece, progress);
+                    }),
+                    Err(message) => self.fail(operator, message),
+                }
+                continue;
+            }
+            let mut target = route.first;
+            if route.spread == Spread::RoundRobin {
+                let counter = &mut self.counters[route.counter as usize];
+                target += *counter;
+                *counter = (*counter + 1) % route.targets;
+            }
+            self.stage(operator, &route, target, piece.rows, &piece, progress);
+        }
+        contents.free(rows);
+        self.contents = Some(contents);
     }
 
     fn stage(
@@ -107,6 +143,7 @@ impl World {
                 before: piece.before,
                 event_time: piece.event_time,
                 window_end: piece.window_end,
+                contents: piece.contents,
             },
         });
     }
@@ -219,6 +256,9 @@ impl World {
     /// A result leaves its sink.
     fn write(&mut self, operator: u32, piece: &Emitted) {
         let query = self.topology.operator(operator).query;
+        if let (Some(contents), Some(rows)) = (&mut self.contents, piece.contents) {
+            contents.write(query, operator, rows, self.now);
+        }
         let account = &mut self.accounts[query.index()];
         account.rows_out += u64::from(piece.rows);
         let ingested = piece.stamps.ingested;

@@ -2,7 +2,7 @@ use laxity_graph::ProcessingTime;
 
 use super::{World, at_least};
 use crate::event::Event;
-use crate::instance::{Body, Manner};
+use crate::instance::Body;
 use crate::machine::Sharing;
 use crate::queue::Coming;
 use crate::threads::Threads;
@@ -148,18 +148,16 @@ impl World {
         let instance = &mut self.instances[operator as usize];
         instance.accept(&message, started);
         thread.before = instance.watermark;
-        let held_before = instance.windows.held_rows();
-        let channels = place.channels.start as usize..place.channels.end as usize;
-        let manner: &mut Manner = &mut self.manner;
-        let cut = std::mem::replace(&mut manner.cut, Cut::Never);
-        let step = instance.advance(place, &mut self.channels[channels], manner, &mut thread.emitted);
-        manner.cut = cut;
+        let mut emitted = std::mem::take(&mut thread.emitted);
+        let (upstream, id, local) = (place.upstream.clone(), message.body.id, place.local);
+        let cut = std::mem::replace(&mut self.manner.cut, Cut::Never);
+        let step = self.advance(operator, &mut emitted);
+        self.manner.cut = cut;
+        let thread = &mut self.threads_of(operator)?.threads[local.index()];
+        thread.emitted = emitted;
         (thread.in_hand, thread.step, thread.began, thread.worked_ns) = (true, step, started, 0);
         thread.left_ns = step.cpu_ns + call_ns;
         (thread.sleep_ns, thread.slept_ns) = (step.sleep_ns, 0);
-        let held = instance.windows.held_rows();
-        let (upstream, id) = (place.upstream.clone(), message.body.id);
-        self.state_changed(operator, held_before, held);
         self.unblock_threads(&upstream);
         Some(id)
     }
