@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use crate::linux::{cpu_ns, run_delay_ns};
+use crate::linux::cpu_times_ns;
 use crate::metric::{Driver, Metric, Values};
 use crate::{Topology, Wishes};
 
@@ -40,22 +40,39 @@ pub enum AdapterError {
     Absent(String),
 }
 
-/// CPU time or run delay per operator, from the kernel; `None` for other metrics. That of a task that several operators
-/// are fused in is divided equally: engines do not tell who used it.
-pub(crate) fn of_kernel(metric: Metric, topology: &Topology) -> Option<Values> {
-    let read = match metric {
-        Metric::CpuNs => cpu_ns,
-        Metric::RunDelayNs => run_delay_ns,
-        _ => return None,
-    };
-    let mut sums = vec![None; topology.operators.len()];
-    for task in &topology.tasks {
-        let used: f64 = task.threads.iter().filter_map(|thread| read(thread.id)).map(|ns| ns as f64).sum();
-        for &operator in &task.operators {
-            *sums[operator].get_or_insert(0.0) += used / task.operators.len() as f64;
-        }
+/// CPU time and run delay per operator, from the kernel, read once a refresh.
+#[derive(Debug, Default)]
+pub(crate) struct KernelTimes(Option<(Values, Values)>);
+
+impl KernelTimes {
+    /// They are to be read again.
+    pub fn on_refresh(&mut self) {
+        self.0 = None;
     }
-    Some(sums)
+
+    /// `None` for other metrics. Times of a task that several operators are fused in are divided equally: engines do
+    /// not tell who used them.
+    pub fn values(&mut self, metric: Metric, topology: &Topology) -> Option<Values> {
+        if !matches!(metric, Metric::CpuNs | Metric::RunDelayNs) {
+            return None;
+        }
+        let (cpu, delay) = self.0.get_or_insert_with(|| {
+            let nothing = vec![None; topology.operators.len()];
+            let (mut cpu, mut delay) = (nothing.clone(), nothing);
+            for task in &topology.tasks {
+                let times = task.threads.iter().filter_map(|thread| cpu_times_ns(thread.id));
+                let (used, waited) = times.fold((0.0, 0.0), |(used, waited), (cpu_ns, delay_ns)| {
+                    (used + cpu_ns as f64, waited + delay_ns as f64)
+                });
+                for &operator in &task.operators {
+                    *cpu[operator].get_or_insert(0.0) += used / task.operators.len() as f64;
+                    *delay[operator].get_or_insert(0.0) += waited / task.operators.len() as f64;
+                }
+            }
+            (cpu, delay)
+        });
+        Some(if metric == Metric::CpuNs { cpu.clone() } else { delay.clone() })
+    }
 }
 
 /// Remembers what was said, so that it is said once.

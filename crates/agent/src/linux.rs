@@ -15,7 +15,7 @@ pub use capability::{Capability, Lack};
 pub use cgroup::{Hierarchy, Version};
 pub use journal::{Journal, JournalError};
 pub use proc::{
-    Busy, Status, cpu_ns, executable_lines, process_status, processes, run_delay_ns, thread_ids,
+    Busy, Status, cpu_times_ns, executable_lines, process_status, processes, thread_ids, thread_name,
     thread_status, ticks_per_second, user_of,
 };
 pub use restore::{Restored, restore};

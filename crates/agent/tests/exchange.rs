@@ -279,7 +279,7 @@ fn two_jobs(here: &[usize]) -> Topology {
         key: format!("job {}/{place}", place / 2).into(),
         name: format!("operator {place}"),
         query: place / 2,
-        upstream: if place % 2 == 0 { Vec::new() } else { vec![place - 1] },
+        upstream: if place.is_multiple_of(2) { Vec::new() } else { vec![place - 1] },
         window: None,
         instances: 1,
     };

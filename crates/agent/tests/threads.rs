@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use laxity_agent::linux::{
-    Applier, Capability, Hierarchy, Journal, Watchdog, cpu_ns, restore, thread_ids, thread_status,
+    Applier, Capability, Hierarchy, Journal, Watchdog, cpu_times_ns, restore, thread_ids, thread_status,
 };
 use laxity_agent::{GroupSetting, Plan, ThreadId, ThreadSetting};
 
@@ -203,7 +203,7 @@ fn shares_divide_a_core_as_asked() {
             .into(),
     };
     assert!(applier.apply(plan).unwrap().failed.is_empty());
-    let used = || burners.ids.iter().map(|&id| cpu_ns(id).unwrap() as f64).collect::<Vec<_>>();
+    let used = || burners.ids.iter().map(|&id| cpu_times_ns(id).unwrap().0 as f64).collect::<Vec<_>>();
     let before = used();
     std::thread::sleep(Duration::from_secs(1));
     let after = used();

@@ -11,7 +11,7 @@ use super::answers::{
 };
 use super::matching::{Found, Matched, Wanted, match_threads};
 use super::window::window_in;
-use crate::adapter::{Notes, of_kernel};
+use crate::adapter::{KernelTimes, Notes};
 use crate::clock::{since_boot_ns, wall_ms};
 use crate::http::{Http, HttpError, Tls};
 use crate::linux::{
@@ -47,6 +47,7 @@ pub struct Flink {
     notes: Notes,
     scan: Scan,
     dumps: jvm::Dumps,
+    times: KernelTimes,
     /// By operator key: what the output watermarks of a source's chain are called.
     watermark_ids: HashMap<Arc<str>, String>,
     /// Since-boot ms at which jobs ran and Flink told no metric of any.
@@ -134,6 +135,7 @@ impl Flink {
             notes: Notes::default(),
             scan: Scan { is_complete: false, wait_ms: SCAN_WAIT_MS.0, next_ms: 0.0 },
             dumps: jvm::Dumps::default(),
+            times: KernelTimes::default(),
             watermark_ids: HashMap::new(),
             unmetered_ms: None,
         };
@@ -594,13 +596,14 @@ impl Driver for Flink {
             Metric::SampledMs => operators.map(|o| self.lived_ms(o)).collect(),
             Metric::SampleAgeMs => operators.map(|o| self.age_ms(o)).collect(),
             Metric::WatermarkMs => operators.map(|o| self.watermark(o)).collect(),
-            _ => of_kernel(metric, topology).unwrap_or_default(),
+            _ => self.times.values(metric, topology).unwrap_or_default(),
         }
     }
 }
 
 impl Adapter for Flink {
     fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
+        self.times.on_refresh();
         let jobs = self.jobs()?;
         self.take_metrics(&jobs);
         let shape: Vec<Shape> = jobs

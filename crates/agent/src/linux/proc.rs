@@ -1,5 +1,5 @@
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
 use crate::ThreadId;
@@ -45,20 +45,18 @@ pub fn process_status(pid: u32) -> io::Result<Status> {
     read_status(&format!("/proc/{pid}/stat"))
 }
 
-/// CPU time that a thread used, ns.
-pub fn cpu_ns(thread: ThreadId) -> Option<u64> {
-    schedstat(thread, 0)
-}
-
-/// Time that a thread could have run and had no core, ns.
-pub fn run_delay_ns(thread: ThreadId) -> Option<u64> {
-    schedstat(thread, 1)
-}
-
-fn schedstat(thread: ThreadId, field: usize) -> Option<u64> {
+/// CPU time that a thread used, and for how long it could have run and had no core, ns.
+pub fn cpu_times_ns(thread: ThreadId) -> Option<(u64, u64)> {
     let ThreadId { pid, tid, .. } = thread;
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    text.split_ascii_whitespace().nth(field)?.parse().ok()
+    let text = read_small(&format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// A thread's name as Linux has it: 15 bytes of it.
+pub fn thread_name(thread: ThreadId) -> io::Result<String> {
+    let name = read_small(&format!("/proc/{}/task/{}/comm", thread.pid, thread.tid))?;
+    Ok(name.trim_end().to_owned())
 }
 
 /// The arguments a process was started with; empty for kernel threads.
@@ -75,8 +73,16 @@ pub fn user_of(pid: u32) -> io::Result<u32> {
     Ok(fs::metadata(format!("/proc/{pid}"))?.uid())
 }
 
+/// A file that the kernel makes as it is read, and gives whole to a read that is long enough. To read until the end takes
+/// three times as many system calls, which is most of what an agent costs.
+fn read_small(path: &str) -> io::Result<String> {
+    let mut bytes = [0; 1_024];
+    let count = fs::File::open(path)?.read(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes[..count]).into_owned())
+}
+
 fn read_status(path: &str) -> io::Result<Status> {
-    let text = fs::read_to_string(path)?;
+    let text = read_small(path)?;
     parse_status(&text).ok_or_else(|| io::Error::other(format!("{path} is not as expected: {text}")))
 }
 
@@ -144,7 +150,8 @@ mod tests {
         let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let id = ids.iter().find(|id| id.tid == own).unwrap();
         assert!(id.started_ticks >= process_status(pid).unwrap().started_ticks);
-        assert!(cpu_ns(*id).unwrap() > 0);
+        assert!(cpu_times_ns(*id).unwrap().0 > 0);
+        assert!(!thread_name(*id).unwrap().is_empty());
         assert!(!executable_lines(pid).is_empty());
     }
 

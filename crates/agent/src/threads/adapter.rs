@@ -1,14 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
 use std::time::Duration;
 
 use super::graphite::Graphite;
 use super::series::{Sums, parse_prometheus, sum};
 use super::{Names, ThreadsSpec};
-use crate::adapter::{Notes, of_kernel};
+use crate::adapter::{KernelTimes, Notes};
 use crate::clock::since_boot_ns;
 use crate::http::{Http, Tls};
-use crate::linux::{executable_lines, processes, thread_ids};
+use crate::linux::{executable_lines, processes, thread_ids, thread_name, ticks_per_second};
 use crate::metric::{Driver, Metric, Values};
 use crate::topology::{Operator, Query, Task, Thread, ThreadId, Topology, Wishes};
 use crate::{Adapter, AdapterError, jvm};
@@ -27,6 +26,7 @@ pub struct ThreadsEngine {
     sampled_ms: f64,
     notes: Notes,
     dumps: jvm::Dumps,
+    times: KernelTimes,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +37,9 @@ struct Process {
     next_ms: f64,
     wait_ms: f64,
 }
+
+/// A thread has the name of the one that started it until it gives itself its own.
+const NAMELESS_MS: f64 = 10_000.0;
 
 /// As for Flink.
 const DUMP_PATIENCE: Duration = Duration::from_secs(2);
@@ -77,6 +80,7 @@ impl ThreadsEngine {
             sampled_ms: 0.0,
             notes,
             dumps: jvm::Dumps::default(),
+            times: KernelTimes::default(),
         })
     }
 
@@ -109,8 +113,10 @@ impl ThreadsEngine {
             match self.spec.names {
                 Names::Linux => {
                     for id in ids {
-                        let name = fs::read_to_string(format!("/proc/{pid}/task/{}/comm", id.tid));
-                        process.threads.insert(id, name.unwrap_or_default().trim_end().to_owned());
+                        let born_ms = id.started_ticks as f64 * 1_000.0 / ticks_per_second() as f64;
+                        if !process.threads.contains_key(&id) || now_ms - born_ms < NAMELESS_MS {
+                            process.threads.insert(id, thread_name(id).unwrap_or_default());
+                        }
                     }
                 }
                 Names::Jvm if is_new && now_ms >= process.next_ms => {
@@ -260,7 +266,7 @@ impl Driver for ThreadsEngine {
         if metric == Metric::SampledMs {
             return vec![Some(self.sampled_ms); topology.operators.len()];
         }
-        if let Some(values) = of_kernel(metric, topology) {
+        if let Some(values) = self.times.values(metric, topology) {
             return values;
         }
         let value = |metric, (query, operator): &(String, String)| {
@@ -279,6 +285,7 @@ impl Driver for ThreadsEngine {
 
 impl Adapter for ThreadsEngine {
     fn refresh(&mut self, wishes: &dyn Fn(&str) -> Wishes) -> Result<bool, AdapterError> {
+        self.times.on_refresh();
         self.find_processes();
         let found = self.find_threads();
         let is_changed = self.assemble(wishes);
