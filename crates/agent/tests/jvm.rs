@@ -214,14 +214,20 @@ fn every_translator_is_written_and_undone() {
         agent.write_through(Applier::new(journal, hierarchy.clone()));
         let report = agent.round().unwrap();
         assert!(report.failed.is_empty(), "{translator}: {:?}", report.failed);
-        assert!(home.join("laxity/service").exists());
+        let service = hierarchy.as_ref().unwrap().of_thread(pid, pid).unwrap();
+        let base = service.parent().unwrap().to_owned();
+        assert!(
+            service.ends_with("service") && base.starts_with(&home) && base != home,
+            "{}",
+            service.display()
+        );
         if translator == Translator::RoundRobin {
             let classes: Vec<i32> = status().iter().map(|status| status.class).collect();
             assert!(classes.contains(&2) && classes.contains(&0), "{classes:?}");
         }
         let restored = agent.finish().unwrap().unwrap();
         assert!(restored.failed.is_empty(), "{translator}: {:?}", restored.failed);
-        assert!(!home.join("laxity").exists(), "{translator}");
+        assert!(!base.exists(), "{translator}");
         assert_eq!(status(), before, "{translator}");
     }
 }

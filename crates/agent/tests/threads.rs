@@ -165,7 +165,9 @@ fn groups_are_made_below_the_own_one_and_removed() {
     };
     let applied = applier.apply(plan).unwrap();
     assert!(applied.failed.is_empty(), "{:?}", applied.failed);
-    let (a, b) = (home.join("laxity/a"), home.join("laxity/b"));
+    let base = hierarchy.of_thread(pid, burners.ids[0].tid).unwrap().parent().unwrap().to_owned();
+    assert!(base.starts_with(&home) && base != home, "{}", base.display());
+    let (a, b) = (base.join("a"), base.join("b"));
     assert_eq!(hierarchy.threads(&a).unwrap(), [burners.ids[0].tid]);
     assert_eq!(hierarchy.threads(&b).unwrap(), [burners.ids[1].tid]);
     if hierarchy.version == laxity_agent::linux::Version::V1 {
@@ -178,8 +180,35 @@ fn groups_are_made_below_the_own_one_and_removed() {
     }
     let restored = applier.finish().unwrap();
     assert!(restored.failed.is_empty(), "{:?}", restored.failed);
-    assert!(!home.join("laxity").exists());
+    assert!(!base.exists());
     assert_eq!(hierarchy.of_thread(pid, burners.ids[0].tid).unwrap(), home);
+}
+
+#[test]
+fn two_agents_do_not_take_each_others_groups_away() {
+    let _turn = turn();
+    let Some(hierarchy) = writable_hierarchy() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let burners = Burners::start(1);
+    let pid = std::process::id();
+    let home = hierarchy.of_thread(pid, burners.ids[0].tid).unwrap();
+    let foreign = home.join("laxity");
+    // Where an agent runs on this machine its group is there already.
+    let is_ours = std::fs::create_dir(&foreign).is_ok();
+    let mut applier = applier(folder.path(), Some(hierarchy.clone()));
+    applier.attach(pid).unwrap();
+    let plan = Plan {
+        groups: [("a".to_owned(), GroupSetting { weight: 100, quota_cores: None })].into(),
+        threads: [(burners.ids[0], setting(Some("a"), None))].into(),
+    };
+    assert!(applier.apply(plan).unwrap().failed.is_empty());
+    let group = hierarchy.of_thread(pid, burners.ids[0].tid).unwrap();
+    assert!(group.starts_with(&home) && !group.starts_with(&foreign), "{}", group.display());
+    assert!(applier.finish().unwrap().failed.is_empty());
+    assert!(foreign.exists() && !group.exists());
+    if is_ours {
+        std::fs::remove_dir(&foreign).unwrap();
+    }
 }
 
 #[test]

@@ -57,6 +57,9 @@ pub struct Failed {
 /// What the agent's group is called.
 const BASE: &str = "laxity";
 
+/// More agents than this beside each other share a group.
+const AGENTS_MAX: u32 = 16;
+
 /// Of every real-time period, for the agent's group and for the operators in it: below the kernel's own 95 %, so that
 /// something is left for others even if a real-time thread never sleeps.
 const REAL_TIME_SHARES: (f64, f64) = (0.8, 0.7);
@@ -101,7 +104,7 @@ impl Applier {
             None => None,
             Some(hierarchy) => {
                 let home = hierarchy.of_thread(pid, pid)?;
-                let base = home.join(BASE);
+                let base = self.base_in(&home);
                 self.journal.made(&base, &home);
                 self.journal.sync().map_err(io::Error::other)?;
                 hierarchy.create(&base)?;
@@ -124,6 +127,15 @@ impl Applier {
             Process { started_ticks: status.started_ticks, nice: status.nice, attached_ticks, base },
         );
         Ok(())
+    }
+
+    /// Ours in that group. One that is there and that we did not make is another agent's, who removes it when it ends.
+    fn base_in(&self, home: &Path) -> PathBuf {
+        let names =
+            std::iter::once(BASE.to_owned()).chain((2..=AGENTS_MAX).map(|nth| format!("{BASE}-{nth}")));
+        let mut bases = names.map(|name| home.join(name));
+        let free = bases.find(|base| self.bases.contains_key(base) || !base.exists());
+        free.unwrap_or_else(|| home.join(BASE))
     }
 
     /// Forgets processes that ended.
