@@ -122,8 +122,8 @@ impl File {
         self.engine.iter().map(engine).collect()
     }
 
-    pub fn exchange(&self) -> Result<Option<ExchangeOptions>, ConfigError> {
-        let options = self.exchange.as_ref().map(FileExchange::options).transpose();
+    pub fn exchange(&self, period: Duration) -> Result<Option<ExchangeOptions>, ConfigError> {
+        let options = self.exchange.as_ref().map(|exchange| exchange.options(period)).transpose();
         options.map_err(|(key, why)| self.wrong(key, why))
     }
 
@@ -229,7 +229,7 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!(file.exchange().unwrap().unwrap().peers, ["127.0.0.1:9466"]);
+        assert_eq!(file.exchange(Duration::from_secs(1)).unwrap().unwrap().peers, ["127.0.0.1:9466"]);
         let jobs = file.jobs().unwrap();
         assert!(jobs[0].wishes.is_urgent);
         assert_eq!(jobs[0].wishes.weight, 2.0);

@@ -212,7 +212,7 @@ impl Options {
             groups: !args.no_cgroup && file.cgroup.unwrap_or(true),
             share: args.share.or(file.share).unwrap_or(100).clamp(1, 10_000),
             state: args.state.clone().or(file.state.clone()).unwrap_or_else(default_state),
-            exchange: file.exchange()?,
+            exchange: file.exchange(period)?,
             listen: args.listen.or(file.listen),
             plain: args.plain,
         })

@@ -47,8 +47,8 @@ pub(crate) struct FileExchange {
     node: Option<String>,
 }
 
-/// Some periods of the usual length: one report lost or late degrades nothing.
-const STALE: Duration = Duration::from_secs(5);
+/// So many periods and so long: one report lost or late degrades nothing.
+const STALE: (u32, Duration) = (3, Duration::from_secs(5));
 
 impl std::fmt::Debug for Identity {
     /// A key is no matter for logs.
@@ -58,8 +58,8 @@ impl std::fmt::Debug for Identity {
 }
 
 impl FileExchange {
-    /// What it says; else the key that is wrong, and why.
-    pub fn options(&self) -> Result<ExchangeOptions, (String, String)> {
+    /// What it says, to an agent that tells once a period; else the key that is wrong, and why.
+    pub fn options(&self, period: Duration) -> Result<ExchangeOptions, (String, String)> {
         let wrong = |key: &str, why: String| (format!("exchange.{key}"), why);
         let read = |key: &str, path: &PathBuf| {
             fs::read(path).map_err(|error| wrong(key, format!("cannot read {}: {error}", path.display())))
@@ -99,7 +99,7 @@ impl FileExchange {
             listen: self.listen,
             peers: self.peers.clone(),
             identity,
-            stale: stale.unwrap_or(STALE),
+            stale: stale.unwrap_or(STALE.1.max(period * STALE.0)),
             node: self.node.clone().unwrap_or_else(host),
         })
     }
@@ -124,7 +124,7 @@ mod tests {
 
     fn options(text: &str) -> Result<ExchangeOptions, String> {
         let file: FileExchange = toml::from_str(text).unwrap();
-        file.options().map_err(|(key, why)| format!("{key}: {why}"))
+        file.options(Duration::from_secs(1)).map_err(|(key, why)| format!("{key}: {why}"))
     }
 
     #[test]
@@ -140,6 +140,13 @@ mod tests {
         );
         let error = options("listen = '127.0.0.1:9465'\npeers = ['10.0.0.2:9465']").unwrap_err();
         assert!(error.starts_with("exchange.peers: 10.0.0.2:9465 is not on loopback"), "{error}");
+    }
+
+    #[test]
+    fn what_was_heard_outlasts_a_report_that_is_lost() {
+        let file: FileExchange = toml::from_str("listen = '127.0.0.1:9465'").unwrap();
+        let stale = |period_s| file.options(Duration::from_secs(period_s)).unwrap().stale.as_secs();
+        assert_eq!([1, 10].map(stale), [5, 30]);
     }
 
     #[test]
