@@ -5,8 +5,8 @@
 //! **To sleep**, a worker (1) announces it, under the lock here; (2) looks at every shard, under each one's lock;
 //! (3) sleeps here until it gets a *permit*, if none had work. Otherwise it withdraws.
 //!
-//! **To wake one**, whoever made work wait on a shard looks, *before it lets go of that shard's lock*, whether
-//! somebody has announced sleep and has no permit yet; if so, it gives one more here, after letting go.
+//! **To wake one**, whoever makes work wait on a shard looks, *once it has that shard's lock*, whether somebody has
+//! announced sleep and has no permit yet; if so, it gives one more here, after letting go.
 //!
 //! # No message waits while all workers sleep
 //! Let a unit begin to wait under shard S's lock, in critical section E. Take any worker, and its last look at S

@@ -259,3 +259,51 @@ fn a_message_alone_is_always_taken() {
         });
     }
 }
+
+/// How many messages a second pass through the mailboxes where runs cost nothing? A message of every query circles
+/// between its two operators; time is made up, so no clock is read under a lock.
+///
+/// `cargo test --release -p laxity-engine --lib circle -- --nocapture` prints what one lock and two give. Says
+/// nothing without as many cores as workers, and little with two: lay `shard_contention` of `laxity-sched` beside it.
+#[test]
+fn messages_circle_on_one_shard_and_on_several() {
+    const QUERIES: u32 = 64;
+    let rounds = if cfg!(debug_assertions) { 50 } else { 20_000 };
+    for workers in [1, 2, 4] {
+        for shards in [1, 2].into_iter().filter(|&shards| shards <= workers) {
+            let mailboxes = mailboxes(shards, workers, QUERIES, "llf");
+            let clock = Clock::start();
+            let taken: u64 = std::thread::scope(|scope| {
+                let mailboxes = &mailboxes;
+                let mut first: Vec<_> = (0..QUERIES).map(|query| message(2 * query, NOW, 0)).collect();
+                mailboxes.enqueue(&mut first, NOW);
+                mailboxes.stop();
+                let circling: Vec<_> = (0..workers as u32)
+                    .map(|worker| scope.spawn(move || circle(mailboxes, worker, 2 * rounds)))
+                    .collect();
+                circling.into_iter().map(|worker| worker.join().unwrap()).sum()
+            });
+            assert_eq!(taken, u64::from(QUERIES) * 2 * rounds);
+            let per_s = taken as f64 * 1e9 / clock.now().0 as f64;
+            println!("{workers} workers, {shards} shards: {per_s:.0} messages/s");
+        }
+    }
+}
+
+/// Sends each message on until it was taken so often. How many this worker took.
+fn circle(mailboxes: &Mailboxes<u64>, worker: u32, often: u64) -> u64 {
+    let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
+    let (mut staged, mut merged) = (Vec::new(), Vec::new());
+    let (mut finished, mut taken) = (None, 0);
+    loop {
+        let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || NOW);
+        let Next::Run(grant) = next else { return taken };
+        let Work::Message { message: granted, .. } = grant.work else { panic!("nothing leaves work behind") };
+        taken += 1;
+        if granted.body + 1 < often {
+            staged.push(message(grant.operator.0 ^ 1, NOW, granted.body + 1));
+        }
+        let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
+        finished = Some(Finished { operator: grant.operator, run: Run { report, progress: None } });
+    }
+}
