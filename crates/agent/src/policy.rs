@@ -5,7 +5,7 @@ mod congestion;
 use std::fmt;
 use std::str::FromStr;
 
-use laxity_sched::{Composition, Scale, Snapshot, UnknownPolicy, WaitBound};
+use laxity_sched::{Composition, Rank, Scale, Snapshot, UnknownPolicy, WaitBound};
 
 use crate::metric::Metric;
 use crate::snapshot::snapshot;
@@ -114,6 +114,8 @@ impl Policy {
             "klink" | "sbox" => {
                 &[Metric::WatermarkMs, Metric::QueueRows, Metric::Cost, Metric::Selectivity, Metric::PathCost]
             }
+            // Targets alone place operators; what is known besides makes it finer.
+            _ if is_by_deadline(&*composition.rank) => &[],
             _ => &[
                 Metric::QueueRows,
                 Metric::Cost,
@@ -138,7 +140,15 @@ impl Policy {
     pub fn likes(&self) -> &'static [Metric] {
         match &self.kind {
             Kind::Static => &[],
-            Kind::Rank(_) => &[Metric::WatermarkMs, Metric::HeadAgeMs, Metric::IngestAgeMs],
+            Kind::Rank(_) => &[
+                Metric::WatermarkMs,
+                Metric::HeadAgeMs,
+                Metric::IngestAgeMs,
+                Metric::QueueRows,
+                Metric::Cost,
+                Metric::Selectivity,
+                Metric::PathCost,
+            ],
         }
     }
 
@@ -202,6 +212,10 @@ impl Policy {
     }
 }
 
+fn is_by_deadline(rank: &dyn Rank) -> bool {
+    rank.name() != "fcfs" && (rank.name() == "laxity" || rank.wait_bound() == WaitBound::Deadline)
+}
+
 fn rank(
     composition: &mut Composition,
     topology: &Topology,
@@ -223,8 +237,7 @@ fn rank(
     }
     // Deadlines are instants, whose differences mean nothing to an operating system; what is left until then, laxity,
     // does: twice as far is half as urgent.
-    let is_deadline =
-        rank.name() != "fcfs" && (rank.name() == "laxity" || rank.wait_bound() == WaitBound::Deadline);
+    let is_deadline = is_by_deadline(&**rank);
     let scale = if is_deadline { Scale::Logarithmic } else { rank.scale() };
     if is_deadline {
         for key in &mut keys {

@@ -196,6 +196,20 @@ fn a_job_that_is_not_there_is_said() {
 }
 
 #[test]
+fn a_deadline_is_known_without_metrics() {
+    for policy in ["llf", "edf", "laxity"] {
+        let wish = |name: &str, ms| JobWish {
+            name: name.into(),
+            wishes: Wishes::within(Duration::from_millis(ms)).unwrap(),
+        };
+        let (uses, jobs) = (vec![using(policy, &[])], vec![wish("q0", 5_000), wish("q1", 50)]);
+        let mut agent =
+            Agent::new(vec![still(&[0.0, 0.0])], uses, jobs, Translator::Nice, Ranges::default()).unwrap();
+        assert_eq!(nices(&agent.round().unwrap()), [Some(10), Some(-10)], "{policy}");
+    }
+}
+
+#[test]
 fn a_policy_that_needs_more_than_an_engine_tells_is_refused() {
     let uses = vec![using("hr", &[])];
     let made = Agent::new(vec![still(&[0.0])], uses, Vec::new(), Translator::Nice, Ranges::default());
