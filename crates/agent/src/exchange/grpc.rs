@@ -19,7 +19,6 @@ use tonic_prost::ProstCodec;
 use super::message::{Heard, Report};
 use super::options::{ExchangeOptions, host_of};
 use super::{ExchangeError, Identity};
-use crate::agent::chain;
 use crate::clock::since_boot_ns;
 
 /// Carries reports, on a thread of its own: the agent's loop leaves one here and goes on, and takes what came last.
@@ -184,12 +183,13 @@ async fn tell(channel: tonic::transport::Channel, report: Report) -> Result<Hear
     Ok(grpc.unary(Request::new(report), path, codec).await?.into_inner())
 }
 
-/// The cause that says most, which is the last.
+/// The cause that says most, which is the last: those before it only say that calling failed.
 fn reason(status: &Status) -> String {
-    match std::error::Error::source(status) {
-        Some(cause) => chain(cause),
-        None => status.message().to_owned(),
+    let Some(mut cause) = std::error::Error::source(status) else { return status.message().to_owned() };
+    while let Some(next) = cause.source() {
+        cause = next;
     }
+    cause.to_string()
 }
 
 async fn serve(
