@@ -251,3 +251,30 @@ fn an_engine_that_dies_leaves_nothing_behind() {
     let restored = agent.finish().unwrap().unwrap();
     assert_eq!((restored.threads, restored.failed.len()), (0, 0));
 }
+
+#[test]
+fn a_machine_that_hangs_is_not_waited_for_and_read_when_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(engine) = Engine::start(folder.path()) else { return };
+    let pid = rustix::process::Pid::from_raw(engine.child.id() as i32).unwrap();
+    let adapter = ThreadsEngine::start(spec(folder.path())).unwrap();
+    let uses = vec![PolicyUse::new("static".parse().unwrap(), Duration::from_secs(1))];
+    let mut agent =
+        Agent::new(vec![Box::new(adapter)], uses, Vec::new(), Translator::Nice, Ranges::default()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let report = agent.round().unwrap();
+    assert!(report.rows.is_empty());
+    // A machine has 10 s to answer; the round goes on after 2.
+    assert!(report.took < Duration::from_secs(8), "{:?}", report.took);
+    assert!(
+        report.notes.iter().any(|note| note.contains("takes long to show its threads")),
+        "{:?}",
+        report.notes
+    );
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    let is_read = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        agent.round().unwrap().rows.len() == 2
+    });
+    assert!(is_read);
+}
