@@ -342,12 +342,13 @@ fn bounds_hold_with_one_worker_in_the_place_of_all() {
     }
 }
 
-#[test]
-fn a_unit_that_waits_alone_at_home_gets_its_turn_by_age() {
+/// Two shards and two workers that only ever find other work on shard 1. When the home of worker 0, where query 0
+/// is, has work again: how long does that wait?
+fn wait_at_the_home_of_a_wanderer(policy: &str) -> u64 {
     const RUN_NS: u64 = 1_000;
-    const SHORT: u32 = 16;
+    const OTHERS: u32 = 16;
     let config = Config { workers: 2, quantum_ns: 0, ageing_bound_ns: 100_000, ..Config::default() };
-    let mut core: Shards<u64> = Shards::new(2, 1, || "sjf".parse().unwrap(), &config);
+    let mut core: Shards<u64> = Shards::new(2, 1, || policy.parse().unwrap(), &config);
     let source = |query: u32, id: u32| OperatorSpec {
         id: OperatorId(id),
         query: QueryId(query),
@@ -356,27 +357,39 @@ fn a_unit_that_waits_alone_at_home_gets_its_turn_by_age() {
         channels: 1,
     };
     // So many operators that all other queries go to the other shard; only the first ever has work.
-    let large: Vec<OperatorSpec> = (0..SHORT).map(|id| source(0, id)).collect();
+    let large: Vec<OperatorSpec> = (0..OTHERS).map(|id| source(0, id)).collect();
     assert_eq!(core.add_query(query(0), &large), 0);
-    for id in 0..SHORT {
-        assert_eq!(core.add_query(query(1 + id), &[source(1 + id, SHORT + id)]), 1);
+    for id in 0..OTHERS {
+        assert_eq!(core.add_query(query(1 + id), &[source(1 + id, OTHERS + id)]), 1);
     }
     let mut now = ProcessingTime(1_000_000);
-    let started = now;
-    core.on_message(Message { rows: 100_000, ..message(0, now.0, 0) }, now);
-    (SHORT..2 * SHORT).for_each(|id| assert!(core.on_message(message(id, now.0, 0), now)));
-    loop {
-        // Both workers run at once, and short work never ends.
+    (OTHERS..2 * OTHERS).for_each(|id| assert!(core.on_message(message(id, now.0, 0), now)));
+    let comes = now.plus_ns(4 * RUN_NS);
+    while now.since_ns(comes) < 10_000_000 {
+        if now == comes {
+            assert_eq!(core.whereabouts(WorkerId(0)), 1);
+            core.on_message(Message { rows: 100_000, ..message(0, now.0, 0) }, now);
+        }
+        // Both workers run at once, and what they ran comes again.
         let grants = [0, 1].map(|worker| core.next(WorkerId(worker), now).expect("there is work"));
         if grants.iter().any(|grant| grant.operator == OperatorId(0)) {
-            break;
+            return now.since_ns(comes);
         }
         now = now.plus_ns(RUN_NS);
-        assert!(now.since_ns(started) <= 100_000 + 4 * RUN_NS, "starved for {} ns", now.since_ns(started));
         for (worker, grant) in (0..).zip(grants) {
             core.on_message(message(grant.operator.0, now.0, 0), now);
             let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: RUN_NS, more: false };
             core.on_finished(WorkerId(worker), report, now);
         }
+    }
+    panic!("{policy} starved")
+}
+
+#[test]
+fn who_works_elsewhere_does_not_starve_its_home() {
+    // One turn in four goes to age; ranks by turn come home as soon as there is work.
+    for (policy, wait_ns_max) in [("sjf", 104_000), ("random", 104_000), ("fifo", 0), ("rr", 0)] {
+        let wait_ns = wait_at_the_home_of_a_wanderer(policy);
+        assert!(wait_ns <= wait_ns_max, "{policy}: {wait_ns} ns");
     }
 }
