@@ -23,8 +23,9 @@ class Agent:
         self.pid = self.process.pid
         # Whatever goes wrong here: threads are not left with nice values of ours.
         atexit.register(self.stop)
-        # The first round knows no rates yet, and not all metrics.
-        self.await_text(r"\bround 2 took\b", 60)
+        # The first round knows no rates yet, and not all metrics. Moving a thread to a group waits for the kernel (an RCU grace
+        # period), which on a machine that is much too busy took a minute.
+        self.await_text(r"\bround 2 took\b", 180)
 
     def text(self) -> str:
         return self.log.read_text()

@@ -203,6 +203,15 @@ def spread(values: list[float]) -> str:
 
 
 def verdict(name: str, values: list[float], unit: str, at_least: float | None = None, at_most: float | None = None) -> str:
+    """The median decides; without a value nothing is met.
+
+    >>> verdict("p99", [19.0, 21.0, 30.0], "times", at_least=20)
+    '- p99: 21.0 (19.0 to 30.0) times, target at least 20: met'
+    >>> verdict("lost", [11.0, float("nan"), 12.0], "%", at_most=10)
+    '- lost: 11.5 (11.0 to 12.0) %, target at most 10: MISSED'
+    >>> verdict("p99", [float("nan")], "times", at_least=20)
+    '- p99: none came times, target at least 20: MISSED'
+    """
     known = [value for value in values if value == value]
     line = f"- {name}: {spread(values)} {unit}"
     if at_least is None and at_most is None:
