@@ -25,15 +25,15 @@ struct Way {
     nodes: usize,
     cores: usize,
     parallelism: usize,
-    /// Rows are polled so seldom.
-    poll_ms: u64,
     /// Instead of the scheduler, a thread per operator.
     threads: bool,
+    /// Its events are kept as text.
+    traced: bool,
     seed: u64,
 }
 
 const PLAIN: Way =
-    Way { policy: "laxity", nodes: 1, cores: 2, parallelism: 1, poll_ms: 20, threads: false, seed: 1 };
+    Way { policy: "laxity", nodes: 1, cores: 2, parallelism: 1, threads: false, traced: false, seed: 1 };
 
 /// A script, compiled, with all rows in memory.
 struct Loaded {
@@ -45,15 +45,18 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(named: &NamedScript, seed: u64, parallelism: usize, poll_ms: u64) -> Loaded {
+    fn new(named: &NamedScript, seed: u64, parallelism: usize) -> Loaded {
         let before = format!("SET 'parallelism.default' = '{parallelism}';\n");
         let written = Written::new(named, seed, Some(1.0), &before);
         let text = std::fs::read_to_string(written.sql()).unwrap();
         let file = SqlFile { path: written.sql(), text };
         let script = laxity_sql::compile_with(&[file], CompileOptions { processing_origin_ms: 0 }).unwrap();
         let queries: Vec<Query> = script.queries.into_iter().map(|query| query.dataflow).collect();
-        let rows = queries.iter().map(|query| sources(query, poll_ms)).collect();
-        Loaded { written, queries, rows, seconds: pace(named.name).seconds }
+        let pace = pace(named.name);
+        // Some rows at once, most of the time.
+        let poll_ns = (10e9 / pace.rows_per_s) as u64;
+        let rows = queries.iter().map(|query| sources(query, poll_ns)).collect();
+        Loaded { written, queries, rows, seconds: pace.seconds }
     }
 
     fn run(&self, way: &Way) -> RowOutcome {
@@ -84,8 +87,9 @@ impl Loaded {
             drain: true,
             seed: way.seed,
             driver: if way.threads { Driver::OsThreads(OsThreads::default()) } else { Driver::Scheduler },
-            merge_rows_max: (way.seed % 2 == 0).then_some(1_000),
-            keep: Keep { timeline: false, results: false, trace: true, checks: true },
+            merge_rows_max: way.seed.is_multiple_of(2).then_some(1_000),
+            exchange: Duration::from_secs(1),
+            keep: Keep { timeline: false, results: false, trace: way.traced, checks: true },
             ..Setup::default()
         };
         let policy = way.policy;
@@ -116,7 +120,7 @@ impl Loaded {
 }
 
 /// The rows of every source of a query, and when they are due.
-fn sources(query: &Query, poll_ms: u64) -> Vec<(NodeId, Vec<RowArrival>, EventClock)> {
+fn sources(query: &Query, poll_ns: u64) -> Vec<(NodeId, Vec<RowArrival>, EventClock)> {
     let mut sources = Vec::new();
     for (node, source) in query.nodes().iter().enumerate() {
         let Stage::Source { scan, .. } = &source.stage else { continue };
@@ -126,7 +130,7 @@ fn sources(query: &Query, poll_ms: u64) -> Vec<(NodeId, Vec<RowArrival>, EventCl
         loop {
             match scan.poll(now).unwrap() {
                 ScanEvent::Batch(batch) => batches.push(RowArrival { at: batch.arrival, rows: batch.rows }),
-                ScanEvent::NotBefore(at) => now = at.max(now.plus_ns(poll_ms * 1_000_000)),
+                ScanEvent::NotBefore(at) => now = at.max(now.plus_ns(poll_ns)),
                 ScanEvent::End => break,
             }
         }
@@ -156,7 +160,7 @@ fn ways() -> Vec<Way> {
 fn results_do_not_depend_on_policy_cores_delays_or_pauses() {
     for named in with_answers() {
         for way in ways() {
-            let loaded = Loaded::new(named, way.seed % 2, way.parallelism, way.poll_ms);
+            let loaded = Loaded::new(named, way.seed % 2, way.parallelism);
             let outcome = loaded.run(&way);
             loaded.check(&outcome, &format!("{way:?}"));
         }
@@ -165,7 +169,7 @@ fn results_do_not_depend_on_policy_cores_delays_or_pauses() {
 
 #[test]
 fn results_are_the_same_under_every_policy_and_times_are_not() {
-    let loaded = Loaded::new(named("cameo-tenants"), 3, 2, 20);
+    let loaded = Loaded::new(named("cameo-tenants"), 3, 2);
     let mut means = Vec::new();
     for policy in laxity_sched::POLICY_NAMES {
         let outcome = loaded.run(&Way { policy, cores: 1, ..PLAIN });
@@ -180,8 +184,9 @@ fn results_are_the_same_under_every_policy_and_times_are_not() {
 #[test]
 fn the_same_seed_gives_the_same_trace_and_results_byte_for_byte() {
     let run = |seed| {
-        let loaded = Loaded::new(named("ysb"), 1, 3, 20);
-        let outcome = loaded.run(&Way { policy: "random", nodes: 2, parallelism: 3, seed, ..PLAIN });
+        let loaded = Loaded::new(named("ysb"), 1, 3);
+        let outcome =
+            loaded.run(&Way { policy: "random", nodes: 2, parallelism: 3, traced: true, seed, ..PLAIN });
         let results: Vec<String> = outcome.results.iter().map(|result| format!("{result:?}")).collect();
         (outcome.outcome.trace.unwrap(), results)
     };
@@ -202,7 +207,7 @@ proptest! {
         way in 0usize..8,
     ) {
         let way = &ways()[way];
-        let mut loaded = Loaded::new(named(["ysb", "ipq2", "ipq4"][script]), 5, way.parallelism, 1);
+        let mut loaded = Loaded::new(named(["ysb", "ipq2", "ipq4"][script]), 5, way.parallelism);
         for (_, batches, _) in loaded.rows.iter_mut().flatten() {
             *batches = cut(batches, &lengths);
         }
