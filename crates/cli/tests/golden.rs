@@ -57,8 +57,9 @@ fn results_do_not_depend_on_a_switch_of_policy() {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_workers() {
-    for workers in ["1", "3"] {
-        same_results(|run| Run { workers: workers.into(), ..run });
+    // Eight share two schedulers.
+    for (workers, policy) in [("1", "laxity"), ("3", "laxity"), ("8", "laxity"), ("8", "rr")] {
+        same_results(|run| Run { workers: workers.into(), policy: policy.into(), ..run });
     }
 }
 

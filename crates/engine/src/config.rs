@@ -46,9 +46,9 @@ pub struct EngineConfig {
     pub drain_timeout: Duration,
 }
 
-/// A lock is held for some 0.15 µs a message and costs 0.05 µs to hand over, so four workers that do nothing but
-/// ask for runs of 0.6 µs, about the shortest there are, just keep it busy; with runs of 2 µs they wait for it a
-/// hundredth of their time (`shard_contention` in `laxity-sched`, which also says what shards cost in order).
+/// Workers that share one lock. With runs of 0.5 µs, about the shortest there are, four wait for it an eighth of
+/// their time and eight more than half of it; with runs of 2 µs four wait a thousandth. Modelled, by
+/// `shard_contention` of `laxity-sched`, with a lock held for 0.15 µs a message; not measured on so many cores.
 pub const WORKERS_PER_SHARD: usize = 4;
 
 impl EngineConfig {
