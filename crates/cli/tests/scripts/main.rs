@@ -1,4 +1,5 @@
-//! The workloads that are SQL and whose results were worked out without it, against the program and in virtual time.
+//! The workloads that are SQL and whose results were worked out without it, against the program and in virtual time; and
+//! the golden topics in virtual time.
 //!
 //! Catches wrong results, and results that depend on the policy, the cores, delays, or how rows were cut into batches: in
 //! virtual time exactly and for every seed again. Cannot catch what is wrong in the same way in the second computation.
@@ -7,16 +8,18 @@ mod on_threads;
 mod virtual_time;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use laxity_workload::script::{self, NamedScript, OutputFile, Pace};
 use tempfile::TempDir;
 
 /// A script with a known answer, written into a folder of its own.
 struct Written {
-    name: &'static str,
+    name: String,
     folder: TempDir,
     expected: Vec<OutputFile>,
+    /// By query, where that is known.
+    late_rows: Vec<u64>,
 }
 
 impl Written {
@@ -34,10 +37,40 @@ impl Written {
             fs::write(folder.path().join(input.path), lines.join("\n") + "\n").unwrap();
         }
         let expected = named.expected(seed, pace).unwrap().expect("only those with an answer are asked");
-        Written { name: named.name, folder, expected }
+        Written { name: named.name.into(), folder, expected, late_rows: vec![] }
     }
 
-    fn sql(&self) -> std::path::PathBuf {
+    /// A topic of the golden folder with what its sinks must write: late tables and dead letters are not written in
+    /// virtual time.
+    fn golden(topic: &str, before: &str) -> Written {
+        let folder = tempfile::tempdir().unwrap();
+        for part in ["data", "out"] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+        }
+        for entry in fs::read_dir(golden().join("data")).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, folder.path().join("data").join(path.file_name().unwrap())).unwrap();
+        }
+        let sql = fs::read_to_string(golden().join(topic).with_extension("sql")).unwrap();
+        let late_table = sql.split("'laxity.late.table' = '").nth(1).and_then(|rest| rest.split('\'').next());
+        let late_table = late_table.map(|table| format!("out/{table}.csv"));
+        fs::write(folder.path().join("script.sql"), before.to_owned() + &sql).unwrap();
+        let text = fs::read_to_string(golden().join(topic).with_extension("expected")).unwrap();
+        let (mut expected, mut late_rows) = (Vec::new(), Vec::new());
+        for section in text.split("== ").skip(1) {
+            let mut lines = section.lines().map(str::to_owned);
+            let path = format!("out/{}", lines.next().unwrap());
+            if path == "out/counts" {
+                let counted = |line: String| line.split(" late").next()?.rsplit(' ').next()?.parse().ok();
+                late_rows = lines.map(|line| counted(line).expect("a number of late rows")).collect();
+            } else if late_table.as_ref() != Some(&path) && sql.contains(&format!("'path' = '{path}'")) {
+                expected.push(OutputFile { path, lines: lines.collect() });
+            }
+        }
+        Written { name: topic.into(), folder, expected, late_rows }
+    }
+
+    fn sql(&self) -> PathBuf {
         self.folder.path().join("script.sql")
     }
 
@@ -70,6 +103,16 @@ fn sorted(lines: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = lines.into_iter().collect();
     lines.sort_unstable();
     lines
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
+}
+
+fn golden_topics() -> Vec<String> {
+    let files = fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().path());
+    let scripts = files.filter(|path| path.extension().is_some_and(|extension| extension == "sql"));
+    sorted(scripts.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()))
 }
 
 /// Small: everything here runs without optimisation. Linear Road's windows are of minutes, and bulk tenants read ten

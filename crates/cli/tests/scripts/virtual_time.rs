@@ -14,7 +14,7 @@ use laxity_workload::script::NamedScript;
 use laxity_workload::{Cost, Delay};
 use proptest::prelude::*;
 
-use crate::{Written, pace, with_answers};
+use crate::{Written, golden_topics, pace, with_answers};
 
 type Query = Dataflow<Stage<ScanSpec, SinkSpec>>;
 
@@ -41,22 +41,34 @@ struct Loaded {
     queries: Vec<Query>,
     /// By query and source.
     rows: Vec<Vec<(NodeId, Vec<RowArrival>, EventClock)>>,
-    seconds: u32,
 }
 
 impl Loaded {
     fn new(named: &NamedScript, seed: u64, parallelism: usize) -> Loaded {
-        let before = format!("SET 'parallelism.default' = '{parallelism}';\n");
-        let written = Written::new(named, seed, Some(1.0), &before);
+        let written = Written::new(named, seed, Some(1.0), &in_parallel(parallelism));
+        // Some rows at once, most of the time.
+        Loaded::of(written, (10e9 / pace(named.name).rows_per_s) as u64)
+    }
+
+    /// A topic of the golden folder; its rows come in pieces of some rows, ten pieces per second.
+    fn golden(topic: &str, parallelism: usize) -> Loaded {
+        let mut loaded = Loaded::of(Written::golden(topic, &in_parallel(parallelism)), 0);
+        for (_, batches, _) in loaded.rows.iter_mut().flatten() {
+            *batches = cut(batches, &[1, 7, 3, 20, 2]);
+            for (batch, number) in batches.iter_mut().zip(0..) {
+                batch.at = ProcessingTime(number * 100_000_000);
+            }
+        }
+        loaded
+    }
+
+    fn of(written: Written, poll_ns: u64) -> Loaded {
         let text = std::fs::read_to_string(written.sql()).unwrap();
         let file = SqlFile { path: written.sql(), text };
         let script = laxity_sql::compile_with(&[file], CompileOptions { processing_origin_ms: 0 }).unwrap();
         let queries: Vec<Query> = script.queries.into_iter().map(|query| query.dataflow).collect();
-        let pace = pace(named.name);
-        // Some rows at once, most of the time.
-        let poll_ns = (10e9 / pace.rows_per_s) as u64;
         let rows = queries.iter().map(|query| sources(query, poll_ns)).collect();
-        Loaded { written, queries, rows, seconds: pace.seconds }
+        Loaded { written, queries, rows }
     }
 
     fn run(&self, way: &Way) -> RowOutcome {
@@ -69,6 +81,8 @@ impl Loaded {
             }
             model
         });
+        let arrivals = self.rows.iter().flatten().flat_map(|(_, batches, _)| batches);
+        let ends = arrivals.map(|batch| batch.at).max().unwrap_or_default();
         let pause = |from_s: u64, to_s: u64| Fault {
             kind: FaultKind::Pause { node: 0 },
             from: Duration::from_secs(from_s),
@@ -83,7 +97,7 @@ impl Loaded {
         let setup = Setup {
             cluster: if way.nodes == 1 { Cluster::one(way.cores) } else { cluster },
             faults: vec![pause(3, 5), pause(8, 9)],
-            duration: Duration::from_secs(u64::from(self.seconds) + 1),
+            duration: Duration::from_nanos(ends.0) + Duration::from_secs(1),
             drain: true,
             seed: way.seed,
             driver: if way.threads { Driver::OsThreads(OsThreads::default()) } else { Driver::Scheduler },
@@ -116,7 +130,14 @@ impl Loaded {
             }
         }
         self.written.check(how);
+        for (query, counted) in outcome.outcome.queries.iter().zip(&self.written.late_rows) {
+            assert_eq!(query.rows_late, *counted, "{} {how}: late rows of {}", self.written.name, query.name);
+        }
     }
+}
+
+fn in_parallel(instances: usize) -> String {
+    format!("SET 'parallelism.default' = '{instances}';\n")
 }
 
 /// The rows of every source of a query, and when they are due.
@@ -134,7 +155,9 @@ fn sources(query: &Query, poll_ns: u64) -> Vec<(NodeId, Vec<RowArrival>, EventCl
                 ScanEvent::End => break,
             }
         }
-        sources.push((NodeId(node), batches, scan.event_clock().unwrap()));
+        let unpaced =
+            EventClock { event_origin: EventTime(0), processing_origin: ProcessingTime::ZERO, speed: 1.0 };
+        sources.push((NodeId(node), batches, scan.event_clock().unwrap_or(unpaced)));
     }
     sources
 }
@@ -161,6 +184,17 @@ fn results_do_not_depend_on_policy_cores_delays_or_pauses() {
     for named in with_answers() {
         for way in ways() {
             let loaded = Loaded::new(named, way.seed % 2, way.parallelism);
+            let outcome = loaded.run(&way);
+            loaded.check(&outcome, &format!("{way:?}"));
+        }
+    }
+}
+
+#[test]
+fn golden_results_do_not_depend_on_them_either() {
+    for topic in golden_topics() {
+        for way in ways() {
+            let loaded = Loaded::golden(&topic, way.parallelism);
             let outcome = loaded.run(&way);
             loaded.check(&outcome, &format!("{way:?}"));
         }
