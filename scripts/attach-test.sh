@@ -8,7 +8,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 for needed in java jcmd mvn pip curl python3; do
-    command -v "$needed" >/dev/null || { echo "attach-test: $needed is missing; on Debian: apt-get install openjdk-17-jdk-headless maven python3-pip curl" >&2; exit 1; }
+    command -v "$needed" >/dev/null && continue
+    echo "attach-test: $needed is missing; on Debian: apt-get install openjdk-17-jdk-headless maven python3-pip curl" >&2
+    exit 1
 done
 (cd scripts/attach && python3 -B -m doctest workload.py summary.py)
 LAXITY=${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity}

@@ -107,13 +107,18 @@ def start_job(flink: Flink, jar: str, workload: Workload) -> str:
     return job
 
 
+def attach_to_flink(bench: Bench, flink: Flink, arguments: list[str]) -> Agent:
+    options = ["--flink", flink.url, "--share", bench.settings.share, *arguments]
+    return Agent(bench.settings.laxity, bench.folder / "agent", options)
+
+
 def tenants(bench: Bench, flink: Flink, jar: str) -> None:
     """An urgent job beside one that fills the machine."""
     urgent, bulk = Workload(bench.folder, "alarms"), Workload(bench.folder, "archive", instances=3)
     for workload in (urgent, bulk):
         start_job(flink, jar, workload)
         workload.end()
-    attach = lambda arguments: Agent(bench.settings.laxity, bench.folder / "tenants", ["--flink", flink.url, "--share", bench.settings.share, *arguments])
+    attach = lambda arguments: attach_to_flink(bench, flink, arguments)
     laxity = ["--job", URGENT_TARGET, "--policy", "llf"]
     # Code is compiled before anything counts.
     phase_of_tenants(bench, urgent, bulk, None, True, max(bench.settings.phase_s / 2, 3))
@@ -139,7 +144,8 @@ def tenants(bench: Bench, flink: Flink, jar: str) -> None:
         shares.overhead(bench)
 
 
-def phase_of_tenants(bench: Bench, urgent: Workload, bulk: Workload, agent: Agent | None, is_bulk: bool, phase_s: float) -> dict:
+def phase_of_tenants(bench: Bench, urgent: Workload, bulk: Workload, agent: Agent | None, is_bulk: bool,
+                     phase_s: float) -> dict:
     bulk_phase = bulk.begin(-1 if is_bulk else 0)
     phase = urgent.begin(bench.settings.urgent_rows_per_s)
     begin = time.time()
@@ -167,8 +173,7 @@ def phase_of_tenants(bench: Bench, urgent: Workload, bulk: Workload, agent: Agen
 def curves_on_flink(bench: Bench, flink: Flink, jar: str, name: str) -> None:
     workload = Workload(bench.folder, name)
     job = start_job(flink, jar, workload)
-    curves(bench, "flink", workload,
-           lambda arguments: Agent(bench.settings.laxity, bench.folder / "curves", ["--flink", flink.url, "--share", bench.settings.share, *arguments]))
+    curves(bench, "flink", workload, lambda arguments: attach_to_flink(bench, flink, arguments))
     flink.cancel(job)
 
 
@@ -177,11 +182,10 @@ def curves_on_storm(bench: Bench, name: str) -> None:
     folder.mkdir(exist_ok=True)
     workload = Workload(folder, name)
     storm = Storm(name, jars(bench.settings.storm_lib, jar=bench.settings.jar), workload.control, workload.log, folder)
+    options = ["--config", str(storm.configuration), "--share", bench.settings.share]
+    attach = lambda arguments: Agent(bench.settings.laxity, folder / "agent", [*options, *arguments], namespace_of=storm.pid)
     try:
-        curves(bench, "storm", workload,
-               lambda arguments: Agent(bench.settings.laxity, folder / "curves",
-                                       ["--config", str(storm.configuration), "--share", bench.settings.share,
-                                        *arguments], namespace_of=storm.pid))
+        curves(bench, "storm", workload, attach)
     finally:
         storm.stop()
 
@@ -192,16 +196,17 @@ def curves(bench: Bench, engine: str, workload: Workload, attach) -> None:
     full_rows_per_s = FULL_ROWS_PER_S_PER_CORE[workload.name] * os.cpu_count()
     # The source runs once it has told the end of no phase at all. Then code is compiled, before anything counts.
     workload.end()
-    phase = workload.begin(full_rows_per_s / 2)
-    time.sleep(max(settings.phase_s / 2, 5))
+    phase = workload.begin(0.8 * full_rows_per_s)
+    time.sleep(max(settings.phase_s, 5))
     sent = workload.end()
     rows_out = workload.latencies(phase).rows / sent
     bench.say(f"{workload.name} on {engine} is compiled; {rows_out:.3f} rows out for each row in")
     if abs(rows_out / ROWS_OUT[workload.name] - 1) > 0.05:
         raise SystemExit(f"{workload.name} should give {ROWS_OUT[workload.name]} rows for each")
     for round_ in range(settings.rounds):
-        for load in settings.loads:
-            turn = round_ % len(settings.schedulers)
+        for place, load in enumerate(settings.loads):
+            # Each begins in its turn: what comes first runs code that is compiled the least.
+            turn = (round_ + place) % len(settings.schedulers)
             for scheduler in settings.schedulers[turn:] + settings.schedulers[:turn]:
                 agent = attach(SCHEDULERS[scheduler])
                 phase = workload.begin(load * full_rows_per_s)
@@ -217,8 +222,8 @@ def curves(bench: Bench, engine: str, workload: Workload, attach) -> None:
                        "mean_ms": latencies.mean_ms(), "p99_ms": latencies.quantile_ms(0.99), "drained_s": drained_s}
                 bench.summary.curve(round_ + 1, engine, workload.name, scheduler, load, row)
                 bench.say(f"{workload.name} on {engine}, round {round_ + 1}, load {load:g}, {scheduler}: "
-                          f"{row['processed_rows_per_s']:.0f} of {row['offered_rows_per_s']:.0f} rows/s, mean {row['mean_ms']:.1f} ms, "
-                          f"p99 {row['p99_ms']:.1f} ms, drained in {drained_s:.1f} s")
+                          f"{row['processed_rows_per_s']:.0f} of {row['offered_rows_per_s']:.0f} rows/s, "
+                          f"mean {row['mean_ms']:.1f} ms, p99 {row['p99_ms']:.1f} ms, drained in {drained_s:.1f} s")
 
 
 def main() -> None:

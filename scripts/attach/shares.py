@@ -127,4 +127,5 @@ def overhead(bench) -> None:
                     agent.stop()
                 busy.stop()
             bench.summary.overhead(round_ + 1, "200 threads", period, row)
-            bench.say(f"agent, round {round_ + 1}, 200 threads, period {period}: {percent:.2f} % of a core, {row['agent_rss_mb']:.1f} MB")
+            bench.say(f"agent, round {round_ + 1}, 200 threads, period {period}: {percent:.2f} % of a core, "
+                      f"{row['agent_rss_mb']:.1f} MB")
