@@ -57,7 +57,8 @@ pub struct RowSimulation {
     pub queries: Vec<RowQuery>,
     /// Makes the policy; asked once per node.
     pub policy: Box<dyn Fn() -> Composition>,
-    /// Everything else. Nothing is shed and bursts have no effect: rows are what they are.
+    /// Everything else. Nothing is shed and bursts have no effect: rows are what they are. What is still held back when
+    /// the duration is over is not read.
     pub setup: Setup,
     /// Rows that an operator puts in one output batch at most. Default 8 192, as in the engine.
     pub batch_rows: usize,
@@ -96,8 +97,6 @@ impl RowQuery {
         dataflow: &Dataflow<Stage<S, K>>,
         cost: impl Fn(NodeId) -> Cost,
     ) -> Result<RowQuery, DataflowError> {
-        // Of a row on the average, for policies and bounds that go by bytes.
-        const ROW_BYTES: u32 = 64;
         let mut model = Dataflow::new(dataflow.settings.clone());
         let mut factories = Vec::new();
         for (index, node) in dataflow.nodes().iter().enumerate() {
@@ -167,6 +166,9 @@ impl std::fmt::Debug for RowSimulation {
     }
 }
 
+/// Of a row, for policies and bounds that go by bytes: picked out of thin air, some columns of eight bytes.
+const ROW_BYTES: u32 = 64;
+
 /// All rows and operators of a simulation.
 #[derive(Default)]
 struct Batches {
@@ -225,7 +227,7 @@ impl Batches {
             // What is no window's result counts from here.
             event_time: event_time(&clock, batch.at),
             rows: batch.rows.num_rows() as u32,
-            bytes: batch.rows.get_array_memory_size() as u64,
+            bytes: batch.rows.num_rows() as u64 * u64::from(ROW_BYTES),
             watermark: None,
         };
         let batches: Vec<RowArrival> =

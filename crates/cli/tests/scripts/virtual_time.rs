@@ -97,10 +97,13 @@ impl Loaded {
         let setup = Setup {
             cluster: if way.nodes == 1 { Cluster::one(way.cores) } else { cluster },
             faults: vec![pause(3, 5), pause(8, 9)],
-            duration: Duration::from_nanos(ends.0) + Duration::from_secs(1),
+            // Time for what was held back: nothing is read after it.
+            duration: Duration::from_nanos(ends.0) + Duration::from_secs(120),
             drain: true,
             seed: way.seed,
             driver: if way.threads { Driver::OsThreads(OsThreads::default()) } else { Driver::Scheduler },
+            // Now and then sources are held back: 500 rows in flight.
+            credit_bytes: if way.seed.is_multiple_of(3) { 500 * 64 } else { 64 << 20 },
             merge_rows_max: way.seed.is_multiple_of(2).then_some(1_000),
             exchange: Duration::from_secs(1),
             keep: Keep { timeline: false, results: false, trace: way.traced, checks: true },
