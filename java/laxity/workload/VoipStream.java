@@ -17,7 +17,7 @@ final class VoipStream {
     private static final long UNIT_NS = 25_100;
     private static final int CELLS = 180_000;
     /** Such that one in twenty new pairs is taken for a known one, as there is a call a minute and counts halve in a day. */
-    private static final int PAIR_CELLS = 11_500;
+    private static final int PAIR_CELLS = 17_000;
     private static final double HOUR_S = 3_600;
     private static final double DAY_S = 86_400;
     private static final int NUMBERS = 50_000;
