@@ -190,7 +190,8 @@ def count_distinct():
     groups = windowed(FLIGHTS, "event_ts", lambda at: tumble(at, 2 * HOUR), "origin")
     return {
         "variety.csv": [
-            (end, origin, *(len(set(column(group, name))) for name in ("dest", "tailnum", "carrier")), len(group))
+            (end, origin, *(len(set(column(group, name))) for name in ("dest", "tailnum", "carrier")), len(group),
+             *[len(set(column(group, "distance_mi")))] * 2)
             for (_, end, origin), group in groups
         ]
     }

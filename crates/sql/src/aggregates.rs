@@ -5,7 +5,7 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion_expr::{
-    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Projection, binary_expr, cast,
+    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Projection, binary_expr, cast, lit,
 };
 use datafusion_functions_aggregate::{approx_distinct, average, count, min_max, stddev, sum, variance};
 
@@ -131,6 +131,12 @@ fn flink_form(original: &Expr, input: &DFSchema, part: &mut impl FnMut(Expr) -> 
         ) => {
             // Flink derives the result's type from the argument's, so these are whole numbers there too.
             cast(part(original.clone()), given)
+        }
+        ("approx_distinct", DataType::Float32 | DataType::Float64) => {
+            // DataFusion has no sketch of floats. Adding zero makes -0 and 0 one.
+            let unsigned_zero = binary_expr(argument, datafusion_expr::Operator::Plus, lit(0.0));
+            let text = cast(unsigned_zero, DataType::Utf8);
+            cast(part(with(approx_distinct::approx_distinct_udaf(), text)), DataType::Int64)
         }
         ("approx_distinct", _) => cast(part(original.clone()), DataType::Int64),
         _ => part(original.clone()),
