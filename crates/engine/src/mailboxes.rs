@@ -319,6 +319,7 @@ impl<T> Mailboxes<T> {
     }
 
     /// Takes a message for an operator of this shard, if it is still there. True if a unit became ready.
+    #[inline]
     fn take(
         &self,
         place: usize,

@@ -76,8 +76,9 @@ impl<T> Shard<T> {
 
     /// See [`Scheduler::on_message`].
     #[inline]
-    pub fn on_message(&mut self, local: OperatorId, message: Message<T>, now: ProcessingTime) -> bool {
-        self.scheduler.on_message(Message { to: local, ..message }, now)
+    pub fn on_message(&mut self, local: OperatorId, mut message: Message<T>, now: ProcessingTime) -> bool {
+        message.to = local;
+        self.scheduler.on_message(message, now)
     }
 
     /// See [`Scheduler::on_progress`].
@@ -94,12 +95,15 @@ impl<T> Shard<T> {
     /// See [`Scheduler::next`].
     #[inline]
     pub fn next(&mut self, worker: WorkerId, now: ProcessingTime) -> Option<Grant<T>> {
-        let mut grant = self.scheduler.next(worker, now)?;
-        grant.operator = self.operators[grant.operator.index()];
-        if let Work::Message { message, .. } = &mut grant.work {
-            message.to = grant.operator;
+        // Changed in place: a grant is a few hundred bytes with what its message carries.
+        let mut granted = self.scheduler.next(worker, now);
+        if let Some(grant) = &mut granted {
+            grant.operator = self.operators[grant.operator.index()];
+            if let Work::Message { message, .. } = &mut grant.work {
+                message.to = grant.operator;
+            }
         }
-        Some(grant)
+        granted
     }
 
     /// See [`Scheduler::merge`].
@@ -116,9 +120,11 @@ impl<T> Shard<T> {
         now: ProcessingTime,
         fits: impl FnOnce(&Message<T>) -> bool,
     ) -> Option<Message<T>> {
-        let mut message = self.scheduler.merge_if(worker, rows_max, now, fits)?;
-        message.to = self.operators[message.to.index()];
-        Some(message)
+        let mut merged = self.scheduler.merge_if(worker, rows_max, now, fits);
+        if let Some(message) = &mut merged {
+            message.to = self.operators[message.to.index()];
+        }
+        merged
     }
 
     /// See [`Scheduler::allow_shedding`].
