@@ -5,6 +5,9 @@
 //! cycles and reviews have their part in it. The least of the rounds is what it costs; the median beside it
 //! says how noisy the machine was.
 //!
+//! Of that, the pick: the call of `next`, timed one by one, less what the clock takes. Its mean, so with the cycles and
+//! reviews that fall into it.
+//!
 //! For ranks per cycle or with reviews, also what one costs per operator, after every one of them has
 //! changed. Non-goals: threads, locks, and the driver's own cost.
 //!
@@ -13,7 +16,7 @@
 // An example is a driver, and a driver has a clock.
 #![allow(clippy::disallowed_methods)]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_sched::{
@@ -38,14 +41,15 @@ fn main() -> Result<(), UnknownPolicy> {
     let numbers: Vec<u32> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
     let sizes = if numbers.is_empty() { sizes } else { &numbers };
     println!(
-        "policy,ready_operators,ns_per_message_min,ns_per_message_median,cycle_ns_per_operator,checksum"
+        "policy,ready_operators,ns_per_message_min,ns_per_message_median,pick_ns,cycle_ns_per_operator,checksum"
     );
     for policy in policies {
         for &operators in sizes {
             let (rounds, checksum) = measure(policy, operators, messages)?;
             let (least, median) = (rounds[0], rounds[rounds.len() / 2]);
+            let pick = pick(policy, operators, messages)?;
             let cycle = cycle(policy, operators)?.map_or_else(String::new, |ns| format!("{ns:.1}"));
-            println!("{policy},{operators},{least:.0},{median:.0},{cycle},{checksum:016x}");
+            println!("{policy},{operators},{least:.0},{median:.0},{pick:.0},{cycle},{checksum:016x}");
         }
     }
     Ok(())
@@ -73,6 +77,25 @@ fn measure(policy: &str, operators: u32, messages: u32) -> Result<(Vec<f64>, u64
     Ok((rounds, driver.checksum))
 }
 
+/// ns of a call of `next`: the least of the rounds.
+fn pick(policy: &str, operators: u32, messages: u32) -> Result<f64, UnknownPolicy> {
+    let mut driver = Driver::new(policy, operators)?;
+    for _ in 0..3 * operators.max(messages) {
+        driver.step();
+    }
+    let (mut least, mut least_clock) = (Duration::MAX, Duration::MAX);
+    for _ in 0..ROUNDS {
+        driver.picking = Some(Duration::ZERO);
+        for _ in 0..messages {
+            driver.step();
+        }
+        least = least.min(driver.picking.unwrap_or_default());
+        let clock = (0..messages).map(|_| std::hint::black_box(Instant::now()).elapsed()).sum();
+        least_clock = least_clock.min(clock);
+    }
+    Ok(least.saturating_sub(least_clock).as_nanos() as f64 / f64::from(messages))
+}
+
 /// ns per operator of a cycle after each has run once; `None` for a rank that has none. The least of a few.
 fn cycle(policy: &str, operators: u32) -> Result<Option<f64>, UnknownPolicy> {
     let mut driver = Driver::new(policy, operators)?;
@@ -96,6 +119,8 @@ struct Driver {
     scheduler: Scheduler<u64>,
     now: u64,
     checksum: u64,
+    /// Time in `next`, if it is to be taken.
+    picking: Option<Duration>,
 }
 
 impl Driver {
@@ -112,7 +137,7 @@ impl Driver {
             let id = OperatorId(id);
             scheduler.add_operator(OperatorSpec { id, query, upstream, window: None, channels: 1 });
         }
-        let mut driver = Driver { scheduler, now: 0, checksum: 0 };
+        let mut driver = Driver { scheduler, now: 0, checksum: 0, picking: None };
         for id in 0..operators {
             driver.now += 1_000;
             driver.send(OperatorId(id), 100);
@@ -137,7 +162,12 @@ impl Driver {
     fn step(&mut self) {
         self.now += 1_000;
         let now = ProcessingTime(self.now);
-        let Some(grant) = self.scheduler.next(WorkerId(0), now) else { return };
+        let started = self.picking.map(|_| Instant::now());
+        let grant = self.scheduler.next(WorkerId(0), now);
+        if let (Some(picking), Some(started)) = (&mut self.picking, started) {
+            *picking += started.elapsed();
+        }
+        let Some(grant) = grant else { return };
         if let Work::Message { message, .. } = &grant.work {
             self.checksum =
                 self.checksum.rotate_left(5).wrapping_add(u64::from(grant.operator.0) ^ message.body);

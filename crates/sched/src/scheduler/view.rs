@@ -187,4 +187,4 @@ fn mean_ingested<T>(mailbox: &Mailbox<T>) -> Option<ProcessingTime> {
 }
 
 /// Messages that a mean is taken of: a long queue must not make a cycle long.
-const MEAN_OVER_MAX: usize = 64;
+const MEAN_OVER_MAX: usize = 16;
