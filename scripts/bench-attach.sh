@@ -14,6 +14,7 @@
 #   OUT      default benchmarks/attach
 #   LAXITY   the program; default target/release/laxity, else the agent alone is built
 #
+# Leave the machine alone meanwhile: other programs take what quota and rr are to get, and their load moves every latency.
 # Needs what scripts/flink.sh and scripts/storm.sh need, a JDK, and root: nice values are lowered, and Storm gets a network
 # namespace of its own.
 set -euo pipefail
