@@ -136,12 +136,7 @@ pub fn run(size: Size) -> anyhow::Result<Findings> {
 }
 
 /// CPU time of the worker, and of that the time in operators.
-fn measure(
-    case: &Case,
-    policy: &str,
-    batches: Vec<RecordBatch>,
-    count: usize,
-) -> anyhow::Result<(u64, u64)> {
+fn measure(case: &Case, policy: &str, batches: Vec<RecordBatch>, count: usize) -> anyhow::Result<(u64, u64)> {
     let config =
         EngineConfig { workers: 1, merge: case.merge, policy: policy.parse()?, ..EngineConfig::default() };
     let engine = Engine::new(config);
