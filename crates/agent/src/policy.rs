@@ -1,6 +1,7 @@
 //! Which operators go first: the ranks of `sched`, computed from a snapshot. Start with [`Policy`].
 
 mod congestion;
+mod queues;
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,6 +12,8 @@ use crate::metric::Metric;
 use crate::snapshot::snapshot;
 use crate::watermarks::Watermarks;
 use crate::{Readings, Topology};
+
+use self::queues::Queues;
 
 pub use congestion::Congestion;
 
@@ -23,6 +26,7 @@ pub struct Policy {
     generation: u64,
     known: Topology,
     watermarks: Watermarks,
+    queues: Queues,
 }
 
 #[derive(Debug)]
@@ -92,6 +96,7 @@ impl FromStr for Policy {
             generation: 0,
             known: Topology::default(),
             watermarks: Watermarks::default(),
+            queues: Queues::default(),
         })
     }
 }
@@ -207,6 +212,9 @@ impl Policy {
             if !is_known || !by.is_empty() && age_ms > STALE_MS {
                 *priority = None;
             }
+        }
+        if by == [Metric::QueueRows] {
+            self.queues.average(&mut schedule, self.generation, readings.now_ns);
         }
         schedule
     }
