@@ -185,6 +185,40 @@ fn groups_are_made_below_the_own_one_and_removed() {
 }
 
 #[test]
+fn a_process_that_is_planned_for_whole_comes_and_goes_whole() {
+    let _turn = turn();
+    let Some(hierarchy) = writable_hierarchy() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let burners = Burners::start(1);
+    let pid = std::process::id();
+    let home = hierarchy.of_thread(pid, pid).unwrap();
+    let mut applier = applier(folder.path(), Some(hierarchy.clone()));
+    applier.attach(pid).unwrap();
+    let group = GroupSetting { weight: 100, quota_cores: None };
+    let all = thread_ids(pid).unwrap().into_iter();
+    let threads = all.map(|thread| {
+        let name = if thread == burners.ids[0] { "operators" } else { "service" };
+        (thread, setting(Some(name), None))
+    });
+    let plan = Plan {
+        groups: ["operators", "service"].map(|name| (name.to_owned(), group)).into(),
+        threads: threads.collect(),
+    };
+    let applied = applier.apply(plan).unwrap();
+    assert!(applied.failed.is_empty(), "{:?}", applied.failed);
+    let service = hierarchy.of_thread(pid, pid).unwrap();
+    assert!(service.starts_with(&home) && service.ends_with("service"), "{}", service.display());
+    assert_eq!(hierarchy.of_thread(pid, burners.ids[0].tid).unwrap(), service.with_file_name("operators"));
+    // A thread that no plan knew came along with its parent, and goes back with it.
+    let newborn = Burners::start(1);
+    let restored = applier.finish().unwrap();
+    assert!(restored.failed.is_empty(), "{:?}", restored.failed);
+    for tid in [pid, burners.ids[0].tid, newborn.ids[0].tid] {
+        assert_eq!(hierarchy.of_thread(pid, tid).unwrap(), home);
+    }
+}
+
+#[test]
 fn two_agents_do_not_take_each_others_groups_away() {
     let _turn = turn();
     let Some(hierarchy) = writable_hierarchy() else { return };

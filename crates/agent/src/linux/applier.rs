@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::cgroup::Hierarchy;
 use super::class::{Class, set_class};
 use super::journal::{Journal, JournalError};
-use super::proc::{process_status, thread_status, ticks_per_second};
+use super::proc::{process_status, thread_ids, thread_status, ticks_per_second};
 use super::restore::{Restored, is_same, restore, set_nice};
 use crate::ThreadId;
 use crate::clock::since_boot_ns;
@@ -34,6 +34,14 @@ struct Process {
     nice: i32,
     attached_ticks: u64,
     base: Option<PathBuf>,
+}
+
+/// Threads of a new process that go to one group.
+#[derive(Debug)]
+struct Together {
+    group: String,
+    /// Whether they could be moved at once; `None`: not tried yet.
+    done: Option<bool>,
 }
 
 /// What came of one plan.
@@ -162,8 +170,9 @@ impl Applier {
         self.journal.sync()?;
         let is_real_time = plan.threads.values().any(|setting| setting.round_robin > Some(0));
         let mut applied = Applied::default();
+        let mut together = self.together(&plan, &changes);
         for change in changes {
-            match self.write(&change, is_real_time) {
+            match self.write(&change, is_real_time, &mut together) {
                 Ok(()) => applied.changes.push(change),
                 Err(error) => {
                     forget(&mut plan, &change);
@@ -237,7 +246,56 @@ impl Applier {
         }
     }
 
-    fn write(&self, change: &Change, is_real_time: bool) -> io::Result<()> {
+    /// By new process that is planned for whole: the group that most of its threads go to. There they all go together,
+    /// before the others leave it.
+    fn together(&self, plan: &Plan, changes: &[Change]) -> BTreeMap<u32, Together> {
+        let mut counts: BTreeMap<u32, BTreeMap<&str, usize>> = BTreeMap::new();
+        for change in changes {
+            if let Change::Move { thread, group } = change {
+                *counts.entry(thread.pid).or_default().entry(group).or_default() += 1;
+            }
+        }
+        let moved = self.applied.threads.iter().filter(|(_, setting)| setting.group.is_some());
+        for (known, _) in moved {
+            counts.remove(&known.pid);
+        }
+        counts.retain(|pid, _| {
+            // What is born since the plan was made comes along.
+            let attached_ticks = self.processes.get(pid).map_or(0, |process| process.attached_ticks);
+            let is_planned = |thread: &ThreadId| plan.threads.get(thread).is_some_and(|t| t.group.is_some());
+            let mut old = thread_ids(*pid).unwrap_or_default().into_iter();
+            old.all(|thread| thread.started_ticks >= attached_ticks || is_planned(&thread))
+        });
+        let most = counts.into_iter().filter_map(|(pid, groups)| {
+            let (group, threads) = groups.into_iter().max_by_key(|&(_, threads)| threads)?;
+            (threads > 1).then(|| (pid, Together { group: group.to_owned(), done: None }))
+        });
+        most.collect()
+    }
+
+    /// Whether the thread has come to the group with all of its process.
+    fn is_there(
+        &self,
+        together: &mut BTreeMap<u32, Together>,
+        thread: ThreadId,
+        group: &str,
+        base: &Path,
+    ) -> bool {
+        let (Some(hierarchy), Some(together)) = (&self.hierarchy, together.get_mut(&thread.pid)) else {
+            return false;
+        };
+        let folder = base.join(&together.group);
+        // Where that is refused, they go one by one.
+        let done = *together.done.get_or_insert_with(|| hierarchy.move_process(&folder, thread.pid).is_ok());
+        done && together.group == group
+    }
+
+    fn write(
+        &self,
+        change: &Change,
+        is_real_time: bool,
+        together: &mut BTreeMap<u32, Together>,
+    ) -> io::Result<()> {
         match change {
             Change::Group { name, setting } => self.in_bases(|hierarchy, base| {
                 let folder = base.join(name);
@@ -252,6 +310,9 @@ impl Applier {
                 let base = self.processes.get(&thread.pid).and_then(|process| process.base.as_ref());
                 match (&self.hierarchy, base) {
                     (Some(hierarchy), Some(base)) if is_same(*thread) => {
+                        if self.is_there(together, *thread, group, base) {
+                            return Ok(());
+                        }
                         hierarchy.move_thread(&base.join(group), thread.tid)
                     }
                     _ => Err(io::ErrorKind::NotFound.into()),

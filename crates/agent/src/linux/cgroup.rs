@@ -154,6 +154,14 @@ impl Hierarchy {
         write(folder, self.threads_file(), &tid.to_string())
     }
 
+    /// Moves all threads of a process.
+    ///
+    /// Every write waits for all cores to have been through the scheduler, which takes long on a machine whose cores are
+    /// all busy: one for a process of hundreds of threads, and not hundreds.
+    pub fn move_process(&self, folder: &Path, pid: u32) -> io::Result<()> {
+        write(folder, "cgroup.procs", &pid.to_string())
+    }
+
     /// The threads in a group.
     pub fn threads(&self, folder: &Path) -> io::Result<Vec<u32>> {
         let text = fs::read_to_string(folder.join(self.threads_file()))?;

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,12 +32,20 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
     let hierarchy = Hierarchy::find();
     let mut restored = Restored::default();
     let mut touched: HashSet<ThreadId> = HashSet::new();
+    let homes = homes(&records);
+    let together = homes.into_iter().filter(|(process, home)| {
+        hierarchy.as_ref().is_some_and(|hierarchy| {
+            home.exists() && is_same(*process) && hierarchy.move_process(home, process.pid).is_ok()
+        })
+    });
+    let together: HashSet<u32> = together.map(|(process, _)| process.pid).collect();
     for record in records.iter().rev() {
         let (thread, result) = match record {
             Record::Nice { thread, nice } => (*thread, unless_gone(*thread, || set_nice(thread.tid, *nice))),
             Record::Class { thread, class } => {
                 (*thread, unless_gone(*thread, || set_class(thread.tid, *class)))
             }
+            Record::Group { thread, .. } if together.contains(&thread.pid) => (*thread, Ok(())),
             Record::Group { thread, folder } => (*thread, move_back(hierarchy.as_ref(), *thread, folder)),
             Record::Process { .. } | Record::Made { .. } => continue,
         };
@@ -73,6 +81,24 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
         journal.clear()?;
     }
     Ok(restored)
+}
+
+/// Processes whose threads were all in one group, by their first thread, and which.
+fn homes(records: &[Record]) -> HashMap<ThreadId, &Path> {
+    let mut homes: HashMap<u32, Option<&Path>> = HashMap::new();
+    for record in records {
+        if let Record::Group { thread, folder } = record {
+            let home = homes.entry(thread.pid).or_insert(Some(folder));
+            home.take_if(|home| *home != folder);
+        }
+    }
+    let home = |record: &Record| match *record {
+        Record::Process { pid, started_ticks, .. } => {
+            Some((ThreadId { pid, tid: pid, started_ticks }, homes.get(&pid).copied().flatten()?))
+        }
+        _ => None,
+    };
+    records.iter().filter_map(home).collect()
 }
 
 /// Threads that an operator started since we came have its nice value, not their process's.
