@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use laxity_sim::{Outcome, Setup};
@@ -102,7 +104,11 @@ fn run(run: &Run) -> Result<Data, ExperimentError> {
     Ok(Data { table, charts })
 }
 
-/// When which operator of IPQ1 began a message, coloured by the window that the message belongs to.
+/// Hundredths of a second.
+const SHOWN: Range<u64> = 350..450;
+
+/// When which operator of IPQ1 began a message, coloured by the window that the message belongs to: the second around
+/// the end of a window, every fifth operator, and no more points than can be told apart.
 fn timeline(run: &Run, label: &str, policy: &str) -> Result<Chart, ExperimentError> {
     let (job, _) = alone(run, Ipq::Revenue, LOAD, run.seed)?;
     let mut setup = Machines::single().setup(run, run.seed, 6, 0);
@@ -111,9 +117,11 @@ fn timeline(run: &Run, label: &str, policy: &str) -> Result<Chart, ExperimentErr
     let outcome = trial(policy, &job, run.seed, setup)?;
     let slices = outcome.timeline.unwrap_or_default();
     let of = |parity: i64| {
-        let slices = slices.iter().filter(|slice| slice.start.0 >= 3_000_000_000);
+        let slices = slices.iter().filter(|slice| slice.operator % 5 == 0);
         let slices = slices.filter(|slice| slice.progress.0.div_euclid(1_000).rem_euclid(2) == parity);
-        slices.map(|slice| (slice.start.0 as f64 / 1e9, f64::from(slice.operator))).collect()
+        let dots = slices.map(|slice| (slice.start.0 / 10_000_000, slice.operator));
+        let dots: BTreeSet<(u64, u32)> = dots.filter(|(at, _)| SHOWN.contains(at)).collect();
+        dots.into_iter().map(|(at, operator)| (at as f64 / 100.0, f64::from(operator))).collect()
     };
     Ok(Chart {
         name: format!("c-timeline-{}", label.to_lowercase()),
