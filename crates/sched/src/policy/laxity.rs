@@ -18,7 +18,7 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 /// | κ | [`Laxity::stretch`] | | – |
 /// | B_o | cost of what stands before it in its mailbox | [`MessageContext::backlog_ns`] | ns |
 ///
-/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in seven ways: all but the last for what they did in
+/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in eight ways: all but the last for what they did in
 /// simulation of the papers' workloads at 0.9 of capacity.
 /// - *t_MF is forecast* from sweeping watermarks (Klink §3.1), and rows wait for it *on their way* to a window, not
 ///   only in front of it ([`Rank::awaits_watermarks`]). This alone divides the mean latency of YSB by four.
@@ -28,6 +28,9 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 /// - *Halves*: short work moves a deadline by half of L at most, so that among different targets the order is that
 ///   of half the targets. Where half of every target can be kept, all are; a result that has waited for κ times its
 ///   work, or whose work is not what it was predicted, passes nothing that is due soon.
+/// - *Pressed*: where something has passed its halved deadline, every L counts whole, k_M + L/2, until nothing has. Else
+///   a backlog that is half way to a far target would hold up every near one until that is nearly due; among equal
+///   targets the order stays.
 /// - *B_o*: rows deferred to the end of a window must be through by then, all of them; and a long queue is one
 ///   that a single operator instance will not empty on other cores. Against D it counts for half of D at most, so
 ///   that a long queue which is not due does not pass for a short one that is.
@@ -49,8 +52,13 @@ pub struct Laxity {
     costs_ns: Vec<f32>,
     /// By query id: how far its promises can be kept.
     standing: Vec<Standing>,
-    /// All promises can be kept and memory is free: the usual case, in which nothing has to be looked up.
+    /// All promises can be kept, by half their targets even, and memory is free: the usual case, in which nothing has
+    /// to be looked up.
     at_ease: bool,
+    /// Somewhere half of a target was not kept: differences of targets count whole.
+    is_pressed: bool,
+    /// By query id: L/2.
+    halves_ns: Vec<f64>,
     /// By unit: its query.
     query_of: Vec<u32>,
     graph: Option<u64>,
@@ -106,6 +114,8 @@ impl Default for Laxity {
             costs_ns: Vec::new(),
             standing: Vec::new(),
             at_ease: true,
+            is_pressed: false,
+            halves_ns: Vec::new(),
             query_of: Vec::new(),
             graph: None,
             costs_due: 0,
@@ -156,6 +166,8 @@ impl Rank for Laxity {
             return priority;
         }
         let query = self.query_of.get(unit as usize).copied().unwrap_or(u32::MAX);
+        let halves_ns = self.halves_ns.get(query as usize).filter(|_| self.is_pressed);
+        let head = head + halves_ns.copied().unwrap_or(0.0);
         match self.standing.get(query as usize).unwrap_or(&Standing::Kept) {
             Standing::Kept => head,
             Standing::Late { grace_ns } => head + grace_ns,
@@ -170,7 +182,11 @@ impl Rank for Laxity {
     fn review(&mut self, snapshot: &Snapshot) -> bool {
         self.learn_graph(snapshot);
         self.learn_costs(snapshot);
-        let was_at_ease = std::mem::replace(&mut self.at_ease, false);
+        let is_pressed = self.presses(snapshot);
+        let mut changes = std::mem::replace(&mut self.is_pressed, is_pressed) != is_pressed;
+        changes |=
+            !self.freeing.is_empty() || self.standing.iter().any(|&standing| standing != Standing::Kept);
+        self.at_ease = false;
         self.standing.fill(Standing::Kept);
         self.demands.clear();
         self.demands.extend(snapshot.queries.iter().filter_map(|query| demand(query, snapshot)));
@@ -181,8 +197,8 @@ impl Rank for Laxity {
         self.late.clear();
         give_up(&mut self.demands, &mut self.late, snapshot.workers, snapshot.now);
         if self.late.is_empty() {
-            self.at_ease = true;
-            return !was_at_ease;
+            self.at_ease = !is_pressed;
+            return changes;
         }
         // Once more, with what was given up due at the last point of its curve.
         for late in &self.late {
@@ -213,6 +229,11 @@ impl Laxity {
         self.costs_ns.resize(queries, 0.0);
         self.standing.clear();
         self.standing.resize(queries, Standing::Kept);
+        self.halves_ns.clear();
+        self.halves_ns.resize(queries, 0.0);
+        for query in &snapshot.queries {
+            self.halves_ns[query.id.index()] = query.target_ns as f64 / 2.0;
+        }
         self.query_of.clear();
         for operator in &snapshot.operators {
             let unit = operator.unit as usize;
@@ -221,6 +242,21 @@ impl Laxity {
             }
             self.query_of[unit] = operator.query.0;
         }
+    }
+
+    /// Whether something waits that its halved deadline has passed; once so, until all have a tenth of their targets
+    /// to spare.
+    fn presses(&self, snapshot: &Snapshot) -> bool {
+        snapshot.operators.iter().any(|operator| {
+            let (Some(head), Some(&half_ns)) = (&operator.head, self.halves_ns.get(operator.query.index()))
+            else {
+                return false;
+            };
+            let cost_ns = self.costs_ns.get(operator.query.index()).copied().unwrap_or(0.0);
+            let soon_ns = (2.0 * half_ns).min(self.stretch * f64::from(cost_ns));
+            let spare_ns = if self.is_pressed { 0.2 * half_ns } else { 0.0 };
+            (head.deadline.0 as f64) < snapshot.now.0 as f64 + half_ns - soon_ns / 2.0 + spare_ns
+        })
     }
 
     /// Whether memory decides for now, and then who frees it.
@@ -372,6 +408,22 @@ mod tests {
         send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 100 * MS));
         send(&mut scheduler, 1, 1_000, 8, now);
         assert_eq!(drained(&mut scheduler, now), [1, 0]);
+    }
+
+    #[test]
+    fn a_backlog_half_way_to_a_far_target_holds_up_no_near_one() {
+        let mut scheduler = scheduler(&[(10_000 * MS, 1.0), (50 * MS, 1.0)]);
+        let now = ProcessingTime(20_000 * MS);
+        (0..2).for_each(|operator| teach(&mut scheduler, operator, 1, now));
+        // By halves the first is due for a second by now, and the other in 25 ms.
+        let now = now.plus_ns(100 * REVIEW_NS);
+        send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 6_000 * MS));
+        send(&mut scheduler, 1, 1_000, 8, now);
+        assert_eq!(drained(&mut scheduler, now), [1, 0]);
+        // But not so one that is due.
+        send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 9_990 * MS));
+        send(&mut scheduler, 1, 1_000, 8, now);
+        assert_eq!(drained(&mut scheduler, now), [0, 1]);
     }
 
     #[test]
