@@ -18,7 +18,7 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 /// | κ | [`Laxity::stretch`] | | – |
 /// | B_o | cost of what stands before it in its mailbox | [`MessageContext::backlog_ns`] | ns |
 ///
-/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in eight ways: all but the last for what they did in
+/// Begins with Cameo's deadline t_MF + L (§4.2) and differs in eight ways, most of them for what they did in
 /// simulation of the papers' workloads at 0.9 of capacity.
 /// - *t_MF is forecast* from sweeping watermarks (Klink §3.1), and rows wait for it *on their way* to a window, not
 ///   only in front of it ([`Rank::awaits_watermarks`]). This alone divides the mean latency of YSB by four.
@@ -142,9 +142,8 @@ impl Rank for Laxity {
 
     fn message(&mut self, context: &MessageContext) -> f64 {
         let way_ns = (context.cost_ns + context.path_cost_ns) as f64;
-        let cost_ns = self.costs_ns.get(context.query.index()).map_or(0.0, |&cost_ns| f64::from(cost_ns));
         let target_ns = context.target_ns as f64;
-        let soon_ns = target_ns.min(self.stretch * cost_ns.max(way_ns));
+        let soon_ns = self.soon_ns(context.query, target_ns, way_ns);
         let backlog_ns = context.backlog_ns as f64;
         let due_ns = (target_ns + soon_ns) / 2.0 - backlog_ns.min(soon_ns / 2.0);
         context.frontier.0 as f64 + due_ns.min(target_ns - backlog_ns)
@@ -217,6 +216,13 @@ impl Rank for Laxity {
 }
 
 impl Laxity {
+    /// D, for work that costs as much as is known of its query, or `way_ns` if that is more.
+    #[inline]
+    fn soon_ns(&self, query: QueryId, target_ns: f64, way_ns: f64) -> f64 {
+        let cost_ns = self.costs_ns.get(query.index()).map_or(0.0, |&cost_ns| f64::from(cost_ns));
+        target_ns.min(self.stretch * cost_ns.max(way_ns))
+    }
+
     fn learn_graph(&mut self, snapshot: &Snapshot) {
         if self.graph == Some(snapshot.graph) {
             return;
@@ -252,8 +258,7 @@ impl Laxity {
             else {
                 return false;
             };
-            let cost_ns = self.costs_ns.get(operator.query.index()).copied().unwrap_or(0.0);
-            let soon_ns = (2.0 * half_ns).min(self.stretch * f64::from(cost_ns));
+            let soon_ns = self.soon_ns(operator.query, 2.0 * half_ns, 0.0);
             let spare_ns = if self.is_pressed { 0.2 * half_ns } else { 0.0 };
             (head.deadline.0 as f64) < snapshot.now.0 as f64 + half_ns - soon_ns / 2.0 + spare_ns
         })

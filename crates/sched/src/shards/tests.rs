@@ -305,18 +305,8 @@ fn wait_of_the_least_urgent(policy: &str, shards: usize) -> u64 {
     core.on_message(Message { rows: 100_000, ..message(0, now.0, 0) }, now);
     let started = now;
     while now.since_ns(started) < 10_000_000 {
-        // All workers run at once; what they ran comes again.
-        let grants: Vec<Grant<u64>> =
-            (0..shards as u32).filter_map(|worker| core.next(WorkerId(worker), now)).collect();
-        assert_eq!(grants.len(), shards);
-        if grants.iter().any(|grant| grant.operator == OperatorId(0)) {
+        if a_turn_reaches_operator_0(&mut core, shards as u32, &mut now, RUN_NS) {
             return now.since_ns(started);
-        }
-        now = now.plus_ns(RUN_NS);
-        for (worker, grant) in (0..).zip(grants) {
-            core.on_message(message(grant.operator.0, now.0, 0), now);
-            let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: RUN_NS, more: false };
-            core.on_finished(WorkerId(worker), report, now);
         }
     }
     panic!("{policy} starved on {shards} shards");
@@ -340,6 +330,27 @@ fn bounds_hold_with_one_worker_in_the_place_of_all() {
             assert!(wait_ns <= 100_000 + 4 * 16 * 1_000, "{policy} on {shards}: {wait_ns}");
         }
     }
+}
+
+/// All workers run at once, and what they ran comes again; unless one was granted operator 0.
+fn a_turn_reaches_operator_0(
+    core: &mut Shards<u64>,
+    workers: u32,
+    now: &mut ProcessingTime,
+    run_ns: u64,
+) -> bool {
+    let next = |worker| core.next(WorkerId(worker), *now).expect("there is work for all");
+    let grants: Vec<Grant<u64>> = (0..workers).map(next).collect();
+    if grants.iter().any(|grant| grant.operator == OperatorId(0)) {
+        return true;
+    }
+    *now = now.plus_ns(run_ns);
+    for (worker, grant) in (0..).zip(grants) {
+        core.on_message(message(grant.operator.0, now.0, 0), *now);
+        let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: run_ns, more: false };
+        core.on_finished(WorkerId(worker), report, *now);
+    }
+    false
 }
 
 /// Two shards and two workers that only ever find other work on shard 1. When the home of worker 0, where query 0
@@ -370,16 +381,8 @@ fn wait_at_the_home_of_a_wanderer(policy: &str) -> u64 {
             assert_eq!(core.whereabouts(WorkerId(0)), 1);
             core.on_message(Message { rows: 100_000, ..message(0, now.0, 0) }, now);
         }
-        // Both workers run at once, and what they ran comes again.
-        let grants = [0, 1].map(|worker| core.next(WorkerId(worker), now).expect("there is work"));
-        if grants.iter().any(|grant| grant.operator == OperatorId(0)) {
+        if a_turn_reaches_operator_0(&mut core, 2, &mut now, RUN_NS) {
             return now.since_ns(comes);
-        }
-        now = now.plus_ns(RUN_NS);
-        for (worker, grant) in (0..).zip(grants) {
-            core.on_message(message(grant.operator.0, now.0, 0), now);
-            let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: RUN_NS, more: false };
-            core.on_finished(WorkerId(worker), report, now);
         }
     }
     panic!("{policy} starved")
