@@ -51,7 +51,7 @@ class Busy:
 
 def configuration(bench, translator: str, share: str) -> str:
     path = bench.folder / "busy.toml"
-    jobs = [f'[[job]]\nname = "{job}"\ntarget = "{10 ** (place + 1)} ms"\npriority = {len(JOBS) - place}.0\n'
+    jobs = [f'[[job]]\nname = "{job}"\npriority = {len(JOBS) - place}.0\n'
             for place, job in enumerate(JOBS)]
     if translator == "rr":
         # The real-time class is for jobs with a target only.

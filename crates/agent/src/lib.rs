@@ -42,4 +42,6 @@ pub use plan::{Change, GroupSetting, Plan, ThreadSetting};
 pub use policy::{Congestion, Policy, PolicyError, Schedule};
 pub use readings::Readings;
 pub use topology::{Operator, Query, Task, Thread, ThreadId, Topology, Wishes};
-pub use translate::{OPERATOR_GROUP, Ranges, SERVICE_GROUP, Translator, UnknownTranslator, of_tasks};
+pub use translate::{
+    OPERATOR_GROUP, Ranges, SERVICE_GROUP, Translator, URGENT_GROUP, UnknownTranslator, of_tasks,
+};

@@ -1,6 +1,6 @@
 //! Priorities of operators to a [`Plan`] for threads. Start with [`Translator`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use crate::{Schedule, ThreadId, Topology};
 /// By which of the operating system's means priorities are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Translator {
-    /// Nice values, all operators in one group.
+    /// Nice values; operators in one group, those of urgent queries in another.
     #[default]
     Nice,
     /// A cpu cgroup per operator, with a share.
@@ -58,8 +58,17 @@ pub const SERVICE_GROUP: &str = "service";
 /// The group of all operators, where they are not told apart by group.
 pub const OPERATOR_GROUP: &str = "operators";
 
+/// The group of urgent queries' operators, where only nice values tell operators apart otherwise.
+///
+/// A fair scheduler charges a group with what each thread in it consumes: beside threads that are always ready, one
+/// that wakes up waits until the group's turn comes. Not so in a group without them.
+pub const URGENT_GROUP: &str = "urgent";
+
 /// The largest there is: what these threads want is little, and they must get it at once.
 const SERVICE_WEIGHT: u32 = 10_000;
+
+/// As the engines' own threads, so that bursts of these, as compilers make them, do not keep results waiting.
+const URGENT_WEIGHT: u32 = SERVICE_WEIGHT;
 
 /// No quota is less: a task that cannot run cannot pass checkpoints on.
 const QUOTA_CORES_MIN: f64 = 0.02;
@@ -137,9 +146,16 @@ impl Translator {
         match self {
             Translator::Nice => {
                 plan.groups.insert(OPERATOR_GROUP.to_owned(), group(100));
-                for (task, nice) in nice_values(&priorities, schedule.scale, ranges).into_iter().enumerate() {
+                let values = nice_values(&priorities, schedule.scale, ranges);
+                let before_others = urgent_queries(topology, &values, ranges);
+                if !before_others.is_empty() {
+                    plan.groups.insert(URGENT_GROUP.to_owned(), group(URGENT_WEIGHT));
+                }
+                for (task, nice) in values.into_iter().enumerate() {
+                    let is_before = before_others.contains(&query_of(topology, task));
+                    let name = if is_before { URGENT_GROUP } else { OPERATOR_GROUP };
                     set(&mut plan, topology, task, |thread| {
-                        thread.group = Some(OPERATOR_GROUP.to_owned());
+                        thread.group = Some(name.to_owned());
                         thread.nice = Some(nice);
                     });
                 }
@@ -158,12 +174,7 @@ impl Translator {
             }
             Translator::RoundRobin => {
                 plan.groups.insert(OPERATOR_GROUP.to_owned(), group(100));
-                let is_urgent = |task: usize| {
-                    let of = |operator: &usize| {
-                        topology.queries[topology.operators[*operator].query].wishes.is_urgent
-                    };
-                    topology.tasks[task].operators.iter().any(of)
-                };
+                let is_urgent = |task: usize| topology.queries[query_of(topology, task)].wishes.is_urgent;
                 let urgent: Vec<usize> = (0..priorities.len()).filter(|&task| is_urgent(task)).collect();
                 let of_urgent: Vec<f64> = urgent.iter().map(|&task| priorities[task]).collect();
                 let (best, worst) = (ranges.round_robin.0.into(), ranges.round_robin.1.into());
@@ -185,11 +196,25 @@ impl Translator {
     }
 }
 
+/// Whose operators are fused in the task: no engine fuses those of several.
+fn query_of(topology: &Topology, task: usize) -> usize {
+    topology.operators[topology.tasks[task].operators[0]].query
+}
+
+/// Queries with a target, the first of whose operators are in the better half of the nice values: where all have
+/// targets, the far ones do not go with the near.
+fn urgent_queries(topology: &Topology, nice_values: &[i32], ranges: &Ranges) -> BTreeSet<usize> {
+    let (best, worst) = ranges.nice;
+    let firsts = (0..topology.tasks.len()).filter(|&task| 2 * nice_values[task] < best + worst);
+    let queries = firsts.map(|task| query_of(topology, task));
+    queries.filter(|&query| topology.queries[query].wishes.is_urgent).collect()
+}
+
 /// A group per query with the priority of its most urgent task, and nice values among its own tasks.
 fn query_shares(plan: &mut Plan, topology: &Topology, priorities: &[f64], scale: Scale, ranges: &Ranges) {
     let mut of_query: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (task, known) in topology.tasks.iter().enumerate() {
-        of_query.entry(topology.operators[known.operators[0]].query).or_default().push(task);
+    for task in 0..topology.tasks.len() {
+        of_query.entry(query_of(topology, task)).or_default().push(task);
     }
     let best = |tasks: &Vec<usize>| tasks.iter().map(|&task| priorities[task]).fold(f64::INFINITY, f64::min);
     let queries: Vec<f64> = of_query.values().map(best).collect();

@@ -48,6 +48,27 @@ fn nice_leaves_service_threads_their_own_group() {
 }
 
 #[test]
+fn urgent_queries_are_charged_for_no_others() {
+    let mut topology = chains(&[2, 1, 1]);
+    let priorities = schedule(&[0.0, 9.0, 1.0, 10.0], Scale::Linear);
+    let groups = |topology: &Topology, ranges| {
+        let plan = Translator::Nice.plan(topology, &priorities, &[], &ranges);
+        let groups = [100, 101, 102, 103].map(|id| tid(&plan, id).group.clone().unwrap());
+        (groups, plan.groups.get("urgent").map(|group| group.weight))
+    };
+    let (operators, urgent) = ("operators".to_owned(), "urgent".to_owned());
+    let none = ([0; 4].map(|_| operators.clone()), None);
+    assert_eq!(groups(&topology, Ranges::default()), none);
+    // The first is urgent by its first operator; the third has a target, but a far one.
+    topology.queries[0].wishes.is_urgent = true;
+    topology.queries[2].wishes.is_urgent = true;
+    let (first, other) = (urgent.clone(), operators.clone());
+    assert_eq!(groups(&topology, Ranges::default()), ([first, urgent, operators, other], Some(10_000)));
+    // Who asks for no difference gets none.
+    assert_eq!(groups(&topology, Ranges { nice: (0, 0), ..Ranges::default() }), none);
+}
+
+#[test]
 fn shares_are_per_operator_and_quotas_divide_the_cores() {
     let topology = chains(&[1, 1]);
     // One a tenth as urgent as the other.
