@@ -317,7 +317,9 @@ impl Agent {
                 used.due_ns = readings.now_ns + (used.period.as_nanos() as u64).saturating_sub(EARLY_NS);
                 readings.horizon_ns = used.period.as_nanos() as u64;
                 let schedule = used.policy.schedule(topology, readings);
-                used.plan = self.translator.plan(&own, &schedule, &[], &self.ranges);
+                let is_blind = schedule.priorities.iter().all(Option::is_none);
+                let ranges = if is_blind { &neutral(&self.ranges) } else { &self.ranges };
+                used.plan = self.translator.plan(&own, &schedule, &[], ranges);
                 used.schedule = Some(schedule);
             }
             plan.groups.extend(used.plan.groups.clone());
@@ -429,6 +431,13 @@ impl Agent {
             }
         }
     }
+}
+
+/// Of equals each gets the best, but of those that nothing is known of none is to be before the engine's own threads.
+fn neutral(ranges: &Ranges) -> Ranges {
+    let (best, worst) = ranges.nice;
+    let middle = (best + worst) / 2;
+    Ranges { nice: (middle, middle), ..*ranges }
 }
 
 /// For the table and `/metrics`, whatever the policy.

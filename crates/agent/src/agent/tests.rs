@@ -7,6 +7,7 @@ use crate::topology::tests::chains;
 
 struct Still {
     topology: Topology,
+    /// NaN: not told.
     queues: Vec<f64>,
     fails: bool,
 }
@@ -21,7 +22,7 @@ impl Driver for Still {
     }
 
     fn read(&mut self, _: Metric, _: &Topology) -> Values {
-        self.queues.iter().copied().map(Some).collect()
+        self.queues.iter().map(|&rows| (!rows.is_nan()).then_some(rows)).collect()
     }
 }
 
@@ -89,6 +90,16 @@ fn each_query_follows_its_own_policy() {
     let mut agent = agent(still(&[0.0, 50.0, 100.0]), uses);
     // Alone under its policy q2 is the best of one. Of the others one has 51 times the queue: ln 51 / ln 1.25 = 17.6 steps.
     assert_eq!(nices(&agent.round().unwrap()), [Some(8), Some(-10), Some(-10)]);
+}
+
+#[test]
+fn where_nothing_is_known_all_get_the_middle() {
+    for (policy, translator) in [("qs", Translator::Nice), ("congestion", Translator::QuerySharesNice)] {
+        let mut agent = agent(still(&[f64::NAN; 2]), vec![using(policy, &[])]);
+        agent.translator = translator;
+        agent.ranges.nice = (-20, 10);
+        assert_eq!(nices(&agent.round().unwrap()), [Some(-5); 2], "{policy}");
+    }
 }
 
 #[test]
