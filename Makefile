@@ -53,7 +53,7 @@ simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin
 attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn without and with Laxity beside it
 	scripts/attach-demo.sh
 
-attach-test: build ## test attaching on a real Flink, which is installed and started (a minute)
+attach-test: build ## test attaching on a real Flink, which is installed and started (one to two minutes)
 	LAXITY=$(LAXITY) scripts/attach-test.sh
 
 bench-attach: build ## measure attaching on real Flink and Storm; ROUNDS, PHASE, ONLY and more: see scripts/bench-attach.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests `laxity attach` on a real Flink session cluster, which it installs and starts: about a minute, at most three.
+# Tests `laxity attach` on a real Flink session cluster, which it installs and starts: one to two minutes, at most three.
 #
 #   LAXITY   the program; default target/release/laxity, else the agent alone is built
 #

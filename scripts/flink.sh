@@ -6,6 +6,8 @@
 #   FLINK_PORT     REST port, default 18081; the SQL gateway listens two above
 #   TASKMANAGERS   how many, default 1
 #   SQL            no: without the SQL gateway, where only jars are run
+#   FETCH_MS       how often metrics are renewed, default 1000; 0: never
+#   FLINK_PROPERTIES  more lines of configuration
 #
 # Flink's own distribution comes from PyPI (its jars) and Maven Central (the SQL gateway): no other download. Needs
 # Java 11 or newer, pip, mvn, curl.
@@ -66,6 +68,7 @@ sql-gateway.endpoint.rest.port: $GATEWAY
 cluster.registration.error-delay: 200 ms
 metrics.fetcher.update-interval: ${FETCH_MS:-1000}
 parallelism.default: 1
+${FLINK_PROPERTIES:-}
 CONF
     rm -f "$FLINK_CONF_DIR/flink-conf.yaml"
 }
@@ -139,5 +142,5 @@ sql() { python3 scripts/flink_sql.py "http://127.0.0.1:$GATEWAY" "$1"; }
 case ${1:-} in
 install | start | stop | url) "$1" ;;
 sql) sql "$2" ;;
-*) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""`laxity attach` on a real Flink: nice values come to the right threads, follow jobs that end and change, and go again.
+"""`laxity attach` on a real Flink: nice values come to the right threads, follow jobs that end, are rescaled and fail, and
+go again; what is missing is said.
 
 Cannot catch: whether latencies get better; that is measured, not tested.
 """
 
 import atexit
+import os
 import re
 import shutil
 import signal
@@ -13,6 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent import Agent, threads
@@ -22,80 +25,189 @@ from flink import Flink
 JOB = """SET 'pipeline.name' = '{name}';
 SET 'parallelism.default' = '{parallelism}';
 SET 'pipeline.operator-chaining.enabled' = 'false';
-CREATE TABLE {name}_in (sensor INT, degrees DOUBLE) WITH ('connector' = 'datagen', 'rows-per-second' = '100');
+CREATE TABLE {name}_in (sensor INT, degrees DOUBLE) WITH ({source});
 CREATE TABLE {name}_out (sensor INT, degrees DOUBLE) WITH ('connector' = 'blackhole');
 INSERT INTO {name}_out SELECT sensor, degrees * 2 FROM {name}_in WHERE degrees > 0;
 """
 URGENT, BULK = "alarms", "archive"
+# Of the old and of the new interface. The urgent job fails for as long as a row in that folder is no row.
+SOURCE = {
+    URGENT: "'connector' = 'filesystem', 'path' = '{rows}', 'format' = 'csv', 'source.monitor-interval' = '100 ms'",
+    BULK: "'connector' = 'datagen', 'rows-per-second' = '100'",
+}
+# Of equal length: what is known of a file stays right.
+ROW, NO_ROW = "1,21.5\n", "1,warm\n"
 # llf: the least urgent gets one end of the default range, the most urgent the other; what waits for nothing lies between.
 NICE = {URGENT: range(-10, 0), BULK: range(10, 11)}
 # Begin the names of threads that no job may slow down.
 ENGINE_THREADS = ("flink-pekko", "Flink Netty", "flink-metrics", "GC Thread", "VM Thread", "C1 Compiler", "C2 Compiler", "main")
 PORT = 19464
+# Jobs are rescaled by REST, and restart long enough after a failure to be healed before. What Flink tells of jobs is no
+# older than the agent's period: by default it tells the same for 3 s.
+ELASTIC = """jobmanager.scheduler: adaptive
+web.refresh-interval: 1000
+jobmanager.adaptive-scheduler.scaling-interval.min: 0 s
+restart-strategy.type: fixed-delay
+restart-strategy.fixed-delay.attempts: 1000000
+restart-strategy.fixed-delay.delay: 2 s"""
+READ_ONLY_CGROUPS = """awk '$3 ~ /^cgroup/ { print $2 }' /proc/mounts | while read -r at; do
+    mount -o remount,bind,ro "$at" || exit
+done
+exec "$@"
+"""
+
+
+@dataclass
+class Told:
+    """By the agent's metrics."""
+    round: int
+    # By job and task: thread and nice.
+    jobs: dict[str, dict[tuple[str, int], tuple[int, int]]]
 
 
 class Test:
-    def __init__(self, laxity: str, folder: Path):
+    """Against a cluster that runs no job yet."""
+
+    def __init__(self, laxity: str, folder: Path, flink: Flink):
         self.laxity = laxity
         self.folder = folder
-        self.flink = Flink(sql=True)
+        self.flink = flink
+        self.rows = folder / "rows"
+        self.rows.mkdir(exist_ok=True)
+        self.urgent = self.submit(URGENT, 1)
+        self.bulk = self.submit(BULK, 1)
+        self.before = threads(flink.taskmanager)
 
     def submit(self, name: str, parallelism: int) -> str:
         path = self.folder / f"{name}.sql"
-        path.write_text(JOB.format(name=name, parallelism=parallelism))
+        path.write_text(JOB.format(name=name, parallelism=parallelism, source=SOURCE[name].format(rows=self.rows)))
         job = self.flink.sql(path)
         self.flink.await_running(job)
         return job
 
-    def attach(self) -> Agent:
+    def attach(self, *arguments: str) -> Agent:
         return Agent(self.laxity, self.folder / "agent", ["--flink", self.flink.url, "--job", f"{URGENT}=50 ms",
-                                                          "--listen", f"127.0.0.1:{PORT}"])
+                                                          "--listen", f"127.0.0.1:{PORT}", *arguments])
 
-    def run(self) -> None:
-        said = self.command("attach", "--flink", "http://127.0.0.1:1", "--once", "--dry-run", code=2)
-        check("127.0.0.1:1" in said, "an address where nothing answers is told", said)
-
-        self.submit(URGENT, 1)
-        archive = self.submit(BULK, 1)
-        before = threads(self.flink.taskmanager)
-        said = self.command("attach", "--flink", self.flink.url, "--job", f"{URGENT}=50 ms", "--once", "--dry-run",
-                            "--plain", "--state", str(self.folder / "dry"))
+    def a_dry_run_changes_nothing(self) -> None:
+        said = self.attach_once("--dry-run")
         check(URGENT in said and BULK in said and "dry run" in said, "a dry run shows both jobs", said)
-        check(self.unchanged(before), "and changes nothing")
+        check(self.is_unchanged(), "and changes nothing")
 
+    def jobs_come_change_and_go(self) -> None:
         agent = self.attach()
         self.jobs_have_nice({URGENT: 1, BULK: 1}, agent)
-        self.engine_is_untouched(before)
-        self.flink.cancel(archive)
-        eventually("a cancelled job is forgotten", lambda: BULK not in self.told())
-        self.submit(BULK, 2)
+        self.engine_is_untouched()
+        self.change("a job that is rescaled", BULK, 2, lambda: self.flink.rescale(self.bulk, 2))
+        self.change("a job that fails", URGENT, 1, self.fail_urgent)
+        self.change("a job that fails again", URGENT, 1, self.fail_urgent)
+        self.change("a job that is rescaled back", BULK, 1, lambda: self.flink.rescale(self.bulk, 1))
+        self.flink.cancel(self.bulk)
+        eventually("a cancelled job is forgotten", lambda: BULK not in self.told().jobs)
+        self.bulk = self.submit(BULK, 2)
         self.jobs_have_nice({URGENT: 1, BULK: 2}, agent)
+        self.engine_is_untouched()
+        groups = self.groups()
         check(agent.stop() == 0, "SIGTERM ends it well", agent.text()[-2000:])
-        check(self.unchanged(before), "and puts all back")
+        self.all_is_as_before(groups)
 
-        agent = self.attach()
+    def what_a_crash_leaves_is_put_back(self) -> None:
+        """With a group for each job, where groups can be made; the jobs change before anybody puts back anything."""
+        agent = self.attach("--translator", "query-shares+nice" if is_writable_cgroup() else "nice")
         agent.kill()
-        check(not self.unchanged(before), "a killed agent leaves what it did")
+        groups = self.groups()
+        check(not self.is_unchanged(), "a killed agent leaves what it did")
+        self.flink.rescale(self.bulk, 1)
+        self.fail_urgent()
         said = self.command("restore", "--state", str(agent.state))
-        check(self.unchanged(before), "and restore puts it back", said)
+        self.all_is_as_before(groups, said)
 
-    def command(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run([self.laxity, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    def what_is_missing_is_said(self) -> None:
+        nowhere = self.command("attach", "--flink", "http://127.0.0.1:1", "--once", code=2)
+        check("nothing answers at http://127.0.0.1:1" in nowhere, "an address where nothing answers is told", nowhere)
+        gateway = self.flink.url.replace(str(self.flink.port), str(self.flink.port + 2))
+        other = self.command("attach", "--flink", gateway, "--once", code=2)
+        check("is this the engine's REST address?" in other, "so is one where something else does", other)
+
+        if not can_run(WITHOUT_CAPABILITY):
+            return print("skipped: what is not permitted (needs root, setpriv, unshare)")
+        said = self.attach_once(code=2, through=WITHOUT_CAPABILITY)
+        check("not permitted" in said and "CAP_SYS_NICE" in said and "setcap" in said, "without CAP_SYS_NICE it says so", said)
+        said = self.attach_once(code=2, through=AS_NOBODY)
+        check("are only shown to its user 0 and to root" in said, "another user is told who may see threads", said)
+        if can_run(WITH_READ_ONLY_CGROUPS):
+            said = self.attach_once(through=WITH_READ_ONLY_CGROUPS)
+            check("is mounted read-only" in said and re.search(r"put back [1-9]", said),
+                  "where cgroups are read-only it says so, and goes by nice alone", said)
+            said = self.attach_once("--translator", "shares", code=2, through=WITH_READ_ONLY_CGROUPS)
+            check("not permitted" in said and "is mounted read-only" in said, "and shares are refused", said)
+        check(self.is_unchanged(), "all of this changes nothing")
+
+    def without_metrics_all_are_equal(self) -> None:
+        agent = self.attach("--policy", "qs")
+        check("metrics are switched off" in agent.text(), "that metrics are switched off is said", agent.text())
+        begin = self.told().round
+        eventually("rounds go on", lambda: self.told().round >= begin + 2)
+        nice = {nice for tasks in self.told().jobs.values() for _, nice in tasks.values()}
+        check(nice == {0}, "without metrics every operator gets the middle", f"{nice} {agent.text()[-2000:]}")
+        agent.stop()
+        agent = self.attach()
+        self.jobs_have_nice({URGENT: 1, BULK: 1}, agent)
+        groups = self.groups()
+        agent.stop()
+        self.all_is_as_before(groups)
+
+    def fail_urgent(self) -> None:
+        """Returns when all of its tasks run again."""
+        path = self.rows / f"{len(list(self.rows.iterdir()))}.csv"
+        begin_ms = time.time() * 1e3
+        path.write_text(NO_ROW)
+        self.flink.await_failure(self.urgent, begin_ms)
+        path.write_text(ROW)
+        self.flink.await_running(self.urgent, time.time() * 1e3)
+
+    def change(self, what: str, job: str, instances: int, make) -> None:
+        """Its new threads have the plan within two periods, and nothing is left of those before."""
+        old = {tid for tid, _ in self.told().jobs[job].values()}
+        make()
+        begin = self.told().round
+
+        def is_planned() -> bool:
+            tasks = self.told().jobs.get(job, {}).values()
+            now = threads(self.flink.taskmanager)
+            return len(tasks) == instances * 3 and all(
+                tid not in old and tid in now and now[tid].nice == nice and nice in NICE[job] for tid, nice in tasks)
+        eventually(f"{what} has the plan again", is_planned, lambda: str(self.told()), step_s=0.05)
+        # One round may have been under way.
+        rounds = self.told().round - begin
+        check(rounds <= 3, f"in round {rounds} after it ran", "that is too late")
+
+    def attach_once(self, *arguments: str, code: int = 0, through: list[str] = []) -> str:
+        # Others than root have to come there.
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            program = shutil.copy(self.laxity, folder) if through else self.laxity
+            return self.command("attach", "--flink", self.flink.url, "--job", f"{URGENT}=50 ms", "--once", "--plain",
+                                "--state", f"{folder}/state", *arguments, code=code, program=[*through, program])
+
+    def command(self, *arguments: str, code: int = 0, program: list[str] = []) -> str:
+        done = subprocess.run([*(program or [self.laxity]), *arguments], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60)
         check(done.returncode == code, f"laxity {arguments[0]} ends with {code}", f"it ended with {done.returncode}: {done.stdout}")
         return done.stdout
 
-    def told(self) -> dict[str, dict[tuple[str, int], tuple[int, int]]]:
-        """By job and task: thread and nice, as the agent tells them."""
+    def told(self) -> Told:
         text = urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=10).read().decode()
         jobs: dict = {}
         for job, operator, instance, tid, nice in re.findall(
                 r'^laxity_agent_nice\{job="(.*?)",operator="(.*?)",instance="(\d+)",tid="(\d+)"\} (\S+)$', text, re.M):
             jobs.setdefault(job, {})[operator, int(instance)] = int(tid), int(float(nice))
-        return jobs
+        rounds = re.search(r"^laxity_agent_rounds_total (\d+)", text, re.M)
+        return Told(int(rounds[1]) if rounds else 0, jobs)
 
     def jobs_have_nice(self, parallelism: dict[str, int], agent: Agent) -> None:
         def wrong() -> list[str]:
-            told, now, names = self.told(), threads(self.flink.taskmanager), self.names()
+            told, now, names = self.told().jobs, threads(self.flink.taskmanager), self.names()
             found = []
             for job, instances in parallelism.items():
                 tasks = told.get(job, {})
@@ -111,35 +223,64 @@ class Test:
         eventually(f"nice values suit the targets, with instances {parallelism}", lambda: not wrong(),
                    lambda: "\n".join(wrong()) + agent.text()[-3000:])
 
-    def engine_is_untouched(self, before: dict) -> None:
+    def engine_is_untouched(self) -> None:
         now = threads(self.flink.taskmanager)
-        engine = [tid for tid, name in self.names().items() if name.startswith(ENGINE_THREADS) and tid in now and tid in before]
-        changed = [now[tid].name for tid in engine if now[tid].nice != before[tid].nice]
+        engine = [tid for tid, name in self.names().items() if name.startswith(ENGINE_THREADS) and tid in now]
+        usual = self.before[self.flink.taskmanager]
+        changed = [now[tid].name for tid in engine if now[tid].nice != self.before.get(tid, usual).nice]
         check(len(engine) > 20 and not changed, f"{len(engine)} threads of the engine itself keep their nice value", str(changed))
 
     def names(self) -> dict[int, str]:
         dump = subprocess.run(["jcmd", str(self.flink.taskmanager), "Thread.print"], text=True, stdout=subprocess.PIPE, timeout=60).stdout
         return {int(nid, 0): name for name, nid in re.findall(r'^"(.*)" .*\bnid=(0x[0-9a-f]+|\d+)', dump, re.M)}
 
-    def unchanged(self, before: dict) -> bool:
+    def groups(self) -> set[Path]:
+        """The agent's, that threads of the TaskManager are in."""
+        lines = (line for thread in threads(self.flink.taskmanager).values() for line in thread.cgroups.splitlines())
+        places = (line.split(":", 2)[1:] for line in lines if "/laxity" in line)
+        return {Path("/sys/fs/cgroup", controllers, path.lstrip("/")) for controllers, path in places}
+
+    def all_is_as_before(self, groups: set[Path], said: str = "") -> None:
+        check(self.is_unchanged(), "all threads are as before", said)
+        left = [group for group in groups if group.exists()]
+        check(not left, f"{len(groups)} groups are gone", f"{left} are there; {said}")
+
+    def is_unchanged(self) -> bool:
         """Threads that came since are as their process is."""
-        usual = before[self.flink.taskmanager]
-        return all((thread.nice, thread.cgroups) == ((before.get(tid) or usual).nice, (before.get(tid) or usual).cgroups)
+        usual = self.before[self.flink.taskmanager]
+        had = lambda tid: self.before.get(tid, usual)
+        return all((thread.nice, thread.cgroups) == (had(tid).nice, had(tid).cgroups)
                    for tid, thread in threads(self.flink.taskmanager).items())
 
 
-def check(is_so: bool, what: str, otherwise: str = "") -> None:
+WITHOUT_CAPABILITY = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
+AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+WITH_READ_ONLY_CGROUPS = ["unshare", "--mount", "sh", "-c", READ_ONLY_CGROUPS, "sh"]
+
+
+def can_run(through: list[str]) -> bool:
+    try:
+        return subprocess.run([*through, "true"], stderr=subprocess.DEVNULL).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def is_writable_cgroup() -> bool:
+    return any(os.access(folder, os.W_OK) for folder in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cgroup.procs"))
+
+
+def check(is_so: object, what: str, otherwise: str = "") -> None:
     if not is_so:
         raise SystemExit(f"FAILED: {what}\n{otherwise}")
     print(f"ok: {what}", flush=True)
 
 
-def eventually(what: str, is_so, otherwise=lambda: "", patience_s: float = 30) -> None:
+def eventually(what: str, is_so, otherwise=lambda: "", patience_s: float = 30, step_s: float = 0.5) -> None:
     until = time.time() + patience_s
     while not is_so():
         if time.time() > until:
             check(False, f"{what}, after {patience_s:.0f} s", otherwise())
-        time.sleep(0.5)
+        time.sleep(step_s)
     check(True, what)
 
 
@@ -148,12 +289,22 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    test = Test(sys.argv[1], folder)
-    try:
-        test.run()
-    finally:
-        test.flink.stop()
+    on_cluster(folder, [Test.a_dry_run_changes_nothing, Test.jobs_come_change_and_go, Test.what_a_crash_leaves_is_put_back,
+                        Test.what_is_missing_is_said], FLINK_PROPERTIES=ELASTIC)
+    on_cluster(folder, [Test.without_metrics_all_are_equal], FETCH_MS="0")
     print("attach: all well")
+
+
+def on_cluster(folder: Path, parts: list, **settings: str) -> None:
+    flink = Flink(sql=True, **settings)
+    try:
+        test = Test(sys.argv[1], folder, flink)
+        for part in parts:
+            begin = time.time()
+            part(test)
+            print(f"== {part.__name__}: {time.time() - begin:.1f} s", flush=True)
+    finally:
+        flink.stop()
 
 
 if __name__ == "__main__":
