@@ -264,11 +264,29 @@ impl Lowering<'_> {
     }
 }
 
+/// Whether a key has the usual name of a window's column but is another.
+fn groups_by_names_taken(input: &Relation, aggregate: &Aggregate) -> bool {
+    let mut keys = aggregate.group_expr.iter().filter_map(|key| key.try_as_col());
+    keys.any(|key| {
+        let index = aggregate.input.schema().maybe_index_of_column(key);
+        let role = index.map(|index| input.outputs[index].role);
+        match key.name.as_str() {
+            "window_start" => role != Some(Role::WindowStart),
+            "window_end" => role != Some(Role::WindowEnd),
+            _ => false,
+        }
+    })
+}
+
 /// Why a GROUP BY without a window is refused, and what to write.
 fn unbounded(input: &Relation, aggregate: &Aggregate) -> Box<Fault> {
     let distinct = aggregate.aggr_expr.is_empty();
     let windowed = input.position(Role::WindowStart).is_some() || input.position(Role::WindowEnd).is_some();
     let what = if distinct { "DISTINCT" } else { "GROUP BY" };
+    if input.window.is_some() && groups_by_names_taken(input, aggregate) {
+        return unsupported(&format!("{what} by columns of the table's own, not by the window's"))
+            .hint("the names were taken, so the window's are window_start0 and window_end0: take these, or rename the table's");
+    }
     if windowed {
         let message = format!("{what} over a window needs both window_start and window_end");
         let hint = if distinct { "select both columns" } else { "add both to the GROUP BY" };
