@@ -25,11 +25,13 @@ URGENT_TARGET = "alarms=50 ms"
 # All of the engine's threads in the group that the other kinds have too, and nothing else changed: what the operating
 # system does by itself, at the same share beside other programs.
 AS_IT_IS = ["--policy", "static", "--nice", "0..0"]
-# The operating system, Lachesis's two, with the whole range of nice, and ours as it is by default.
+# The operating system, Lachesis's, with the whole range of nice, and ours as it is by default.
 SCHEDULERS = {
     "os": AS_IT_IS,
     "random": ["--policy", "random", "--nice", "-20..19"],
     "qs": ["--policy", "qs", "--nice", "-20..19"],
+    "hr": ["--policy", "hr", "--nice", "-20..19"],
+    "fcfs": ["--policy", "fcfs", "--nice", "-20..19"],
     "llf": ["--policy", "llf"],
 }
 # Each core's part of the highest rate that Lachesis is shown to sustain: operators cost so much that it fills the cores.
@@ -64,7 +66,7 @@ class Settings:
             only=(of("ONLY") or "flink-urgent overhead shares linear-road voip-stream").split(),
             urgent_rows_per_s=float(of("URGENT") or 2500),
             loads=[float(load) for load in (of("LOADS") or ("0.8" if small else "0.5 0.65 0.8 0.9 1")).split()],
-            schedulers=(of("SCHEDULERS") or ("os qs" if small else " ".join(SCHEDULERS))).split(),
+            schedulers=(of("SCHEDULERS") or ("os qs" if small else "os random qs llf")).split(),
             share=of("SHARE") or "100",
             jar=Path(of("JAR")), storm_lib=Path(of("STORM_LIB")), out=Path(of("OUT")))
 
@@ -183,7 +185,8 @@ def curves_on_storm(bench: Bench, name: str) -> None:
     workload = Workload(folder, name)
     storm = Storm(name, jars(bench.settings.storm_lib, jar=bench.settings.jar), workload.control, workload.log, folder)
     options = ["--config", str(storm.configuration), "--share", bench.settings.share]
-    attach = lambda arguments: Agent(bench.settings.laxity, folder / "agent", [*options, *arguments], namespace_of=storm.pid)
+    enter = ["nsenter", "-t", str(storm.pid), "-n", "--"]
+    attach = lambda arguments: Agent(bench.settings.laxity, folder / "agent", [*options, *arguments], enter)
     try:
         curves(bench, "storm", workload, attach)
     finally:
