@@ -2,8 +2,11 @@
 # Tests `laxity attach` on a real Flink session cluster, which it installs and starts: one to two minutes, at most three.
 #
 #   LAXITY   the program; default target/release/laxity, else the agent alone is built
+#   SMALL    1: only that threads are found, changed while jobs change, and put back; half a minute
+#   FLINK_VERSION and more: see scripts/flink.sh
 #
-# Needs what scripts/flink.sh needs, jcmd, and permission to lower nice values (root, or CAP_SYS_NICE).
+# Needs what scripts/flink.sh needs, jcmd, and permission to lower nice values (root, or CAP_SYS_NICE). What needs more,
+# as namespaces do, is skipped where it is not there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A small Flink session cluster on loopback, to try `laxity attach` with: install | start | stop | sql FILE | url.
+# A small Flink session cluster, to try `laxity attach` with: install | start | stop | sql FILE | url.
 #
 #   FLINK_VERSION  2.3.0 (default) or 1.20.5
 #   FLINK_HOME     where it is put and run from; default target/flink-VERSION
+#   FLINK_HOST     the address it listens on, default 127.0.0.1
 #   FLINK_PORT     REST port, default 18081; the SQL gateway listens two above
 #   TASKMANAGERS   how many, default 1
 #   SQL            no: without the SQL gateway, where only jars are run
@@ -16,6 +17,7 @@ cd "$(dirname "$0")/.."
 
 VERSION=${FLINK_VERSION:-2.3.0}
 HOME_DIR=${FLINK_HOME:-$PWD/target/flink-$VERSION}
+HOST=${FLINK_HOST:-127.0.0.1}
 PORT=${FLINK_PORT:-18081}
 GATEWAY=$((PORT + 2))
 export FLINK_CONF_DIR=$HOME_DIR/conf FLINK_LOG_DIR=$HOME_DIR/log FLINK_PID_DIR=$HOME_DIR
@@ -52,18 +54,18 @@ install() {
 
 configure() {
     cat >"$FLINK_CONF_DIR/config.yaml" <<CONF
-jobmanager.rpc.address: 127.0.0.1
+jobmanager.rpc.address: $HOST
 jobmanager.rpc.port: $((PORT + 1))
-jobmanager.bind-host: 127.0.0.1
+jobmanager.bind-host: $HOST
 jobmanager.memory.process.size: 768m
-taskmanager.host: 127.0.0.1
-taskmanager.bind-host: 127.0.0.1
+taskmanager.host: $HOST
+taskmanager.bind-host: $HOST
 taskmanager.numberOfTaskSlots: 8
-rest.address: 127.0.0.1
+rest.address: $HOST
 rest.port: $PORT
-rest.bind-address: 127.0.0.1
-sql-gateway.endpoint.rest.address: 127.0.0.1
-sql-gateway.endpoint.rest.bind-address: 127.0.0.1
+rest.bind-address: $HOST
+sql-gateway.endpoint.rest.address: $HOST
+sql-gateway.endpoint.rest.bind-address: $HOST
 sql-gateway.endpoint.rest.port: $GATEWAY
 cluster.registration.error-delay: 200 ms
 metrics.fetcher.update-interval: ${FETCH_MS:-1000}
@@ -107,9 +109,9 @@ start() {
     if [ "${SQL:-yes}" != no ]; then
         EXTRA_CLASSPATH=$(find "$HOME_DIR/opt" -name 'flink-sql-gateway*.jar' -o -name 'flink-python*.jar' | paste -sd:) \
             launch gateway 400m org.apache.flink.table.gateway.SqlGateway
-        await "http://127.0.0.1:$GATEWAY/info" productName
+        await "http://$HOST:$GATEWAY/info" productName
     fi
-    await "http://127.0.0.1:$PORT/taskmanagers" '"id"'
+    await "http://$HOST:$PORT/taskmanagers" '"id"'
     url
 }
 
@@ -134,13 +136,13 @@ stop() {
     rm -f "$HOME_DIR/run.pids"
 }
 
-url() { echo "http://127.0.0.1:$PORT"; }
+url() { echo "http://$HOST:$PORT"; }
 
 # Runs the statements of a file in one session; prints the ids of the jobs they start.
-sql() { python3 scripts/flink_sql.py "http://127.0.0.1:$GATEWAY" "$1"; }
+sql() { python3 scripts/flink_sql.py "http://$HOST:$GATEWAY" "$1"; }
 
 case ${1:-} in
 install | start | stop | url) "$1" ;;
 sql) sql "$2" ;;
-*) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -1,4 +1,4 @@
-"""A Flink session cluster on loopback, by scripts/flink.sh and its REST interface."""
+"""A Flink session cluster, by scripts/flink.sh and its REST interface."""
 
 import json
 import os
@@ -16,8 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 class Flink:
     """Runs from when it is made until stopped."""
 
-    def __init__(self, sql: bool, **settings: str):
-        """`settings`: variables of scripts/flink.sh."""
+    def __init__(self, sql: bool, enter: list[str] = [], **settings: str):
+        """`enter`: the command that runs another in the namespaces it is to be in. `settings`: variables of
+        scripts/flink.sh."""
+        self.enter = enter
         self.environment = {**os.environ, "SQL": "yes" if sql else "no", **settings}
         self.script("stop")
         try:
@@ -27,12 +29,12 @@ class Flink:
             raise
         self.port = int(self.url.rsplit(":", 1)[1])
         home = self.environment.get("FLINK_HOME") or ROOT / f"target/flink-{self.environment.get('FLINK_VERSION', '2.3.0')}"
-        # The JobManager's is the first, then each TaskManager's.
+        # The JobManager's is the first, then each TaskManager's; as they see themselves.
         self.pids = [int(pid) for pid in (Path(home) / "run.pids").read_text().split()]
         self.taskmanager = self.pids[1]
 
     def script(self, *arguments: str) -> str:
-        done = subprocess.run([ROOT / "scripts/flink.sh", *arguments], env=self.environment, text=True,
+        done = subprocess.run([*self.enter, ROOT / "scripts/flink.sh", *arguments], env=self.environment, text=True,
                               stdout=subprocess.PIPE, timeout=300)
         if done.returncode != 0:
             raise SystemExit(f"scripts/flink.sh {' '.join(arguments)}: exit code {done.returncode}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`laxity attach` on a real Flink: nice values come to the right threads, follow jobs that end, are rescaled and fail, and
-go again; what is missing is said.
+go again; on two machines each by its own agent. What is missing is said.
 
 Cannot catch: whether latencies get better; that is measured, not tested.
 """
@@ -18,8 +18,9 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent import Agent, threads
+from agent import Agent, Thread, child_of, threads
 from flink import Flink
+from machine import Machine, join
 
 # Two statements differ in names, so that threads can be told apart without the agent.
 JOB = """SET 'pipeline.name' = '{name}';
@@ -63,6 +64,19 @@ class Told:
     round: int
     # By job and task: thread and nice.
     jobs: dict[str, dict[tuple[str, int], tuple[int, int]]]
+    # What an agent of another machine said counts.
+    is_told: bool
+
+    @staticmethod
+    def read(address: str) -> "Told":
+        text = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
+        jobs: dict = {}
+        for job, operator, instance, tid, nice in re.findall(
+                r'^laxity_agent_nice\{job="(.*?)",operator="(.*?)",instance="(\d+)",tid="(\d+)"\} (\S+)$', text, re.M):
+            jobs.setdefault(job, {})[operator, int(instance)] = int(tid), int(float(nice))
+        rounds = re.search(r"^laxity_agent_rounds_total (\d+)", text, re.M)
+        is_told = re.search(r"^laxity_agent_exchange_used\{.*\} 1$", text, re.M)
+        return Told(int(rounds[1]) if rounds else 0, jobs, is_told is not None)
 
 
 class Test:
@@ -73,17 +87,12 @@ class Test:
         self.folder = folder
         self.flink = flink
         self.rows = folder / "rows"
-        self.rows.mkdir(exist_ok=True)
         self.urgent = self.submit(URGENT, 1)
         self.bulk = self.submit(BULK, 1)
         self.before = threads(flink.taskmanager)
 
     def submit(self, name: str, parallelism: int) -> str:
-        path = self.folder / f"{name}.sql"
-        path.write_text(JOB.format(name=name, parallelism=parallelism, source=SOURCE[name].format(rows=self.rows)))
-        job = self.flink.sql(path)
-        self.flink.await_running(job)
-        return job
+        return submit(self.flink, self.folder, name, parallelism)
 
     def attach(self, *arguments: str) -> Agent:
         return Agent(self.laxity, self.folder / "agent", ["--flink", self.flink.url, "--job", f"{URGENT}=50 ms",
@@ -197,13 +206,7 @@ class Test:
         return done.stdout
 
     def told(self) -> Told:
-        text = urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=10).read().decode()
-        jobs: dict = {}
-        for job, operator, instance, tid, nice in re.findall(
-                r'^laxity_agent_nice\{job="(.*?)",operator="(.*?)",instance="(\d+)",tid="(\d+)"\} (\S+)$', text, re.M):
-            jobs.setdefault(job, {})[operator, int(instance)] = int(tid), int(float(nice))
-        rounds = re.search(r"^laxity_agent_rounds_total (\d+)", text, re.M)
-        return Told(int(rounds[1]) if rounds else 0, jobs)
+        return Told.read(f"127.0.0.1:{PORT}")
 
     def jobs_have_nice(self, parallelism: dict[str, int], agent: Agent) -> None:
         def wrong() -> list[str]:
@@ -246,11 +249,111 @@ class Test:
         check(not left, f"{len(groups)} groups are gone", f"{left} are there; {said}")
 
     def is_unchanged(self) -> bool:
-        """Threads that came since are as their process is."""
-        usual = self.before[self.flink.taskmanager]
-        had = lambda tid: self.before.get(tid, usual)
-        return all((thread.nice, thread.cgroups) == (had(tid).nice, had(tid).cgroups)
-                   for tid, thread in threads(self.flink.taskmanager).items())
+        return is_unchanged(self.before, self.flink.taskmanager)
+
+
+class Split:
+    """A job with an instance of each operator on either of two machines, each with an agent."""
+    NODES = {"a": "10.78.0.1", "b": "10.78.0.2"}
+
+    def __init__(self, laxity: str, folder: Path):
+        self.folder = folder
+        self.machines = {node: Machine(first_pid) for node, first_pid in zip(self.NODES, (0, 2000))}
+        join(*self.machines.values(), tuple(self.NODES.values()))
+        self.laxity = laxity
+        self.flink: Flink | None = None
+        self.agents: dict[str, Agent] = {}
+
+    def run(self) -> None:
+        a, b = self.machines.values()
+        with a.network():
+            self.flink = flink = Flink(sql=True, enter=a.enter, FLINK_HOST=self.NODES["a"],
+                          FLINK_PROPERTIES="taskmanager.load-balance.mode: SLOTS")
+            managers = {"a": a.outer(flink.taskmanager), "b": self.task_manager(a.outer(flink.taskmanager))}
+            eventually("a TaskManager on each machine", lambda: len(flink.call("GET", "/taskmanagers")["taskmanagers"]) == 2)
+            submit(flink, self.folder, URGENT, 2)
+        before = {node: threads(pid) for node, pid in managers.items()}
+        self.authority()
+        for node in self.NODES:
+            self.agents[node] = self.attach(node, flink.url)
+        told = {node: self.told(node).jobs.get(URGENT, {}) for node in self.NODES}
+        check([len(told[node]) for node in self.NODES] == [3, 3] and len(told["a"] | told["b"]) == 6,
+              "each agent has the instances of its machine, and no other's", str(told))
+        for node, pid in managers.items():
+            now = threads(pid)
+            check(all(now[tid].nice == nice for tid, nice in told[node].values()), f"their threads on machine {node} have the plan",
+                  str(told[node]))
+        for node in self.NODES:
+            eventually(f"what the other told machine {node} counts", lambda: self.told(node).is_told, self.agents[node].text)
+        check(self.agents["b"].stop() == 0 and is_unchanged(before["b"], managers["b"]), "one ends, and puts its machine back",
+              self.agents["b"].text()[-2000:])
+        self.agents["a"].await_text("agent b has been silent", 30)
+        check(not is_unchanged(before["a"], managers["a"]) and self.told("a").jobs[URGENT].keys() == told["a"].keys(),
+              "the other says so, and goes on with its own")
+        check(self.agents["a"].stop() == 0 and is_unchanged(before["a"], managers["a"]), "and puts its own back",
+              self.agents["a"].text()[-2000:])
+
+    def task_manager(self, like: int) -> int:
+        """On the second machine, as that process on the first."""
+        parts = lambda name: Path(f"/proc/{like}/{name}").read_text().rstrip("\0").split("\0")
+        host = [f"-Dtaskmanager.{key}={self.NODES['b']}" for key in ("host", "bind-host")]
+        command = [part.replace("taskmanager-1", "taskmanager-2") for part in parts("cmdline")]
+        started = subprocess.Popen([*self.machines["b"].enter, *command, *host], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=dict(part.split("=", 1) for part in parts("environ")))
+        return child_of(started.pid)
+
+    def authority(self) -> None:
+        """Certificates of it, and of each agent."""
+        (self.folder / "openssl.cnf").write_text("[req]\ndistinguished_name=name\n[name]\n")
+        request = lambda name, *more: subprocess.run(
+            ["openssl", "req", "-x509", "-config", "openssl.cnf", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+             "-days", "2", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem", *more],
+            cwd=self.folder, check=True, stderr=subprocess.DEVNULL)
+        request("ca", "-addext", "basicConstraints=critical,CA:TRUE")
+        for node, address in self.NODES.items():
+            request(node, "-CA", "ca.pem", "-CAkey", "ca.key", "-addext", f"subjectAltName=IP:{address}",
+                    "-addext", "basicConstraints=critical,CA:FALSE")
+
+    def attach(self, node: str, url: str) -> Agent:
+        folder = self.folder / f"agent-{node}"
+        folder.mkdir()
+        others = [f"{address}:9465" for other, address in self.NODES.items() if other != node]
+        (folder / "attach.toml").write_text(f"""[exchange]
+listen = "{self.NODES[node]}:9465"
+peers = {others}
+ca = "{self.folder}/ca.pem"
+cert = "{self.folder}/{node}.pem"
+key = "{self.folder}/{node}.key"
+node = "{node}"
+stale = "3 s"
+""")
+        return Agent(self.laxity, folder, ["--flink", url, "--job", f"{URGENT}=50 ms", "--listen", f"127.0.0.1:{PORT}",
+                                           "--config", str(folder / "attach.toml")], self.machines[node].enter)
+
+    def told(self, node: str) -> Told:
+        with self.machines[node].network():
+            return Told.read(f"127.0.0.1:{PORT}")
+
+    def stop(self) -> None:
+        for stopped in (*self.agents.values(), *filter(None, [self.flink]), *self.machines.values()):
+            stopped.stop()
+
+
+def submit(flink: Flink, folder: Path, name: str, parallelism: int) -> str:
+    rows = folder / "rows"
+    rows.mkdir(exist_ok=True)
+    path = folder / f"{name}.sql"
+    path.write_text(JOB.format(name=name, parallelism=parallelism, source=SOURCE[name].format(rows=rows)))
+    job = flink.sql(path)
+    flink.await_running(job)
+    return job
+
+
+def is_unchanged(before: dict[int, Thread], pid: int) -> bool:
+    """Threads that came since are as all were."""
+    usual = next(iter(before.values()))
+    had = lambda tid: before.get(tid, usual)
+    return all((thread.nice, thread.cgroups) == (had(tid).nice, had(tid).cgroups) for tid, thread in threads(pid).items())
 
 
 WITHOUT_CAPABILITY = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
@@ -289,10 +392,27 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    on_cluster(folder, [Test.a_dry_run_changes_nothing, Test.jobs_come_change_and_go, Test.what_a_crash_leaves_is_put_back,
-                        Test.what_is_missing_is_said], FLINK_PROPERTIES=ELASTIC)
-    on_cluster(folder, [Test.without_metrics_all_are_equal], FETCH_MS="0")
+    if os.environ.get("SMALL") == "1":
+        on_cluster(folder, [Test.jobs_come_change_and_go], FLINK_PROPERTIES=ELASTIC)
+    else:
+        on_cluster(folder, [Test.a_dry_run_changes_nothing, Test.jobs_come_change_and_go, Test.what_a_crash_leaves_is_put_back,
+                            Test.what_is_missing_is_said], FLINK_PROPERTIES=ELASTIC)
+        on_cluster(folder, [Test.without_metrics_all_are_equal], FETCH_MS="0")
+        on_two_machines(folder)
     print("attach: all well")
+
+
+def on_two_machines(folder: Path) -> None:
+    needed = ["unshare", "--net", "--pid", "--fork", "--mount-proc"]
+    if not can_run(needed) or not all(map(shutil.which, ("nsenter", "ip", "openssl"))):
+        return print("skipped: two machines (needs root, unshare, nsenter, ip, openssl)")
+    begin = time.time()
+    split = Split(sys.argv[1], folder)
+    try:
+        split.run()
+    finally:
+        split.stop()
+    print(f"== {Split.__name__}: {time.time() - begin:.1f} s", flush=True)
 
 
 def on_cluster(folder: Path, parts: list, **settings: str) -> None:
