@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::clock::Clock;
 use crate::merge::merge;
 use crate::payload::{Payload, batch_bytes};
-use crate::query::{Outcome, Query};
+use crate::query::{InFlight, Outcome, Query};
 use crate::route::{LateRoute, Route};
 use crate::snapshot::{RecordedArrival, Totals};
 
@@ -55,6 +55,8 @@ pub(crate) struct Run {
     pub report: RunReport,
     /// Of a source whose watermark rose: how far, and when the rows that raised it were due.
     pub progress: Option<(EventTime, ProcessingTime)>,
+    /// When the operator was done; what it sent was handed on after that.
+    pub ended: ProcessingTime,
 }
 
 /// The message in hand, or several merged into one.
@@ -86,7 +88,7 @@ pub(crate) struct RunContext<'a> {
     pub quantum_ns: u64,
     /// Messages that go with the one granted; empty where it is left alone. Empty after the run.
     pub merged: &'a mut Vec<Message<Payload>>,
-    /// Messages for other instances, counted as admitted, in order per channel.
+    /// Messages for other instances, counted as in flight after the run, in order per channel.
     pub staged: &'a mut Vec<Message<Payload>>,
     /// Time spent in operators, added to by every run.
     pub operator_ns: u64,
@@ -150,32 +152,36 @@ impl Instance {
         let mut report = RunReport::default();
         if self.query.stopped() {
             self.drop_message(&mut cell);
-            return Run::default();
+            return Run { ended: started, ..Run::default() };
         }
         let watermark_before = cell.out_watermark;
         let ingested = cell.running.as_ref().map(|running| running.latest);
         report.rows_in = cell.rows_in_hand();
         let outcome =
             catch_unwind(AssertUnwindSafe(|| self.advance(&mut cell, started, context, &mut report)));
-        match outcome {
-            Ok(Ok(more)) => report.more = more,
-            Ok(Err(error)) => self.fail(error.to_string()),
+        let ended = match outcome {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(error)) => {
+                self.fail(error.to_string());
+                context.clock.now()
+            }
             Err(panic) => {
                 self.fail(format!("{}: internal error: {} (please report this)", self.name, text(&*panic)));
+                context.clock.now()
             }
-        }
+        };
         if self.query.stopped() {
-            for message in context.staged.drain(staged_before..) {
-                self.query.release(message.rows, message.bytes);
-            }
+            context.staged.truncate(staged_before);
             self.drop_message(&mut cell);
             report.more = false;
-        } else if !report.more {
-            cell.finish(&self.query);
+        } else {
+            let done = if report.more { InFlight::default() } else { cell.finish() };
+            self.query.settle(in_flight(&context.staged[staged_before..]), done);
         }
         cell.totals.rows_out += u64::from(report.rows_out);
         let rose = cell.is_source && cell.out_watermark > watermark_before;
-        Run { report, progress: ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested)) }
+        let progress = ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested));
+        Run { report, progress, ended }
     }
 
     pub(crate) fn totals(&self) -> Totals {
@@ -202,16 +208,18 @@ impl Instance {
     }
 
     fn drop_message(&self, cell: &mut Cell) {
-        cell.finish(&self.query);
+        let done = cell.finish();
+        self.query.settle(InFlight::default(), done);
     }
 
+    /// Works until all is done or the quantum is over, which is when it returns.
     fn advance(
         &self,
         cell: &mut Cell,
         started: ProcessingTime,
         context: &mut RunContext<'_>,
         report: &mut RunReport,
-    ) -> Result<bool, OperatorError> {
+    ) -> Result<ProcessingTime, OperatorError> {
         let mut step_started = started;
         loop {
             let rows = cell.step(context.quantum_ns)?;
@@ -226,11 +234,12 @@ impl Instance {
             let elapsed_ns = now.since_ns(started);
             if !more || elapsed_ns >= context.quantum_ns {
                 report.cpu_ns = elapsed_ns;
+                report.more = more;
                 if more {
                     cell.pause(now);
                 }
                 self.account_state(cell);
-                return Ok(more);
+                return Ok(now);
             }
             step_started = now;
         }
@@ -269,34 +278,25 @@ impl Instance {
                             stamps,
                             window_end,
                             *out_watermark,
-                            &self.query,
                             now,
                             context.staged,
                         )?;
                     }
                     if let Some(route) = routes.last_mut() {
-                        route.batch(
-                            batch,
-                            stamps,
-                            window_end,
-                            *out_watermark,
-                            &self.query,
-                            now,
-                            context.staged,
-                        )?;
+                        route.batch(batch, stamps, window_end, *out_watermark, now, context.staged)?;
                     }
                 }
                 Emitted::Watermark(watermark) => {
                     *out_watermark = (*out_watermark).max(watermark);
                     for route in routes.iter_mut() {
-                        route.watermark(watermark, running.stamps, &self.query, context.staged, sent_from);
+                        route.watermark(watermark, running.stamps, context.staged, sent_from);
                     }
                 }
             }
         }
         if running.idle && frontier.all_idle() {
             for route in routes.iter_mut() {
-                route.idle(running.stamps, *out_watermark, &self.query, context.staged);
+                route.idle(running.stamps, *out_watermark, context.staged);
             }
         }
         for rows in outbox.late.drain(..) {
@@ -388,19 +388,25 @@ impl Cell {
         self.running.as_ref().map_or(0, |running| if running.next_row == 0 { running.rows } else { 0 })
     }
 
-    fn finish(&mut self, query: &Query) {
-        if let Some(running) = self.running.take() {
-            if let Some(recorded) = &mut self.recorded {
-                recorded.push(RecordedArrival {
-                    at: running.latest,
-                    rows: running.rows,
-                    bytes: running.bytes,
-                    event_times: running.event_times,
-                    watermark: self.out_watermark,
-                });
-            }
-            query.release_all(running.messages, running.rows, running.bytes);
+    /// Lets go of the message in hand, and says what it was.
+    fn finish(&mut self) -> InFlight {
+        let Some(running) = &self.running else { return InFlight::default() };
+        let done = InFlight {
+            messages: i64::from(running.messages),
+            rows: i64::from(running.rows),
+            bytes: running.bytes as i64,
+        };
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(RecordedArrival {
+                at: running.latest,
+                rows: running.rows,
+                bytes: running.bytes,
+                event_times: running.event_times,
+                watermark: self.out_watermark,
+            });
         }
+        self.running = None;
+        done
     }
 
     fn has_more(&self) -> bool {
@@ -515,16 +521,22 @@ fn text(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("panic without a message")
 }
 
-/// A message for one target, counted against its query.
+fn in_flight(messages: &[Message<Payload>]) -> InFlight {
+    InFlight {
+        messages: messages.len() as i64,
+        rows: messages.iter().map(|message| i64::from(message.rows)).sum(),
+        bytes: messages.iter().map(|message| message.bytes as i64).sum(),
+    }
+}
+
+/// A message for one target; who sends it counts it against its query.
 pub(crate) fn message(
     to: OperatorId,
     channel: u32,
     progress: EventTime,
     payload: Payload,
-    query: &Query,
 ) -> Message<Payload> {
     let rows = payload.batch.as_ref().map_or(0, |batch| batch.num_rows() as u32);
     let bytes = payload.batch.as_ref().map_or(0, |batch| batch_bytes(&batch.rows));
-    query.admit(rows, bytes);
     Message { to, channel, progress, ingested: payload.stamps.ingested, rows, bytes, body: payload }
 }

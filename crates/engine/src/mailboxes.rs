@@ -229,8 +229,8 @@ impl<T> Mailboxes<T> {
 
     /// Hands over what the last run produced and takes the next, sleeping while there is none.
     ///
-    /// `now` is asked after a lock is held: a decision must not be made with a time that passed while waiting for
-    /// it. What is left in `staged` is for operators that are gone; `merged` gets the messages that are to be
+    /// `now` is asked after a lock was waited for: a decision must not be made with a time that passed meanwhile.
+    /// Where the lock is free, it is made with the time when the run ended. What is left in `staged` is for operators that are gone; `merged` gets the messages that are to be
     /// processed with the one granted.
     pub(crate) fn exchange(
         &self,
@@ -240,8 +240,9 @@ impl<T> Mailboxes<T> {
         merged: &mut Vec<Message<T>>,
         now: impl Fn() -> ProcessingTime,
     ) -> Next<T> {
-        let mut shard = self.shards[worker.at].lock();
-        let mut instant = now();
+        let slot = &self.shards[worker.at];
+        let at_once = finished.and_then(|finished| Some((slot.try_lock()?, finished.run.ended)));
+        let (mut shard, mut instant) = at_once.unwrap_or_else(|| (slot.lock(), now()));
         // A run's outputs go to operators of its query, so to this shard.
         let mut refused = Vec::new();
         for message in staged.drain(..) {

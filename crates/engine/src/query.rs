@@ -53,6 +53,20 @@ pub(crate) struct Query {
     late_windows: Mutex<BTreeMap<i64, u64>>,
 }
 
+/// Messages and writes on their way, and what is in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    pub messages: i64,
+    pub rows: i64,
+    pub bytes: i64,
+}
+
+impl InFlight {
+    pub(crate) fn one(rows: u32, bytes: u64) -> InFlight {
+        InFlight { messages: 1, rows: i64::from(rows), bytes: bytes as i64 }
+    }
+}
+
 /// How a query stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -142,23 +156,36 @@ impl Query {
 
     /// Counts a message or a write before anyone else can see it.
     pub(crate) fn admit(&self, rows: u32, bytes: u64) {
-        self.in_flight.fetch_add(1, AcqRel);
-        self.in_flight_bytes.fetch_add(bytes as i64, Relaxed);
-        self.in_flight_rows.fetch_add(i64::from(rows), Relaxed);
-        self.memory.grow(bytes as i64);
+        self.settle(InFlight::one(rows, bytes), InFlight::default());
     }
 
     /// Un-counts it, after its own outputs were counted.
     pub(crate) fn release(&self, rows: u32, bytes: u64) {
-        self.release_all(1, rows, bytes);
+        self.settle(InFlight::default(), InFlight::one(rows, bytes));
     }
 
-    /// Un-counts so many messages with so many rows and bytes between them.
-    pub(crate) fn release_all(&self, messages: u32, rows: u32, bytes: u64) {
-        self.memory.grow(-(bytes as i64));
-        self.in_flight_rows.fetch_sub(i64::from(rows), Relaxed);
+    /// Counts what a run has sent and un-counts what it is done with, before anyone else can see what it sent.
+    ///
+    /// At once, because the difference is often nothing, and what is not written is not taken from the core of the
+    /// scan, which counts here too.
+    pub(crate) fn settle(&self, sent: InFlight, done: InFlight) {
+        let messages = sent.messages - done.messages;
+        let rows = sent.rows - done.rows;
+        let bytes = sent.bytes - done.bytes;
+        if messages > 0 {
+            self.in_flight.fetch_add(messages, AcqRel);
+        }
+        if rows != 0 {
+            self.in_flight_rows.fetch_add(rows, Relaxed);
+        }
+        if bytes != 0 {
+            self.memory.grow(bytes);
+        }
         // SeqCst, as in `ScanPool::has_credit`: either it sees the credit or we see that it waits.
-        let left = self.in_flight_bytes.fetch_sub(bytes as i64, SeqCst) - bytes as i64;
+        let left = match bytes {
+            0 => self.in_flight_bytes.load(SeqCst),
+            _ => self.in_flight_bytes.fetch_add(bytes, SeqCst) + bytes,
+        };
         let is_waited_for = left < self.wake_below_bytes && self.held.load(SeqCst);
         if is_waited_for
             && self.held.swap(false, SeqCst)
@@ -167,7 +194,9 @@ impl Query {
             scans.credit_returned();
         }
         // Last, and AcqRel: whoever reads zero sees everything done before.
-        self.in_flight.fetch_sub(i64::from(messages), AcqRel);
+        if messages < 0 {
+            self.in_flight.fetch_add(messages, AcqRel);
+        }
     }
 
     pub(crate) fn drained(&self) -> bool {
@@ -302,5 +331,40 @@ fn summarize(histogram: Option<&Histogram<u64>>, sum_ns: u128) -> LatencySummary
         p999_ns: histogram.value_at_quantile(0.999),
         max_ns: histogram.max(),
         mean_ns: (sum_ns / u128::from(histogram.len().max(1))) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn a_run_counts_what_it_sent_and_uncounts_what_it_took() {
+        let memory = Arc::new(Memory::new(1 << 20));
+        let scans = Arc::new(ScanPool::new(Clock::start(), 1 << 20, 1 << 20));
+        let query = Query::new(QueryId(0), QuerySettings::named("counted"), 1, memory.clone(), &scans);
+        let counted = || {
+            (
+                query.in_flight.load(Relaxed),
+                query.in_flight_rows.load(Relaxed),
+                query.in_flight_bytes.load(Relaxed),
+                memory.used_bytes(),
+            )
+        };
+        query.admit(10, 80);
+        assert_eq!(counted(), (1, 10, 80, 80));
+        // A filter: one message for another, with fewer rows.
+        query.settle(InFlight::one(7, 56), InFlight::one(10, 80));
+        assert_eq!(counted(), (1, 7, 56, 56));
+        // Two messages for one, and its input is not done yet.
+        query.settle(InFlight { messages: 2, rows: 9, bytes: 72 }, InFlight::default());
+        assert_eq!(counted(), (3, 16, 128, 128));
+        // A watermark for what was merged into one.
+        query.settle(InFlight::one(0, 0), InFlight { messages: 3, rows: 16, bytes: 128 });
+        assert_eq!(counted(), (1, 0, 0, 0));
+        assert!(!query.drained());
+        query.release(0, 0);
+        assert!(query.drained());
     }
 }

@@ -7,7 +7,6 @@ use laxity_sched::{Message, Stamps};
 
 use crate::instance::message;
 use crate::payload::Payload;
-use crate::query::Query;
 use crate::sink_io::SinkHandle;
 
 /// Where the output of one instance goes along one edge.
@@ -31,14 +30,12 @@ pub(crate) enum Spread {
 }
 
 impl Route {
-    #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only rename them")]
     pub(crate) fn batch(
         &mut self,
         batch: StreamBatch,
         stamps: Stamps,
         window_end: Option<EventTime>,
         progress: EventTime,
-        query: &Query,
         now: ProcessingTime,
         staged: &mut Vec<Message<Payload>>,
     ) -> Result<(), OperatorError> {
@@ -48,7 +45,7 @@ impl Route {
                 let mut send = |to: OperatorId, batch: StreamBatch| {
                     let payload =
                         Payload { batch: Some(batch), watermark: None, idle: false, stamps, window_end };
-                    staged.push(message(to, *channel, progress, payload, query));
+                    staged.push(message(to, *channel, progress, payload));
                 };
                 match spread {
                     Spread::All => send(targets[0], batch),
@@ -74,7 +71,6 @@ impl Route {
         &mut self,
         watermark: EventTime,
         stamps: Stamps,
-        query: &Query,
         staged: &mut Vec<Message<Payload>>,
         staged_from: usize,
     ) {
@@ -98,24 +94,18 @@ impl Route {
                         stamps,
                         window_end: None,
                     };
-                    staged.push(message(to, *channel, watermark, payload, query));
+                    staged.push(message(to, *channel, watermark, payload));
                 }
             }
         }
     }
 
     /// Tells every target that this channel holds nothing back for now.
-    pub(crate) fn idle(
-        &mut self,
-        stamps: Stamps,
-        progress: EventTime,
-        query: &Query,
-        staged: &mut Vec<Message<Payload>>,
-    ) {
+    pub(crate) fn idle(&mut self, stamps: Stamps, progress: EventTime, staged: &mut Vec<Message<Payload>>) {
         if let Route::Operator { targets, channel, .. } = self {
             for &to in targets.iter() {
                 let payload = Payload { batch: None, watermark: None, idle: true, stamps, window_end: None };
-                staged.push(message(to, *channel, progress, payload, query));
+                staged.push(message(to, *channel, progress, payload));
             }
         }
     }

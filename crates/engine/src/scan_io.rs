@@ -544,7 +544,7 @@ impl ScanPool {
                 stamps,
                 window_end: None,
             };
-            messages.push(message(reader.source, 0, EventTime::MIN, payload, &reader.query));
+            messages.push(admitted(reader, EventTime::MIN, payload));
         }
     }
 
@@ -609,5 +609,11 @@ fn end_of_input(reader: &Reader, now: ProcessingTime) -> Message<Payload> {
 fn signal(reader: &Reader, now: ProcessingTime, watermark: Option<EventTime>) -> Message<Payload> {
     let stamps = Stamps::admitted(now, now);
     let payload = Payload { batch: None, watermark, idle: watermark.is_none(), stamps, window_end: None };
-    message(reader.source, 0, watermark.unwrap_or(EventTime::MIN), payload, &reader.query)
+    admitted(reader, watermark.unwrap_or(EventTime::MIN), payload)
+}
+
+fn admitted(reader: &Reader, progress: EventTime, payload: Payload) -> Message<Payload> {
+    let message = message(reader.source, 0, progress, payload);
+    reader.query.admit(message.rows, message.bytes);
+    message
 }

@@ -57,7 +57,7 @@ fn work(mailboxes: &Mailboxes<()>, worker: u32, run: impl Fn(u32) -> Vec<Message
         let Next::Run(grant) = next else { return };
         assert!(matches!(grant.work, Work::Message { .. }));
         staged = run(grant.operator.0);
-        finished = Some(Finished { operator: grant.operator, run: Run::default() });
+        finished = Some(Finished { operator: grant.operator, run: Run { ended: NOW, ..Run::default() } });
     }
 }
 

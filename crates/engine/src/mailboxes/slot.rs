@@ -35,6 +35,10 @@ impl<T> Slot<T> {
         self.shard.lock()
     }
 
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Shard<T>>> {
+        self.shard.try_lock()
+    }
+
     /// Says how this shard, whose lock the caller has, is now.
     pub fn publish(&self, shard: &Shard<T>, now: ProcessingTime) {
         store(&self.published.top, shard.top(now).to_bits());

@@ -116,7 +116,7 @@ proptest! {
                             definition.on_message(staged[0].clone(), now);
                         }
                         definition.on_finished(id, report, now);
-                        finished = Some(Finished { operator, run: Run { report, progress: None } });
+                        finished = Some(Finished { operator, run: Run { report, progress: None, ended: now } });
                     }
                     let expected = definition.next(id, now);
                     let place = &mut workers[worker as usize];
@@ -175,7 +175,8 @@ fn work(mailboxes: &Mailboxes<u64>, worker: u32, seen: &[Seen]) -> u64 {
         }
         of_operator.running.store(false, Relaxed);
         let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
-        finished = Some(Finished { operator: grant.operator, run: Run { report, progress: None } });
+        finished =
+            Some(Finished { operator: grant.operator, run: Run { report, progress: None, ended: now() } });
     }
 }
 
@@ -304,6 +305,40 @@ fn circle(mailboxes: &Mailboxes<u64>, worker: u32, often: u64) -> u64 {
             staged.push(message(grant.operator.0 ^ 1, NOW, granted.body + 1));
         }
         let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
-        finished = Some(Finished { operator: grant.operator, run: Run { report, progress: None } });
+        finished =
+            Some(Finished { operator: grant.operator, run: Run { report, progress: None, ended: NOW } });
     }
+}
+
+#[test]
+fn a_decision_is_made_with_the_end_of_the_run_unless_the_lock_was_waited_for() {
+    let mailboxes = mailboxes(1, 1, 1, "llf");
+    mailboxes.stop();
+    mailboxes.enqueue(&mut vec![message(0, NOW, 0), message(0, NOW, 1), message(0, NOW, 2)], NOW);
+    let mut worker = mailboxes.whereabouts(WorkerId(0));
+    let (mut staged, mut merged) = (Vec::new(), Vec::new());
+    let Next::Run(grant) = mailboxes.exchange(&mut worker, None, &mut staged, &mut merged, || NOW) else {
+        panic!("three wait")
+    };
+    let report = RunReport { rows_in: 1, ..RunReport::default() };
+    let run = Run { report, progress: None, ended: NOW.plus_ns(5) };
+    let finished = Some(Finished { operator: grant.operator, run });
+    let unasked = || panic!("the time is known");
+    assert!(matches!(
+        mailboxes.exchange(&mut worker, finished, &mut staged, &mut merged, unasked),
+        Next::Run(_)
+    ));
+    let asked = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        let held = mailboxes.shards[0].lock();
+        let waiting = threads.spawn(|| {
+            let now = || NOW.plus_ns(10 + asked.fetch_add(1, Relaxed));
+            mailboxes.exchange(&mut worker, finished, &mut staged, &mut merged, now)
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(asked.load(Relaxed), 0, "asked before it had the lock");
+        drop(held);
+        assert!(matches!(waiting.join().unwrap(), Next::Run(_)));
+    });
+    assert_eq!(asked.load(Relaxed), 1);
 }
