@@ -183,7 +183,9 @@ impl Flink {
 
     fn jobs(&self) -> Result<Vec<Running>, HttpError> {
         let mut running: Vec<_> = self.ask::<Jobs>("/jobs/overview")?.jobs;
-        running.retain(|job| matches!(job.state.as_str(), "RUNNING" | "RESTARTING"));
+        // What takes long to end goes on as it was: its threads are not the engine's own.
+        let has_threads = ["RUNNING", "RESTARTING", "FAILING", "CANCELLING"];
+        running.retain(|job| has_threads.contains(&job.state.as_str()));
         running.sort_by(|a, b| a.jid.cmp(&b.jid));
         let mut jobs = Vec::new();
         for summary in running {
@@ -293,7 +295,8 @@ impl Flink {
                 });
                 layout.origins.push((jid.clone(), vertex.id.clone()));
                 for subtask in &details.subtasks {
-                    let runs = matches!(subtask.status.as_str(), "RUNNING" | "INITIALIZING" | "DEPLOYING");
+                    let has_thread = ["DEPLOYING", "INITIALIZING", "RUNNING", "CANCELING"];
+                    let runs = has_thread.contains(&subtask.status.as_str());
                     let pid = self.pids.get(&subtask.taskmanager_id).copied().flatten();
                     let (true, Some(pid)) = (runs, pid) else { continue };
                     layout.owners.push((operator, subtask.subtask));

@@ -196,6 +196,26 @@ fn a_job_that_ends_between_two_questions_spoils_nothing() {
 }
 
 #[test]
+fn a_job_that_takes_long_to_end_keeps_its_threads() {
+    let mut ending = captured();
+    for job in ending.0["/jobs/overview"]["jobs"].as_array_mut().unwrap() {
+        if job["name"] == "archive" {
+            job["state"] = "CANCELLING".into();
+        }
+    }
+    let states = ["CANCELING", "CANCELED", "CANCELING"];
+    change(
+        &mut ending,
+        |_| {},
+        |subtasks| {
+            subtasks.iter_mut().zip(states).for_each(|(task, state)| task["status"] = state.into());
+        },
+    );
+    // Of each of eight operators one instance has ended.
+    assert_eq!(layout(&flink(ending)).wanted.len(), 38 - 8);
+}
+
+#[test]
 fn a_task_manager_that_shows_no_threads_keeps_those_known() {
     let mut flink = flink(captured());
     let first = layout(&flink);
