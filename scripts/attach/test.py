@@ -43,14 +43,21 @@ NICE = {URGENT: range(-10, 0), BULK: range(10, 11)}
 # Begin the names of threads that no job may slow down.
 ENGINE_THREADS = ("flink-pekko", "Flink Netty", "flink-metrics", "GC Thread", "VM Thread", "C1 Compiler", "C2 Compiler", "main")
 PORT = 19464
-# Jobs are rescaled by REST, and restart long enough after a failure to be healed before. What Flink tells of jobs is no
-# older than the agent's period: by default it tells the same for 3 s.
-ELASTIC = """jobmanager.scheduler: adaptive
-web.refresh-interval: 1000
-jobmanager.adaptive-scheduler.scaling-interval.min: 0 s
+# Jobs restart long enough after a failure to be healed before. What Flink tells of jobs is no older than the agent's
+# period: by default it tells the same for 3 s.
+RESTARTED = """web.refresh-interval: 1000
 restart-strategy.type: fixed-delay
 restart-strategy.fixed-delay.attempts: 1000000
-restart-strategy.fixed-delay.delay: 2 s"""
+restart-strategy.fixed-delay.delay: 2 s
+"""
+ELASTIC = RESTARTED + """jobmanager.scheduler: adaptive
+jobmanager.adaptive-scheduler.scaling-interval.min: 0 s
+"""
+# Operators come to both machines; one that is lost is missed soon.
+SPREAD = RESTARTED + """taskmanager.load-balance.mode: SLOTS
+heartbeat.interval: 1000
+heartbeat.timeout: 15000
+"""
 READ_ONLY_CGROUPS = """awk '$3 ~ /^cgroup/ { print $2 }' /proc/mounts | while read -r at; do
     mount -o remount,bind,ro "$at" || exit
 done
@@ -268,7 +275,7 @@ class Split:
         a, b = self.machines.values()
         with a.network():
             self.flink = flink = Flink(sql=True, enter=a.enter, FLINK_HOST=self.NODES["a"],
-                          FLINK_PROPERTIES="taskmanager.load-balance.mode: SLOTS")
+                                       FLINK_PROPERTIES=SPREAD)
             managers = {"a": a.outer(flink.taskmanager), "b": self.task_manager(a.outer(flink.taskmanager))}
             eventually("a TaskManager on each machine", lambda: len(flink.call("GET", "/taskmanagers")["taskmanagers"]) == 2)
             submit(flink, self.folder, URGENT, 2)
@@ -290,6 +297,9 @@ class Split:
         self.agents["a"].await_text("agent b has been silent", 30)
         check(not is_unchanged(before["a"], managers["a"]) and self.told("a").jobs[URGENT].keys() == told["a"].keys(),
               "the other says so, and goes on with its own")
+        os.kill(managers["b"], signal.SIGKILL)
+        eventually("when a TaskManager is lost, the other machine's agent has all instances",
+                   lambda: self.told("a").jobs.get(URGENT, {}).keys() == (told["a"] | told["b"]).keys(), self.agents["a"].text)
         check(self.agents["a"].stop() == 0 and is_unchanged(before["a"], managers["a"]), "and puts its own back",
               self.agents["a"].text()[-2000:])
 
