@@ -116,11 +116,11 @@ start() {
 }
 
 await() { # URL TEXT
-    for _ in $(seq 120); do
+    for _ in $(seq 240); do
         curl -fs -m 2 "$1" 2>/dev/null | grep -q "$2" && return
         sleep 0.5
     done
-    echo "nothing at $1 after a minute; see $HOME_DIR/log" >&2
+    echo "nothing at $1 after two minutes; see $HOME_DIR/log" >&2
     return 1
 }
 
