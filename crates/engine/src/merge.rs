@@ -5,7 +5,7 @@
 //! messages: its results, and those of windows it goes into, count from the earliest arrival in it, so merging
 //! never makes a result look faster than it was. What it says of the frontier counts from the latest.
 
-use arrow::array::{Int64Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::error::ArrowError;
 use laxity_graph::ProcessingTime;
@@ -70,12 +70,12 @@ fn concatenated(batches: &[&StreamBatch]) -> Result<StreamBatch, ArrowError> {
         let mut before = Vec::with_capacity(rows.num_rows());
         for batch in batches {
             match &batch.watermark_before {
-                Some(watermarks) => before.extend_from_slice(watermarks.values()),
+                Some(watermarks) => before.extend_from_slice(watermarks),
                 // On time, which is what a watermark at the beginning of time says.
                 None => before.extend(std::iter::repeat_n(i64::MIN, batch.num_rows())),
             }
         }
-        Some(Int64Array::from(before))
+        Some(before.into())
     };
     Ok(StreamBatch { rows, watermark_before })
 }
@@ -84,7 +84,7 @@ fn concatenated(batches: &[&StreamBatch]) -> Result<StreamBatch, ArrowError> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, AsArray};
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
     use arrow::datatypes::Int64Type;
     use laxity_graph::{EventTime, OperatorId};
     use laxity_sched::Stamps;
@@ -99,7 +99,7 @@ mod tests {
     ) -> Message<Payload> {
         let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
         let rows = RecordBatch::try_from_iter([("v", column)]).unwrap();
-        let watermark_before = before.map(|w| Int64Array::from_value(w, values.len()));
+        let watermark_before = before.map(|w| vec![w; values.len()].into());
         let arrived = ProcessingTime(ingested);
         Message {
             to: OperatorId(0),
@@ -126,7 +126,7 @@ mod tests {
         let batch = first.body.batch.as_ref().unwrap();
         assert_eq!(batch.rows.column(0).as_primitive::<Int64Type>().values(), &[1, 2, 3, 4]);
         let before = batch.watermark_before.as_ref().unwrap();
-        assert_eq!(before.values(), &[i64::MIN, i64::MIN, 7, i64::MIN]);
+        assert_eq!(&before[..], &[i64::MIN, i64::MIN, 7, i64::MIN]);
         assert_eq!((first.rows, first.bytes, first.body.watermark), (4, 32, Some(EventTime(9))));
         // Counted from the first arrival; the frontier learns from the last.
         assert_eq!((first.body.stamps.ingested, latest), (ProcessingTime(100), ProcessingTime(140)));

@@ -26,7 +26,7 @@ pub(crate) struct Query {
     /// Rows dropped at the sources to shed load.
     pub rows_shed: AtomicU64,
     /// Messages admitted and not yet fully processed, writes to sinks included. A message is counted before
-    /// it can be seen by a worker and un-counted after its own outputs are counted, so zero means drained.
+    /// it can be seen by a worker and un-counted not before its own outputs are counted, so zero means drained.
     pub in_flight: AtomicI64,
     /// Bytes of those messages.
     pub in_flight_bytes: AtomicI64,

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::{FilterBuilder, FilterPredicate};
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Int64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, internal_err};
@@ -139,9 +139,10 @@ impl Calc {
                 let filter = FilterBuilder::new(&mask).optimize().build();
                 let kept = self.filter(&batch.rows, &filter).map_err(|e| internal(&self.name, e))?;
                 let rows = project(&mut self.projection_of_read, &kept, &self.output_schema).map_err(fail)?;
-                let watermark_before = batch.watermark_before.map(|w| filter.filter(&w)).transpose();
-                let watermark_before = watermark_before.map_err(|e| internal(&self.name, e))?;
-                StreamBatch { rows, watermark_before: watermark_before.map(|w| w.as_primitive().clone()) }
+                let before = batch.watermark_before.map(|w| filter.filter(&Int64Array::new(w, None)));
+                let before = before.transpose().map_err(|e| internal(&self.name, e))?;
+                let watermark_before = before.map(|w| w.as_primitive::<Int64Type>().values().clone());
+                StreamBatch { rows, watermark_before }
             }
         };
         Ok(Some(batch))

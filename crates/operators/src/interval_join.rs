@@ -4,7 +4,7 @@ mod probe;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::array::{Array, Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{Array, RecordBatch, UInt32Array};
 use arrow::compute::take_arrays;
 use arrow::datatypes::SchemaRef;
 use datafusion_physical_expr::PhysicalExpr;
@@ -228,7 +228,7 @@ impl IntervalJoin {
                 continue;
             }
             // The combined watermark exceeds the row's own only for an input that had been declared idle.
-            let own = batch.watermark_before.as_ref().map_or(i64::MIN, |before| before.value(row));
+            let own = batch.watermark_before.as_ref().map_or(i64::MIN, |before| before[row]);
             let watermark = own.max(self.watermark.0);
             if time <= watermark {
                 before[row] = watermark;
@@ -407,9 +407,10 @@ fn emit(
     ingested: ProcessingTime,
     out: &mut Outbox,
 ) {
-    let watermark_before = before.iter().any(|&before| before != i64::MIN).then(|| {
-        before.iter().map(|before| before.saturating_sub(watermark_delay_ms)).collect::<Int64Array>()
-    });
+    let watermark_before = before
+        .iter()
+        .any(|&before| before != i64::MIN)
+        .then(|| before.iter().map(|before| before.saturating_sub(watermark_delay_ms)).collect());
     out.result(StreamBatch { rows: batch, watermark_before }, ingested, None);
 }
 

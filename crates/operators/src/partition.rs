@@ -1,5 +1,5 @@
-use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array};
-use arrow::compute::{take, take_record_batch};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
 use datafusion_common::hash_utils::{RandomState, create_hashes};
 
 use crate::{OperatorError, StreamBatch};
@@ -58,13 +58,9 @@ impl HashPartitioner {
 
 fn pick(batch: &StreamBatch, index: &UInt32Array) -> Result<StreamBatch, OperatorError> {
     let rows: RecordBatch = take_record_batch(&batch.rows, index).map_err(internal)?;
-    let watermark_before = match &batch.watermark_before {
-        Some(column) => {
-            let taken = take(column, index, None).map_err(internal)?;
-            Some(Int64Array::from(taken.to_data()))
-        }
-        None => None,
-    };
+    let before = batch.watermark_before.as_ref();
+    let watermark_before =
+        before.map(|before| index.values().iter().map(|&row| before[row as usize]).collect());
     Ok(StreamBatch { rows, watermark_before })
 }
 
@@ -77,7 +73,7 @@ mod tests {
     use std::collections::{HashMap, HashSet};
     use std::sync::Arc;
 
-    use arrow::array::{AsArray, StringArray};
+    use arrow::array::{Array, AsArray, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
 
     use super::*;
@@ -90,7 +86,7 @@ mod tests {
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
         let batch = StreamBatch {
             rows: RecordBatch::try_from_iter([("k", keys), ("v", values)]).unwrap(),
-            watermark_before: Some(Int64Array::from_iter_values(1_000..2_000)),
+            watermark_before: Some((1_000..2_000).collect()),
         };
         let mut partitioner = HashPartitioner::new(vec![0], 3);
         let mut home: HashMap<Option<String>, usize> = HashMap::new();
@@ -107,7 +103,7 @@ mod tests {
                     let key = keys.is_valid(row).then(|| keys.value(row).to_string());
                     assert_eq!(*home.entry(key).or_insert(partition), partition);
                     assert!(seen.insert(values.value(row)));
-                    assert_eq!(before.value(row), values.value(row) + 1_000);
+                    assert_eq!(before[row], values.value(row) + 1_000);
                 }
             }
             assert_eq!(seen.len(), 1_000);

@@ -85,7 +85,7 @@ impl SessionAggregate {
             return Ok(());
         }
         let times = timestamps(batch.rows.column(self.time_column))?;
-        let before = batch.watermark_before.as_ref().map(|w| w.values());
+        let before = batch.watermark_before.as_deref();
         self.aggregation.evaluate(&batch.rows, &mut self.inputs)?;
         let keys = match &self.converter {
             Some(converter) => Some(converter.convert_columns(&self.inputs.keys)?),
@@ -171,7 +171,7 @@ impl SessionAggregate {
         }
         let mut batch = StreamBatch::on_time(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?);
         if is_update {
-            batch.watermark_before = Some(Int64Array::from_value(self.watermark.0, batch.num_rows()));
+            batch.watermark_before = Some(vec![self.watermark.0; batch.num_rows()].into());
         }
         let last_end = windows.iter().map(|w| EventTime(w.1)).max();
         out.result(batch, ingested, last_end);

@@ -268,7 +268,7 @@ impl Operator for SessionExpand {
                 dead.push(row as u32);
                 continue;
             }
-            let own = batch.watermark_before.as_ref().map_or(i64::MIN, |before| before.value(row));
+            let own = batch.watermark_before.as_ref().map_or(i64::MIN, |before| before[row]);
             let (time, seen) = (times.value(row), own.max(self.watermark.0));
             let key = keys.as_ref().map(|keys| keys.row(row));
             let key = key.as_ref().map_or(&[][..], |key| key.data());

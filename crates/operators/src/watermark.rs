@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, TimestampMillisecondArray};
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
 use datafusion_common::{DataFusionError, ScalarValue, internal_err};
@@ -111,7 +112,7 @@ impl WatermarkGenerator {
     }
 
     /// The watermark before each row, unless no row needs it.
-    fn advance(&mut self, times: &[i64], bound: impl Fn(usize) -> i64) -> Option<Int64Array> {
+    fn advance(&mut self, times: &[i64], bound: impl Fn(usize) -> i64) -> Option<ScalarBuffer<i64>> {
         let mut any_behind = false;
         let before: Vec<i64> = times
             .iter()

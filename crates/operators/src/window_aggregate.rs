@@ -8,10 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array};
-use arrow::compute::{filter, filter_record_batch, take_record_batch};
-use arrow::datatypes::{
-    DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType,
-};
+use arrow::buffer::ScalarBuffer;
+use arrow::compute::{filter_record_batch, take_record_batch};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
 use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
@@ -187,7 +186,7 @@ impl WindowAggregate {
             return Ok(());
         }
         let column = |i: usize| timestamps(batch.rows.column(i));
-        let before = batch.watermark_before.as_ref().map(|w| w.values().as_ref());
+        let before = batch.watermark_before.as_deref();
         let clamped: Vec<i64>;
         let placed = match self.windows {
             WindowInput::Assign { time_column, processing_time, .. } => {
@@ -327,10 +326,12 @@ pub(crate) fn without_null_times(
     let refused = BooleanArray::new(!keep.values(), None);
     let rows = filter_record_batch(&batch.rows, &refused)?;
     out.dead.push(DeadRows { rows, reason: DeadReason::NullTime });
-    let watermark_before = batch.watermark_before.map(|w| filter(&w, &keep)).transpose()?;
+    let kept = |before: ScalarBuffer<i64>| {
+        before.iter().zip(keep.values()).filter(|(_, keep)| *keep).map(|(before, _)| *before).collect()
+    };
     Ok(StreamBatch {
         rows: filter_record_batch(&batch.rows, &keep)?,
-        watermark_before: watermark_before.map(|w| w.as_primitive::<Int64Type>().clone()),
+        watermark_before: batch.watermark_before.map(kept),
     })
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{Array, RecordBatch, UInt32Array};
 use arrow::compute::take_arrays;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use laxity_graph::{EventTime, ProcessingTime};
@@ -143,8 +143,7 @@ impl WindowExpand {
             let columns =
                 take_arrays(batch.rows.columns(), &rows, None).map_err(|e| internal(&self.name, e))?;
             let before = batch.watermark_before.as_ref();
-            let before = before
-                .map(|b| rows.values().iter().map(|&row| b.value(row as usize)).collect::<Int64Array>());
+            let before = before.map(|b| rows.values().iter().map(|&row| b[row as usize]).collect());
             (columns, before)
         };
         let type_of = |nth: usize| self.output.field(batch.rows.num_columns() + nth).data_type();
@@ -171,8 +170,7 @@ impl Operator for WindowExpand {
             let (nulls, rest): (Vec<u32>, Vec<u32>) =
                 (0..batch.num_rows() as u32).partition(|&row| times.is_null(row as usize));
             out.dead.push(DeadRows { rows: choose(&batch.rows, nulls), reason: DeadReason::NullTime });
-            let before =
-                batch.watermark_before.map(|b| rest.iter().map(|&row| b.value(row as usize)).collect());
+            let before = batch.watermark_before.map(|b| rest.iter().map(|&row| b[row as usize]).collect());
             batch = StreamBatch { rows: choose(&batch.rows, rest), watermark_before: before };
         }
         if batch.num_rows() == 0 {
@@ -204,7 +202,7 @@ impl Operator for WindowExpand {
 mod tests {
     use super::*;
     use crate::Emitted;
-    use arrow::array::{ArrayRef, TimestampMillisecondArray};
+    use arrow::array::{ArrayRef, Int64Array, TimestampMillisecondArray};
 
     fn input(times: &[Option<i64>], before: Option<Vec<i64>>) -> StreamBatch {
         let numbers: Int64Array = (0..times.len() as i64).collect();
@@ -215,7 +213,7 @@ mod tests {
         ];
         StreamBatch {
             rows: RecordBatch::try_from_iter_with_nullable(columns).unwrap(),
-            watermark_before: before.map(Int64Array::from),
+            watermark_before: before.map(Into::into),
         }
     }
 
@@ -244,7 +242,7 @@ mod tests {
                 arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(batch.rows.column(0));
             let time = |column| timestamps(&batch.rows, column).values();
             for i in 0..batch.num_rows() {
-                let before = batch.watermark_before.as_ref().map(|b| b.value(i));
+                let before = batch.watermark_before.as_ref().map(|b| b[i]);
                 rows.push((number.value(i), time(2)[i], time(3)[i], time(4)[i], before));
             }
             sizes.push(batch.num_rows());

@@ -71,7 +71,7 @@ impl WindowColumns {
                 continue;
             }
             let end = ends.value(row);
-            let before = batch.watermark_before.as_ref().map_or(i64::MIN, |before| before.value(row));
+            let before = batch.watermark_before.as_ref().map_or(i64::MIN, |before| before[row]);
             if is_late(end, before.max(watermark.0)) {
                 late.push(row as u32);
             } else {
@@ -147,7 +147,7 @@ mod tests {
         let columns = [("s", column(|w| w.0), true), ("e", column(|w| w.1), true)];
         StreamBatch {
             rows: RecordBatch::try_from_iter_with_nullable(columns).unwrap(),
-            watermark_before: before.map(Int64Array::from),
+            watermark_before: before.map(Into::into),
         }
     }
 

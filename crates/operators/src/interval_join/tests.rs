@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{Emitted, InstanceContext};
-use arrow::array::{ArrayRef, AsArray, TimestampMillisecondArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 use datafusion_expr::Operator as Op;
 use datafusion_physical_expr::expressions::{binary, col};
@@ -107,7 +107,7 @@ impl Run {
                     column.is_valid(i).then(|| column.value(i))
                 };
                 let joined = (value(2), value(5));
-                let before = batch.watermark_before.as_ref().map_or(i64::MIN, |b| b.value(i));
+                let before = batch.watermark_before.as_ref().map_or(i64::MIN, |b| b[i]);
                 for c in [1, 4].into_iter().filter(|&c| batch.rows.column(c).is_valid(i)) {
                     let time = timestamps(&batch.rows, c).value(i);
                     assert!(

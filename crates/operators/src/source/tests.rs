@@ -58,7 +58,7 @@ fn before(spec: &SourceSpec, times: &[Option<i64>]) -> Option<Vec<i64>> {
     let batch = StreamBatch::on_time(physical(times));
     let _ = SourceOperator::new(spec).unwrap().on_batch(0, batch, ProcessingTime::ZERO, &mut out).unwrap();
     match out.emitted.into_iter().next() {
-        Some(crate::Emitted::Batch { batch, .. }) => batch.watermark_before.map(|w| w.values().to_vec()),
+        Some(crate::Emitted::Batch { batch, .. }) => batch.watermark_before.map(|w| w.to_vec()),
         other => panic!("{other:?}"),
     }
 }
@@ -234,7 +234,7 @@ proptest! {
                         let times = crate::window_aggregate::timestamps(batch.rows.column(1)).unwrap();
                         for (i, &time) in times.iter().enumerate() {
                             // Without one, every row is ahead of whatever the watermark was.
-                            let before = batch.watermark_before.as_ref().map(|w| w.value(i));
+                            let before = batch.watermark_before.as_ref().map(|w| w[i]);
                             found.push((time, before));
                         }
                     }

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use datafusion_common::{DataFusionError, internal_err};
@@ -114,7 +114,7 @@ impl Firing {
             let length = context.batch_rows.min(rows.num_rows() - *sent);
             let mut batch = StreamBatch::on_time(rows.slice(*sent, length));
             if self.changed.is_some() {
-                batch.watermark_before = Some(Int64Array::from_value(context.watermark.0, length));
+                batch.watermark_before = Some(vec![context.watermark.0; length].into());
             }
             out.result(batch, self.ingested, Some(EventTime(self.window.end)));
             *sent += length;
