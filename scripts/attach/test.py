@@ -43,6 +43,7 @@ NICE = {URGENT: range(-10, 0), BULK: range(10, 11)}
 # Begin the names of threads that no job may slow down.
 ENGINE_THREADS = ("flink-pekko", "Flink Netty", "flink-metrics", "GC Thread", "VM Thread", "C1 Compiler", "C2 Compiler", "main")
 PORT = 19464
+AUTOGROUP = Path("/proc/self/autogroup")
 # Jobs restart long enough after a failure to be healed before. What Flink tells of jobs is no older than the agent's
 # period: by default it tells the same for 3 s.
 RESTARTED = """web.refresh-interval: 1000
@@ -99,6 +100,7 @@ class Test:
         self.urgent = self.submit(URGENT, 1)
         self.bulk = self.submit(BULK, 1)
         self.before = threads(flink.taskmanager)
+        self.session = session_nice()
 
     def submit(self, name: str, parallelism: int) -> str:
         return submit(self.flink, self.folder, name, parallelism)
@@ -128,11 +130,14 @@ class Test:
         groups = self.groups()
         check(agent.stop() == 0, "SIGTERM ends it well", agent.text()[-2000:])
         self.all_is_as_before(groups)
+        check(session_nice() == self.session, "so is the session that the agent ran in", str(session_nice()))
 
     def what_a_crash_leaves_is_put_back(self) -> None:
         """With a group for each job, where groups can be made; the jobs change before anybody puts back anything."""
         agent = self.attach("--translator", "query-shares+nice" if is_writable_cgroup() else "nice")
         agent.kill()
+        # What nobody puts back.
+        set_session_nice(self.session)
         groups = self.groups()
         check(not self.is_unchanged(), "a killed agent leaves what it did")
         self.flink.rescale(self.bulk, 1)
@@ -351,6 +356,16 @@ stale = "3 s"
             stopped.stop()
 
 
+def session_nice() -> int:
+    """By which the kernel's autogroup weighs all that was started from one terminal."""
+    return int(AUTOGROUP.read_text().split()[-1]) if AUTOGROUP.exists() else 0
+
+
+def set_session_nice(nice: int) -> None:
+    if AUTOGROUP.exists():
+        AUTOGROUP.write_text(str(nice))
+
+
 def submit(flink: Flink, folder: Path, name: str, parallelism: int) -> str:
     rows = folder / "rows"
     rows.mkdir(exist_ok=True)
@@ -400,6 +415,8 @@ def eventually(what: str, is_so, otherwise=lambda: "", patience_s: float = 30, s
 
 
 def main() -> None:
+    # As it is where no agent was killed before.
+    set_session_nice(0)
     # A signal ends this as an error would: agents put back what they changed, engines end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp())

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -462,14 +463,41 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Gives this very process the means to act on a machine whose cores are all busy. Answers what it got.
-pub fn raise_own_priority() -> io::Result<i32> {
-    const NICE: i32 = -20;
-    rustix::process::setpriority_process(None, NICE)?;
-    // Between sessions nice counts for nothing where autogroup is on, but that of the group does. Elsewhere there is
-    // no such file.
-    let _ = std::fs::write("/proc/self/autogroup", NICE.to_string());
-    Ok(NICE)
+/// What lets this very process act on a machine whose cores are all busy. When dropped, its session is as it was.
+#[derive(Debug)]
+pub(crate) struct OwnPriority {
+    /// Of the session, which others may be in: a terminal's programs are.
+    session_nice: Option<i32>,
+}
+
+impl OwnPriority {
+    pub const NICE: i32 = -20;
+
+    pub fn raise() -> io::Result<OwnPriority> {
+        rustix::process::setpriority_process(None, Self::NICE)?;
+        // Between sessions nice counts for nothing where autogroup is on, but that of the group does. Elsewhere there is
+        // no such file.
+        let was = fs::read_to_string(AUTOGROUP).ok().and_then(|text| autogroup_nice(&text));
+        // One that is so already is another agent's, who puts it back.
+        let session_nice = was.filter(|&nice| nice > Self::NICE);
+        let _ = fs::write(AUTOGROUP, Self::NICE.to_string());
+        Ok(OwnPriority { session_nice })
+    }
+}
+
+impl Drop for OwnPriority {
+    fn drop(&mut self) {
+        if let Some(nice) = self.session_nice {
+            let _ = fs::write(AUTOGROUP, nice.to_string());
+        }
+    }
+}
+
+const AUTOGROUP: &str = "/proc/self/autogroup";
+
+/// Of `/autogroup-153 nice 0`.
+fn autogroup_nice(text: &str) -> Option<i32> {
+    text.trim().rsplit_once(' ')?.1.parse().ok()
 }
 
 #[cfg(test)]

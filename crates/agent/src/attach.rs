@@ -14,7 +14,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::agent::{Agent, AgentError, raise_own_priority};
+use crate::agent::{Agent, AgentError, OwnPriority};
 use crate::clock::since_boot_ns;
 use crate::exchange::{Exchange, ExchangeError};
 use crate::linux::{
@@ -118,16 +118,15 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     let stop = stop_signals()?;
     let uses = options.policy_uses()?;
     // First of all: on a machine whose cores are all busy even the first look would take long.
-    let raised = (!options.dry_run).then(raise_own_priority);
+    let raised = (!options.dry_run).then(OwnPriority::raise);
     let mut engines = Vec::new();
     for engine in &options.engines {
         engines.push(engine.connect()?);
     }
     let mut agent = Agent::new(engines, uses, options.jobs.clone(), options.translator, options.ranges)?;
-    match raised {
-        Some(Ok(nice)) => {
-            agent.note(format!("this agent runs at nice {nice}, to act while all cores are busy"))
-        }
+    match &raised {
+        Some(Ok(_)) => agent
+            .note(format!("this agent runs at nice {}, to act while all cores are busy", OwnPriority::NICE)),
         Some(Err(error)) => {
             agent.note(format!("this agent may be late on a busy machine: its own nice stays ({error})"));
         }
