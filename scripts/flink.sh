@@ -119,6 +119,11 @@ await() { # URL TEXT
     for _ in $(seq 240); do
         curl -fs -m 2 "$1" 2>/dev/null | grep -q "$2" && return
         sleep 0.5
+        while read -r pid; do
+            kill -0 "$pid" 2>/dev/null && continue
+            echo "a process of the cluster has ended; see $HOME_DIR/log" >&2
+            return 1
+        done <"$HOME_DIR/run.pids"
     done
     echo "nothing at $1 after two minutes; see $HOME_DIR/log" >&2
     return 1
