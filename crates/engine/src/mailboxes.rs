@@ -230,8 +230,8 @@ impl<T> Mailboxes<T> {
     /// Hands over what the last run produced and takes the next, sleeping while there is none.
     ///
     /// `now` is asked after a lock was waited for: a decision must not be made with a time that passed meanwhile.
-    /// Where the lock is free, it is made with the time when the run ended. What is left in `staged` is for operators that are gone; `merged` gets the messages that are to be
-    /// processed with the one granted.
+    /// Where the lock is free, it is made with the time when the run ended. What is left in `staged` is for operators
+    /// that are gone; `merged` gets the messages that are to be processed with the one granted.
     pub(crate) fn exchange(
         &self,
         worker: &mut Whereabouts,
