@@ -103,9 +103,9 @@ const REVIEW_NS_PER_OPERATOR: u64 = 2_000;
 /// Costs change slowly.
 const REVIEWS_PER_LOOK_AT_COSTS: u32 = 64;
 
-/// κ. Picked by simulation of the papers' workloads at 0.9 of capacity: from 40 to 80 tails are within a few percent
-/// of their best; less does worse for the IPQs, more for SYN.
-const STRETCH: f64 = 40.0;
+/// κ. Picked by simulation of the papers' workloads at 0.9 of capacity: from 40 to 60 tails are within one percent of
+/// each other; less does worse for the mean latency of chains, ten times as much for the IPQs.
+const STRETCH: f64 = 50.0;
 
 /// Behind every deadline: 30 years of nanoseconds, and still exact to 128 ns; to 2 ms ten thousand times over.
 const BEHIND_ALL: f64 = 1e18;
@@ -474,8 +474,8 @@ mod tests {
 
     #[test]
     fn a_near_target_that_is_not_near_yet_holds_up_no_short_work() {
-        // By halves of the targets 0 would go first: (1 s + 0.2 s)/2 to 2.5 s. Eased it is √(2·1 s·5 ms) + 0.1 s = 0.2 s
-        // to √(2·5 s·50 µs) + 1 ms = 23 ms.
+        // By halves of the targets 0 would go first: (1 s + 0.25 s)/2 to 2.5 s. Eased it is √(2·1 s·5 ms) + 0.12 s = 0.2 s
+        // to √(2·5 s·50 µs) + 1 ms = 24 ms.
         assert_eq!(order([1_000 * MS, 5_000 * MS]), [1, 0]);
     }
 
@@ -491,7 +491,7 @@ mod tests {
             }
             let now = ProcessingTime(MS);
             (0..2).for_each(|operator| teach(&mut scheduler, operator, 1_000, now));
-            // An older message, but half of a ms of work behind: κ/2 of it are 10 ms.
+            // An older message, but half of a ms of work behind: κ/2 of it are 12 ms.
             let now = reviewed(&mut scheduler, now);
             send(&mut scheduler, 0, 100, 8, ProcessingTime(now.0 - MS));
             send(&mut scheduler, 1, 100, 8, now);
