@@ -121,5 +121,5 @@ fn judge(data: &Data) -> Verdict {
             other.last()
         ));
     }
-    Verdict::sized(sees.join("; "), &[best], &[holds])
+    Verdict::of(sees.join("; "), &[holds, best])
 }
