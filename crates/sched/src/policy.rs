@@ -314,13 +314,7 @@ pub trait Rank: fmt::Debug + Send {
     /// [`message`](Rank::message) gives to the most urgent head in it, which is how the rank is had from a
     /// snapshot alone; a unit without messages gets the last place, +∞.
     fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
-        priorities.fill(f64::INFINITY);
-        for operator in &snapshot.operators {
-            let Some(context) = MessageContext::of_head(operator, snapshot) else { continue };
-            let urgency = self.message(&context);
-            let priority = &mut priorities[operator.unit as usize];
-            *priority = priority.min(urgency);
-        }
+        rank_heads(self, snapshot, priorities);
     }
 
     /// Units whose priority the last cycle changed; `None`: any may have.
@@ -336,6 +330,16 @@ pub trait Rank: fmt::Debug + Send {
     /// Told once, before anything else.
     fn seed(&mut self, seed: u64) {
         let _ = seed;
+    }
+}
+
+fn rank_heads<R: Rank + ?Sized>(rank: &mut R, snapshot: &Snapshot, priorities: &mut [f64]) {
+    priorities.fill(f64::INFINITY);
+    for operator in &snapshot.operators {
+        let Some(context) = MessageContext::of_head(operator, snapshot) else { continue };
+        let urgency = rank.message(&context);
+        let priority = &mut priorities[operator.unit as usize];
+        *priority = priority.min(urgency);
     }
 }
 

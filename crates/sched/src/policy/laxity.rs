@@ -3,7 +3,7 @@ use laxity_graph::{ProcessingTime, QueryId};
 use super::demand::{Demand, give_up};
 use super::klink::CYCLE_NS;
 use super::memory::{Mode, Releases};
-use super::{Rank, WaitBound};
+use super::{Rank, WaitBound, rank_heads};
 use crate::{MessageContext, QuerySnapshot, Snapshot};
 
 /// `laxity`: the default. Deadlines while they can all be kept, and the dearest promises first when they cannot.
@@ -167,6 +167,15 @@ impl Rank for Laxity {
             return priority;
         }
         head + self.shifts_ns.get(unit as usize).copied().unwrap_or(0.0)
+    }
+
+    /// What is ranked from a snapshot alone holds for a while, and near targets may have work by then: nothing is eased.
+    fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
+        if self.weighing == Weighing::Eased {
+            self.weighing = Weighing::Halved;
+            self.shift();
+        }
+        rank_heads(self, snapshot, priorities);
     }
 
     fn review_period_ns(&self) -> Option<u64> {
