@@ -23,7 +23,8 @@ if [ ! -x "$LAXITY" ]; then
 fi
 export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
 timeout -k 20 300 scripts/flink.sh install || { echo "attach-test: Flink could not be installed" >&2; exit 1; }
-timeout -k 30 180 python3 -B scripts/attach/test.py "$LAXITY" || {
+# Whole, because who enters a mount namespace leaves the folder.
+timeout -k 30 180 python3 -B scripts/attach/test.py "$(realpath "$LAXITY")" || {
     code=$?
     [ "$code" != 124 ] || echo "attach-test: not done after three minutes" >&2
     scripts/flink.sh stop

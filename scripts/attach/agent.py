@@ -71,7 +71,7 @@ def child_of(pid: int) -> int:
         if children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             return int(children[0])
         time.sleep(0.01)
-    raise SystemExit(f"process {pid} has started no other")
+    raise SystemExit(f"process {pid} has started no other, or that one has ended at once")
 
 
 def threads(pid: int) -> dict[int, "Thread"]:
