@@ -201,9 +201,9 @@ class Test:
             return len(tasks) == instances * 3 and all(
                 tid not in old and tid in now and now[tid].nice == nice and nice in NICE[job] for tid, nice in tasks)
         eventually(f"{what} has the plan again", is_planned, lambda: str(self.told()), step_s=0.05)
-        # One round may have been under way.
+        # Two, and one that may have been under way; as much again for a machine that is busy with other things.
         rounds = self.told().round - begin
-        check(rounds <= 3, f"in round {rounds} after it ran", "that is too late")
+        check(rounds <= 6, f"in round {rounds} after it ran", "that is too late")
 
     def attach_once(self, *arguments: str, code: int = 0, through: list[str] = []) -> str:
         # Others than root have to come there.
