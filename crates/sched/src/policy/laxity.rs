@@ -496,6 +496,23 @@ mod tests {
     }
 
     #[test]
+    fn beside_a_near_target_a_far_one_is_eased_by_little() {
+        let mut scheduler = scheduler(&[(30_000 * MS, 1.0), (50 * MS, 1.0)]);
+        let now = ProcessingTime(10_000 * MS);
+        (0..2).for_each(|operator| teach(&mut scheduler, operator, 100, now));
+        // A review sees work of the near target; the next look at costs counts it.
+        let now = reviewed(&mut scheduler, now);
+        send(&mut scheduler, 1, 1_000, 8, now);
+        let now = now.plus_ns(REVIEW_NS);
+        assert_eq!(drained(&mut scheduler, now), [1]);
+        let now = reviewed(&mut scheduler, now);
+        // Wholly eased, the first would have been due for almost three seconds.
+        send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 3_000 * MS));
+        send(&mut scheduler, 1, 1_000, 8, now);
+        assert_eq!(drained(&mut scheduler, now), [1, 0]);
+    }
+
+    #[test]
     fn at_ease_what_is_begun_is_finished_first_on_one_worker() {
         for (workers, first) in [(1, 1), (2, 0)] {
             let config = Config { workers, ..Config::default() };
