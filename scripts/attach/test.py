@@ -356,13 +356,15 @@ stale = "3 s"
             stopped.stop()
 
 
-def session_nice() -> int:
-    """By which the kernel's autogroup weighs all that was started from one terminal."""
-    return int(AUTOGROUP.read_text().split()[-1]) if AUTOGROUP.exists() else 0
+def session_nice() -> int | None:
+    """By which the kernel's autogroup weighs all that was started from one terminal. None where there is no autogroup, or
+    no terminal or daemon has made a session since boot: the file is empty then and takes no value."""
+    told = AUTOGROUP.read_text().split() if AUTOGROUP.exists() else []
+    return int(told[-1]) if told else None
 
 
-def set_session_nice(nice: int) -> None:
-    if AUTOGROUP.exists():
+def set_session_nice(nice: int | None) -> None:
+    if nice is not None and session_nice() is not None:
         AUTOGROUP.write_text(str(nice))
 
 
