@@ -7,8 +7,9 @@
 #   PHASE    seconds of each phase, default 15, of which the first third is left out; overhead and shares take less
 #   URGENT   rows/s of the urgent job, default 2500
 #   LOADS    loads of linear-road and voip-stream as shares of what the cores take if only
-#            operators cost anything, default 0.5 0.65 0.8 0.9 1
-#   SCHEDULERS  which of os random qs hr fcfs llf to compare there, default os random qs llf
+#            operators cost anything, default 0.5 0.65 0.8 0.88 0.94
+#   SCHEDULERS  which of os random qs hr fcfs timers llf to compare there, default os random qs timers llf; timers, which is
+#            the timer slack alone, on Storm only
 #   SHARE    weight of the engines beside other programs, default 100 as any has; 10000 on a machine that does other things
 #   SMALL    1: as little as shows that everything runs, in three minutes
 #   OUT      default benchmarks/attach

@@ -25,15 +25,19 @@ URGENT_TARGET = "alarms=50 ms"
 # All of the engine's threads in the group that the other kinds have too, and nothing else changed: what the operating
 # system does by itself, at the same share beside other programs.
 AS_IT_IS = ["--policy", "static", "--nice", "0..0"]
-# The operating system, Lachesis's, with the whole range of nice, and ours as it is by default.
+# The operating system, Lachesis's, with the whole range of nice, and ours as it is by default; and of ours the timer slack
+# alone.
 SCHEDULERS = {
     "os": AS_IT_IS,
+    "timers": AS_IT_IS,
     "random": ["--policy", "random", "--nice", "-20..19"],
     "qs": ["--policy", "qs", "--nice", "-20..19"],
     "hr": ["--policy", "hr", "--nice", "-20..19"],
     "fcfs": ["--policy", "fcfs", "--nice", "-20..19"],
     "llf": ["--policy", "llf"],
 }
+# The others leave the timers of an engine's threads as they are.
+WITH_TIMERS = {"timers", "llf"}
 # Each core's part of the highest rate that Lachesis is shown to sustain: operators cost so much that it fills the cores.
 FULL_ROWS_PER_S_PER_CORE = {"linear-road": 1625, "voip-stream": 875}
 # Rows that reach the sink for each of the source, as in `crates/workload`; else the workload is another one.
@@ -65,8 +69,8 @@ class Settings:
             phase_s=float(of("PHASE") or (3 if small else 15)),
             only=(of("ONLY") or "flink-urgent overhead shares linear-road voip-stream").split(),
             urgent_rows_per_s=float(of("URGENT") or 2500),
-            loads=[float(load) for load in (of("LOADS") or ("0.8" if small else "0.5 0.65 0.8 0.9 1")).split()],
-            schedulers=(of("SCHEDULERS") or ("os qs" if small else "os random qs llf")).split(),
+            loads=[float(load) for load in (of("LOADS") or ("0.8" if small else "0.5 0.65 0.8 0.88 0.94")).split()],
+            schedulers=(of("SCHEDULERS") or ("os timers" if small else "os random qs timers llf")).split(),
             share=of("SHARE") or "100",
             jar=Path(of("JAR")), storm_lib=Path(of("STORM_LIB")), out=Path(of("OUT")))
 
@@ -175,7 +179,9 @@ def phase_of_tenants(bench: Bench, urgent: Workload, bulk: Workload, agent: Agen
 def curves_on_flink(bench: Bench, flink: Flink, jar: str, name: str) -> None:
     workload = Workload(bench.folder, name)
     job = start_job(flink, jar, workload)
-    curves(bench, "flink", workload, lambda arguments: attach_to_flink(bench, flink, arguments))
+    # None of Flink's threads polls: there are no timers to set.
+    schedulers = [scheduler for scheduler in bench.settings.schedulers if scheduler != "timers"]
+    curves(bench, "flink", workload, schedulers, lambda scheduler: attach_to_flink(bench, flink, SCHEDULERS[scheduler]))
     flink.cancel(job)
 
 
@@ -184,16 +190,20 @@ def curves_on_storm(bench: Bench, name: str) -> None:
     folder.mkdir(exist_ok=True)
     workload = Workload(folder, name)
     storm = Storm(name, jars(bench.settings.storm_lib, jar=bench.settings.jar), workload.control, workload.log, folder)
-    options = ["--config", str(storm.configuration), "--share", bench.settings.share]
     enter = ["nsenter", "-t", str(storm.pid), "-n", "--"]
-    attach = lambda arguments: Agent(bench.settings.laxity, folder / "agent", [*options, *arguments], enter)
+
+    def attach(scheduler: str) -> Agent:
+        configuration = storm.configuration(with_timers=scheduler in WITH_TIMERS)
+        options = ["--config", str(configuration), "--share", bench.settings.share, *SCHEDULERS[scheduler]]
+        return Agent(bench.settings.laxity, folder / "agent", options, enter)
+
     try:
-        curves(bench, "storm", workload, attach)
+        curves(bench, "storm", workload, bench.settings.schedulers, attach)
     finally:
         storm.stop()
 
 
-def curves(bench: Bench, engine: str, workload: Workload, attach) -> None:
+def curves(bench: Bench, engine: str, workload: Workload, schedulers: list[str], attach) -> None:
     """Throughput and latency by offered load, for each scheduler."""
     settings = bench.settings
     full_rows_per_s = FULL_ROWS_PER_S_PER_CORE[workload.name] * os.cpu_count()
@@ -209,9 +219,9 @@ def curves(bench: Bench, engine: str, workload: Workload, attach) -> None:
     for round_ in range(settings.rounds):
         for place, load in enumerate(settings.loads):
             # Each begins in its turn: what comes first runs code that is compiled the least.
-            turn = (round_ + place) % len(settings.schedulers)
-            for scheduler in settings.schedulers[turn:] + settings.schedulers[:turn]:
-                agent = attach(SCHEDULERS[scheduler])
+            turn = (round_ + place) % len(schedulers)
+            for scheduler in schedulers[turn:] + schedulers[:turn]:
+                agent = attach(scheduler)
                 phase = workload.begin(load * full_rows_per_s)
                 begin = time.time()
                 time.sleep(settings.phase_s)

@@ -31,15 +31,22 @@ class Storm:
                 self.stop()
                 raise SystemExit(f"Storm does not run; it said:\n{said[-4000:]}")
             time.sleep(0.2)
-        self.configuration = folder / f"storm-{workload}.toml"
-        edges = ", ".join(f'"{edge}"' for edge in re.findall(r"^edge (.*)", said, re.M))
-        self.configuration.write_text(f"""[[engine]]
+        self.folder = folder
+        self.edges = re.findall(r"^edge (.*)", said, re.M)
+
+    def configuration(self, with_timers: bool) -> Path:
+        """The agent's: with the timer slack that it sets for Storm, or with that of any thread."""
+        path = self.folder / f"storm-{self.workload}.toml"
+        edges = ", ".join(f'"{edge}"' for edge in self.edges)
+        path.write_text(f"""[[engine]]
 kind = "storm"
-process = 'laxity\\.workload\\.OnStorm {workload} '
-query = "{workload}"
+process = 'laxity\\.workload\\.OnStorm {self.workload} '
+query = "{self.workload}"
 graphite = "127.0.0.1:{GRAPHITE_PORT}"
 edges = [{edges}]
+{'' if with_timers else 'timer_slack = "as it is"'}
 """)
+        return path
 
     def stop(self) -> None:
         if self.process.poll() is None:

@@ -159,7 +159,8 @@ def shares_told(table: Table) -> list[str]:
 
 def curves_told(table: Table) -> list[str]:
     lines = ["`os`: nothing but the cgroup that all have. `random`: new random nice values every second. `qs`: by queue length. "
-             "`llf`: Laxity's default. Operators take the CPU time that `crates/workload` gives them, so that at a load of 1 "
+             "`timers`: Laxity's timer slack for threads that poll, and nothing else. `llf`: Laxity's default, timer slack "
+             "included. Operators take the CPU time that `crates/workload` gives them, so that at a load of 1 "
              "they alone would fill the cores: 1625 and 875 rows/s a core. Sustained: "
              f"{100 * SUSTAINED:.0f} % of the load is processed as it comes."]
     columns = ("processed_rows_per_s", "mean_ms", "p99_ms")

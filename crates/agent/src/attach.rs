@@ -120,8 +120,9 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     // First of all: on a machine whose cores are all busy even the first look would take long.
     let raised = (!options.dry_run).then(OwnPriority::raise);
     let mut engines = Vec::new();
+    let may_set_timers = options.dry_run || Capability::read().sys_nice;
     for engine in &options.engines {
-        engines.push(engine.connect()?);
+        engines.push(engine.connect(may_set_timers)?);
     }
     let mut agent = Agent::new(engines, uses, options.jobs.clone(), options.translator, options.ranges)?;
     match &raised {
@@ -131,6 +132,9 @@ pub fn run(options: Options) -> Result<(), AttachError> {
             agent.note(format!("this agent may be late on a busy machine: its own nice stays ({error})"));
         }
         None => {}
+    }
+    if !may_set_timers && options.engines.iter().any(EngineOptions::sets_timers) {
+        agent.note("idle threads go on polling: to raise their timer slack needs CAP_SYS_NICE".to_owned());
     }
     let period = agent.period();
     let mut screen = Screen::new(options.plain || !std::io::stdout().is_terminal());

@@ -29,6 +29,8 @@ pub struct ThreadSetting {
     pub nice: Option<i32>,
     /// Its priority in the real-time round-robin class, 1 to 99; `Some(0)`: in the normal class.
     pub round_robin: Option<u8>,
+    /// How much later than asked its timers may fire (prctl(2), PR_SET_TIMERSLACK).
+    pub timer_slack_ns: Option<u64>,
 }
 
 /// One write.
@@ -54,6 +56,13 @@ pub enum Change {
         thread: ThreadId,
         /// To what.
         nice: i32,
+    },
+    /// Set how late a thread's timers may fire.
+    TimerSlack {
+        /// Which.
+        thread: ThreadId,
+        /// By how much.
+        ns: u64,
     },
     /// Put a thread in the real-time round-robin class, or back.
     RoundRobin {
@@ -89,6 +98,11 @@ impl Plan {
             if let Some(nice) = setting.nice.filter(|_| setting.nice != had.nice) {
                 changes.push(Change::Nice { thread, nice });
             }
+            // Before the class, so that it is put back after it: in the real-time class threads have none.
+            if let Some(ns) = setting.timer_slack_ns.filter(|_| setting.timer_slack_ns != had.timer_slack_ns)
+            {
+                changes.push(Change::TimerSlack { thread, ns });
+            }
             if let Some(priority) = setting.round_robin.filter(|_| setting.round_robin != had.round_robin) {
                 changes.push(Change::RoundRobin { thread, priority });
             }
@@ -108,7 +122,8 @@ mod tests {
     }
 
     fn plan(threads: &[(ThreadId, i32)], weight: u32) -> Plan {
-        let setting = |nice| ThreadSetting { group: Some("g".into()), nice: Some(nice), round_robin: None };
+        let setting =
+            |nice| ThreadSetting { group: Some("g".into()), nice: Some(nice), ..ThreadSetting::default() };
         Plan {
             groups: [("g".into(), GroupSetting { weight, quota_cores: None })].into(),
             threads: threads.iter().map(|&(thread, nice)| (thread, setting(nice))).collect(),

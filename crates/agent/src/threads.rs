@@ -7,6 +7,7 @@ mod presets;
 mod series;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use regex::Regex;
 
@@ -37,6 +38,9 @@ pub struct ThreadsSpec {
     pub graphite: Option<SocketAddr>,
     /// What the series mean.
     pub metrics: Vec<SeriesSpec>,
+    /// The timer slack of its operator threads, where idle ones poll with short sleeps. `None`: as it is, which is 50 µs
+    /// unless the engine asks for another.
+    pub timer_slack: Option<Duration>,
 }
 
 /// Who tells the names of threads.

@@ -91,6 +91,8 @@ pub struct Task {
     pub instance: u32,
     /// The thread that runs it, then its helpers.
     pub threads: Vec<Thread>,
+    /// How much later than asked its timers may fire, for an engine whose idle threads poll. `None`: as it is.
+    pub timer_slack_ns: Option<u64>,
 }
 
 /// A thread of an engine.
@@ -203,7 +205,12 @@ pub(crate) mod tests {
                 });
                 let id = ThreadId { pid: 1, tid: 100 + index as u32, started_ticks: 7 };
                 let thread = Thread { id, name: format!("op{place} (1/1)#0") };
-                topology.tasks.push(Task { operators: vec![index], instance: 0, threads: vec![thread] });
+                topology.tasks.push(Task {
+                    operators: vec![index],
+                    instance: 0,
+                    threads: vec![thread],
+                    timer_slack_ns: None,
+                });
             }
         }
         topology

@@ -192,6 +192,12 @@ impl Translator {
                 query_shares(&mut plan, topology, &priorities, schedule.scale, ranges)
             }
         }
+        for task in &topology.tasks {
+            for thread in &task.threads {
+                let setting = plan.threads.entry(thread.id).or_default();
+                setting.timer_slack_ns = task.timer_slack_ns;
+            }
+        }
         plan
     }
 }

@@ -82,7 +82,12 @@ impl Agent {
         let topology = Topology {
             queries: vec![Query { key: "job".into(), name: "job".into(), wishes: Wishes::default() }],
             operators: vec![operator(0), operator(1)],
-            tasks: vec![Task { operators: vec![runs], instance: 0, threads: vec![thread] }],
+            tasks: vec![Task {
+                operators: vec![runs],
+                instance: 0,
+                threads: vec![thread],
+                timer_slack_ns: None,
+            }],
         };
         Agent { exchange, topology, runs, cost_ns: 3e6, notes: Vec::new() }
     }
@@ -292,7 +297,12 @@ fn two_jobs(here: &[usize]) -> Topology {
     };
     let task = |&place: &usize| {
         let id = ThreadId { pid: 1, tid: 10 + place as u32, started_ticks: 1 };
-        Task { operators: vec![place], instance: 0, threads: vec![Thread { id, name: "thread".into() }] }
+        Task {
+            operators: vec![place],
+            instance: 0,
+            threads: vec![Thread { id, name: "thread".into() }],
+            timer_slack_ns: None,
+        }
     };
     Topology {
         queries: (0..2).map(query).collect(),

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use laxity_agent::linux::{
     Applier, Capability, Hierarchy, Journal, Watchdog, cpu_times_ns, restore, thread_ids, thread_status,
+    timer_slack_ns,
 };
-use laxity_agent::{GroupSetting, Plan, ThreadId, ThreadSetting};
+use laxity_agent::{Change, GroupSetting, Plan, ThreadId, ThreadSetting};
 
 /// Threads that burn CPU until dropped.
 struct Burners {
@@ -52,6 +53,43 @@ impl Drop for Burners {
     }
 }
 
+/// A thread that starts others, all idle until dropped.
+struct Family {
+    parent: ThreadId,
+    ask: mpsc::Sender<()>,
+    born: mpsc::Receiver<ThreadId>,
+}
+
+impl Family {
+    fn start() -> Family {
+        let (ask, asked) = mpsc::channel::<()>();
+        let (bear, born) = mpsc::channel();
+        std::thread::spawn(move || {
+            bear.send(this_thread()).unwrap();
+            let mut children = Vec::new();
+            while asked.recv().is_ok() {
+                let (bear, (end, until)) = (bear.clone(), mpsc::channel::<()>());
+                std::thread::spawn(move || {
+                    bear.send(this_thread()).unwrap();
+                    let _ = until.recv();
+                });
+                children.push(end);
+            }
+        });
+        Family { parent: born.recv().unwrap(), ask, born }
+    }
+
+    fn child(&self) -> ThreadId {
+        self.ask.send(()).unwrap();
+        self.born.recv().unwrap()
+    }
+}
+
+fn this_thread() -> ThreadId {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    *thread_ids(std::process::id()).unwrap().iter().find(|id| id.tid == tid).unwrap()
+}
+
 /// The tests change the groups of one process, so they take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -84,7 +122,7 @@ fn nice(thread: ThreadId) -> i32 {
 }
 
 fn setting(group: Option<&str>, nice: Option<i32>) -> ThreadSetting {
-    ThreadSetting { group: group.map(str::to_owned), nice, round_robin: None }
+    ThreadSetting { group: group.map(str::to_owned), nice, ..ThreadSetting::default() }
 }
 
 fn applier(folder: &Path, hierarchy: Option<Hierarchy>) -> Applier {
@@ -118,6 +156,40 @@ fn nice_values_are_written_once_and_put_back() {
     let restored = applier.finish().unwrap();
     assert_eq!((restored.threads, restored.failed.len()), (2, 0));
     assert_eq!((nice(burners.ids[0]), nice(burners.ids[1])), (before, before));
+}
+
+#[test]
+fn timer_slack_is_written_and_put_back_for_children_too() {
+    let _turn = turn();
+    if !can_lower_nice() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let slack_ns = |thread: ThreadId| timer_slack_ns(thread.tid).unwrap();
+    let family = Family::start();
+    let first = family.parent;
+    let before_ns = slack_ns(first);
+    let mut applier = applier(folder.path(), None);
+    applier.attach(std::process::id()).unwrap();
+    // Their start is told in clock ticks.
+    std::thread::sleep(Duration::from_millis(30));
+    let with_slack = ThreadSetting { timer_slack_ns: Some(2_000_000), ..ThreadSetting::default() };
+    let plan = Plan { groups: BTreeMap::new(), threads: [(first, with_slack)].into() };
+    let applied = applier.apply(plan.clone()).unwrap();
+    assert_eq!(applied.changes, [Change::TimerSlack { thread: first, ns: 2_000_000 }]);
+    assert_eq!(slack_ns(first), 2_000_000);
+    assert_eq!(applier.apply(plan.clone()).unwrap().changes, []);
+    // One that an operator starts, before and after the agent sees it.
+    let mut other = plan;
+    let child = family.child();
+    assert_eq!(slack_ns(child), 2_000_000);
+    other.threads.insert(child, ThreadSetting::default());
+    assert_eq!(applier.apply(other).unwrap().changes, [Change::TimerSlack { thread: child, ns: before_ns }]);
+    assert_eq!(slack_ns(child), before_ns);
+    let unseen = family.child();
+    assert_eq!(slack_ns(unseen), 2_000_000);
+    assert_eq!(applier.finish().unwrap().failed, [""; 0]);
+    assert_eq!([first, child, unseen].map(slack_ns), [before_ns; 3]);
 }
 
 #[test]

@@ -269,6 +269,18 @@ mod tests {
             error("[[engine]]\nkind = \"storm\"\nthread = \"(\"")
                 .contains("engine.thread: regex parse error")
         );
+        let slack = |line: &str| {
+            let text = format!("[[engine]]\nkind = \"storm\"\n{line}");
+            parse(&text).unwrap().engines().map(|engines| match &engines[0] {
+                EngineOptions::Threads(spec) => spec.timer_slack,
+                other => panic!("{other:?}"),
+            })
+        };
+        assert_eq!(slack("").unwrap(), Some(Duration::from_millis(1)));
+        assert_eq!(slack("timer_slack = \"200 us\"").unwrap(), Some(Duration::from_micros(200)));
+        assert_eq!(slack("timer_slack = \"as it is\"").unwrap(), None);
+        let wrong = slack("timer_slack = \"none\"").unwrap_err().to_string();
+        assert!(wrong.contains("engine.timer_slack") && wrong.contains("as it is"), "{wrong}");
         let metric = error("[[engine]]\nkind = \"storm\"\n[[engine.metric]]\nname = \"q\"\nseries = \"x\"");
         assert!(metric.contains("expected one of rows-in, rows-out"), "{metric}");
     }

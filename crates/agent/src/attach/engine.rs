@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::options::EngineOptions;
 use crate::Tls;
 use crate::metric::Metric;
+use crate::quantity::duration;
 use crate::threads::{Names, SeriesSpec, ThreadsSpec, own_engine, storm};
 
 /// An `[[engine]]` of the file.
@@ -27,6 +28,7 @@ pub(super) struct FileEngine {
     edges: Vec<String>,
     prometheus: Option<String>,
     graphite: Option<SocketAddr>,
+    timer_slack: Option<String>,
     #[serde(default)]
     metric: Vec<FileSeries>,
 }
@@ -102,6 +104,15 @@ impl FileEngine {
         spec.names = self.names.unwrap_or(spec.names);
         spec.prometheus.clone_from(&self.prometheus);
         spec.graphite = self.graphite;
+        match self.timer_slack.as_deref() {
+            None => {}
+            Some("as it is") => spec.timer_slack = None,
+            Some(text) => {
+                let slack = duration(text)
+                    .map_err(|why| ("engine.timer_slack".to_owned(), format!("{why}, or \"as it is\"")))?;
+                spec.timer_slack = Some(slack);
+            }
+        }
         for path in &self.edges {
             let operators: Vec<&str> = path.split("->").map(str::trim).collect();
             if operators.len() < 2 || operators.iter().any(|operator| operator.is_empty()) {

@@ -134,10 +134,20 @@ const POLICY: &str = "llf";
 const PERIOD: Duration = Duration::from_secs(1);
 
 impl EngineOptions {
-    pub(super) fn connect(&self) -> Result<Box<dyn Adapter>, AdapterError> {
+    /// Wants another timer slack for its threads.
+    pub(super) fn sets_timers(&self) -> bool {
+        matches!(self, EngineOptions::Threads(spec) if spec.timer_slack.is_some())
+    }
+
+    /// Without the permission for them, timers stay as they are.
+    pub(super) fn connect(&self, may_set_timers: bool) -> Result<Box<dyn Adapter>, AdapterError> {
         Ok(match self {
             EngineOptions::Flink { url, tls } => Box::new(Flink::connect(url, tls)?),
-            EngineOptions::Threads(spec) => Box::new(ThreadsEngine::start(ThreadsSpec::clone(spec))?),
+            EngineOptions::Threads(spec) => {
+                let mut spec = ThreadsSpec::clone(spec);
+                spec.timer_slack = spec.timer_slack.filter(|_| may_set_timers);
+                Box::new(ThreadsEngine::start(spec)?)
+            }
         })
     }
 }

@@ -244,7 +244,12 @@ impl Flink {
             && jobs.iter().all(|running| running.job.vertices.iter().all(|v| v.status == "RUNNING"));
         for ((operator, instance), threads) in owners.into_iter().zip(matched.threads) {
             if !threads.is_empty() {
-                topology.tasks.push(Task { operators: vec![operator], instance, threads });
+                topology.tasks.push(Task {
+                    operators: vec![operator],
+                    instance,
+                    threads,
+                    timer_slack_ns: None,
+                });
             }
         }
         let is_known = |key: &Arc<str>| topology.operators.iter().any(|operator| operator.key == *key);

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use super::cgroup::Hierarchy;
 use super::class::{Class, set_class};
 use super::journal::{Journal, JournalError};
-use super::proc::{process_status, thread_ids, thread_status, ticks_per_second};
+use super::proc::{
+    process_status, set_timer_slack, thread_ids, thread_status, ticks_per_second, timer_slack_ns,
+};
 use super::restore::{Restored, is_same, restore, set_nice};
 use crate::ThreadId;
 use crate::clock::since_boot_ns;
-use crate::plan::{Change, GroupSetting, Plan, ThreadSetting};
+use crate::plan::{Change, GroupSetting, Plan};
 
 /// Carries plans out: journals what was, then writes what differs from the plan before.
 ///
@@ -32,6 +34,7 @@ pub struct Applier {
 struct Process {
     started_ticks: u64,
     nice: i32,
+    timer_slack_ns: Option<u64>,
     attached_ticks: u64,
     base: Option<PathBuf>,
 }
@@ -107,7 +110,9 @@ impl Applier {
             return Ok(());
         }
         let attached_ticks = since_boot_ns() / (1_000_000_000 / ticks_per_second());
-        self.journal.process(pid, status.started_ticks, status.nice, attached_ticks);
+        // Only who may set it may read it.
+        let timer_slack_ns = timer_slack_ns(pid).ok();
+        self.journal.process(pid, status.started_ticks, status.nice, attached_ticks, timer_slack_ns);
         let base = match &self.hierarchy {
             None => None,
             Some(hierarchy) => {
@@ -132,7 +137,13 @@ impl Applier {
         };
         self.processes.insert(
             pid,
-            Process { started_ticks: status.started_ticks, nice: status.nice, attached_ticks, base },
+            Process {
+                started_ticks: status.started_ticks,
+                nice: status.nice,
+                timer_slack_ns,
+                attached_ticks,
+                base,
+            },
         );
         Ok(())
     }
@@ -199,19 +210,31 @@ impl Applier {
         restore(&mut self.journal)
     }
 
-    /// A thread that an operator started inherits its nice value; unless it is an operator too, its process's is right.
+    /// A thread that an operator started inherits its nice value and timer slack; unless it is an operator too, its
+    /// process's are right.
     fn adopt_newborn(&self, plan: &mut Plan) {
         for (thread, setting) in &mut plan.threads {
             let Some(process) = self.processes.get(&thread.pid) else { continue };
-            if setting.nice.is_some() || thread.started_ticks < process.attached_ticks {
+            if thread.started_ticks < process.attached_ticks {
                 continue;
             }
-            setting.nice = match self.applied.threads.get(thread) {
-                Some(had) => had.nice,
-                None => thread_status(thread.pid, thread.tid)
-                    .is_ok_and(|status| status.nice != process.nice)
-                    .then_some(process.nice),
-            };
+            let had = self.applied.threads.get(thread);
+            if setting.nice.is_none() {
+                setting.nice = match had {
+                    Some(had) => had.nice,
+                    None => thread_status(thread.pid, thread.tid)
+                        .is_ok_and(|status| status.nice != process.nice)
+                        .then_some(process.nice),
+                };
+            }
+            if setting.timer_slack_ns.is_none() {
+                setting.timer_slack_ns = match had {
+                    Some(had) => had.timer_slack_ns,
+                    None => process
+                        .timer_slack_ns
+                        .filter(|&ns| timer_slack_ns(thread.tid).is_ok_and(|has| has != ns)),
+                };
+            }
         }
     }
 
@@ -237,6 +260,13 @@ impl Applier {
                 let newborn =
                     self.processes.get(&thread.pid).filter(|p| thread.started_ticks >= p.attached_ticks);
                 self.journal.nice(*thread, newborn.map_or(status.nice, |process| process.nice));
+            }
+            Change::TimerSlack { thread, .. } => {
+                let Ok(has_ns) = timer_slack_ns(thread.tid) else { return };
+                let newborn =
+                    self.processes.get(&thread.pid).filter(|p| thread.started_ticks >= p.attached_ticks);
+                let ns = newborn.and_then(|process| process.timer_slack_ns).unwrap_or(has_ns);
+                self.journal.timer_slack(*thread, ns);
             }
             Change::RoundRobin { thread, .. } => {
                 let Ok(status) = thread_status(thread.pid, thread.tid) else { return };
@@ -319,10 +349,13 @@ impl Applier {
                 }
             }
             Change::Nice { thread, nice } if is_same(*thread) => set_nice(thread.tid, *nice),
+            Change::TimerSlack { thread, ns } if is_same(*thread) => set_timer_slack(thread.tid, *ns),
             Change::RoundRobin { thread, priority } if is_same(*thread) => {
                 set_class(thread.tid, Class::round_robin(*priority))
             }
-            Change::Nice { .. } | Change::RoundRobin { .. } => Err(io::ErrorKind::NotFound.into()),
+            Change::Nice { .. } | Change::TimerSlack { .. } | Change::RoundRobin { .. } => {
+                Err(io::ErrorKind::NotFound.into())
+            }
             Change::RemoveGroup { name } => {
                 self.in_bases(|hierarchy, base| hierarchy.remove(&base.join(name), base))
             }
@@ -337,9 +370,10 @@ impl Applier {
 
 fn thread_of(change: &Change) -> Option<ThreadId> {
     match change {
-        Change::Move { thread, .. } | Change::Nice { thread, .. } | Change::RoundRobin { thread, .. } => {
-            Some(*thread)
-        }
+        Change::Move { thread, .. }
+        | Change::Nice { thread, .. }
+        | Change::TimerSlack { thread, .. }
+        | Change::RoundRobin { thread, .. } => Some(*thread),
         Change::Group { .. } | Change::RemoveGroup { .. } => None,
     }
 }
@@ -351,9 +385,8 @@ fn forget(plan: &mut Plan, change: &Change) {
         (Change::Group { name, .. }, _) => drop(plan.groups.remove(name)),
         (Change::Move { .. }, Some(setting)) => setting.group = None,
         (Change::Nice { .. }, Some(setting)) => setting.nice = None,
-        (Change::RoundRobin { .. }, Some(setting)) => {
-            *setting = ThreadSetting { round_robin: None, ..setting.clone() }
-        }
+        (Change::TimerSlack { .. }, Some(setting)) => setting.timer_slack_ns = None,
+        (Change::RoundRobin { .. }, Some(setting)) => setting.round_robin = None,
         _ => {}
     }
 }

@@ -27,10 +27,20 @@ pub struct Journal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Record {
-    /// A process whose threads we touch. Threads it starts from then on have `nice` from us, if another.
-    Process { pid: u32, started_ticks: u64, nice: i32, attached_ticks: u64 },
+    /// A process whose threads we touch. Threads it starts from then on have `nice` and the
+    /// timer slack from us, if others.
+    Process {
+        pid: u32,
+        started_ticks: u64,
+        nice: i32,
+        attached_ticks: u64,
+        #[serde(default)]
+        timer_slack_ns: Option<u64>,
+    },
     /// A thread's nice value before us.
     Nice { thread: ThreadId, nice: i32 },
+    /// A thread's timer slack before us.
+    TimerSlack { thread: ThreadId, ns: u64 },
     /// A thread's class before us.
     Class { thread: ThreadId, class: Class },
     /// A thread's cgroup before us.
@@ -42,6 +52,7 @@ pub(crate) enum Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Property {
     Nice,
+    TimerSlack,
     Class,
     Group,
 }
@@ -113,15 +124,28 @@ impl Journal {
         whole.lines().enumerate().map(parse).collect()
     }
 
-    pub(crate) fn process(&mut self, pid: u32, started_ticks: u64, nice: i32, attached_ticks: u64) {
+    pub(crate) fn process(
+        &mut self,
+        pid: u32,
+        started_ticks: u64,
+        nice: i32,
+        attached_ticks: u64,
+        timer_slack_ns: Option<u64>,
+    ) {
         if self.processes.insert((pid, started_ticks)) {
-            self.stage(&Record::Process { pid, started_ticks, nice, attached_ticks });
+            self.stage(&Record::Process { pid, started_ticks, nice, attached_ticks, timer_slack_ns });
         }
     }
 
     pub(crate) fn nice(&mut self, thread: ThreadId, nice: i32) {
         if self.threads.insert((thread, Property::Nice)) {
             self.stage(&Record::Nice { thread, nice });
+        }
+    }
+
+    pub(crate) fn timer_slack(&mut self, thread: ThreadId, ns: u64) {
+        if self.threads.insert((thread, Property::TimerSlack)) {
+            self.stage(&Record::TimerSlack { thread, ns });
         }
     }
 

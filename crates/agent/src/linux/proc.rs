@@ -53,6 +53,23 @@ pub fn cpu_times_ns(thread: ThreadId) -> Option<(u64, u64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
+/// How much later than asked a thread's timers may fire. Needs CAP_SYS_NICE for threads of others.
+pub fn timer_slack_ns(tid: u32) -> io::Result<u64> {
+    let path = timer_slack_path(tid);
+    let text = read_small(&path)?;
+    text.trim().parse().map_err(|_| io::Error::other(format!("{path} is not as expected: {text}")))
+}
+
+/// As [`timer_slack_ns`]. Real-time threads have none, whatever is set.
+pub fn set_timer_slack(tid: u32, ns: u64) -> io::Result<()> {
+    fs::write(timer_slack_path(tid), ns.to_string())
+}
+
+/// Not shown among a process's tasks, but for each thread as if it were a process.
+fn timer_slack_path(tid: u32) -> String {
+    format!("/proc/{tid}/timerslack_ns")
+}
+
 /// A thread's name as Linux has it: 15 bytes of it.
 pub fn thread_name(thread: ThreadId) -> io::Result<String> {
     let name = read_small(&format!("/proc/{}/task/{}/comm", thread.pid, thread.tid))?;

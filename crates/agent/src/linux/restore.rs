@@ -7,7 +7,7 @@ use rustix::process::{Pid, setpriority_process};
 use super::cgroup::Hierarchy;
 use super::class::set_class;
 use super::journal::{Journal, JournalError, Record};
-use super::proc::{process_status, thread_ids, thread_status};
+use super::proc::{process_status, set_timer_slack, thread_ids, thread_status, timer_slack_ns};
 use crate::ThreadId;
 
 /// What a restoration did.
@@ -42,6 +42,9 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
     for record in records.iter().rev() {
         let (thread, result) = match record {
             Record::Nice { thread, nice } => (*thread, unless_gone(*thread, || set_nice(thread.tid, *nice))),
+            Record::TimerSlack { thread, ns } => {
+                (*thread, unless_gone(*thread, || set_timer_slack(thread.tid, *ns)))
+            }
             Record::Class { thread, class } => {
                 (*thread, unless_gone(*thread, || set_class(thread.tid, *class)))
             }
@@ -62,9 +65,7 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
         }
     }
     for record in &records {
-        if let Record::Process { pid, started_ticks, nice, attached_ticks } = record {
-            newborn(*pid, *started_ticks, *nice, *attached_ticks, &touched);
-        }
+        newborn(record, &touched);
     }
     // Made parents first, so removed last.
     for record in records.iter().rev() {
@@ -101,17 +102,23 @@ fn homes(records: &[Record]) -> HashMap<ThreadId, &Path> {
     records.iter().filter_map(home).collect()
 }
 
-/// Threads that an operator started since we came have its nice value, not their process's.
-fn newborn(pid: u32, started_ticks: u64, nice: i32, attached_ticks: u64, touched: &HashSet<ThreadId>) {
-    if process_status(pid).is_ok_and(|status| status.started_ticks == started_ticks) {
-        for thread in thread_ids(pid).unwrap_or_default() {
-            if thread.started_ticks >= attached_ticks
-                && !touched.contains(&thread)
-                && thread_status(pid, thread.tid).is_ok_and(|status| status.nice != nice)
-            {
-                // It may end at any time.
-                let _ = set_nice(thread.tid, nice);
-            }
+/// Threads that an operator started since we came have its nice value and timer slack, not their process's.
+fn newborn(record: &Record, touched: &HashSet<ThreadId>) {
+    let Record::Process { pid, started_ticks, nice, attached_ticks, timer_slack_ns: slack_ns } = *record
+    else {
+        return;
+    };
+    if !process_status(pid).is_ok_and(|status| status.started_ticks == started_ticks) {
+        return;
+    }
+    let is_newborn = |thread: &ThreadId| thread.started_ticks >= attached_ticks && !touched.contains(thread);
+    for thread in thread_ids(pid).unwrap_or_default().into_iter().filter(is_newborn) {
+        // It may end at any time.
+        if thread_status(pid, thread.tid).is_ok_and(|status| status.nice != nice) {
+            let _ = set_nice(thread.tid, nice);
+        }
+        if let Some(ns) = slack_ns.filter(|&ns| timer_slack_ns(thread.tid).is_ok_and(|has| has != ns)) {
+            let _ = set_timer_slack(thread.tid, ns);
         }
     }
 }

@@ -64,6 +64,12 @@ impl ThreadsEngine {
                 Some(graphite)
             }
         };
+        if let Some(slack) = spec.timer_slack {
+            notes.say(format!(
+                "timers of {}'s operator threads may fire {:?} late: idle, they poll (timer_slack in the file)",
+                spec.name, slack
+            ));
+        }
         let prometheus = spec.prometheus.as_deref().map(|url| {
             let path = url.find("://").and_then(|at| url[at + 3..].find('/').map(|slash| at + 3 + slash));
             let (base, path) = path.map_or((url, "/metrics"), |at| url.split_at(at));
@@ -176,7 +182,8 @@ impl ThreadsEngine {
                 let instance = group("instance").and_then(|text| text.parse().ok()).unwrap_or(*counted);
                 *counted += 1;
                 let threads = vec![Thread { id, name: name.clone() }];
-                topology.tasks.push(Task { operators, instance, threads });
+                let timer_slack_ns = self.spec.timer_slack.map(|slack| slack.as_nanos() as u64);
+                topology.tasks.push(Task { operators, instance, threads, timer_slack_ns });
             }
         }
         self.add_named_by_edges(&mut names);
@@ -324,6 +331,7 @@ mod tests {
             prometheus: None,
             graphite: None,
             metrics: Vec::new(),
+            timer_slack: None,
         }
     }
 

@@ -125,6 +125,17 @@ fn a_thread_of_two_tasks_gets_the_more_urgent() {
 }
 
 #[test]
+fn every_translator_sets_the_timers_of_operators_that_poll() {
+    let mut topology = chains(&[1, 1]);
+    topology.tasks[0].timer_slack_ns = Some(1_000_000);
+    for (_, translator) in NAMES {
+        let schedule = schedule(&[0.0, 1.0], Scale::Linear);
+        let plan = translator.plan(&topology, &schedule, &[SERVICE], &Ranges::default());
+        assert_eq!([100, 101, 50].map(|at| tid(&plan, at).timer_slack_ns), [Some(1_000_000), None, None]);
+    }
+}
+
+#[test]
 fn names_are_read_as_written() {
     for (name, translator) in NAMES {
         assert_eq!(name.parse(), Ok(translator));

@@ -224,9 +224,19 @@ fn a_task_manager_that_shows_no_threads_keeps_those_known() {
     let id = thread_ids(own).unwrap()[0];
     let thread = crate::Thread { id, name: "known".into() };
     flink.topology = first.topology.clone();
-    flink.topology.tasks.push(Task { operators: vec![0], instance: 0, threads: vec![thread.clone()] });
+    flink.topology.tasks.push(Task {
+        operators: vec![0],
+        instance: 0,
+        threads: vec![thread.clone()],
+        timer_slack_ns: None,
+    });
     let gone = crate::Thread { id: ThreadId { started_ticks: 1, ..id }, name: "gone".into() };
-    flink.topology.tasks.push(Task { operators: vec![1], instance: 0, threads: vec![gone] });
+    flink.topology.tasks.push(Task {
+        operators: vec![1],
+        instance: 0,
+        threads: vec![gone],
+        timer_slack_ns: None,
+    });
     let Layout { topology, mut wanted, owners, .. } = first;
     wanted.iter_mut().for_each(|task| task.pid = own);
     let mut matched = match_threads(&wanted, &[]);
@@ -284,7 +294,8 @@ fn a_source_tells_the_watermark_that_its_chain_lets_out() {
     let next = topology.operators.iter().position(|operator| operator.upstream == [source]).unwrap();
     let window = laxity_graph::WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true };
     topology.operators[next].window = Some(window);
-    let task = |operator| Task { operators: vec![operator], instance: 0, threads: Vec::new() };
+    let task =
+        |operator| Task { operators: vec![operator], instance: 0, threads: Vec::new(), timer_slack_ns: None };
     assert!(owners.iter().any(|&(operator, _)| operator == source));
     topology.tasks = vec![task(source), task(next)];
     (flink.topology, flink.origins) = (topology, origins);
