@@ -64,12 +64,12 @@ impl Family {
     fn start() -> Family {
         let (ask, asked) = mpsc::channel::<()>();
         let (bear, born) = mpsc::channel();
-        std::thread::spawn(move || {
+        spawn(move || {
             bear.send(this_thread()).unwrap();
             let mut children = Vec::new();
             while asked.recv().is_ok() {
                 let (bear, (end, until)) = (bear.clone(), mpsc::channel::<()>());
-                std::thread::spawn(move || {
+                spawn(move || {
                     bear.send(this_thread()).unwrap();
                     let _ = until.recv();
                 });
@@ -83,6 +83,10 @@ impl Family {
         self.ask.send(()).unwrap();
         self.born.recv().unwrap()
     }
+}
+
+fn spawn(body: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().name("family".to_owned()).spawn(body).unwrap();
 }
 
 fn this_thread() -> ThreadId {
