@@ -136,14 +136,13 @@ class Test:
         """With a group for each job, where groups can be made; the jobs change before anybody puts back anything."""
         agent = self.attach("--translator", "query-shares+nice" if is_writable_cgroup() else "nice")
         agent.kill()
-        # What nobody puts back.
-        set_session_nice(self.session)
         groups = self.groups()
         check(not self.is_unchanged(), "a killed agent leaves what it did")
         self.flink.rescale(self.bulk, 1)
         self.fail_urgent()
         said = self.command("restore", "--state", str(agent.state))
         self.all_is_as_before(groups, said)
+        check(session_nice() == self.session, "so is the session that the agent ran in", said)
 
     def what_is_missing_is_said(self) -> None:
         nowhere = self.command("attach", "--flink", "http://127.0.0.1:1", "--once", code=2)

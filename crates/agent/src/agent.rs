@@ -1,12 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{own_cpu_ns, since_boot_ns, wall_ms};
 use crate::exchange::Exchange;
-use crate::linux::{Applier, Busy, JournalError, Watchdog, thread_ids};
+use crate::linux::{Applier, Autogroup, Busy, Journal, JournalError, OWN_NICE, Watchdog, thread_ids};
 use crate::metric::{Metric, MetricGraph, MissingMetric};
 use crate::plan::{Change, Plan};
 use crate::reader::Reader;
@@ -466,38 +465,36 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 /// What lets this very process act on a machine whose cores are all busy. When dropped, its session is as it was.
 #[derive(Debug)]
 pub(crate) struct OwnPriority {
-    /// Of the session, which others may be in: a terminal's programs are.
-    session_nice: Option<i32>,
+    /// As it was, where it was raised.
+    session: Option<Autogroup>,
 }
 
 impl OwnPriority {
-    pub const NICE: i32 = -20;
-
+    /// Beside the others of its session.
     pub fn raise() -> io::Result<OwnPriority> {
-        rustix::process::setpriority_process(None, Self::NICE)?;
-        // Between sessions nice counts for nothing where autogroup is on, but that of the group does. Elsewhere there is
-        // no such file.
-        let was = fs::read_to_string(AUTOGROUP).ok().and_then(|text| autogroup_nice(&text));
+        rustix::process::setpriority_process(None, OWN_NICE)?;
+        Ok(OwnPriority { session: None })
+    }
+
+    /// Its session beside others, which others may be in too: where the kernel makes such groups, nice values count
+    /// inside them only. The journal is to be clear of what an agent before left.
+    pub fn raise_session(&mut self, journal: &mut Journal) -> Result<(), JournalError> {
         // One that is so already is another agent's, who puts it back.
-        let session_nice = was.filter(|&nice| nice > Self::NICE);
-        let _ = fs::write(AUTOGROUP, Self::NICE.to_string());
-        Ok(OwnPriority { session_nice })
+        let Some(session) = Autogroup::own().filter(|session| session.nice > OWN_NICE) else { return Ok(()) };
+        journal.session(&session)?;
+        if Autogroup::set_own_nice(OWN_NICE).is_ok() {
+            self.session = Some(session);
+        }
+        Ok(())
     }
 }
 
 impl Drop for OwnPriority {
     fn drop(&mut self) {
-        if let Some(nice) = self.session_nice {
-            let _ = fs::write(AUTOGROUP, nice.to_string());
+        if let Some(session) = &self.session {
+            let _ = session.put_back(OWN_NICE);
         }
     }
-}
-
-const AUTOGROUP: &str = "/proc/self/autogroup";
-
-/// Of `/autogroup-153 nice 0`.
-fn autogroup_nice(text: &str) -> Option<i32> {
-    text.trim().rsplit_once(' ')?.1.parse().ok()
 }
 
 #[cfg(test)]

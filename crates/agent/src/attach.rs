@@ -18,7 +18,7 @@ use crate::agent::{Agent, AgentError, OwnPriority};
 use crate::clock::since_boot_ns;
 use crate::exchange::{Exchange, ExchangeError};
 use crate::linux::{
-    Applier, Capability, Hierarchy, Journal, JournalError, Lack, Restored, Watchdog, user_of,
+    Applier, Capability, Hierarchy, Journal, JournalError, Lack, OWN_NICE, Restored, Watchdog, user_of,
 };
 use crate::report::{Report, exposition, table};
 use crate::serve::MetricsServer;
@@ -118,7 +118,11 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     let stop = stop_signals()?;
     let uses = options.policy_uses()?;
     // First of all: on a machine whose cores are all busy even the first look would take long.
-    let raised = (!options.dry_run).then(OwnPriority::raise);
+    let mut raised = (!options.dry_run).then(OwnPriority::raise);
+    let mut journal = (!options.dry_run).then(|| open_journal(&options.state));
+    if let (Some(Ok(own)), Some(Ok((journal, _)))) = (&mut raised, &mut journal) {
+        own.raise_session(journal)?;
+    }
     let mut engines = Vec::new();
     let may_set_timers = options.dry_run || Capability::read().sys_nice;
     for engine in &options.engines {
@@ -126,8 +130,9 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     }
     let mut agent = Agent::new(engines, uses, options.jobs.clone(), options.translator, options.ranges)?;
     match &raised {
-        Some(Ok(_)) => agent
-            .note(format!("this agent runs at nice {}, to act while all cores are busy", OwnPriority::NICE)),
+        Some(Ok(_)) => {
+            agent.note(format!("this agent runs at nice {}, to act while all cores are busy", OWN_NICE))
+        }
         Some(Err(error)) => {
             agent.note(format!("this agent may be late on a busy machine: its own nice stays ({error})"));
         }
@@ -138,9 +143,9 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     }
     let period = agent.period();
     let mut screen = Screen::new(options.plain || !std::io::stdout().is_terminal());
-    if !options.dry_run {
+    if let Some(journal) = journal {
         agent.look();
-        let prepared = prepare(&mut agent, &options);
+        let prepared = prepare(&mut agent, &options, journal);
         if prepared.is_err() {
             agent.take_notes().iter().for_each(|note| screen.say(note));
         }
@@ -200,11 +205,21 @@ pub fn default_state() -> PathBuf {
     std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from).join("laxity")
 }
 
-/// Sees that everything is permitted, puts back what an agent before us left, and opens the journal.
-fn prepare(agent: &mut Agent, options: &Options) -> Result<(), AttachError> {
-    let mut journal = Journal::open(&options.state.join(JOURNAL))?;
+/// The journal, and what was put back that an agent before us left.
+fn open_journal(state: &Path) -> Result<(Journal, Restored), JournalError> {
+    let mut journal = Journal::open(&state.join(JOURNAL))?;
     let left = crate::linux::restore(&mut journal)?;
-    if left.threads + left.ended + left.groups > 0 {
+    Ok((journal, left))
+}
+
+/// Sees that everything is permitted.
+fn prepare(
+    agent: &mut Agent,
+    options: &Options,
+    journal: Result<(Journal, Restored), JournalError>,
+) -> Result<(), AttachError> {
+    let (journal, left) = journal?;
+    if left.threads + left.ended + left.groups + left.sessions > 0 {
         agent.note(format!("an agent before this one did not end well: {}", summary(&left)));
     }
     let capability = Capability::read();
@@ -305,6 +320,9 @@ fn summary(restored: &Restored) -> String {
     }
     if restored.groups > 0 {
         let _ = write!(text, ", removed {} groups", restored.groups);
+    }
+    if restored.sessions > 0 {
+        text += ", and the nice value of the agent's session";
     }
     if !restored.failed.is_empty() {
         let _ = write!(text, ", {} failed", restored.failed.len());

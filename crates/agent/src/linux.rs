@@ -1,6 +1,7 @@
 //! What the agent asks of Linux and what it writes there. Start with [`Applier`]: it carries a plan out.
 
 mod applier;
+mod autogroup;
 mod capability;
 mod cgroup;
 mod class;
@@ -11,6 +12,7 @@ mod sockets;
 mod watchdog;
 
 pub use applier::{Applied, Applier, Failed};
+pub use autogroup::{Autogroup, OWN_NICE};
 pub use capability::{Capability, Lack};
 pub use cgroup::{Hierarchy, Version};
 pub use journal::{Journal, JournalError};

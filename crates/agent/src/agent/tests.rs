@@ -228,9 +228,3 @@ fn a_policy_that_needs_more_than_an_engine_tells_is_refused() {
     let error = made.err().unwrap().to_string();
     assert!(error.contains("policy hr needs metric cost, but Still does not provide"), "{error}");
 }
-
-#[test]
-fn the_nice_of_a_session_is_read() {
-    assert_eq!(autogroup_nice("/autogroup-153 nice -20\n"), Some(-20));
-    assert_eq!(autogroup_nice(""), None);
-}

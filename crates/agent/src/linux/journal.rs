@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use super::autogroup::Autogroup;
 use super::class::Class;
 use crate::ThreadId;
 
@@ -43,6 +44,8 @@ pub(crate) enum Record {
     TimerSlack { thread: ThreadId, ns: u64 },
     /// A thread's class before us.
     Class { thread: ThreadId, class: Class },
+    /// Our session before we raised it.
+    Session { autogroup: Autogroup },
     /// A thread's cgroup before us.
     Group { thread: ThreadId, folder: PathBuf },
     /// A group that we make, and where to move what is in it when it goes.
@@ -159,6 +162,12 @@ impl Journal {
         if self.threads.insert((thread, Property::Group)) {
             self.stage(&Record::Group { thread, folder: folder.to_owned() });
         }
+    }
+
+    /// Also makes sure that it is on disk.
+    pub(crate) fn session(&mut self, autogroup: &Autogroup) -> Result<(), JournalError> {
+        self.stage(&Record::Session { autogroup: autogroup.clone() });
+        self.sync()
     }
 
     pub(crate) fn made(&mut self, folder: &Path, back: &Path) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, setpriority_process};
 
+use super::autogroup::OWN_NICE;
 use super::cgroup::Hierarchy;
 use super::class::set_class;
 use super::journal::{Journal, JournalError, Record};
@@ -19,6 +20,8 @@ pub struct Restored {
     pub ended: usize,
     /// Groups removed.
     pub groups: usize,
+    /// Sessions of agents that weigh again what they did.
+    pub sessions: usize,
     /// What could not be put back, and why. The journal keeps it.
     pub failed: Vec<String>,
 }
@@ -50,6 +53,13 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
             }
             Record::Group { thread, .. } if together.contains(&thread.pid) => (*thread, Ok(())),
             Record::Group { thread, folder } => (*thread, move_back(hierarchy.as_ref(), *thread, folder)),
+            Record::Session { autogroup } => {
+                match autogroup.put_back(OWN_NICE) {
+                    Ok(was_ours) => restored.sessions += usize::from(was_ours),
+                    Err(error) => restored.failed.push(format!("session {}: {error}", autogroup.name)),
+                }
+                continue;
+            }
             Record::Process { .. } | Record::Made { .. } => continue,
         };
         let first = touched.insert(thread);
