@@ -39,13 +39,12 @@ impl Autogroup {
     pub fn put_back(&self, ours: i32) -> io::Result<bool> {
         for pid in processes() {
             let pid = pid.to_string();
-            if read(&pid).is_some_and(|found| found.name == self.name) {
-                let is_ours = read(&pid).is_some_and(|found| found.nice == ours);
-                return if is_ours {
-                    fs::write(path(&pid), self.nice.to_string()).map(|()| true)
-                } else {
-                    Ok(false)
-                };
+            match read(&pid) {
+                Some(found) if found.name == self.name && found.nice == ours => {
+                    return fs::write(path(&pid), self.nice.to_string()).map(|()| true);
+                }
+                Some(found) if found.name == self.name => return Ok(false),
+                _ => {}
             }
         }
         Ok(false)
