@@ -274,6 +274,16 @@ pub trait Rank: fmt::Debug + Send {
         let _ = (query, source, ingested);
     }
 
+    /// It wants to be told by [`ran`](Rank::ran).
+    fn accounts(&self) -> bool {
+        false
+    }
+
+    /// An operator of that query ran so long; if a source, it took in so many rows.
+    fn ran(&mut self, query: QueryId, source_rows: u32, cpu_ns: u64) {
+        let _ = (query, source_rows, cpu_ns);
+    }
+
     /// What differences between priorities mean.
     fn scale(&self) -> Scale {
         Scale::Order

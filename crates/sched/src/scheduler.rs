@@ -90,6 +90,8 @@ pub struct Scheduler<T> {
     awaits_watermarks: bool,
     /// The rank wants to know what is granted.
     watched: bool,
+    /// The rank wants to know what ran.
+    accounted: bool,
     /// Of a rank per cycle, or one that reviews: how long a cycle is, and when the next is due.
     period_ns: Option<u64>,
     cycle_due: ProcessingTime,
@@ -121,6 +123,7 @@ impl<T> Scheduler<T> {
             urgent_by: UrgentBy::of(&*composition.rank),
             awaits_watermarks: composition.rank.awaits_watermarks(),
             watched: composition.rank.watches(),
+            accounted: composition.rank.accounts(),
             period_ns: composition.rank.period_ns().or(composition.rank.review_period_ns()),
             ready: Ready::new(&*composition.rank, &config),
             workers: (0..config.workers).map(|_| Worker::default()).collect(),
@@ -228,8 +231,11 @@ impl<T> Scheduler<T> {
             return;
         };
         self.view.touch(id);
+        let source_rows = if operator.is_source { report.rows_in } else { 0 };
+        if self.accounted {
+            self.composition.rank.ran(operator.query, source_rows, report.cpu_ns);
+        }
         if let Some(shedder) = self.shedder.as_deref_mut().filter(|shedder| shedder.is_on()) {
-            let source_rows = if operator.is_source { report.rows_in } else { 0 };
             shedder.on_run(operator.query, source_rows, report.cpu_ns);
         }
         operator.running = false;

@@ -68,6 +68,14 @@ impl Rank for Periodic {
         self.rank.starts(query, source, ingested);
     }
 
+    fn accounts(&self) -> bool {
+        self.rank.accounts()
+    }
+
+    fn ran(&mut self, query: QueryId, source_rows: u32, cpu_ns: u64) {
+        self.rank.ran(query, source_rows, cpu_ns);
+    }
+
     fn granted(&mut self, unit: u32, priority: f64) {
         self.rank.granted(unit, priority);
     }

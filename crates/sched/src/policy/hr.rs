@@ -54,7 +54,8 @@ impl HighestRate {
         HighestRate { global: true, ..HighestRate::default() }
     }
 
-    fn learn(&mut self, snapshot: &Snapshot) {
+    /// Takes all rates.
+    pub(super) fn learn(&mut self, snapshot: &Snapshot) {
         let ids = snapshot.operators.last().map_or(0, |operator| operator.id.index() + 1);
         self.tails.iter_mut().for_each(Vec::clear);
         self.tails.resize_with(ids, Vec::new);
@@ -75,7 +76,7 @@ impl HighestRate {
     }
 
     /// Rows put out per ns.
-    fn rate(&self, id: OperatorId) -> f64 {
+    pub(super) fn rate(&self, id: OperatorId) -> f64 {
         if self.global {
             let (rows, time_ns) = self.branches[id.index()];
             return rows / time_ns;

@@ -1,4 +1,10 @@
+mod lost;
+mod spent;
+
 use laxity_graph::{ProcessingTime, QueryId};
+
+use self::lost::Lost;
+use self::spent::Spent;
 
 use super::demand::{Demand, give_up};
 use super::klink::CYCLE_NS;
@@ -42,13 +48,16 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 ///   the operators above would always go before those below: results of one query would wait for its next rows.
 /// - *Overload* is looked for every 10 ms or so: where the work that waits exceeds the capacity until it is due,
 ///   the queries whose results are dearest for what they are worth are given up, first until the last point of their
-///   curve, and where that cannot be kept either behind all others, the shortest first and inside a query by deadline.
+///   curve, and where that cannot be kept either behind all others, the shortest first. What waits at a source
+///   counts with all that a row costs further down ([`Spent`]). Inside a query behind all others the highest rate
+///   goes first ([`Lost`]).
 /// - *Memory* at four fifths of its bound: who frees most goes first, as in Klink §3.4 ([`super::ByMemory`]), until half
 ///   of it is free.
 ///
 /// Does badly where costs are far off what is predicted: C and the demand are predictions. Under overload the
 /// queries given up wait for long, so that a percentile over all queries is worse than where all are a little late.
-/// A query is given up as a whole: one whose cheaper branch alone could be kept keeps nothing.
+/// The test sees the work that waits, not what is to come: under lasting overload a backlog grows in the query of the
+/// farthest target until that is near, and then this one may be lost where a dearer one should have been given up first.
 #[derive(Clone, Debug)]
 pub struct Laxity {
     /// κ: a result may take so many times its own work, if its target is not earlier.
@@ -58,6 +67,8 @@ pub struct Laxity {
     weighing: Weighing,
     /// By query id: how much later it is due, because its promises cannot be kept. Empty where all can.
     put_off_ns: Vec<f64>,
+    spent: Spent,
+    lost_order: Lost,
     /// By unit: what is added to the priority of its head. Empty where nothing is.
     shifts_ns: Vec<f64>,
     /// By unit: the shift while eased.
@@ -123,6 +134,8 @@ impl Default for Laxity {
             costs_ns: Vec::new(),
             weighing: Weighing::Halved,
             put_off_ns: Vec::new(),
+            spent: Spent::default(),
+            lost_order: Lost::default(),
             shifts_ns: Vec::new(),
             eased_ns: Vec::new(),
             nearest_half_ns: [f64::INFINITY; 2],
@@ -179,9 +192,17 @@ impl Rank for Laxity {
     fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
         if self.weighing == Weighing::Eased {
             self.weighing = Weighing::Halved;
-            self.shift();
+            self.shift(snapshot);
         }
         rank_heads(self, snapshot, priorities);
+    }
+
+    fn accounts(&self) -> bool {
+        true
+    }
+
+    fn ran(&mut self, query: QueryId, source_rows: u32, cpu_ns: u64) {
+        self.spent.ran(query, source_rows, cpu_ns);
     }
 
     fn review_period_ns(&self) -> Option<u64> {
@@ -193,9 +214,9 @@ impl Rank for Laxity {
         self.learn_graph(snapshot);
         let has_new_costs = self.learn_costs(snapshot);
         self.demands.clear();
-        let costs_ns = &self.costs_ns;
+        let (costs_ns, spent) = (&self.costs_ns, &self.spent);
         let cost_ns = |query: &QuerySnapshot| costs_ns.get(query.id.index()).map_or(0.0, |&ns| ns.into());
-        let demand = |query: &QuerySnapshot| demand(query, cost_ns(query), snapshot);
+        let demand = |query: &QuerySnapshot| demand(query, cost_ns(query), spent.row_ns(query), snapshot);
         self.demands.extend(snapshot.queries.iter().filter_map(demand));
         if self.frees_memory(snapshot) {
             return true;
@@ -211,7 +232,7 @@ impl Rank for Laxity {
         if stays {
             return false;
         }
-        self.shift();
+        self.shift(snapshot);
         had_other || !self.shifts_ns.is_empty()
     }
 }
@@ -233,6 +254,7 @@ impl Laxity {
         let queries = snapshot.queries.last().map_or(0, |query| query.id.index() + 1);
         self.costs_ns.clear();
         self.costs_ns.resize(queries, 0.0);
+        self.spent.grow(queries);
         self.halves_ns.clear();
         self.halves_ns.resize(queries, 0.0);
         for query in &snapshot.queries {
@@ -309,19 +331,27 @@ impl Laxity {
     }
 
     /// What is added to the priority of each unit.
-    fn shift(&mut self) {
+    fn shift(&mut self, snapshot: &Snapshot) {
         self.shifts_ns.clear();
         if self.weighing == Weighing::Halved && self.put_off_ns.is_empty() {
             return;
         }
         let of_query = |by_query: &[f64], query: u32| by_query.get(query as usize).copied().unwrap_or(0.0);
-        for (&query, &eased_ns) in self.query_of.iter().zip(&self.eased_ns) {
+        let any_lost = self.put_off_ns.iter().any(|&ns| ns >= BEHIND_ALL);
+        let places_ns = if any_lost {
+            self.lost_order.places_ns(snapshot, self.query_of.len())
+        } else {
+            Default::default()
+        };
+        for (unit, (&query, &eased_ns)) in self.query_of.iter().zip(&self.eased_ns).enumerate() {
             let weighed_ns = match self.weighing {
                 Weighing::Eased => eased_ns,
                 Weighing::Halved => 0.0,
                 Weighing::Pressed => of_query(&self.halves_ns, query),
             };
-            self.shifts_ns.push(weighed_ns + of_query(&self.put_off_ns, query));
+            let put_off_ns = of_query(&self.put_off_ns, query);
+            let place_ns = if put_off_ns >= BEHIND_ALL { places_ns[unit] } else { 0.0 };
+            self.shifts_ns.push(weighed_ns + put_off_ns + place_ns);
         }
     }
 
@@ -358,6 +388,8 @@ impl Laxity {
         }
         self.costs_due = REVIEWS_PER_LOOK_AT_COSTS;
         self.nearest_half_ns = [f64::INFINITY, self.nearest_half_ns[0]];
+        self.spent.look();
+        self.lost_order.forget();
         self.costs_ns.fill(0.0);
         for operator in &snapshot.operators {
             let Some(cost_ns) = self.costs_ns.get_mut(operator.query.index()) else { continue };
@@ -381,8 +413,8 @@ impl Laxity {
 }
 
 /// All work that waits for a query, and when it is due: the mean deadline at the operator where that is first.
-/// `None` where none waits.
-fn demand(query: &QuerySnapshot, cost_ns: f64, snapshot: &Snapshot) -> Option<Demand> {
+/// `None` where none waits. `row_ns`: what a row from its sources costs, 0 if that is not known.
+fn demand(query: &QuerySnapshot, cost_ns: f64, row_ns: f64, snapshot: &Snapshot) -> Option<Demand> {
     let mut deadline: Option<ProcessingTime> = None;
     let mut work_ns = 0.0;
     for &id in query.operators.iter() {
@@ -391,9 +423,12 @@ fn demand(query: &QuerySnapshot, cost_ns: f64, snapshot: &Snapshot) -> Option<De
         let behind_ns = operator.mean_ingested.map_or(0, |mean| mean.since_ns(head.ingested));
         let due = head.deadline.plus_ns(behind_ns);
         deadline = Some(deadline.map_or(due, |earliest| earliest.min(due)));
-        work_ns += operator.cost.0 * operator.queued_messages as f64
+        let here_ns = operator.cost.0 * operator.queued_messages as f64
             + operator.cost.1 * operator.queued_rows as f64
             + operator.path_cost_ns as f64;
+        let is_source = operator.upstream.is_empty();
+        let all_ns = if is_source { row_ns * operator.queued_rows as f64 } else { 0.0 };
+        work_ns += here_ns.max(all_ns);
     }
     let worthless = query.qos.points().last().map_or(0.0, |last| last.utility);
     // Of each result that waits.
@@ -586,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_goes_shortest_query_first_and_inside_it_by_deadline() {
+    fn what_cannot_be_kept_goes_shortest_query_first_and_among_equals_by_deadline() {
         // Due for a second, 20 ms and 10 ms of work: nothing can be kept.
         let mut scheduler = Scheduler::new(Composition::of(Laxity::default()), Config::default());
         for id in [QueryId(0), QueryId(1)] {
@@ -604,6 +639,45 @@ mod tests {
         send(&mut scheduler, 1, 1_000, 8, ago(1_000));
         send(&mut scheduler, 2, 1_000, 8, ago(1_050));
         assert_eq!(drained(&mut scheduler, now), [2, 1, 0]);
+    }
+
+    #[test]
+    fn inside_what_cannot_be_kept_the_highest_rate_goes_first() {
+        let mut scheduler = Scheduler::new(Composition::of(Laxity::default()), Config::default());
+        let query = QueryId(0);
+        scheduler.add_query(QuerySpec { id: query, target_ns: 20 * MS, weight: 1.0, qos: None });
+        for id in [OperatorId(0), OperatorId(1)] {
+            scheduler.add_operator(OperatorSpec { id, query, upstream: vec![], window: None, channels: 1 });
+        }
+        let now = ProcessingTime(MS);
+        teach(&mut scheduler, 0, 5_000, now);
+        teach(&mut scheduler, 1, 4_000, now);
+        let now = reviewed(&mut scheduler, ProcessingTime(2_000 * MS));
+        send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 1_100 * MS));
+        send(&mut scheduler, 1, 1_000, 8, ProcessingTime(now.0 - 1_000 * MS));
+        assert_eq!(drained(&mut scheduler, now), [1, 0]);
+    }
+
+    #[test]
+    fn a_backlog_at_a_source_counts_with_all_that_it_costs_further_down() {
+        let mut scheduler = Scheduler::new(Composition::of(Laxity::default()), Config::default());
+        for (id, weight) in [(QueryId(0), 1.0), (QueryId(1), 5.0)] {
+            scheduler.add_query(QuerySpec { id, target_ns: 20 * MS, weight, qos: None });
+        }
+        for (id, query, upstream) in [(0, 0, vec![]), (1, 0, vec![OperatorId(0)]), (2, 1, vec![])] {
+            let (id, query) = (OperatorId(id), QueryId(query));
+            scheduler.add_operator(OperatorSpec { id, query, upstream, window: None, channels: 1 });
+        }
+        let now = ProcessingTime(MS);
+        for (operator, row_ns) in [(0, 1_000), (1, 10_000), (2, 10_000)] {
+            teach(&mut scheduler, operator, row_ns, now);
+        }
+        let now = reviewed(&mut scheduler, now);
+        // 11 ms of work and 12 ms, due in 19 and 20 ms. At the operators where it waits it is 1 and 12 ms.
+        let before = ProcessingTime(now.0 - MS);
+        (0..20).for_each(|_| send(&mut scheduler, 0, 50, 8, before));
+        send(&mut scheduler, 2, 1_200, 8, now);
+        assert_eq!(drained(&mut scheduler, now)[0], 2);
     }
 
     #[test]

@@ -16,6 +16,7 @@ impl<T> Scheduler<T> {
         self.urgent_by = UrgentBy::of(&*self.composition.rank);
         self.awaits_watermarks = self.composition.rank.awaits_watermarks();
         self.watched = self.composition.rank.watches();
+        self.accounted = self.composition.rank.accounts();
         self.period_ns = self.composition.rank.period_ns().or(self.composition.rank.review_period_ns());
         self.cycle_due = now;
         self.ready = Ready::new(&*self.composition.rank, &self.config);
