@@ -25,7 +25,9 @@ pub(super) const OVER_LOAD: Figure = Figure {
     section: "algorithms.md §7.2",
     says: "As laxity-all. Overload degrades the cheapest promises first.",
     notes: "As laxity-all. Under lasting overload deadlines met and p99 over all queries pull apart: who keeps most \
-            promises lets a few queries wait for long. laxity is made for the former.",
+            promises lets a few queries wait for long. laxity is made for the former, by the utility of curves where a \
+            query has one. Met is the share of results that came: a policy that lets a query wait for ever, as sjf does \
+            with linear roads, is flattered.",
     run: |run| compare(run, 1.3),
     judge: |data| judge(data, 0.05),
 };
