@@ -41,6 +41,11 @@ class Table(list):
         return list(dict.fromkeys(row if len(names) > 1 else row[0] for row in rows))
 
 
+def cpu_cgroup_version() -> str:
+    mounted = (line.split()[2:4] for line in Path("/proc/mounts").read_text().splitlines())
+    return "v1" if any(kind == "cgroup" and "cpu" in options.split(",") for kind, options in mounted) else "v2"
+
+
 class Summary:
     def __init__(self, out: Path):
         self.out = out
@@ -101,7 +106,7 @@ class Summary:
         return [f"- command: `{' '.join([*settings, 'make bench-attach'])}`",
                 f"- revision: {revision}",
                 f"- machine: {os.cpu_count()} cores of {model}, load average {self.load_average:.2f} at the start",
-                f"- kernel: {platform.system()} {platform.release()}",
+                f"- kernel: {platform.system()} {platform.release()}, cpu controller in cgroup {cpu_cgroup_version()}",
                 f"- engines: {os.environ.get('ENGINES', '?')}"]
 
 

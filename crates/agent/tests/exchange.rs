@@ -220,11 +220,15 @@ fn a_neighbour_that_is_cut_off_counts_no_more_until_it_is_back() {
 
 /// Two agents on loopback, where any port is free.
 fn on_loopback(first: Option<Identity>, second: Option<Identity>) -> [Agent; 2] {
-    // Each has to know the other's port before it listens: a socket finds one that is free.
+    // Each has to know the other's port before it listens. A socket finds one that is free, and until the agent has it
+    // another test may take it.
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let (a, b) = (free(), free());
-    let above = Exchange::start(&options("a", &a, &[&b], first)).unwrap();
-    let below = Exchange::start(&options("b", &b, &[&a], second)).unwrap();
+    let start = || {
+        let (a, b) = (free(), free());
+        let above = Exchange::start(&options("a", &a, &[&b], first.clone()))?;
+        Exchange::start(&options("b", &b, &[&a], second.clone())).map(|below| [above, below])
+    };
+    let [above, below] = (0..10).find_map(|_| start().ok()).unwrap_or_else(|| start().unwrap());
     [Agent::new(above, 0), Agent::new(below, 1)]
 }
 

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::cgroup::Hierarchy;
+use super::cgroup::{Hierarchy, Version};
 use super::class::{Class, set_class};
 use super::journal::{Journal, JournalError};
 use super::proc::{
@@ -66,7 +66,7 @@ pub struct Failed {
 }
 
 /// What the agent's group is called.
-const BASE: &str = "laxity";
+pub(super) const BASE: &str = "laxity";
 
 /// More agents than this beside each other share a group.
 const AGENTS_MAX: u32 = 16;
@@ -118,6 +118,9 @@ impl Applier {
             Some(hierarchy) => {
                 let home = hierarchy.of_thread(pid, pid)?;
                 let base = self.base_in(&home);
+                if !hierarchy.is_open(&home)? {
+                    self.journal.opened(&home);
+                }
                 self.journal.made(&base, &home);
                 self.journal.sync().map_err(io::Error::other)?;
                 hierarchy.create(&base)?;
@@ -351,7 +354,8 @@ impl Applier {
             Change::Nice { thread, nice } if is_same(*thread) => set_nice(thread.tid, *nice),
             Change::TimerSlack { thread, ns } if is_same(*thread) => set_timer_slack(thread.tid, *ns),
             Change::RoundRobin { thread, priority } if is_same(*thread) => {
-                set_class(thread.tid, Class::round_robin(*priority))
+                let set = set_class(thread.tid, Class::round_robin(*priority));
+                set.map_err(|error| self.why_no_real_time(error))
             }
             Change::Nice { .. } | Change::TimerSlack { .. } | Change::RoundRobin { .. } => {
                 Err(io::ErrorKind::NotFound.into())
@@ -359,6 +363,19 @@ impl Applier {
             Change::RemoveGroup { name } => {
                 self.in_bases(|hierarchy, base| hierarchy.remove(&base.join(name), base))
             }
+        }
+    }
+
+    /// Where real-time is shared out by group, a group of cgroup v2 has none, and no file to get it by.
+    fn why_no_real_time(&self, error: io::Error) -> io::Error {
+        let is_v2 = self.hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.version == Version::V2);
+        match error.kind() {
+            io::ErrorKind::PermissionDenied if is_v2 => io::Error::new(
+                error.kind(),
+                "this kernel shares real-time out by group (CONFIG_RT_GROUP_SCHED), and none can be given to a group of \
+                 cgroup v2; boot with rt_group_sched=0, or use another --translator than rr",
+            ),
+            _ => error,
         }
     }
 

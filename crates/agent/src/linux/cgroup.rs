@@ -2,6 +2,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::applier::BASE;
 use crate::plan::GroupSetting;
 
 /// Where the cpu controller is mounted.
@@ -95,18 +96,35 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Lets groups below a folder have shares of their own.
-    pub fn open(&self, folder: &Path) -> io::Result<()> {
+    /// Whether groups below a folder can have shares of their own.
+    pub fn is_open(&self, folder: &Path) -> io::Result<bool> {
         match self.version {
-            Version::V1 => Ok(()),
+            Version::V1 => Ok(true),
             Version::V2 => {
                 let open = fs::read_to_string(folder.join("cgroup.subtree_control"))?;
-                if open.split_ascii_whitespace().any(|name| name == "cpu") {
-                    return Ok(());
-                }
-                write(folder, "cgroup.subtree_control", "+cpu")
+                Ok(open.split_ascii_whitespace().any(|name| name == "cpu"))
             }
         }
+    }
+
+    /// Lets groups below a folder have shares of their own.
+    pub fn open(&self, folder: &Path) -> io::Result<()> {
+        if self.is_open(folder)? {
+            return Ok(());
+        }
+        write(folder, "cgroup.subtree_control", "+cpu")
+    }
+
+    /// Undoes [`open`](Hierarchy::open), unless another agent's group is there by now.
+    pub fn close(&self, folder: &Path) -> io::Result<()> {
+        let is_agents =
+            |name: &str| name.strip_prefix(BASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        let mut groups =
+            fs::read_dir(folder)?.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
+        if !self.is_open(folder)? || groups.any(|group| group.file_name().to_str().is_some_and(is_agents)) {
+            return Ok(());
+        }
+        write(folder, "cgroup.subtree_control", "-cpu")
     }
 
     /// Gives a group its setting.

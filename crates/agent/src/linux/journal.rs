@@ -50,6 +50,8 @@ pub(crate) enum Record {
     Group { thread: ThreadId, folder: PathBuf },
     /// A group that we make, and where to move what is in it when it goes.
     Made { folder: PathBuf, back: PathBuf },
+    /// A group below which we let others have shares of their own.
+    Opened { folder: PathBuf },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -174,6 +176,10 @@ impl Journal {
         if self.groups.insert(folder.to_owned()) {
             self.stage(&Record::Made { folder: folder.to_owned(), back: back.to_owned() });
         }
+    }
+
+    pub(crate) fn opened(&mut self, folder: &Path) {
+        self.stage(&Record::Opened { folder: folder.to_owned() });
     }
 
     /// Makes sure that all of the above is on disk.

@@ -60,7 +60,7 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
                 }
                 continue;
             }
-            Record::Process { .. } | Record::Made { .. } => continue,
+            Record::Process { .. } | Record::Made { .. } | Record::Opened { .. } => continue,
         };
         let first = touched.insert(thread);
         if !is_same(thread) {
@@ -77,17 +77,23 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
     for record in &records {
         newborn(record, &touched);
     }
-    // Made parents first, so removed last.
+    let Some(hierarchy) = hierarchy else { return finish(journal, restored) };
+    // Made parents first, so removed last; opened before anything was made in it.
     for record in records.iter().rev() {
-        let (Record::Made { folder, back }, Some(hierarchy)) = (record, &hierarchy) else { continue };
-        if !folder.exists() {
-            continue;
-        }
-        match hierarchy.remove(folder, back) {
-            Ok(()) => restored.groups += 1,
+        let (folder, done) = match record {
+            Record::Made { folder, back } if folder.exists() => (folder, hierarchy.remove(folder, back)),
+            Record::Opened { folder } if folder.exists() => (folder, hierarchy.close(folder)),
+            _ => continue,
+        };
+        match done {
+            Ok(()) => restored.groups += usize::from(matches!(record, Record::Made { .. })),
             Err(error) => restored.failed.push(format!("group {}: {error}", folder.display())),
         }
     }
+    finish(journal, restored)
+}
+
+fn finish(journal: &mut Journal, restored: Restored) -> Result<Restored, JournalError> {
     if restored.failed.is_empty() {
         journal.clear()?;
     }

@@ -69,6 +69,12 @@ fn a_threaded_subtree_is_written_as_the_kernel_documents() {
     fs::write(home.join("cgroup.subtree_control"), "cpu memory\n").unwrap();
     hierarchy.open(home).unwrap();
     assert_eq!(read(home, "cgroup.subtree_control"), "cpu memory\n");
+    // Given back by the last agent there.
+    hierarchy.close(home).unwrap();
+    assert_eq!(read(home, "cgroup.subtree_control"), "cpu memory\n");
+    fs::rename(&base, home.join("laxity.slice")).unwrap();
+    hierarchy.close(home).unwrap();
+    assert_eq!(read(home, "cgroup.subtree_control"), "-cpu");
 }
 
 /// On the machine's own cgroup v2, where there is one: threads move. Their weights need the cpu controller there, which
@@ -79,18 +85,20 @@ fn threads_move_in_a_real_threaded_subtree() {
     let unified: String =
         mounts.lines().filter(|line| line.contains(" - cgroup2 ")).map(|l| l.to_owned() + "\n").collect();
     let Some(hierarchy) = Hierarchy::parse(&unified) else { return println!("skipped: no cgroup v2 here") };
-    let home = hierarchy.mount.join(format!("laxity-test-{}", std::process::id()));
+    let home = hierarchy.mount.join(format!("test-laxity-{}", std::process::id()));
     if fs::create_dir(&home).is_err() {
         return println!("skipped: cgroup v2 cannot be written here");
     }
+    let has_cpu = Hierarchy::find().is_some_and(|found| found.version == Version::V2);
+    let was_open = has_cpu && hierarchy.is_open(&hierarchy.mount).unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     let pid = child.id();
     let outcome = (|| {
         write(&home, "cgroup.procs", &pid.to_string())?;
         let (base, operators) = (home.join("laxity"), home.join("laxity/operators"));
         hierarchy.create(&base)?;
-        let has_cpu = fs::read_to_string(home.join("cgroup.controllers"))?.contains("cpu ");
         if has_cpu {
+            hierarchy.open(&hierarchy.mount)?;
             hierarchy.open(&home)?;
             hierarchy.open(&base)?;
         } else {
@@ -98,7 +106,9 @@ fn threads_move_in_a_real_threaded_subtree() {
         }
         hierarchy.create(&operators)?;
         if has_cpu {
-            hierarchy.set(&operators, GroupSetting { weight: 300, quota_cores: None })?;
+            hierarchy.set(&operators, GroupSetting { weight: 300, quota_cores: Some(0.5) })?;
+            assert_eq!(fs::read_to_string(operators.join("cpu.weight"))?, "300\n");
+            assert_eq!(fs::read_to_string(operators.join("cpu.max"))?, "50000 100000\n");
         }
         hierarchy.move_thread(&operators, pid)?;
         let moved = (hierarchy.of_thread(pid, pid)?, hierarchy.threads(&operators)?);
@@ -108,6 +118,10 @@ fn threads_move_in_a_real_threaded_subtree() {
     child.kill().unwrap();
     child.wait().unwrap();
     fs::remove_dir(&home).unwrap();
+    if has_cpu && !was_open {
+        hierarchy.close(&hierarchy.mount).unwrap();
+        assert!(!hierarchy.is_open(&hierarchy.mount).unwrap());
+    }
     let (moved, operators, back) = outcome.unwrap();
     assert_eq!(moved, (operators, vec![pid]));
     assert_eq!(back, home);
