@@ -338,11 +338,7 @@ impl Laxity {
         }
         let of_query = |by_query: &[f64], query: u32| by_query.get(query as usize).copied().unwrap_or(0.0);
         let any_lost = self.put_off_ns.iter().any(|&ns| ns >= BEHIND_ALL);
-        let places_ns = if any_lost {
-            self.lost_order.places_ns(snapshot, self.query_of.len())
-        } else {
-            Default::default()
-        };
+        let places_ns = if any_lost { self.lost_order.places_ns(snapshot, self.query_of.len()) } else { &[] };
         for (unit, (&query, &eased_ns)) in self.query_of.iter().zip(&self.eased_ns).enumerate() {
             let weighed_ns = match self.weighing {
                 Weighing::Eased => eased_ns,
