@@ -49,8 +49,8 @@ use crate::{MessageContext, QuerySnapshot, Snapshot};
 /// - *Overload* is looked for every 10 ms or so: where the work that waits exceeds the capacity until it is due,
 ///   the queries whose results are dearest for what they are worth are given up, first until the last point of their
 ///   curve, and where that cannot be kept either behind all others, the shortest first. What waits at a source
-///   counts with all that a row costs further down ([`Spent`]). Inside a query behind all others the highest rate
-///   goes first ([`Lost`]).
+///   counts with all that a row costs further down, as measured. Inside a query behind all others the highest rate
+///   goes first.
 /// - *Memory* at four fifths of its bound: who frees most goes first, as in Klink §3.4 ([`super::ByMemory`]), until half
 ///   of it is free.
 ///
