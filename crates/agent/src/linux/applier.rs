@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::capability::Capability;
 use super::cgroup::{Hierarchy, Version};
 use super::class::{Class, set_class};
 use super::journal::{Journal, JournalError};
@@ -370,7 +371,8 @@ impl Applier {
     fn why_no_real_time(&self, error: io::Error) -> io::Error {
         let is_v2 = self.hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.version == Version::V2);
         match error.kind() {
-            io::ErrorKind::PermissionDenied if is_v2 => io::Error::new(
+            // Else the capability is what is missing.
+            io::ErrorKind::PermissionDenied if is_v2 && Capability::read().sys_nice => io::Error::new(
                 error.kind(),
                 "this kernel shares real-time out by group (CONFIG_RT_GROUP_SCHED), and none can be given to a group of \
                  cgroup v2; boot with rt_group_sched=0, or use another --translator than rr",
