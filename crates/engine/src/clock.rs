@@ -21,7 +21,7 @@ impl Clock {
 
     /// Now.
     pub fn now(&self) -> ProcessingTime {
-        ProcessingTime(self.start.elapsed().as_nanos() as u64)
+        laxity_runtime::Clock::now(self)
     }
 
     /// Unix milliseconds at processing time zero: where PROCTIME() columns have their origin.
@@ -34,5 +34,12 @@ impl Clock {
         // A wait of a day is as good as one without end, and cannot overflow.
         const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
         self.start + Duration::from_nanos(at.0).min(self.start.elapsed() + LONGEST_WAIT)
+    }
+}
+
+impl laxity_runtime::Clock for Clock {
+    #[inline]
+    fn now(&self) -> ProcessingTime {
+        ProcessingTime(self.start.elapsed().as_nanos() as u64)
     }
 }

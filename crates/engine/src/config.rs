@@ -38,10 +38,6 @@ pub struct EngineConfig {
     pub backlog_bytes: u64,
     /// Seed of the policies that draw lots. Default: 0.
     pub seed: u64,
-    /// By how much workers, and threads that decode, are nicer than the threads that bring urgent rows in and
-    /// results out. Default 5: on two saturated cores the wake-up of such a thread then takes 0.1 ms at p99
-    /// instead of 5 ms. 0 leaves all alike; more lets other processes of the same user go first.
-    pub worker_nice: i32,
     /// How long a stop waits for admitted rows to reach the sinks. Default: 10 s.
     pub drain_timeout: Duration,
 }
@@ -72,7 +68,6 @@ impl Default for EngineConfig {
             credit_bytes: 8 << 20,
             backlog_bytes: 128 << 20,
             seed: 0,
-            worker_nice: 5,
             drain_timeout: Duration::from_secs(10),
         }
     }

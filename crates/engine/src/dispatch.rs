@@ -1,39 +1,54 @@
 use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use laxity_operators::StreamBatch;
+use laxity_runtime::{ArrowRows, Parcel, Payload};
 use laxity_sched::{Message, OperatorSpec, QuerySpec};
 
-use crate::instance::Instance;
-use crate::mailboxes::Mailboxes;
+use crate::mailboxes::{Look, Mailboxes};
 use crate::operator_threads::OperatorThreads;
-use crate::payload::Payload;
+use crate::worker::Unit;
 
 /// Who hands messages to operators: the scheduler core, or a thread for each operator.
 #[expect(clippy::large_enum_variant, reason = "there is one per engine")]
 pub(crate) enum Dispatch {
-    Scheduled(Mailboxes<Payload>),
+    Scheduled(Mailboxes<Payload<StreamBatch>>),
     Threads(Arc<OperatorThreads>),
 }
 
 impl Dispatch {
-    pub(crate) fn add_query(
-        &self,
-        query: QuerySpec,
-        operators: Vec<OperatorSpec>,
-        instances: &[Arc<Instance>],
-    ) {
+    /// Adds a query with its operators, or a table.
+    pub(crate) fn add_query(&self, query: QuerySpec, operators: Vec<OperatorSpec>, units: &[Unit]) {
         match self {
             Dispatch::Scheduled(mailboxes) => mailboxes.add_query(query, &operators),
-            Dispatch::Threads(threads) => threads.add(instances),
+            Dispatch::Threads(threads) => threads.add(query.id, &operators, units),
         }
     }
 
-    /// Takes rows from a source. Never blocks: a source asks for credit first. What is left in `messages` is for
+    /// Takes what tables admit. Never blocks: a table asks for credit first. What is left in `messages` is for
     /// operators of a query that has ended.
-    pub(crate) fn enqueue(&self, messages: &mut Vec<Message<Payload>>, now: ProcessingTime) {
+    pub(crate) fn enqueue(&self, messages: &mut Vec<Parcel<ArrowRows>>, now: ProcessingTime) {
         match self {
             Dispatch::Scheduled(mailboxes) => mailboxes.enqueue(messages, now),
             Dispatch::Threads(threads) => threads.enqueue(messages, now),
+        }
+    }
+
+    /// A table is to be looked at now.
+    pub(crate) fn wake(&self, table: OperatorId, now: ProcessingTime) {
+        match self {
+            Dispatch::Scheduled(mailboxes) => {
+                mailboxes.wake(table, now);
+            }
+            Dispatch::Threads(threads) => threads.wake(table),
+        }
+    }
+
+    /// A table is to be looked at for the first time.
+    pub(crate) fn appoint(&self, table: OperatorId, at: ProcessingTime, now: ProcessingTime) {
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.appoint(table, Look { at, due: at }, now),
+            Dispatch::Threads(threads) => threads.wake(table),
         }
     }
 
@@ -59,8 +74,12 @@ impl Dispatch {
         }
     }
 
-    /// Forgets a query; the messages it still had.
-    pub(crate) fn remove_query(&self, query: QueryId, now: ProcessingTime) -> Vec<Message<Payload>> {
+    /// Forgets a query or a table; the messages it still had.
+    pub(crate) fn remove_query(
+        &self,
+        query: QueryId,
+        now: ProcessingTime,
+    ) -> Vec<Message<Payload<StreamBatch>>> {
         match self {
             Dispatch::Scheduled(mailboxes) => mailboxes.remove_query(query, now),
             Dispatch::Threads(threads) => threads.remove_query(query),
@@ -73,4 +92,10 @@ impl Dispatch {
             Dispatch::Threads(threads) => threads.stop(),
         }
     }
+}
+
+/// What the message that a table is to be looked at carries: nothing.
+pub(crate) fn look() -> Payload<StreamBatch> {
+    let stamps = laxity_sched::Stamps::default();
+    Payload { batch: None, watermark: None, idle: false, stamps, window_end: None }
 }

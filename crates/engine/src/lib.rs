@@ -8,31 +8,24 @@ mod clock;
 mod config;
 mod dispatch;
 mod engine;
-mod instance;
 mod mailboxes;
-mod memory;
-mod merge;
-mod niceness;
 mod operator_threads;
-mod payload;
 mod plan;
 mod process;
-mod query;
-mod route;
-mod scan_io;
+mod shared;
 mod sink_io;
 mod snapshot;
+mod submission;
 mod sync;
+mod tables;
 mod worker;
 
 pub use clock::Clock;
 pub use config::{CannotSwitch, EngineConfig, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
+pub use laxity_runtime::{LatencySummary, Outcome, RecordedArrival, Totals};
 pub use plan::{LatePlan, QueryPlan, SubmitError};
-pub use query::{LatencySummary, Outcome};
-pub use snapshot::{
-    EngineSnapshot, OperatorMeasurement, QuerySnapshot, RecordedArrival, RecordedFeed, Totals,
-};
+pub use snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot, RecordedFeed};
 
 /// An error with what caused it, in one line: for places that have room for just that.
 fn chain_of_causes(error: &dyn std::error::Error) -> String {

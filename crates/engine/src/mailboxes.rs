@@ -8,13 +8,14 @@
 //! How workers sleep and wake is told in `mailboxes/parking.rs`.
 
 mod addresses;
+mod agenda;
 mod parking;
 mod slot;
 
-use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_sched::{
-    Address, Composition, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, Scheduler,
-    Shard, Work,
+    Address, Composition, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, RunReport,
+    Scheduler, Shard, Work,
 };
 use parking_lot::Mutex;
 use rand_core::SeedableRng;
@@ -22,8 +23,7 @@ use rand_pcg::Pcg32;
 
 use self::addresses::Addresses;
 use self::parking::Parking;
-use self::slot::Slot;
-use crate::instance::Run;
+use self::slot::{Desk, Slot};
 use crate::sync::MutexGuard;
 
 /// Other shards that a worker looks at beside its home: one brings a pick near the front of all that wait, and more
@@ -38,6 +38,8 @@ pub(crate) struct Mailboxes<T> {
     addresses: Addresses,
     parking: Parking,
     merging: Merging<T>,
+    /// What the message that a table is to be looked at carries.
+    look: fn() -> T,
     seed: u64,
 }
 
@@ -56,7 +58,22 @@ pub(crate) struct Whereabouts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished {
     pub operator: OperatorId,
-    pub run: Run,
+    pub report: RunReport,
+    /// Of a source whose watermark rose: how far, and when the rows that raised it were due.
+    pub progress: Option<(EventTime, ProcessingTime)>,
+    /// When it was done.
+    pub ended: ProcessingTime,
+    /// Of a table: when to look at it again, if nobody wakes it before.
+    pub look: Option<Look>,
+}
+
+/// A look at a table that is to come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// When.
+    pub at: ProcessingTime,
+    /// From when its delay counts.
+    pub due: ProcessingTime,
 }
 
 /// What a worker does next.
@@ -105,6 +122,7 @@ impl<T> Mailboxes<T> {
         policy: impl Fn() -> Composition,
         config: &Config,
         merging: Merging<T>,
+        look: fn() -> T,
     ) -> Mailboxes<T> {
         let shards: Vec<Slot<T>> =
             Shard::several(shards, policy, config).into_iter().map(Slot::new).collect();
@@ -114,8 +132,14 @@ impl<T> Mailboxes<T> {
             addresses: Addresses::new(),
             parking: Parking::new(),
             merging,
+            look,
             seed: config.seed,
         }
+    }
+
+    /// How many schedulers there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
     }
 
     /// What a worker starts with.
@@ -129,7 +153,7 @@ impl<T> Mailboxes<T> {
     pub(crate) fn add_query(&self, query: QuerySpec, operators: &[OperatorSpec]) {
         let id = query.id;
         let shard = self.placement.lock().emptiest();
-        let first = self.shards[shard].lock().add_query(query, operators);
+        let first = self.shards[shard].lock().shard.add_query(query, operators);
         let ids: Vec<OperatorId> = operators.iter().map(|operator| operator.id).collect();
         for (local, &id) in (first.0..).zip(&ids) {
             self.addresses.place(id, Address { shard, local: OperatorId(local) });
@@ -140,9 +164,9 @@ impl<T> Mailboxes<T> {
     /// Forgets a query; the messages it still had.
     pub(crate) fn remove_query(&self, query: QueryId, now: ProcessingTime) -> Vec<Message<T>> {
         let Some(place) = self.placement.lock().remove(query) else { return Vec::new() };
-        let mut shard = self.shards[place].lock();
-        let messages = shard.remove_query(query);
-        self.leave(place, shard, now);
+        let mut desk = self.shards[place].lock();
+        let messages = desk.shard.remove_query(query);
+        self.leave(place, desk, now);
         messages
     }
 
@@ -150,16 +174,16 @@ impl<T> Mailboxes<T> {
     /// choose between shards by priorities that do not compare, and inside each rightly.
     pub(crate) fn set_policy(&self, policy: impl Fn() -> Composition, now: ProcessingTime) {
         for (place, slot) in self.shards.iter().enumerate() {
-            let mut shard = slot.lock();
-            shard.scheduler_mut().set_policy(policy(), now);
-            self.leave(place, shard, now);
+            let mut desk = slot.lock();
+            desk.shard.scheduler_mut().set_policy(policy(), now);
+            self.leave(place, desk, now);
         }
     }
 
     /// What the scheduler should know besides messages: how full the memory is.
     pub(crate) fn on_memory(&self, used_bytes: u64, bound_bytes: u64) {
         for slot in &self.shards {
-            slot.lock().scheduler_mut().on_memory(used_bytes, bound_bytes);
+            slot.lock().shard.scheduler_mut().on_memory(used_bytes, bound_bytes);
         }
     }
 
@@ -167,14 +191,14 @@ impl<T> Mailboxes<T> {
     pub(crate) fn allow_shedding(&self, query: QueryId) {
         let place = self.placement.lock().shard_of(query);
         if let Some(place) = place {
-            self.shards[place].lock().allow_shedding(query, true);
+            self.shards[place].lock().shard.allow_shedding(query, true);
         }
     }
 
     /// How many of the rows that have come to a source are to be dropped.
     pub(crate) fn rows_to_shed(&self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
         let Some(Address { shard, local }) = self.addresses.locate(source) else { return 0 };
-        self.shards[shard].lock().scheduler_mut().rows_to_shed(local, rows, now)
+        self.shards[shard].lock().shard.scheduler_mut().rows_to_shed(local, rows, now)
     }
 
     /// Asks the scheduler that has the operator, which it knows by the id given.
@@ -184,12 +208,32 @@ impl<T> Mailboxes<T> {
         question: impl FnOnce(&Scheduler<T>, OperatorId) -> R,
     ) -> Option<R> {
         let Address { shard, local } = self.addresses.locate(operator)?;
-        Some(question(self.shards[shard].lock().scheduler(), local))
+        Some(question(self.shards[shard].lock().shard.scheduler(), local))
     }
 
     /// Asks every scheduler.
     pub(crate) fn ask_all<R>(&self, question: impl Fn(&Scheduler<T>) -> R) -> impl Iterator<Item = R> {
-        self.shards.iter().map(move |slot| question(slot.lock().scheduler()))
+        self.shards.iter().map(move |slot| question(slot.lock().shard.scheduler()))
+    }
+
+    /// A table is to be looked at now, whatever was appointed. True if it is still there.
+    pub(crate) fn wake(&self, table: OperatorId, now: ProcessingTime) -> bool {
+        let mut look = vec![self.look_at(table, now)];
+        self.enqueue(&mut look, now);
+        look.is_empty()
+    }
+
+    /// A table is to be looked at then.
+    pub(crate) fn appoint(&self, table: OperatorId, look: Look, now: ProcessingTime) {
+        let Some(Address { shard, local }) = self.addresses.locate(table) else { return };
+        let mut desk = self.shards[shard].lock();
+        desk.agenda.appoint(local, look.at, look.due);
+        self.leave(shard, desk, now);
+    }
+
+    fn look_at(&self, table: OperatorId, due: ProcessingTime) -> Message<T> {
+        let (progress, body) = (EventTime::MIN, (self.look)());
+        Message { to: table, channel: 0, progress, ingested: due, rows: 0, bytes: 0, body }
     }
 
     /// Messages from outside, in order per channel. What is left in `messages` is for operators that are gone.
@@ -206,14 +250,14 @@ impl<T> Mailboxes<T> {
         let mut arrived = messages.drain(..).peekable();
         while let Some(first) = arrived.peek() {
             let place = place_of(first);
-            let mut shard = self.shards[place].lock();
+            let mut desk = self.shards[place].lock();
             let mut ready = false;
             while let Some(message) = arrived.next_if(|message| place_of(message) == place) {
-                ready |= self.take(place, &mut shard, message, &mut refused, now);
+                ready |= self.take(place, &mut desk.shard, message, &mut refused, now);
             }
-            self.publish(place, &shard, now);
+            self.publish(place, &desk, now);
             let wake = ready && self.parking.has_sleepers();
-            drop(shard);
+            drop(desk);
             if wake {
                 self.parking.wake_one();
             }
@@ -241,65 +285,87 @@ impl<T> Mailboxes<T> {
         now: impl Fn() -> ProcessingTime,
     ) -> Next<T> {
         let slot = &self.shards[worker.at];
-        let at_once = finished.and_then(|finished| Some((slot.try_lock()?, finished.run.ended)));
-        let (mut shard, mut instant) = at_once.unwrap_or_else(|| (slot.lock(), now()));
+        let at_once = finished.and_then(|finished| Some((slot.try_lock()?, finished.ended)));
+        let (mut desk, mut instant) = at_once.unwrap_or_else(|| (slot.lock(), now()));
         // A run's outputs go to operators of its query, so to this shard.
         let mut refused = Vec::new();
         for message in staged.drain(..) {
-            self.take(worker.at, &mut shard, message, &mut refused, instant);
+            self.take(worker.at, &mut desk.shard, message, &mut refused, instant);
         }
         staged.append(&mut refused);
-        if let Some(Finished { operator, run }) = finished {
-            if let (Some((progress, ingested)), Some(address)) =
-                (run.progress, self.addresses.locate(operator))
-            {
-                shard.on_progress(address.local, progress, ingested);
+        if let Some(Finished { operator, report, progress, look, .. }) = finished {
+            if let Some(address) = self.addresses.locate(operator) {
+                if let Some((progress, ingested)) = progress {
+                    desk.shard.on_progress(address.local, progress, ingested);
+                }
+                if let Some(look) = look {
+                    desk.agenda.appoint(address.local, look.at, look.due);
+                }
             }
-            shard.on_finished(worker.worker, run.report, instant);
+            desk.shard.on_finished(worker.worker, report, instant);
         }
         loop {
             if worker.at == worker.home {
-                self.attend(worker, &mut shard, instant);
+                self.attend(worker, &mut desk, instant);
             } else if self.shards[worker.home].is_due(instant) {
-                self.leave(worker.at, shard, instant);
+                self.leave(worker.at, desk, instant);
                 let mut home = self.shards[worker.home].lock();
                 instant = now();
                 self.attend(worker, &mut home, instant);
                 self.leave(worker.home, home, instant);
-                shard = self.shards[worker.at].lock();
+                desk = self.shards[worker.at].lock();
                 instant = now();
             }
-            let chosen = self.choose(worker, &mut shard, instant).filter(|&chosen| chosen != worker.at);
+            let chosen = self.choose(worker, &mut desk.shard, instant).filter(|&chosen| chosen != worker.at);
             if let Some(chosen) = chosen {
-                shard.release(worker.worker, instant);
-                self.leave(worker.at, shard, instant);
+                desk.shard.release(worker.worker, instant);
+                self.leave(worker.at, desk, instant);
                 worker.at = chosen;
-                shard = self.shards[chosen].lock();
+                desk = self.shards[chosen].lock();
                 instant = now();
             }
-            if let Some(grant) = shard.next(worker.worker, instant) {
-                self.merging.merge(&mut shard, worker.worker, &grant, instant, merged);
-                self.leave(worker.at, shard, instant);
+            if let Some(grant) = desk.shard.next(worker.worker, instant) {
+                self.merging.merge(&mut desk.shard, worker.worker, &grant, instant, merged);
+                self.leave(worker.at, desk, instant);
                 return Next::Run(grant);
             }
             if chosen.is_some() {
                 // Others were quicker.
                 continue;
             }
-            self.leave(worker.at, shard, instant);
-            if !self.parking.sleep(|| self.shards.iter().any(Slot::has_work)) {
+            self.leave(worker.at, desk, instant);
+            if !self.parking.sleep(|| self.outlook(), &now) {
                 return Next::Stop;
             }
-            shard = self.shards[worker.at].lock();
+            desk = self.shards[worker.at].lock();
             instant = now();
         }
     }
 
+    /// Whether work waits anywhere, and when the next table is to be looked at.
+    fn outlook(&self) -> (bool, Option<ProcessingTime>) {
+        let mut first: Option<ProcessingTime> = None;
+        for slot in &self.shards {
+            let (work_waits, look) = slot.outlook();
+            if work_waits {
+                return (true, None);
+            }
+            first = first.into_iter().chain(look).min();
+        }
+        (false, first)
+    }
+
     /// What a worker owes its home, whose lock it has, wherever it works.
-    fn attend(&self, worker: &mut Whereabouts, home: &mut Shard<T>, now: ProcessingTime) {
+    fn attend(&self, worker: &mut Whereabouts, home: &mut Desk<T>, now: ProcessingTime) {
+        while let Some((local, due)) = home.agenda.pop_due(now) {
+            if home.shard.scheduler().has_operator(local) {
+                // The shard goes by local ids, and tells the process' own when it grants.
+                home.shard.on_message(local, self.look_at(local, due), now);
+            }
+        }
         if self.shards.len() > 1 {
-            home.passed_over(std::mem::take(&mut worker.passed));
-            home.on_time(now);
+            home.shard.passed_over(std::mem::take(&mut worker.passed));
+            home.shard.on_time(now);
         }
     }
 
@@ -340,18 +406,19 @@ impl<T> Mailboxes<T> {
     }
 
     /// Lets go of a shard, and wakes a worker if one can do what is left there.
-    fn leave(&self, place: usize, shard: MutexGuard<'_, Shard<T>>, now: ProcessingTime) {
-        self.publish(place, &shard, now);
-        let wake = self.parking.has_sleepers() && shard.scheduler().waiting_units() > 0;
-        drop(shard);
+    fn leave(&self, place: usize, desk: MutexGuard<'_, Desk<T>>, now: ProcessingTime) {
+        self.publish(place, &desk, now);
+        let work_waits = self.parking.has_sleepers() && desk.shard.scheduler().waiting_units() > 0;
+        let wake = work_waits || self.parking.sleeps_past(desk.agenda.next());
+        drop(desk);
         if wake {
             self.parking.wake_one();
         }
     }
 
-    fn publish(&self, place: usize, shard: &Shard<T>, now: ProcessingTime) {
+    fn publish(&self, place: usize, desk: &Desk<T>, now: ProcessingTime) {
         if self.shards.len() > 1 {
-            self.shards[place].publish(shard, now);
+            self.shards[place].publish(desk, now);
         }
     }
 }

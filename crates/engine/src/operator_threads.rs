@@ -1,26 +1,29 @@
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
-use laxity_sched::{Message, Work};
+use laxity_runtime::{ArrowRows, InFlight, Instance, Parcel, RunContext};
+use laxity_sched::{OperatorSpec, Work};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::clock::Clock;
-use crate::instance::{Instance, RunContext};
-use crate::payload::Payload;
+use crate::mailboxes::Look;
+use crate::shared::Shared;
+use crate::tables::Table;
+use crate::worker::Unit;
 
-/// A thread and a bounded mailbox for every operator instance: how the engines in use today run, and the
-/// baseline to compare the scheduler with. The operating system shares the cores.
+/// A thread and a bounded mailbox for every operator instance, and a thread for every table: how the engines in use
+/// today run, and the baseline to compare the scheduler with. The operating system shares the cores.
+#[derive(Default)]
 pub(crate) struct OperatorThreads {
+    /// By operator.
     mailboxes: RwLock<Vec<Option<Arc<Mailbox>>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    clock: Clock,
-    quantum_ns: u64,
+    surroundings: OnceLock<Weak<Shared>>,
 }
 
 struct Mailbox {
-    instance: Arc<Instance>,
+    query: QueryId,
     state: Mutex<MailboxState>,
     arrived: Condvar,
     taken: Condvar,
@@ -28,49 +31,60 @@ struct Mailbox {
 
 #[derive(Default)]
 struct MailboxState {
-    messages: VecDeque<(Message<Payload>, ProcessingTime)>,
+    messages: VecDeque<(Parcel<ArrowRows>, ProcessingTime)>,
     bytes: u64,
+    /// Of a table: it is to be looked at now.
+    woken: bool,
     stopping: bool,
 }
 
 impl OperatorThreads {
-    pub(crate) fn new(clock: Clock, quantum_ns: u64) -> OperatorThreads {
-        OperatorThreads {
-            mailboxes: RwLock::new(Vec::new()),
-            threads: Mutex::new(Vec::new()),
-            clock,
-            quantum_ns,
-        }
+    /// Says whose threads these are. Once, before the first is started.
+    pub(crate) fn belong_to(&self, shared: &Arc<Shared>) {
+        let _ = self.surroundings.set(Arc::downgrade(shared));
     }
 
-    /// Starts a thread for each instance.
-    pub(crate) fn add(self: &Arc<OperatorThreads>, instances: &[Arc<Instance>]) {
-        let mut mailboxes = self.mailboxes.write();
-        for instance in instances {
+    /// Starts a thread for each unit.
+    pub(crate) fn add(self: &Arc<OperatorThreads>, query: QueryId, specs: &[OperatorSpec], units: &[Unit]) {
+        let Some(shared) = self.surroundings.get().and_then(Weak::upgrade) else { return };
+        for (spec, unit) in specs.iter().zip(units) {
             let mailbox = Arc::new(Mailbox {
-                instance: instance.clone(),
+                query,
                 state: Mutex::default(),
                 arrived: Condvar::new(),
                 taken: Condvar::new(),
             });
-            let index = instance.id.index();
+            let mut mailboxes = self.mailboxes.write();
+            let index = spec.id.index();
             if mailboxes.len() <= index {
                 mailboxes.resize_with(index + 1, || None);
             }
             mailboxes[index] = Some(mailbox.clone());
-            let threads = self.clone();
-            let thread = std::thread::Builder::new()
-                .name(format!("op-{}", instance.name))
-                .spawn(move || threads.run(&mailbox));
+            drop(mailboxes);
+            let (threads, shared, unit) = (self.clone(), shared.clone(), unit.clone());
+            let (name, on_error) = match &unit {
+                Unit::Operator(instance) => (format!("op-{}", instance.name), unit.clone()),
+                Unit::Table(table) => (format!("table-{}", table.spec.table.name), unit.clone()),
+            };
+            let thread = std::thread::Builder::new().name(name).spawn(move || match &unit {
+                Unit::Operator(instance) => threads.run(instance, &mailbox, &shared),
+                Unit::Table(table) => threads.read(table, &mailbox, &shared),
+            });
             match thread {
                 Ok(thread) => self.threads.lock().push(thread),
-                Err(error) => instance.fail(format!("cannot start a thread for an operator: {error}")),
+                Err(error) => {
+                    let why = format!("cannot start a thread: {error}");
+                    match on_error {
+                        Unit::Operator(instance) => instance.fail(why),
+                        Unit::Table(table) => table.fail(&why),
+                    }
+                }
             }
         }
     }
 
     /// What is left in `messages` is for operators that are gone.
-    pub(crate) fn enqueue(&self, messages: &mut Vec<Message<Payload>>, now: ProcessingTime) {
+    pub(crate) fn enqueue(&self, messages: &mut Vec<Parcel<ArrowRows>>, now: ProcessingTime) {
         for message in std::mem::take(messages) {
             match self.mailbox(message.to) {
                 Some(mailbox) => mailbox.put(message, now),
@@ -79,10 +93,18 @@ impl OperatorThreads {
         }
     }
 
-    pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Message<Payload>> {
+    /// A table is to be looked at now.
+    pub(crate) fn wake(&self, table: OperatorId) {
+        if let Some(mailbox) = self.mailbox(table) {
+            mailbox.state.lock().woken = true;
+            mailbox.arrived.notify_one();
+        }
+    }
+
+    pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Parcel<ArrowRows>> {
         let mut left = Vec::new();
         for slot in self.mailboxes.write().iter_mut() {
-            if let Some(mailbox) = slot.take_if(|mailbox| mailbox.instance.query.id == query) {
+            if let Some(mailbox) = slot.take_if(|mailbox| mailbox.query == query) {
                 mailbox.stop();
                 let mut state = mailbox.state.lock();
                 left.extend(state.messages.drain(..).map(|(message, _)| message));
@@ -107,24 +129,31 @@ impl OperatorThreads {
         self.mailboxes.read().get(id.index()).cloned().flatten()
     }
 
-    fn run(&self, mailbox: &Mailbox) {
-        let (mut staged, mut merged) = (Vec::new(), Vec::new());
+    fn run(&self, instance: &Instance<ArrowRows>, mailbox: &Mailbox, shared: &Shared) {
+        let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         while let Some((message, enqueued)) = mailbox.take() {
             let mut work = Work::Message { message, enqueued };
             loop {
                 let mut context = RunContext {
-                    clock: &self.clock,
-                    quantum_ns: self.quantum_ns,
+                    clock: &shared.clock,
+                    quantum_ns: shared.config.quantum.as_nanos() as u64,
                     merged: &mut merged,
                     staged: &mut staged,
+                    writes: &mut writes,
                     operator_ns: 0,
                 };
-                let run = mailbox.instance.run(work, &mut context);
-                let now = self.clock.now();
+                let run = instance.run(work, &mut context);
+                let outputs_returned = shared.write(&mut writes);
+                if run.returned_credit || outputs_returned {
+                    shared.wake(instance.query.wake());
+                }
+                let now = shared.clock.now();
                 for message in staged.drain(..) {
                     match self.mailbox(message.to) {
                         Some(to) => to.put_when_there_is_room(message, now),
-                        None => mailbox.instance.query.release(message.rows, message.bytes),
+                        None => {
+                            shared.release(&instance.query, InFlight::one(message.rows, message.bytes));
+                        }
                     }
                 }
                 if !run.report.more {
@@ -134,6 +163,17 @@ impl OperatorThreads {
             }
         }
     }
+
+    fn read(&self, table: &Arc<Table>, mailbox: &Mailbox, shared: &Shared) {
+        let mut staged = Vec::new();
+        // It begins when it is woken for the first time.
+        let mut look = None;
+        while mailbox.rest(look, shared) {
+            let looked = shared.look_at(table, &mut staged);
+            look = looked.look;
+            shared.hand_over(&mut staged);
+        }
+    }
 }
 
 impl Mailbox {
@@ -141,7 +181,7 @@ impl Mailbox {
     /// buffers.
     const CAPACITY_BYTES: u64 = 1 << 20;
 
-    fn put(&self, message: Message<Payload>, now: ProcessingTime) {
+    fn put(&self, message: Parcel<ArrowRows>, now: ProcessingTime) {
         let mut state = self.state.lock();
         state.bytes += message.bytes;
         state.messages.push_back((message, now));
@@ -149,7 +189,7 @@ impl Mailbox {
         self.arrived.notify_one();
     }
 
-    fn put_when_there_is_room(&self, message: Message<Payload>, now: ProcessingTime) {
+    fn put_when_there_is_room(&self, message: Parcel<ArrowRows>, now: ProcessingTime) {
         let mut state = self.state.lock();
         while state.bytes > Self::CAPACITY_BYTES && !state.stopping {
             self.taken.wait(&mut state);
@@ -158,7 +198,7 @@ impl Mailbox {
         self.put(message, now);
     }
 
-    fn take(&self) -> Option<(Message<Payload>, ProcessingTime)> {
+    fn take(&self) -> Option<(Parcel<ArrowRows>, ProcessingTime)> {
         let mut state = self.state.lock();
         loop {
             if let Some((message, enqueued)) = state.messages.pop_front() {
@@ -172,6 +212,23 @@ impl Mailbox {
             }
             self.arrived.wait(&mut state);
         }
+    }
+
+    /// Of a table: sleeps until it is to be looked at or woken. False at the end.
+    fn rest(&self, look: Option<Look>, shared: &Shared) -> bool {
+        let mut state = self.state.lock();
+        while !state.woken && !state.stopping {
+            match look {
+                None => self.arrived.wait(&mut state),
+                Some(look) => {
+                    if self.arrived.wait_until(&mut state, shared.clock.instant(look.at)).timed_out() {
+                        break;
+                    }
+                }
+            }
+        }
+        state.woken = false;
+        !state.stopping
     }
 
     fn stop(&self) {

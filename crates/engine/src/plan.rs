@@ -1,15 +1,11 @@
 use std::sync::Arc;
 
 use laxity_connect::{ConnectError, ScanSpec, SinkEnvironment, SinkSpec, open_sink};
-use laxity_graph::{Dataflow, NodeId, OperatorId, Partitioning};
-use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, OperatorError, OperatorFactory, Stage};
-use laxity_sched::OperatorSpec;
+use laxity_graph::{Dataflow, NodeId};
+use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, Operator, OperatorError, Stage};
+use laxity_runtime::{ArrowRows, Blueprint, LateShape, LateWay, Outlet, Query, Role};
 
-use crate::config::EngineConfig;
-use crate::instance::Instance;
-use crate::query::Query;
-use crate::route::{LateRoute, Route, Spread};
-use crate::sink_io::{SinkHandle, SinkPool};
+use crate::sink_io::SinkPool;
 
 /// One query, ready to run.
 #[derive(Clone, Debug)]
@@ -66,171 +62,83 @@ pub enum SubmitError {
     },
 }
 
-/// The parts of a query once its nodes are copied to instances.
-pub(crate) struct Expanded {
-    pub instances: Vec<Arc<Instance>>,
-    pub operators: Vec<OperatorSpec>,
-    pub scans: Vec<ExpandedScan>,
-    pub sinks: Vec<Arc<SinkHandle>>,
+/// Makes a query's parts out of its plan: operators by their factories, outlets by their connectors.
+pub(crate) struct Builder<'a> {
+    pub query: &'a Arc<Query>,
+    pub late: Option<&'a LatePlan>,
+    pub batch_rows: usize,
+    pub sinks: &'a Arc<SinkPool>,
+    /// Numbers those who write into one table.
+    pub next_part: &'a mut dyn FnMut(&str) -> usize,
 }
 
-/// A source's end of a scan.
-pub(crate) struct ExpandedScan {
-    pub spec: ScanSpec,
-    pub source: OperatorId,
-    /// The source is told the processing time as its watermark.
-    pub follows_processing_time: bool,
+impl Builder<'_> {
+    fn name(&self) -> String {
+        self.query.settings.name.clone()
+    }
+
+    fn open(&mut self, spec: &SinkSpec, writers: usize, is_result: bool) -> Result<Arc<Outlet>, SubmitError> {
+        let environment = SinkEnvironment { part: (self.next_part)(&spec.table.name) };
+        let sink = open_sink(spec, &environment)
+            .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
+        Ok(self.sinks.add(self.query, sink, writers, is_result))
+    }
 }
 
-/// Makes the instances of a query: `first` is the id of the first of them.
-pub(crate) fn expand(
-    plan: &QueryPlan,
-    query: &Arc<Query>,
-    first: OperatorId,
-    config: &EngineConfig,
-    sinks: &Arc<SinkPool>,
-    mut next_part: impl FnMut(&str) -> usize,
-) -> Result<Expanded, SubmitError> {
-    let flow = &plan.dataflow;
-    let name = || flow.settings.name.clone();
-    let invalid = |message: String| SubmitError::Plan { query: name(), message };
-    let mut open = |spec: &SinkSpec, writers: usize, is_result: bool| {
-        let environment = SinkEnvironment { part: next_part(&spec.table.name) };
-        let sink =
-            open_sink(spec, &environment).map_err(|source| SubmitError::Connect { query: name(), source })?;
-        Ok(sinks.add(query.clone(), spec.table.schema.clone(), sink, writers, is_result))
-    };
+impl Blueprint<Stage<ScanSpec, SinkSpec>> for Builder<'_> {
+    type Content = ArrowRows;
+    type Error = SubmitError;
 
-    // Ids first: a route names instances that are not made yet.
-    let mut next_id = first.0;
-    let mut ids: Vec<Vec<OperatorId>> = Vec::new();
-    for node in flow.nodes() {
-        let count = if matches!(node.stage, Stage::Sink(_)) { 0 } else { node.parallelism as u32 };
-        ids.push((next_id..next_id + count).map(OperatorId).collect());
-        next_id += count;
-    }
-    let channels: Vec<Vec<u16>> = (0..flow.nodes().len()).map(|node| flow.channels(NodeId(node))).collect();
-
-    let mut expanded =
-        Expanded { instances: Vec::new(), operators: Vec::new(), scans: Vec::new(), sinks: Vec::new() };
-    let mut sink_handles: Vec<Option<Arc<SinkHandle>>> = vec![None; flow.nodes().len()];
-    for (index, node) in flow.nodes().iter().enumerate() {
-        if let Stage::Sink(spec) = &node.stage {
-            let writers = node.inputs.iter().map(|input| flow.node(input.from).parallelism).sum();
-            let handle = open(spec, writers, true)?;
-            sink_handles[index] = Some(handle.clone());
-            expanded.sinks.push(handle);
+    fn role(&self, stage: &Stage<ScanSpec, SinkSpec>) -> Role {
+        match stage {
+            Stage::Source { .. } => Role::Source,
+            Stage::Operator(_) => Role::Operator,
+            Stage::Sink(_) => Role::Sink,
         }
     }
-    let late_sink = match &plan.late {
-        Some(late) => {
-            let handle = open(&late.sink, flow.node(late.node).parallelism, false)?;
-            expanded.sinks.push(handle.clone());
-            Some((late, handle))
-        }
-        None => None,
-    };
 
-    for (index, node) in flow.nodes().iter().enumerate() {
-        let factory: &OperatorFactory = match &node.stage {
-            Stage::Sink(_) => continue,
+    fn operator(
+        &mut self,
+        node: NodeId,
+        stage: &Stage<ScanSpec, SinkSpec>,
+        instance: usize,
+        parallelism: usize,
+    ) -> Result<Box<dyn Operator>, SubmitError> {
+        let invalid = |message: String| SubmitError::Plan { query: self.name(), message };
+        let factory = match stage {
             Stage::Operator(factory) => factory,
-            Stage::Source { operator, .. } => {
-                if node.parallelism != 1 {
-                    return Err(invalid(format!(
-                        "source {:?} has {} instances",
-                        node.name, node.parallelism
-                    )));
-                }
-                operator
+            Stage::Source { operator, .. } if parallelism == 1 => operator,
+            Stage::Source { .. } => {
+                return Err(invalid(format!("source {} has {parallelism} instances", node.0)));
             }
+            Stage::Sink(_) => return Err(invalid(format!("sink {} is asked for an operator", node.0))),
         };
-        for instance in 0..node.parallelism {
-            let context =
-                InstanceContext { instance, parallelism: node.parallelism, batch_rows: config.batch_rows };
-            let operator =
-                factory.make(&context).map_err(|source| SubmitError::Operator { query: name(), source })?;
-            if let Stage::Source { scan, .. } = &node.stage {
-                expanded.scans.push(ExpandedScan {
-                    spec: scan.clone(),
-                    source: ids[index][0],
-                    follows_processing_time: operator.follows_processing_time(),
-                });
+        let context = InstanceContext { instance, parallelism, batch_rows: self.batch_rows };
+        factory.make(&context).map_err(|source| SubmitError::Operator { query: self.name(), source })
+    }
+
+    fn outlet(
+        &mut self,
+        node: NodeId,
+        stage: &Stage<ScanSpec, SinkSpec>,
+        writers: usize,
+    ) -> Result<Arc<Outlet>, SubmitError> {
+        match stage {
+            Stage::Sink(spec) => self.open(spec, writers, true),
+            _ => {
+                Err(SubmitError::Plan { query: self.name(), message: format!("node {} is no sink", node.0) })
             }
-            let mut routes = Vec::new();
-            for (consumer, input, partitioning) in flow.consumers(NodeId(index)) {
-                if let Some(sink) = &sink_handles[consumer.0] {
-                    routes.push(Route::Sink(sink.clone()));
-                    continue;
-                }
-                let first = channels[consumer.0].iter().position(|&of| usize::from(of) == input);
-                let own = if matches!(partitioning, Partitioning::Forward) { 0 } else { instance };
-                let channel = (first.unwrap_or(0) + own) as u32;
-                routes.push(route(partitioning, instance, &ids[consumer.0], channel));
-            }
-            let late = late_sink
-                .as_ref()
-                .filter(|(late, _)| late.node.0 == index)
-                .map(|(late, sink)| LateRoute { sink: sink.clone(), columns: late.columns.clone() });
-            let id = ids[index][instance];
-            let label = if node.parallelism == 1 {
-                node.name.clone()
-            } else {
-                format!("{} ({}/{})", node.name, instance + 1, node.parallelism)
-            };
-            let input_of_channel = channels[index].clone();
-            expanded.operators.push(OperatorSpec {
-                id,
-                query: query.id,
-                upstream: upstream(flow, index, instance, &ids),
-                window: node.window,
-                channels: input_of_channel.len() as u32,
-            });
-            expanded.instances.push(Arc::new(Instance::new(
-                id,
-                (index, instance),
-                label,
-                query.clone(),
-                operator,
-                input_of_channel,
-                routes,
-                late,
-                matches!(node.stage, Stage::Source { .. }),
-                config.record,
-            )));
         }
     }
-    Ok(expanded)
-}
 
-fn route(partitioning: &Partitioning, instance: usize, consumers: &[OperatorId], channel: u32) -> Route {
-    let (targets, spread) = match partitioning {
-        Partitioning::Forward => (vec![consumers[instance]], Spread::All),
-        Partitioning::Gather => (vec![consumers[0]], Spread::All),
-        Partitioning::Hash(_) if consumers.len() == 1 => (consumers.to_vec(), Spread::All),
-        Partitioning::Hash(columns) => {
-            (consumers.to_vec(), Spread::Hash(HashPartitioner::new(columns.clone(), consumers.len())))
-        }
-        Partitioning::RoundRobin => {
-            (consumers.to_vec(), Spread::RoundRobin { next: instance % consumers.len() })
-        }
-    };
-    Route::Operator { targets, channel, spread }
-}
+    fn late(&mut self, node: NodeId, writers: usize) -> Result<Option<LateWay<ArrowRows>>, SubmitError> {
+        let Some(late) = self.late.filter(|late| late.node == node) else { return Ok(None) };
+        let outlet = self.open(&late.sink, writers, false)?;
+        let shape = LateShape { schema: late.sink.table.schema.clone(), columns: late.columns.clone() };
+        Ok(Some((outlet, shape)))
+    }
 
-fn upstream(
-    flow: &Dataflow<Stage<ScanSpec, SinkSpec>>,
-    node: usize,
-    instance: usize,
-    ids: &[Vec<OperatorId>],
-) -> Vec<OperatorId> {
-    flow.nodes()[node]
-        .inputs
-        .iter()
-        .flat_map(|input| match input.partitioning {
-            Partitioning::Forward => &ids[input.from.0][instance..=instance],
-            _ => &ids[input.from.0][..],
-        })
-        .copied()
-        .collect()
+    fn partitioner(&mut self, keys: &[usize], targets: usize) -> HashPartitioner {
+        HashPartitioner::new(keys.to_vec(), targets)
+    }
 }

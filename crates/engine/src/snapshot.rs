@@ -1,7 +1,7 @@
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::EventTime;
+use laxity_runtime::{LatencySummary, Outcome, Query, RecordedArrival, Totals};
 use laxity_sched::Lateness;
 
-use crate::query::{LatencySummary, Outcome, Query};
 use crate::{Clock, process};
 
 /// How an engine stands, for people and reports. A copy: taking one slows nobody down for long.
@@ -81,44 +81,6 @@ pub struct OperatorMeasurement {
     pub watermark_ns: u64,
     /// Since the start.
     pub totals: Totals,
-}
-
-/// Counts of one operator instance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Batches taken in, merged ones once.
-    pub batches: u64,
-    /// Rows taken in.
-    pub rows_in: u64,
-    /// Bytes of them.
-    pub bytes_in: u64,
-    /// Rows sent on, whether to one consumer or to several.
-    pub rows_out: u64,
-    /// Time it took to take rows in, ns.
-    pub batch_ns: u64,
-    /// Watermarks taken in, and goes at what they released.
-    pub watermarks: u64,
-    /// Time they took, ns.
-    pub watermark_ns: u64,
-    /// The least that one took: a watermark that releases nothing.
-    pub watermark_least_ns: u64,
-    /// Windows that results were sent of, one after the other.
-    pub windows: u64,
-}
-
-/// One batch or watermark as a source took it in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedArrival {
-    /// When it was due to arrive.
-    pub at: ProcessingTime,
-    /// Its rows; 0 for a signal.
-    pub rows: u32,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Least and latest event time in it, where the table has event time.
-    pub event_times: Option<(EventTime, EventTime)>,
-    /// The source's watermark behind it.
-    pub watermark: EventTime,
 }
 
 /// What one source instance took in.

@@ -2,6 +2,8 @@
 
 #[cfg(not(feature = "loom"))]
 mod real {
+    use std::time::Duration;
+
     pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize};
 
     pub(crate) use parking_lot::MutexGuard;
@@ -41,11 +43,23 @@ mod real {
             self.0.wait(&mut guard);
             guard
         }
+
+        /// True if the time is over.
+        pub(crate) fn wait_for<'a, T>(
+            &self,
+            mut guard: MutexGuard<'a, T>,
+            longest: Duration,
+        ) -> (MutexGuard<'a, T>, bool) {
+            let is_over = self.0.wait_for(&mut guard, longest).timed_out();
+            (guard, is_over)
+        }
     }
 }
 
 #[cfg(feature = "loom")]
 mod real {
+    use std::time::Duration;
+
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize};
 
@@ -83,6 +97,15 @@ mod real {
         // A wait that nobody ends is the deadlock that loom looks for.
         pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(guard).unwrap()
+        }
+
+        // Time does not pass here: who relies on it to get up is stuck, which is what a model is to find.
+        pub(crate) fn wait_for<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            _: Duration,
+        ) -> (MutexGuard<'a, T>, bool) {
+            (self.wait(guard), false)
         }
     }
 }

@@ -2,12 +2,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use laxity_graph::{OperatorId, WorkerId};
+use laxity_runtime::{ArrowRows, InFlight, Instance, RunContext};
+use laxity_sched::RunReport;
 
 use crate::dispatch::Dispatch;
-use crate::engine::Shared;
-use crate::instance::{Instance, RunContext};
 use crate::mailboxes::{Finished, Next};
-use crate::niceness::yield_to_prompt_threads;
+use crate::shared::Shared;
+use crate::tables::Table;
 
 /// What a worker has spent its time on. Written by that worker alone.
 #[derive(Default)]
@@ -27,46 +28,80 @@ impl WorkerTimes {
     }
 }
 
+/// What a worker is granted.
+#[derive(Clone)]
+pub(crate) enum Unit {
+    Operator(Arc<Instance<ArrowRows>>),
+    Table(Arc<Table>),
+}
+
 /// What a worker thread does: ask the scheduler, run, hand over, ask again.
 pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Send + 'static {
     move || {
         let Dispatch::Scheduled(mailboxes) = &shared.dispatch else { return };
-        yield_to_prompt_threads(shared.config.worker_nice);
         let clock = shared.clock;
         let quantum_ns = shared.config.quantum.as_nanos() as u64;
         let mut whereabouts = mailboxes.whereabouts(worker);
-        let (mut staged, mut merged) = (Vec::new(), Vec::new());
+        let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         let mut finished = None;
         let times = &shared.worker_times[worker.index()];
-        // Instances by id. Grows with the engine's table; the lock is taken only for ids not seen before.
-        let mut instances: Vec<Arc<Instance>> = Vec::new();
+        // Units by id. Grows with the engine's table; the lock is taken only for ids not seen before.
+        let mut units: Vec<Unit> = Vec::new();
         loop {
             let next =
                 mailboxes
                     .exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || clock.now());
             // Their query ended between the run that made them and the hand-over.
             for message in staged.drain(..) {
-                look_up(&mut instances, message.to, &shared).query.release(message.rows, message.bytes);
+                if let Unit::Operator(instance) = look_up(&mut units, message.to, &shared) {
+                    shared.release(&instance.query, InFlight::one(message.rows, message.bytes));
+                }
             }
             let Next::Run(grant) = next else { return };
-            let instance = look_up(&mut instances, grant.operator, &shared);
-            let mut context = RunContext {
-                clock: &clock,
-                quantum_ns,
-                merged: &mut merged,
-                staged: &mut staged,
-                operator_ns: 0,
-            };
-            let run = instance.run(grant.work, &mut context);
-            times.count(context.operator_ns);
-            finished = Some(Finished { operator: grant.operator, run });
+            let operator = grant.operator;
+            finished = Some(match look_up(&mut units, operator, &shared) {
+                Unit::Operator(instance) => {
+                    let mut context = RunContext {
+                        clock: &clock,
+                        quantum_ns,
+                        merged: &mut merged,
+                        staged: &mut staged,
+                        writes: &mut writes,
+                        operator_ns: 0,
+                    };
+                    let run = instance.run(grant.work, &mut context);
+                    times.count(context.operator_ns);
+                    let outputs_returned = shared.write(&mut writes);
+                    if run.returned_credit || outputs_returned {
+                        shared.wake(instance.query.wake());
+                    }
+                    Finished {
+                        operator,
+                        report: run.report,
+                        progress: run.progress,
+                        ended: run.ended,
+                        look: None,
+                    }
+                }
+                Unit::Table(table) => {
+                    let looked = shared.look_at(table, &mut staged);
+                    merged.clear();
+                    // What is admitted goes to queries on any shard.
+                    if mailboxes.shards() > 1 {
+                        shared.hand_over(&mut staged);
+                    }
+                    let cpu_ns = looked.ended.since_ns(looked.started);
+                    let report = RunReport { rows_in: 0, rows_out: 0, cpu_ns, more: false };
+                    Finished { operator, report, progress: None, ended: looked.ended, look: looked.look }
+                }
+            });
         }
     }
 }
 
-fn look_up<'a>(seen: &'a mut Vec<Arc<Instance>>, id: OperatorId, shared: &Shared) -> &'a Arc<Instance> {
+fn look_up<'a>(seen: &'a mut Vec<Unit>, id: OperatorId, shared: &Shared) -> &'a Unit {
     if seen.len() <= id.index() {
-        seen.extend(shared.instances.read()[seen.len()..].iter().cloned());
+        seen.extend(shared.units.read()[seen.len()..].iter().cloned());
     }
     &seen[id.index()]
 }

@@ -5,12 +5,14 @@
 //! (`engine`). Read [`Dataflow`] first.
 
 mod dataflow;
+mod emitted;
 mod id;
 mod qos;
 mod settings;
 mod time;
 
 pub use dataflow::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning};
+pub use emitted::{Emitted, Flow};
 pub use id::{OperatorId, QueryId, WorkerId};
 pub use qos::{InvalidQosCurve, QosCurve, QosPoint};
 pub use settings::{LatencyTarget, QuerySettings};

@@ -8,7 +8,6 @@ mod chain;
 #[cfg(test)]
 mod drive;
 mod expression;
-mod frontier;
 mod groups;
 mod interval_join;
 mod join_keys;
@@ -35,7 +34,6 @@ mod window_rows;
 
 pub use calc::{Calc, CalcSpec};
 pub use chain::Chain;
-pub use frontier::Frontier;
 pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};
 pub use join_kind::JoinKind;

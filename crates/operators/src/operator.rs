@@ -2,6 +2,7 @@ use std::fmt;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::buffer::ScalarBuffer;
+pub use laxity_graph::Flow;
 use laxity_graph::{EventTime, ProcessingTime};
 
 /// A running operator instance. One worker runs it at a time; a driver calls it in this order:
@@ -53,16 +54,6 @@ pub trait Operator: Send {
     }
 }
 
-/// Whether a call finished what it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Flow {
-    /// All done.
-    Done,
-    /// Call [`Operator::resume`] before anything else.
-    More,
-}
-
 /// Rows with what the late-data rule needs to judge them wherever they are cut.
 ///
 /// Flink's rule: a row is too late for a window when `window_end - 1 <= watermark before the row`. The
@@ -99,21 +90,7 @@ impl StreamBatch {
 }
 
 /// What an operator sends on, in order.
-#[derive(Debug)]
-pub enum Emitted {
-    /// Result rows.
-    Batch {
-        /// The rows.
-        batch: StreamBatch,
-        /// The latest ingestion among the rows that influenced this one, where the operator held them back
-        /// (a window, a join). `None`: that of the message being processed.
-        ingested: Option<ProcessingTime>,
-        /// End of the window that this batch is the result of (ms), for event-time latency.
-        window_end: Option<EventTime>,
-    },
-    /// Everything before this point is complete up to the watermark.
-    Watermark(EventTime),
-}
+pub type Emitted = laxity_graph::Emitted<StreamBatch>;
 
 /// Rows dropped because their window had closed.
 #[derive(Debug)]

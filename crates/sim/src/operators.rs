@@ -16,9 +16,10 @@ use std::rc::Rc;
 use arrow::array::RecordBatch;
 use laxity_graph::{Dataflow, DataflowError, EventClock, EventTime, Node, NodeId, ProcessingTime, QueryId};
 use laxity_operators::{
-    Emitted, Flow, Frontier, HashPartitioner, InstanceContext, Operator, OperatorError, OperatorFactory,
-    Outbox, Stage, StreamBatch,
+    Emitted, Flow, HashPartitioner, InstanceContext, Operator, OperatorError, OperatorFactory, Outbox, Stage,
+    StreamBatch,
 };
+use laxity_runtime::Frontier;
 use laxity_sched::Composition;
 use laxity_workload::{Arrival, Arrivals, Cost, Feed, QueryModel, StageKind, Workload};
 

@@ -24,7 +24,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
 fn mailboxes(shards: u32, operators: u32) -> Arc<Mailboxes<()>> {
     let merging = Merging { rows_max: 0, messages_max: 0, fits: |_, _| false };
     let config = Config { workers: 2, ..Config::default() };
-    let mailboxes = Mailboxes::new(shards as usize, || Composition::of(Llf), &config, merging);
+    let mailboxes = Mailboxes::new(shards as usize, || Composition::of(Llf), &config, merging, || ());
     for query in (0..shards).map(QueryId) {
         let ids = query.0 * operators..(query.0 + 1) * operators;
         let specs: Vec<OperatorSpec> = ids
@@ -57,7 +57,9 @@ fn work(mailboxes: &Mailboxes<()>, worker: u32, run: impl Fn(u32) -> Vec<Message
         let Next::Run(grant) = next else { return };
         assert!(matches!(grant.work, Work::Message { .. }));
         staged = run(grant.operator.0);
-        finished = Some(Finished { operator: grant.operator, run: Run { ended: NOW, ..Run::default() } });
+        let report = RunReport::default();
+        finished =
+            Some(Finished { operator: grant.operator, report, progress: None, ended: NOW, look: None });
     }
 }
 

@@ -24,19 +24,32 @@
 //! its successor. A permit is taken back only with the last sleeper. And as a permit given is not given again to
 //! the same worker, k messages wake k workers and not one k times.
 //!
+//! # Looks at tables
+//! A table that is to be looked at in a while is work that begins to wait when nobody does anything. So who sleeps while
+//! there is such a table keeps the *alarm*: of the sleepers, one sleeps no longer than until the first look is due; when
+//! it gets up, for whatever reason, it gives a permit to one more, if there is one, who then keeps it. Whoever makes an
+//! appointment earlier than the alarm wakes a sleeper as if work waited. By the argument above, with "is to be looked at"
+//! for "waits": either it sees the sleeper, and an alarm that is no earlier than the one in force, or that sleeper's look
+//! at the shard sees the appointment.
+//!
 //! # Stop
 //! A worker ends if it finds nothing on any shard after it has seen the stop. What was enqueued before the stop is
 //! there to be seen; what a worker makes later, it takes itself.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use crate::sync::{AtomicUsize, Condvar, Mutex};
+use laxity_graph::ProcessingTime;
+
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex};
 
 pub(super) struct Parking {
     state: Mutex<State>,
     permitted: Condvar,
     /// `announced - permits`; written under the lock.
     to_wake: AtomicUsize,
+    /// Until when a sleeper sleeps, ns; `u64::MAX` if none keeps the alarm. Written under the lock.
+    alarm_ns: AtomicU64,
 }
 
 struct State {
@@ -45,14 +58,21 @@ struct State {
     /// How many of them are to get up; never more than there are.
     permits: usize,
     stopping: bool,
+    alarm: ProcessingTime,
 }
 
 impl Parking {
     pub fn new() -> Parking {
         Parking {
-            state: Mutex::new(State { announced: 0, permits: 0, stopping: false }),
+            state: Mutex::new(State {
+                announced: 0,
+                permits: 0,
+                stopping: false,
+                alarm: ProcessingTime::MAX,
+            }),
             permitted: Condvar::new(),
             to_wake: AtomicUsize::new(0),
+            alarm_ns: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -60,6 +80,12 @@ impl Parking {
     #[inline]
     pub fn has_sleepers(&self) -> bool {
         self.to_wake.load(Relaxed) > 0
+    }
+
+    /// Whether to wake one for a look that is due then: ask under the shard's lock.
+    #[inline]
+    pub fn sleeps_past(&self, look: Option<ProcessingTime>) -> bool {
+        look.is_some_and(|at| at.0 < self.alarm_ns.load(Relaxed)) && self.has_sleepers()
     }
 
     /// Lets one more get up. Call without a shard's lock.
@@ -79,27 +105,59 @@ impl Parking {
         self.permitted.notify_all();
     }
 
-    /// Sleeps while there is nothing to do, which `work_waits` has to ask every shard. False at the end.
-    pub fn sleep(&self, work_waits: impl FnOnce() -> bool) -> bool {
+    /// Sleeps while there is nothing to do. `outlook` has to ask every shard whether work waits, and when a table is to
+    /// be looked at. False at the end.
+    pub fn sleep(
+        &self,
+        outlook: impl FnOnce() -> (bool, Option<ProcessingTime>),
+        now: impl Fn() -> ProcessingTime,
+    ) -> bool {
         let mut state = self.state.lock();
         state.announced += 1;
         self.count(&state);
         let stopping = state.stopping;
         drop(state);
 
-        let work_waits = work_waits();
+        let (work_waits, look) = outlook();
 
         let mut state = self.state.lock();
+        let mut kept_alarm = false;
         if !work_waits && !stopping {
             while state.permits == 0 && !state.stopping {
-                state = self.permitted.wait(state);
+                let Some(at) = look.filter(|&at| at < state.alarm) else {
+                    state = self.permitted.wait(state);
+                    continue;
+                };
+                kept_alarm = true;
+                self.set_alarm(&mut state, at);
+                let is_over;
+                (state, is_over) = self.permitted.wait_for(state, Duration::from_nanos(at.since_ns(now())));
+                // Somebody else may keep an earlier one by now.
+                if state.alarm == at {
+                    self.set_alarm(&mut state, ProcessingTime::MAX);
+                }
+                if is_over {
+                    break;
+                }
             }
             state.permits = state.permits.saturating_sub(1);
         }
         state.announced -= 1;
         state.permits = state.permits.min(state.announced);
+        let to_keep_alarm =
+            kept_alarm && state.permits < state.announced && state.alarm == ProcessingTime::MAX;
+        state.permits += usize::from(to_keep_alarm);
         self.count(&state);
+        drop(state);
+        if to_keep_alarm {
+            self.permitted.notify_one();
+        }
         work_waits || !stopping
+    }
+
+    fn set_alarm(&self, state: &mut State, at: ProcessingTime) {
+        state.alarm = at;
+        self.alarm_ns.store(at.0, Relaxed);
     }
 
     fn count(&self, state: &State) {

@@ -3,14 +3,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use laxity_graph::ProcessingTime;
 use laxity_sched::{Shard, Top};
 
+use super::agenda::Agenda;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
+
+/// A scheduler, and the tables that are to be looked at by it.
+pub(super) struct Desk<T> {
+    pub shard: Shard<T>,
+    pub agenda: Agenda,
+}
 
 /// A shard behind its lock, and beside it what workers elsewhere may know of it without the lock.
 ///
 /// Aligned to cache lines, so that looking at it does not disturb who works on it.
 #[repr(align(64))]
 pub(super) struct Slot<T> {
-    shard: Mutex<Shard<T>>,
+    desk: Mutex<Desk<T>>,
     published: Published,
 }
 
@@ -20,7 +27,7 @@ pub(super) struct Slot<T> {
 struct Published {
     /// [`Shard::top`].
     top: AtomicU64,
-    /// [`Shard::due`]; `u64::MAX` for never.
+    /// [`Shard::due`] or the next look at a table; `u64::MAX` for never.
     due_ns: AtomicU64,
 }
 
@@ -28,21 +35,22 @@ impl<T> Slot<T> {
     pub fn new(shard: Shard<T>) -> Slot<T> {
         let published =
             Published { top: AtomicU64::new(Top::EMPTY.to_bits()), due_ns: AtomicU64::new(u64::MAX) };
-        Slot { shard: Mutex::new(shard), published }
+        Slot { desk: Mutex::new(Desk { shard, agenda: Agenda::default() }), published }
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Shard<T>> {
-        self.shard.lock()
+    pub fn lock(&self) -> MutexGuard<'_, Desk<T>> {
+        self.desk.lock()
     }
 
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, Shard<T>>> {
-        self.shard.try_lock()
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Desk<T>>> {
+        self.desk.try_lock()
     }
 
     /// Says how this shard, whose lock the caller has, is now.
-    pub fn publish(&self, shard: &Shard<T>, now: ProcessingTime) {
-        store(&self.published.top, shard.top(now).to_bits());
-        store(&self.published.due_ns, shard.due().map_or(u64::MAX, |due| due.0));
+    pub fn publish(&self, desk: &Desk<T>, now: ProcessingTime) {
+        store(&self.published.top, desk.shard.top(now).to_bits());
+        let due = desk.shard.due().into_iter().chain(desk.agenda.next()).min();
+        store(&self.published.due_ns, due.map_or(u64::MAX, |due| due.0));
     }
 
     pub fn top(&self) -> Top {
@@ -53,8 +61,10 @@ impl<T> Slot<T> {
         self.published.due_ns.load(Relaxed) <= now.0
     }
 
-    pub fn has_work(&self) -> bool {
-        self.lock().scheduler().waiting_units() > 0
+    /// Whether work waits, and when a look at a table will.
+    pub fn outlook(&self) -> (bool, Option<ProcessingTime>) {
+        let desk = self.lock();
+        (desk.shard.scheduler().waiting_units() > 0, desk.agenda.next())
     }
 }
 

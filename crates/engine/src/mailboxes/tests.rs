@@ -42,7 +42,7 @@ fn message(to: u32, ingested: ProcessingTime, body: u64) -> Message<u64> {
 
 fn mailboxes(shards: usize, workers: usize, queries: u32, policy: &str) -> Mailboxes<u64> {
     let config = Config { workers, quantum_ns: 1_000, ..Config::default() };
-    let mailboxes = Mailboxes::new(shards, || policy.parse().unwrap(), &config, NO_MERGING);
+    let mailboxes = Mailboxes::new(shards, || policy.parse().unwrap(), &config, NO_MERGING, || LOOK);
     (0..queries).for_each(|id| mailboxes.add_query(query(id), &operators(id)));
     mailboxes
 }
@@ -50,6 +50,8 @@ fn mailboxes(shards: usize, workers: usize, queries: u32, policy: &str) -> Mailb
 const POLICIES: [&str; 7] =
     ["laxity", "llf", "rr", "random", "qs", "hr@2us", "unit=query,rank=fcfs,train=all"];
 const TIMEOUT_NS: u64 = 20_000_000_000;
+/// What a look at a table carries.
+const LOOK: u64 = u64::MAX;
 const QUERIES: u32 = 5;
 const WORKERS: u32 = 3;
 
@@ -116,7 +118,7 @@ proptest! {
                             definition.on_message(staged[0].clone(), now);
                         }
                         definition.on_finished(id, report, now);
-                        finished = Some(Finished { operator, run: Run { report, progress: None, ended: now } });
+                        finished = Some(Finished { operator, report, progress: None, ended: now, look: None });
                     }
                     let expected = definition.next(id, now);
                     let place = &mut workers[worker as usize];
@@ -176,7 +178,7 @@ fn work(mailboxes: &Mailboxes<u64>, worker: u32, seen: &[Seen]) -> u64 {
         of_operator.running.store(false, Relaxed);
         let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
         finished =
-            Some(Finished { operator: grant.operator, run: Run { report, progress: None, ended: now() } });
+            Some(Finished { operator: grant.operator, report, progress: None, ended: now(), look: None });
     }
 }
 
@@ -306,7 +308,7 @@ fn circle(mailboxes: &Mailboxes<u64>, worker: u32, often: u64) -> u64 {
         }
         let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
         finished =
-            Some(Finished { operator: grant.operator, run: Run { report, progress: None, ended: NOW } });
+            Some(Finished { operator: grant.operator, report, progress: None, ended: NOW, look: None });
     }
 }
 
@@ -321,8 +323,8 @@ fn a_decision_is_made_with_the_end_of_the_run_unless_the_lock_was_waited_for() {
         panic!("three wait")
     };
     let report = RunReport { rows_in: 1, ..RunReport::default() };
-    let run = Run { report, progress: None, ended: NOW.plus_ns(5) };
-    let finished = Some(Finished { operator: grant.operator, run });
+    let ended = NOW.plus_ns(5);
+    let finished = Some(Finished { operator: grant.operator, report, progress: None, ended, look: None });
     let unasked = || panic!("the time is known");
     assert!(matches!(
         mailboxes.exchange(&mut worker, finished, &mut staged, &mut merged, unasked),

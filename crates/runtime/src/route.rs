@@ -1,51 +1,63 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_operators::{HashPartitioner, LateColumn, LateRows, OperatorError, StreamBatch};
-use laxity_sched::{Message, Stamps};
+use laxity_sched::Stamps;
 
-use crate::instance::message;
-use crate::payload::Payload;
-use crate::sink_io::SinkHandle;
+use crate::payload::parcel;
+use crate::{Content, Outlet, Parcel, Payload, Write};
 
 /// Where the output of one instance goes along one edge.
-pub(crate) enum Route {
+pub enum Route<C: Content> {
     /// To the instances of another operator.
     Operator {
+        /// Which.
         targets: Vec<OperatorId>,
         /// The channel by which each of them hears this instance.
         channel: u32,
-        spread: Spread,
+        /// Who gets what.
+        spread: Spread<C::Partitioner>,
     },
-    /// Out of the engine.
-    Sink(Arc<SinkHandle>),
+    /// Out of the runtime.
+    Outlet(Arc<Outlet>),
 }
 
 /// Which target gets which rows.
-pub(crate) enum Spread {
+#[derive(Debug)]
+pub enum Spread<P> {
+    /// There is one.
     All,
-    Hash(HashPartitioner),
-    RoundRobin { next: usize },
+    /// By hash of a key.
+    Hash(P),
+    /// Whole batches in turn.
+    RoundRobin {
+        /// Whose turn it is.
+        next: usize,
+    },
 }
 
-impl Route {
+/// What a run has sent so far, in order per channel.
+pub(crate) struct Sent<'a, C: Content> {
+    pub staged: &'a mut Vec<Parcel<C>>,
+    pub writes: &'a mut Vec<Write<C>>,
+}
+
+impl<C: Content> Route<C> {
     pub(crate) fn batch(
         &mut self,
-        batch: StreamBatch,
+        batch: C::Batch,
         stamps: Stamps,
         window_end: Option<EventTime>,
         progress: EventTime,
         now: ProcessingTime,
-        staged: &mut Vec<Message<Payload>>,
-    ) -> Result<(), OperatorError> {
+        sent: &mut Sent<'_, C>,
+    ) -> Result<(), C::Error> {
         match self {
-            Route::Sink(sink) => sink.write(batch.rows, stamps, window_end, now),
+            Route::Outlet(outlet) => outlet.send(batch, stamps, window_end, now, sent.writes),
             Route::Operator { targets, channel, spread } => {
-                let mut send = |to: OperatorId, batch: StreamBatch| {
+                let mut send = |to: OperatorId, batch: C::Batch| {
                     let payload =
                         Payload { batch: Some(batch), watermark: None, idle: false, stamps, window_end };
-                    staged.push(message(to, *channel, progress, payload));
+                    sent.staged.push(parcel::<C>(to, *channel, progress, payload));
                 };
                 match spread {
                     Spread::All => send(targets[0], batch),
@@ -54,7 +66,7 @@ impl Route {
                         *next = (*next + 1) % targets.len();
                     }
                     Spread::Hash(partitioner) => {
-                        for (part, &to) in partitioner.split(&batch)?.into_iter().zip(targets.iter()) {
+                        for (part, &to) in C::split(partitioner, &batch)?.into_iter().zip(targets.iter()) {
                             if let Some(part) = part {
                                 send(to, part);
                             }
@@ -71,14 +83,14 @@ impl Route {
         &mut self,
         watermark: EventTime,
         stamps: Stamps,
-        staged: &mut Vec<Message<Payload>>,
+        sent: &mut Sent<'_, C>,
         staged_from: usize,
     ) {
         match self {
-            Route::Sink(sink) => sink.watermark(watermark),
+            Route::Outlet(outlet) => outlet.on_watermark(watermark, sent.writes),
             Route::Operator { targets, channel, .. } => {
                 for &to in targets.iter() {
-                    let with_rows = staged[staged_from..]
+                    let with_rows = sent.staged[staged_from..]
                         .iter_mut()
                         .rev()
                         .find(|message| message.to == to && message.channel == *channel);
@@ -94,60 +106,19 @@ impl Route {
                         stamps,
                         window_end: None,
                     };
-                    staged.push(message(to, *channel, watermark, payload));
+                    sent.staged.push(parcel::<C>(to, *channel, watermark, payload));
                 }
             }
         }
     }
 
     /// Tells every target that this channel holds nothing back for now.
-    pub(crate) fn idle(&mut self, stamps: Stamps, progress: EventTime, staged: &mut Vec<Message<Payload>>) {
+    pub(crate) fn idle(&mut self, stamps: Stamps, progress: EventTime, sent: &mut Sent<'_, C>) {
         if let Route::Operator { targets, channel, .. } = self {
             for &to in targets.iter() {
                 let payload = Payload { batch: None, watermark: None, idle: true, stamps, window_end: None };
-                staged.push(message(to, *channel, progress, payload));
+                sent.staged.push(parcel::<C>(to, *channel, progress, payload));
             }
         }
-    }
-}
-
-/// Where rows go that came too late for their window.
-pub(crate) struct LateRoute {
-    pub sink: Arc<SinkHandle>,
-    pub columns: Vec<LateColumn>,
-}
-
-impl LateRoute {
-    pub(crate) fn send(
-        &mut self,
-        late: &LateRows,
-        stamps: Stamps,
-        now: ProcessingTime,
-    ) -> Result<(), OperatorError> {
-        let schema = &self.sink.schema;
-        let internal = |error: arrow::error::ArrowError| OperatorError::Internal {
-            operator: "late rows".into(),
-            message: error.to_string(),
-        };
-        let columns: Vec<ArrayRef> = self
-            .columns
-            .iter()
-            .zip(schema.fields())
-            .map(|(column, field)| {
-                let values: ArrayRef = match *column {
-                    LateColumn::Input(index) => late.rows.column(index).clone(),
-                    LateColumn::WindowEnd => Arc::new(
-                        late.window_end
-                            .clone()
-                            .reinterpret_cast::<arrow::datatypes::TimestampMillisecondType>(),
-                    ),
-                };
-                arrow::compute::cast(&values, field.data_type())
-            })
-            .collect::<Result<_, _>>()
-            .map_err(internal)?;
-        let rows = RecordBatch::try_new(schema.clone(), columns).map_err(internal)?;
-        self.sink.write_late(rows, stamps, now);
-        Ok(())
     }
 }

@@ -2,42 +2,40 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use arrow::error::ArrowError;
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_operators::{Emitted, Flow, Frontier, Operator, OperatorError, Outbox, StreamBatch};
-use laxity_sched::{Message, RunReport, Stamps, Work};
+use laxity_graph::{Emitted, EventTime, Flow, OperatorId, ProcessingTime};
+use laxity_sched::{RunReport, Stamps, Work};
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
 use crate::merge::merge;
-use crate::payload::{Payload, batch_bytes};
-use crate::query::{InFlight, Outcome, Query};
-use crate::route::{LateRoute, Route};
-use crate::snapshot::{RecordedArrival, Totals};
+use crate::route::Sent;
+use crate::{Clock, Content, Frontier, InFlight, Outcome, Outlet, Parcel, Payload, Query, Route, Write};
 
 /// One parallel copy of one operator, with its state and its way out.
-pub(crate) struct Instance {
+pub struct Instance<C: Content> {
+    /// What the scheduler knows it by.
     pub id: OperatorId,
     /// Of the dataflow.
     pub node: usize,
     /// Which copy of the node.
     pub number: usize,
+    /// As `explain` has it.
     pub name: String,
+    /// Whose it is.
     pub query: Arc<Query>,
     // The scheduler grants an instance to one worker at a time, so this is never contended; it is a mutex
     // because safe Rust cannot see the grant.
-    cell: Mutex<Cell>,
+    cell: Mutex<Cell<C>>,
 }
 
-struct Cell {
-    operator: Box<dyn Operator>,
+struct Cell<C: Content> {
+    operator: C::Operator,
     frontier: Frontier,
     input_of_channel: Vec<u16>,
-    outbox: Outbox,
-    routes: Vec<Route>,
-    late: Option<LateRoute>,
+    outbox: C::Outbox,
+    routes: Vec<Route<C>>,
+    late: Option<(Arc<Outlet>, C::LateShape)>,
     out_watermark: EventTime,
-    running: Option<Running>,
+    running: Option<Running<C::Batch>>,
     ns_per_row: f64,
     state_bytes: i64,
     runs_until_state_check: u32,
@@ -51,21 +49,24 @@ struct Cell {
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
+pub struct Run {
+    /// For the scheduler.
     pub report: RunReport,
     /// Of a source whose watermark rose: how far, and when the rows that raised it were due.
     pub progress: Option<(EventTime, ProcessingTime)>,
     /// When the operator was done; what it sent was handed on after that.
     pub ended: ProcessingTime,
+    /// Tables wait for the credit that this run gave back: [`Query::wake`] them.
+    pub returned_credit: bool,
 }
 
 /// The message in hand, or several merged into one.
-struct Running {
+struct Running<B> {
     channel: u32,
     messages: u32,
     rows: u32,
     bytes: u64,
-    batch: Option<StreamBatch>,
+    batch: Option<B>,
     next_row: usize,
     watermark: Option<EventTime>,
     idle: bool,
@@ -83,31 +84,73 @@ struct Running {
 }
 
 /// What a run needs of its surroundings.
-pub(crate) struct RunContext<'a> {
-    pub clock: &'a Clock,
+pub struct RunContext<'a, C: Content, K> {
+    /// What tells the time.
+    pub clock: &'a K,
+    /// How long a run may take.
     pub quantum_ns: u64,
     /// Messages that go with the one granted; empty where it is left alone. Empty after the run.
-    pub merged: &'a mut Vec<Message<Payload>>,
+    pub merged: &'a mut Vec<Parcel<C>>,
     /// Messages for other instances, counted as in flight after the run, in order per channel.
-    pub staged: &'a mut Vec<Message<Payload>>,
+    pub staged: &'a mut Vec<Parcel<C>>,
+    /// Rows for sinks, likewise.
+    pub writes: &'a mut Vec<Write<C>>,
     /// Time spent in operators, added to by every run.
     pub operator_ns: u64,
 }
 
-impl Instance {
+/// Counts of one operator instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Batches taken in, merged ones once.
+    pub batches: u64,
+    /// Rows taken in.
+    pub rows_in: u64,
+    /// Bytes of them.
+    pub bytes_in: u64,
+    /// Rows sent on, whether to one consumer or to several.
+    pub rows_out: u64,
+    /// Time it took to take rows in, ns.
+    pub batch_ns: u64,
+    /// Watermarks taken in, and goes at what they released.
+    pub watermarks: u64,
+    /// Time they took, ns.
+    pub watermark_ns: u64,
+    /// The least that one took: a watermark that releases nothing.
+    pub watermark_least_ns: u64,
+    /// Windows that results were sent of, one after the other.
+    pub windows: u64,
+}
+
+/// One batch or watermark as a source took it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedArrival {
+    /// When it was due to arrive.
+    pub at: ProcessingTime,
+    /// Its rows; 0 for a signal.
+    pub rows: u32,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Least and latest event time in it, where the table has event time.
+    pub event_times: Option<(EventTime, EventTime)>,
+    /// The source's watermark behind it.
+    pub watermark: EventTime,
+}
+
+impl<C: Content> Instance<C> {
     #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only rename them")]
     pub(crate) fn new(
         id: OperatorId,
         (node, number): (usize, usize),
         name: String,
         query: Arc<Query>,
-        operator: Box<dyn Operator>,
+        operator: C::Operator,
         input_of_channel: Vec<u16>,
-        routes: Vec<Route>,
-        late: Option<LateRoute>,
+        routes: Vec<Route<C>>,
+        late: Option<(Arc<Outlet>, C::LateShape)>,
         is_source: bool,
         record: bool,
-    ) -> Instance {
+    ) -> Instance<C> {
         Instance {
             id,
             node,
@@ -118,7 +161,7 @@ impl Instance {
                 operator,
                 frontier: Frontier::new(input_of_channel.len()),
                 input_of_channel,
-                outbox: Outbox::default(),
+                outbox: C::Outbox::default(),
                 routes,
                 late,
                 out_watermark: EventTime::MIN,
@@ -137,7 +180,7 @@ impl Instance {
     /// Runs one grant: the message, or what is left of the last, until it is done or the quantum is over.
     ///
     /// Whatever the operator does, an error or a panic, ends its query and no other.
-    pub(crate) fn run(&self, work: Work<Payload>, context: &mut RunContext<'_>) -> Run {
+    pub fn run<K: Clock>(&self, work: Work<Payload<C::Batch>>, context: &mut RunContext<'_, C, K>) -> Run {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
         match work {
@@ -148,11 +191,11 @@ impl Instance {
             }
             Work::Resume => cell.unpause(started),
         }
-        let staged_before = context.staged.len();
+        let (staged_before, writes_before) = (context.staged.len(), context.writes.len());
         let mut report = RunReport::default();
         if self.query.stopped() {
-            self.drop_message(&mut cell);
-            return Run { ended: started, ..Run::default() };
+            let returned_credit = self.drop_message(&mut cell);
+            return Run { ended: started, returned_credit, ..Run::default() };
         }
         let watermark_before = cell.out_watermark;
         let ingested = cell.running.as_ref().map(|running| running.latest);
@@ -166,60 +209,69 @@ impl Instance {
                 context.clock.now()
             }
             Err(panic) => {
-                self.fail(format!("{}: internal error: {} (please report this)", self.name, text(&*panic)));
+                self.fail(format!(
+                    "{}: internal error: {} (please report this)",
+                    self.name,
+                    panic_text(&*panic)
+                ));
                 context.clock.now()
             }
         };
-        if self.query.stopped() {
+        let returned_credit = if self.query.stopped() {
             context.staged.truncate(staged_before);
-            self.drop_message(&mut cell);
+            context.writes.truncate(writes_before);
             report.more = false;
+            self.drop_message(&mut cell)
         } else {
             let done = if report.more { InFlight::default() } else { cell.finish() };
-            self.query.settle(in_flight(&context.staged[staged_before..]), done);
-        }
+            let sent = in_flight(&context.staged[staged_before..], &context.writes[writes_before..]);
+            self.query.settle(sent, done)
+        };
         cell.totals.rows_out += u64::from(report.rows_out);
         let rose = cell.is_source && cell.out_watermark > watermark_before;
         let progress = ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested));
-        Run { report, progress, ended }
+        Run { report, progress, ended, returned_credit }
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    /// What it has done so far.
+    pub fn totals(&self) -> Totals {
         self.cell.lock().totals
     }
 
     /// What arrived, if it is a source and was asked to keep that.
-    pub(crate) fn recorded(&self) -> Option<Vec<RecordedArrival>> {
+    pub fn recorded(&self) -> Option<Vec<RecordedArrival>> {
         self.cell.lock().recorded.clone()
     }
 
-    /// Frees state of a query that has ended.
-    pub(crate) fn clear(&self) {
+    /// Frees state of a query that has ended. True as for [`Run::returned_credit`].
+    pub fn clear(&self) -> bool {
         let mut cell = self.cell.lock();
-        self.drop_message(&mut cell);
-        cell.operator = Box::new(Ended);
+        let returned_credit = self.drop_message(&mut cell);
+        cell.operator = C::ended();
         self.query.grow_state(-cell.state_bytes);
         cell.state_bytes = 0;
+        returned_credit
     }
 
-    pub(crate) fn fail(&self, why: String) {
+    /// Ends the query with an error.
+    pub fn fail(&self, why: String) {
         tracing::error!(query = self.query.settings.name, operator = self.name, why, "query stopped");
         self.query.end(Outcome::Failed(why));
     }
 
-    fn drop_message(&self, cell: &mut Cell) {
+    fn drop_message(&self, cell: &mut Cell<C>) -> bool {
         let done = cell.finish();
-        self.query.settle(InFlight::default(), done);
+        self.query.release(done)
     }
 
     /// Works until all is done or the quantum is over, which is when it returns.
-    fn advance(
+    fn advance<K: Clock>(
         &self,
-        cell: &mut Cell,
+        cell: &mut Cell<C>,
         started: ProcessingTime,
-        context: &mut RunContext<'_>,
+        context: &mut RunContext<'_, C, K>,
         report: &mut RunReport,
-    ) -> Result<ProcessingTime, OperatorError> {
+    ) -> Result<ProcessingTime, C::Error> {
         let mut step_started = started;
         loop {
             let rows = cell.step(context.quantum_ns)?;
@@ -246,22 +298,23 @@ impl Instance {
     }
 
     /// Sends what the last step produced.
-    fn send(
+    fn send<K>(
         &self,
-        cell: &mut Cell,
+        cell: &mut Cell<C>,
         now: ProcessingTime,
-        context: &mut RunContext<'_>,
+        context: &mut RunContext<'_, C, K>,
         report: &mut RunReport,
-    ) -> Result<(), OperatorError> {
+    ) -> Result<(), C::Error> {
         let Cell { outbox, routes, late, out_watermark, running, frontier, totals, last_window_end, .. } =
             cell;
         let running = running.as_ref().expect("a message is in hand");
         let sent_from = context.staged.len();
-        for emitted in outbox.emitted.drain(..) {
+        let mut sent = Sent { staged: &mut *context.staged, writes: &mut *context.writes };
+        for emitted in C::emitted(outbox).drain(..) {
             match emitted {
                 Emitted::Batch { batch, ingested, window_end } => {
                     // Once, though several consumers may take it: selectivity is along a path.
-                    report.rows_out += batch.num_rows() as u32;
+                    report.rows_out += C::rows(&batch);
                     if window_end.is_some() && window_end != *last_window_end {
                         *last_window_end = window_end;
                         totals.windows += 1;
@@ -273,47 +326,46 @@ impl Instance {
                     let window_end = window_end.or(running.window_end);
                     let last = routes.len().saturating_sub(1);
                     for route in &mut routes[..last] {
-                        route.batch(
-                            batch.clone(),
-                            stamps,
-                            window_end,
-                            *out_watermark,
-                            now,
-                            context.staged,
-                        )?;
+                        route.batch(batch.clone(), stamps, window_end, *out_watermark, now, &mut sent)?;
                     }
                     if let Some(route) = routes.last_mut() {
-                        route.batch(batch, stamps, window_end, *out_watermark, now, context.staged)?;
+                        route.batch(batch, stamps, window_end, *out_watermark, now, &mut sent)?;
                     }
                 }
                 Emitted::Watermark(watermark) => {
                     *out_watermark = (*out_watermark).max(watermark);
                     for route in routes.iter_mut() {
-                        route.watermark(watermark, running.stamps, context.staged, sent_from);
+                        route.watermark(watermark, running.stamps, &mut sent, sent_from);
                     }
                 }
             }
         }
         if running.idle && frontier.all_idle() {
             for route in routes.iter_mut() {
-                route.idle(running.stamps, *out_watermark, context.staged);
+                route.idle(running.stamps, *out_watermark, &mut sent);
             }
         }
-        for rows in outbox.late.drain(..) {
-            self.query.count_late(rows.window_end.values());
-            if let Some(late) = late {
-                late.send(&rows, running.stamps, now)?;
+        for rows in C::late(outbox).drain(..) {
+            self.query.count_late(C::window_ends(&rows));
+            if let Some((outlet, shape)) = late {
+                outlet.send(C::late_rows(&rows, shape)?, running.stamps, None, now, sent.writes);
             }
         }
-        for dead in outbox.dead.drain(..) {
-            let rows = dead.rows.num_rows() as u64;
-            tracing::warn!(query = self.query.settings.name, operator = self.name, rows, reason = %dead.reason, "rows refused");
+        for dead in C::dead(outbox).drain(..) {
+            let (rows, reason) = C::dead_rows(&dead);
+            tracing::warn!(
+                query = self.query.settings.name,
+                operator = self.name,
+                rows,
+                reason,
+                "rows refused"
+            );
             self.query.rows_dead.fetch_add(rows, Relaxed);
         }
         Ok(())
     }
 
-    fn account_state(&self, cell: &mut Cell) {
+    fn account_state(&self, cell: &mut Cell<C>) {
         // Asking a window for its size walks its slices: every few runs is near enough for a memory bound.
         const RUNS_BETWEEN_CHECKS: u32 = 16;
         if cell.runs_until_state_check > 0 {
@@ -321,7 +373,7 @@ impl Instance {
             return;
         }
         cell.runs_until_state_check = RUNS_BETWEEN_CHECKS;
-        let bytes = cell.operator.state_bytes() as i64;
+        let bytes = C::state_bytes(&cell.operator) as i64;
         let total = self.query.grow_state(bytes - cell.state_bytes);
         cell.state_bytes = bytes;
         if let Some(limit) = self.query.settings.memory_limit_bytes
@@ -336,16 +388,16 @@ impl Instance {
     }
 }
 
-impl Cell {
+impl<C: Content> Cell<C> {
     fn accept(
         &mut self,
-        mut message: Message<Payload>,
-        merged: &mut Vec<Message<Payload>>,
+        mut message: Parcel<C>,
+        merged: &mut Vec<Parcel<C>>,
         enqueued: ProcessingTime,
         now: ProcessingTime,
-    ) -> Result<(), ArrowError> {
+    ) -> Result<(), C::Error> {
         let messages = 1 + merged.len() as u32;
-        let result = merge(&mut message, merged);
+        let result = merge::<C>(&mut message, merged);
         let latest = *result.as_ref().unwrap_or(&message.body.stamps.ingested);
         self.totals.batches += u64::from(message.rows > 0);
         self.totals.rows_in += u64::from(message.rows);
@@ -414,20 +466,20 @@ impl Cell {
     }
 
     /// One piece of work, about a quantum long at most; the rows it took in.
-    fn step(&mut self, quantum_ns: u64) -> Result<usize, OperatorError> {
+    fn step(&mut self, quantum_ns: u64) -> Result<usize, C::Error> {
         let Some(running) = &mut self.running else { return Ok(0) };
         if running.resuming {
-            running.resuming = self.operator.resume(&mut self.outbox)? == Flow::More;
+            running.resuming = C::resume(&mut self.operator, &mut self.outbox)? == Flow::More;
             return Ok(0);
         }
         if let Some(batch) = &running.batch {
-            let total = batch.num_rows();
+            let total = C::rows(batch) as usize;
             let left = total - running.next_row;
             let take = left.min(rows_in(quantum_ns, self.ns_per_row));
             let piece = if take == total {
                 running.batch.take().expect("seen above")
             } else {
-                let piece = batch.slice(running.next_row, take);
+                let piece = C::slice(batch, running.next_row, take);
                 running.next_row += take;
                 if take == left {
                     running.batch = None;
@@ -436,10 +488,11 @@ impl Cell {
             };
             self.frontier.on_active(running.channel as usize);
             let input = usize::from(self.input_of_channel[running.channel as usize]);
-            let flow = self.operator.on_batch(input, piece, running.stamps.ingested, &mut self.outbox)?;
+            let ingested = running.stamps.ingested;
+            let flow = C::on_batch(&mut self.operator, input, piece, ingested, &mut self.outbox)?;
             running.resuming = flow == Flow::More;
             if self.recorded.is_some()
-                && let Some((low, high)) = self.operator.event_times()
+                && let Some((low, high)) = C::event_times(&self.operator)
             {
                 let (least, latest) = running.event_times.unwrap_or((low, high));
                 running.event_times = Some((least.min(low), latest.max(high)));
@@ -453,7 +506,8 @@ impl Cell {
         };
         running.releasing = true;
         if let Some(watermark) = risen {
-            running.resuming = self.operator.on_watermark(watermark, &mut self.outbox)? == Flow::More;
+            running.resuming =
+                C::on_watermark(&mut self.operator, watermark, &mut self.outbox)? == Flow::More;
         }
         Ok(0)
     }
@@ -494,26 +548,8 @@ fn rows_in(quantum_ns: u64, ns_per_row: f64) -> usize {
     ((quantum_ns as f64 / ns_per_row) as usize).max(ROWS_MIN)
 }
 
-/// Stands where the operator of an ended query was.
-struct Ended;
-
-impl Operator for Ended {
-    fn on_batch(
-        &mut self,
-        _: usize,
-        _: StreamBatch,
-        _: ProcessingTime,
-        _: &mut Outbox,
-    ) -> Result<Flow, OperatorError> {
-        Ok(Flow::Done)
-    }
-
-    fn on_watermark(&mut self, _: EventTime, _: &mut Outbox) -> Result<Flow, OperatorError> {
-        Ok(Flow::Done)
-    }
-}
-
-fn text(panic: &(dyn std::any::Any + Send)) -> &str {
+/// What a panic said.
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()
@@ -521,22 +557,9 @@ fn text(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("panic without a message")
 }
 
-fn in_flight(messages: &[Message<Payload>]) -> InFlight {
-    InFlight {
-        messages: messages.len() as i64,
-        rows: messages.iter().map(|message| i64::from(message.rows)).sum(),
-        bytes: messages.iter().map(|message| message.bytes as i64).sum(),
-    }
-}
-
-/// A message for one target; who sends it counts it against its query.
-pub(crate) fn message(
-    to: OperatorId,
-    channel: u32,
-    progress: EventTime,
-    payload: Payload,
-) -> Message<Payload> {
-    let rows = payload.batch.as_ref().map_or(0, |batch| batch.num_rows() as u32);
-    let bytes = payload.batch.as_ref().map_or(0, |batch| batch_bytes(&batch.rows));
-    Message { to, channel, progress, ingested: payload.stamps.ingested, rows, bytes, body: payload }
+fn in_flight<C: Content>(messages: &[Parcel<C>], writes: &[Write<C>]) -> InFlight {
+    let mut sum = InFlight::default();
+    messages.iter().for_each(|message| sum.add(InFlight::one(message.rows, message.bytes)));
+    writes.iter().for_each(|write| sum.add(write.what.in_flight()));
+    sum
 }

@@ -4,32 +4,37 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use laxity_graph::ProcessingTime;
 use parking_lot::Mutex;
 
-use crate::query::{Outcome, Query};
+use crate::{Outcome, Query};
 
 /// Bytes of state and queued rows of all queries, and the bound on them.
 ///
 /// At the bound sources wait. If that alone does not help, because state does not shrink, the largest query
 /// is stopped, alone, with an error that says so.
-pub(crate) struct Memory {
+#[derive(Debug)]
+pub struct Memory {
     limit_bytes: u64,
     used_bytes: AtomicI64,
     over_since: Mutex<Option<ProcessingTime>>,
 }
 
 impl Memory {
-    pub(crate) fn new(limit_bytes: u64) -> Memory {
+    /// Nothing held yet, and so much allowed.
+    pub fn new(limit_bytes: u64) -> Memory {
         Memory { limit_bytes, used_bytes: AtomicI64::new(0), over_since: Mutex::new(None) }
     }
 
-    pub(crate) fn grow(&self, bytes: i64) {
+    /// So much more, or less, is held.
+    pub fn grow(&self, bytes: i64) {
         self.used_bytes.fetch_add(bytes, Relaxed);
     }
 
-    pub(crate) fn used_bytes(&self) -> u64 {
+    /// Held now.
+    pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed).max(0) as u64
     }
 
-    pub(crate) fn limit_bytes(&self) -> u64 {
+    /// Allowed.
+    pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes
     }
 
@@ -40,12 +45,16 @@ impl Memory {
         self.used_bytes() < self.limit_bytes || query.drained()
     }
 
+    /// Whether the bound is passed by more than rows in flight can explain: [`relieve`](Memory::relieve) then, and once
+    /// when that is over.
+    pub fn is_over(&self) -> bool {
+        self.used_bytes() as f64 >= self.limit_bytes as f64 * OVERSHOOT || self.over_since.lock().is_some()
+    }
+
     /// Stops the largest query once the bound has been passed for longer than waiting can explain.
-    pub(crate) fn relieve(&self, queries: &[Arc<Query>], now: ProcessingTime) {
+    pub fn relieve(&self, queries: &[Arc<Query>], now: ProcessingTime) {
         // Long enough for admitted rows to be processed and windows to fire.
         const PATIENCE_NS: u64 = 2_000_000_000;
-        // Rows in flight may pass the bound a little; only state can pass it by so much.
-        const OVERSHOOT: f64 = 1.1;
         let mut over_since = self.over_since.lock();
         if (self.used_bytes() as f64) < self.limit_bytes as f64 * OVERSHOOT {
             *over_since = None;
@@ -69,21 +78,22 @@ impl Memory {
     }
 }
 
+/// Rows in flight may pass the bound a little; only state can pass it by so much.
+const OVERSHOOT: f64 = 1.1;
+
 #[cfg(test)]
 mod tests {
     use laxity_graph::{QueryId, QuerySettings};
 
     use super::*;
-    use crate::clock::Clock;
-    use crate::scan_io::ScanPool;
+    use crate::Process;
 
     #[test]
     fn the_largest_query_alone_is_stopped_and_only_after_patience() {
-        let memory = Arc::new(Memory::new(8 << 20));
-        let scans = Arc::new(ScanPool::new(Clock::start(), 1 << 20, 1 << 20));
-        let query = |id, name| {
-            Arc::new(Query::new(QueryId(id), QuerySettings::named(name), 1, memory.clone(), &scans))
-        };
+        let process = Arc::new(Process::new(8 << 20, 1 << 20));
+        let memory = &process.memory;
+        let query =
+            |id, name| Arc::new(Query::new(QueryId(id), QuerySettings::named(name), 1, process.clone()));
         let queries = [query(0, "small"), query(1, "large")];
         queries[0].grow_state(3 << 20);
         queries[1].grow_state(6 << 20);

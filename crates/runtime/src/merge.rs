@@ -5,24 +5,20 @@
 //! messages: its results, and those of windows it goes into, count from the earliest arrival in it, so merging
 //! never makes a result look faster than it was. What it says of the frontier counts from the latest.
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
-use arrow::error::ArrowError;
 use laxity_graph::ProcessingTime;
-use laxity_operators::StreamBatch;
-use laxity_sched::Message;
 
-use crate::payload::Payload;
+use crate::Content;
+use crate::payload::Parcel;
 
 /// Rows of a merged batch at most. A call's fixed cost of a microsecond is then a nanosecond a row, and a batch
 /// of twice as many gains little more.
-pub(crate) const MERGED_ROWS_MAX: u32 = 1_024;
+pub const MERGED_ROWS_MAX: u32 = 1_024;
 
 /// Messages merged at most: they are taken out under the scheduler's lock, at some 50 ns each.
-pub(crate) const MERGED_MESSAGES_MAX: usize = 256;
+pub const MERGED_MESSAGES_MAX: usize = 256;
 
 /// Whether `next` may be processed together with what was granted before it.
-pub(crate) fn fits(first: &Message<Payload>, next: &Message<Payload>) -> bool {
+pub fn fits<C: Content>(first: &Parcel<C>, next: &Parcel<C>) -> bool {
     // Results of two windows are due at two times.
     !first.body.idle && !next.body.idle && first.body.window_end == next.body.window_end
 }
@@ -31,20 +27,18 @@ pub(crate) fn fits(first: &Message<Payload>, next: &Message<Payload>) -> bool {
 ///
 /// # Errors
 /// If the schemas differ, which those of one channel never do.
-pub(crate) fn merge(
-    first: &mut Message<Payload>,
-    others: &mut Vec<Message<Payload>>,
-) -> Result<ProcessingTime, ArrowError> {
+pub(crate) fn merge<C: Content>(
+    first: &mut Parcel<C>,
+    others: &mut Vec<Parcel<C>>,
+) -> Result<ProcessingTime, C::Error> {
     let mut latest = first.body.stamps.ingested;
     if others.is_empty() {
         return Ok(latest);
     }
     let batch = {
-        let batches: Vec<&StreamBatch> = std::iter::once(&*first)
-            .chain(others.iter())
-            .filter_map(|message| message.body.batch.as_ref())
-            .collect();
-        concatenated(&batches)
+        let messages = std::iter::once(&*first).chain(others.iter());
+        let batches: Vec<&C::Batch> = messages.filter_map(|message| message.body.batch.as_ref()).collect();
+        C::concat(&batches)
     };
     for message in others.drain(..) {
         first.rows += message.rows;
@@ -61,42 +55,26 @@ pub(crate) fn merge(
     Ok(latest)
 }
 
-fn concatenated(batches: &[&StreamBatch]) -> Result<StreamBatch, ArrowError> {
-    let schema = batches[0].rows.schema();
-    let rows: RecordBatch = concat_batches(&schema, batches.iter().map(|batch| &batch.rows))?;
-    let watermark_before = if batches.iter().all(|batch| batch.watermark_before.is_none()) {
-        None
-    } else {
-        let mut before = Vec::with_capacity(rows.num_rows());
-        for batch in batches {
-            match &batch.watermark_before {
-                Some(watermarks) => before.extend_from_slice(watermarks),
-                // On time, which is what a watermark at the beginning of time says.
-                None => before.extend(std::iter::repeat_n(i64::MIN, batch.num_rows())),
-            }
-        }
-        Some(before.into())
-    };
-    Ok(StreamBatch { rows, watermark_before })
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "operators"))]
 mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, AsArray, Int64Array};
     use arrow::datatypes::Int64Type;
+    use arrow::record_batch::RecordBatch;
     use laxity_graph::{EventTime, OperatorId};
-    use laxity_sched::Stamps;
+    use laxity_operators::StreamBatch;
+    use laxity_sched::{Message, Stamps};
 
     use super::*;
+    use crate::{ArrowRows, Payload};
 
     fn message(
         values: &[i64],
         before: Option<i64>,
         watermark: Option<i64>,
         ingested: u64,
-    ) -> Message<Payload> {
+    ) -> Parcel<ArrowRows> {
         let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
         let rows = RecordBatch::try_from_iter([("v", column)]).unwrap();
         let watermark_before = before.map(|w| vec![w; values.len()].into());
@@ -122,7 +100,7 @@ mod tests {
     fn rows_keep_their_order_and_their_watermarks() {
         let mut first = message(&[1, 2], None, Some(5), 100);
         let mut others = vec![message(&[3], Some(7), None, 120), message(&[4], None, Some(9), 140)];
-        let latest = merge(&mut first, &mut others).unwrap();
+        let latest = merge::<ArrowRows>(&mut first, &mut others).unwrap();
         let batch = first.body.batch.as_ref().unwrap();
         assert_eq!(batch.rows.column(0).as_primitive::<Int64Type>().values(), &[1, 2, 3, 4]);
         let before = batch.watermark_before.as_ref().unwrap();
@@ -136,7 +114,7 @@ mod tests {
     #[test]
     fn an_earlier_message_behind_a_later_one_is_not_forgotten() {
         let mut first = message(&[1], None, None, 100);
-        merge(&mut first, &mut vec![message(&[2], None, None, 60)]).unwrap();
+        merge::<ArrowRows>(&mut first, &mut vec![message(&[2], None, None, 60)]).unwrap();
         let stamps = first.body.stamps;
         assert_eq!((stamps.ingested, stamps.admitted), (ProcessingTime(60), ProcessingTime(70)));
         assert!(first.body.batch.unwrap().watermark_before.is_none());
@@ -146,8 +124,8 @@ mod tests {
     fn results_of_different_windows_stay_apart() {
         let first = message(&[1], None, None, 1);
         let mut next = message(&[2], None, None, 2);
-        assert!(fits(&first, &next));
+        assert!(fits::<ArrowRows>(&first, &next));
         next.body.window_end = Some(EventTime(9));
-        assert!(!fits(&first, &next));
+        assert!(!fits::<ArrowRows>(&first, &next));
     }
 }

@@ -1,27 +1,33 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use hdrhistogram::Histogram;
-use laxity_graph::{EventClock, EventTime, ProcessingTime, QosCurve, QueryId, QuerySettings};
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QosCurve, QueryId, QuerySettings};
 use laxity_sched::{Lateness, Stamps};
 use parking_lot::Mutex;
 
-use crate::memory::Memory;
-use crate::scan_io::ScanPool;
+use crate::Process;
 
 /// A query while it runs: what the user set, what it holds, what it has done.
 ///
 /// Counters are relaxed: each is a total of its own, and no decision rests on two of them agreeing, but for
 /// `in_flight`, whose protocol is written there.
-pub(crate) struct Query {
+#[derive(Debug)]
+pub struct Query {
+    /// As the scheduler knows it.
     pub id: QueryId,
+    /// What the user said of it.
     pub settings: QuerySettings,
     curve: QosCurve,
+    /// Rows admitted.
     pub rows_in: AtomicU64,
+    /// Rows written.
     pub rows_out: AtomicU64,
+    /// Rows that came too late for their window.
     pub rows_late: AtomicU64,
+    /// Rows that could not be read.
     pub rows_dead: AtomicU64,
     /// Rows dropped at the sources to shed load.
     pub rows_shed: AtomicU64,
@@ -34,16 +40,17 @@ pub(crate) struct Query {
     pub in_flight_rows: AtomicI64,
     /// Bytes of operator state, summed over instances as each reports its change.
     pub state_bytes: AtomicI64,
-    /// A scan waits for this query's credit.
-    pub held: AtomicBool,
+    /// A table waits for this query's credit: one of `waiting`.
+    held: AtomicBool,
+    /// Those that do.
+    waiting: Mutex<Vec<OperatorId>>,
     /// The watermark that reached the sinks, event-time ms.
     pub watermark_ms: AtomicI64,
+    /// Where its event times lie on the clock, once a table has said so.
     pub event_clock: OnceLock<EventClock>,
+    /// Results not complete yet.
     pub open_sinks: AtomicI64,
-    memory: Arc<Memory>,
-    scans: Weak<ScanPool>,
-    /// Below this many bytes in flight, a held scan is woken.
-    wake_below_bytes: i64,
+    process: Arc<Process>,
     /// Part of the bounded inputs read, as the bits of an f64; negative while unknown.
     progress_bits: AtomicU64,
     stopped: AtomicBool,
@@ -55,15 +62,26 @@ pub(crate) struct Query {
 
 /// Messages and writes on their way, and what is in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct InFlight {
+pub struct InFlight {
+    /// How many.
     pub messages: i64,
+    /// Rows in them.
     pub rows: i64,
+    /// Bytes of those.
     pub bytes: i64,
 }
 
 impl InFlight {
-    pub(crate) fn one(rows: u32, bytes: u64) -> InFlight {
+    /// A message or a write.
+    pub fn one(rows: u32, bytes: u64) -> InFlight {
         InFlight { messages: 1, rows: i64::from(rows), bytes: bytes as i64 }
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, other: InFlight) {
+        self.messages += other.messages;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
     }
 }
 
@@ -78,7 +96,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Results {
     sum_ns: u128,
     // Made at the first result: 1 000 idle queries must not pay 16 KB each for them.
@@ -109,22 +127,21 @@ pub struct LatencySummary {
 }
 
 /// What the sinks know of a query's results.
-pub(crate) struct ResultSummary {
+#[derive(Clone, Debug)]
+pub struct ResultSummary {
+    /// Output latency.
     pub latency: LatencySummary,
+    /// From when the event times were due.
     pub event_time_latency: Option<LatencySummary>,
+    /// How many were in time, and why the others were not.
     pub lateness: Lateness,
     /// Mean over results, 0 to 1.
     pub utility: Option<f64>,
 }
 
 impl Query {
-    pub(crate) fn new(
-        id: QueryId,
-        settings: QuerySettings,
-        sinks: usize,
-        memory: Arc<Memory>,
-        scans: &Arc<ScanPool>,
-    ) -> Query {
+    /// A query that starts, with so many sinks for results.
+    pub fn new(id: QueryId, settings: QuerySettings, sinks: usize, process: Arc<Process>) -> Query {
         Query {
             id,
             curve: settings.curve(),
@@ -139,12 +156,11 @@ impl Query {
             in_flight_rows: AtomicI64::new(0),
             state_bytes: AtomicI64::new(0),
             held: AtomicBool::new(false),
+            waiting: Mutex::default(),
             watermark_ms: AtomicI64::new(EventTime::MIN.0),
             event_clock: OnceLock::new(),
             open_sinks: AtomicI64::new(sinks as i64),
-            memory,
-            scans: Arc::downgrade(scans),
-            wake_below_bytes: scans.credit_bytes() as i64 / 2,
+            process,
             progress_bits: AtomicU64::new((-1.0_f64).to_bits()),
             stopped: AtomicBool::new(false),
             failed: AtomicBool::new(false),
@@ -155,20 +171,23 @@ impl Query {
     }
 
     /// Counts a message or a write before anyone else can see it.
-    pub(crate) fn admit(&self, rows: u32, bytes: u64) {
-        self.settle(InFlight::one(rows, bytes), InFlight::default());
+    pub fn admit(&self, one: InFlight) {
+        let _never_for_more = self.settle(one, InFlight::default());
     }
 
-    /// Un-counts it, after its own outputs were counted.
-    pub(crate) fn release(&self, rows: u32, bytes: u64) {
-        self.settle(InFlight::default(), InFlight::one(rows, bytes));
+    /// Un-counts it, after its own outputs were counted. True: [`wake`](Query::wake) those who wait for credit.
+    #[must_use]
+    pub fn release(&self, one: InFlight) -> bool {
+        self.settle(InFlight::default(), one)
     }
 
-    /// Counts what a run has sent and un-counts what it is done with, before anyone else can see what it sent.
+    /// Counts what a run has sent and un-counts what it is done with, before anyone else can see what it sent. True:
+    /// [`wake`](Query::wake) those who wait for credit.
     ///
     /// At once, because the difference is often nothing, and what is not written is not taken from the core of the
-    /// scan, which counts here too.
-    pub(crate) fn settle(&self, sent: InFlight, done: InFlight) {
+    /// table's reader, which counts here too.
+    #[must_use]
+    pub fn settle(&self, sent: InFlight, done: InFlight) -> bool {
         let messages = sent.messages - done.messages;
         let rows = sent.rows - done.rows;
         let bytes = sent.bytes - done.bytes;
@@ -179,33 +198,52 @@ impl Query {
             self.in_flight_rows.fetch_add(rows, Relaxed);
         }
         if bytes != 0 {
-            self.memory.grow(bytes);
+            self.process.memory.grow(bytes);
         }
-        // SeqCst, as in `ScanPool::has_credit`: either it sees the credit or we see that it waits.
+        // SeqCst, as in `has_credit`: either it sees the credit or we see that it waits.
         let left = match bytes {
             0 => self.in_flight_bytes.load(SeqCst),
             _ => self.in_flight_bytes.fetch_add(bytes, SeqCst) + bytes,
         };
-        let is_waited_for = left < self.wake_below_bytes && self.held.load(SeqCst);
-        if is_waited_for
-            && self.held.swap(false, SeqCst)
-            && let Some(scans) = self.scans.upgrade()
-        {
-            scans.credit_returned();
-        }
+        let is_waited_for = left < self.process.credit_bytes as i64 / 2 && self.held.load(SeqCst);
         // Last, and AcqRel: whoever reads zero sees everything done before.
         if messages < 0 {
             self.in_flight.fetch_add(messages, AcqRel);
         }
+        is_waited_for && self.held.swap(false, SeqCst)
     }
 
-    pub(crate) fn drained(&self) -> bool {
+    /// Who waits for credit, to be looked at again.
+    pub fn wake(&self) -> Vec<OperatorId> {
+        std::mem::take(&mut *self.waiting.lock())
+    }
+
+    /// Whether a table may admit more rows. If not, it is among those that wait.
+    pub(crate) fn has_credit(&self, table: OperatorId) -> bool {
+        let enough = || {
+            self.in_flight_bytes.load(SeqCst) < self.process.credit_bytes as i64
+                && self.process.memory.admits(self)
+        };
+        // Asking for the wake-up before looking again: a credit returned in between is seen here or wakes us.
+        enough() || {
+            let mut waiting = self.waiting.lock();
+            if !waiting.contains(&table) {
+                waiting.push(table);
+            }
+            drop(waiting);
+            self.held.store(true, SeqCst);
+            enough()
+        }
+    }
+
+    /// True if nothing of it is on its way.
+    pub fn drained(&self) -> bool {
         self.in_flight.load(Acquire) == 0
     }
 
     /// Takes the change of one instance's state; the query's total after it.
-    pub(crate) fn grow_state(&self, bytes: i64) -> i64 {
-        self.memory.grow(bytes);
+    pub fn grow_state(&self, bytes: i64) -> i64 {
+        self.process.memory.grow(bytes);
         self.state_bytes.fetch_add(bytes, Relaxed) + bytes
     }
 
@@ -213,34 +251,40 @@ impl Query {
         self.progress_bits.store(progress.to_bits(), Relaxed);
     }
 
-    pub(crate) fn progress(&self) -> Option<f64> {
+    /// Part of its bounded inputs that was read, 0 to 1.
+    pub fn progress(&self) -> Option<f64> {
         let progress = f64::from_bits(self.progress_bits.load(Relaxed));
         (progress >= 0.0).then_some(progress)
     }
 
     /// State and queued rows together.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         (self.in_flight_bytes.load(Relaxed).max(0) + self.state_bytes.load(Relaxed).max(0)) as u64
     }
 
+    /// Its latency target, ns.
+    pub fn target_ns(&self) -> u64 {
+        self.settings.latency_target.ns()
+    }
+
     /// True once the query has ended in any way: its messages are then dropped, not processed.
-    pub(crate) fn stopped(&self) -> bool {
+    pub fn stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
     /// True once an error has ended the query: its results are then not written either.
-    pub(crate) fn failed(&self) -> bool {
+    pub fn failed(&self) -> bool {
         self.failed.load(Relaxed)
     }
 
     /// The latency from which on its results are worth nothing, if rows may be dropped and there is one.
-    pub(crate) fn sheds_after_ns(&self) -> Option<u64> {
+    pub fn sheds_after_ns(&self) -> Option<u64> {
         let last = self.curve.points().last()?;
         (self.settings.shed && last.utility == 0.0).then_some(last.latency_ns)
     }
 
     /// Ends the query. The first outcome stays: a failure is not overwritten by the end that follows it.
-    pub(crate) fn end(&self, outcome: Outcome) -> bool {
+    pub fn end(&self, outcome: Outcome) -> bool {
         let mut current = self.outcome.lock();
         if *current != Outcome::Running {
             return false;
@@ -248,10 +292,13 @@ impl Query {
         self.failed.store(matches!(outcome, Outcome::Failed(_)), Relaxed);
         *current = outcome;
         self.stopped.store(true, Relaxed);
+        drop(current);
+        self.process.on_ended(self.id);
         true
     }
 
-    pub(crate) fn outcome(&self) -> Outcome {
+    /// How it stands.
+    pub fn outcome(&self) -> Outcome {
         self.outcome.lock().clone()
     }
 
@@ -268,12 +315,13 @@ impl Query {
         }
     }
 
-    pub(crate) fn late_windows(&self) -> Vec<(EventTime, u64)> {
+    /// Late rows by the end of the window that they missed, the last windows alone.
+    pub fn late_windows(&self) -> Vec<(EventTime, u64)> {
         self.late_windows.lock().iter().map(|(&end, &rows)| (EventTime(end), rows)).collect()
     }
 
     /// One result has left its sink.
-    pub(crate) fn record_result(
+    pub fn record_result(
         &self,
         stamps: &Stamps,
         window_end: Option<EventTime>,
@@ -297,7 +345,8 @@ impl Query {
         }
     }
 
-    pub(crate) fn results(&self) -> ResultSummary {
+    /// What is known of its results.
+    pub fn results(&self) -> ResultSummary {
         let results = self.results.lock();
         ResultSummary {
             latency: summarize(results.latency_ns.as_deref(), results.sum_ns),
@@ -337,34 +386,52 @@ fn summarize(histogram: Option<&Histogram<u64>>, sum_ns: u128) -> LatencySummary
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
+
+    fn query(credit_bytes: u64) -> (Arc<Process>, Query) {
+        let process = Arc::new(Process::new(1 << 20, credit_bytes));
+        let query = Query::new(QueryId(0), QuerySettings::named("counted"), 1, process.clone());
+        (process, query)
+    }
 
     #[test]
     fn a_run_counts_what_it_sent_and_uncounts_what_it_took() {
-        let memory = Arc::new(Memory::new(1 << 20));
-        let scans = Arc::new(ScanPool::new(Clock::start(), 1 << 20, 1 << 20));
-        let query = Query::new(QueryId(0), QuerySettings::named("counted"), 1, memory.clone(), &scans);
+        let (process, query) = query(1 << 20);
         let counted = || {
             (
                 query.in_flight.load(Relaxed),
                 query.in_flight_rows.load(Relaxed),
                 query.in_flight_bytes.load(Relaxed),
-                memory.used_bytes(),
+                process.memory.used_bytes(),
             )
         };
-        query.admit(10, 80);
+        query.admit(InFlight::one(10, 80));
         assert_eq!(counted(), (1, 10, 80, 80));
         // A filter: one message for another, with fewer rows.
-        query.settle(InFlight::one(7, 56), InFlight::one(10, 80));
+        assert!(!query.settle(InFlight::one(7, 56), InFlight::one(10, 80)));
         assert_eq!(counted(), (1, 7, 56, 56));
         // Two messages for one, and its input is not done yet.
-        query.settle(InFlight { messages: 2, rows: 9, bytes: 72 }, InFlight::default());
+        assert!(!query.settle(InFlight { messages: 2, rows: 9, bytes: 72 }, InFlight::default()));
         assert_eq!(counted(), (3, 16, 128, 128));
         // A watermark for what was merged into one.
-        query.settle(InFlight::one(0, 0), InFlight { messages: 3, rows: 16, bytes: 128 });
+        assert!(!query.settle(InFlight::one(0, 0), InFlight { messages: 3, rows: 16, bytes: 128 }));
         assert_eq!(counted(), (1, 0, 0, 0));
         assert!(!query.drained());
-        query.release(0, 0);
+        assert!(!query.release(InFlight::one(0, 0)));
         assert!(query.drained());
+    }
+
+    #[test]
+    fn who_waits_for_credit_is_told_once_when_half_of_it_is_back() {
+        let (_, query) = query(100);
+        let table = OperatorId(7);
+        assert!(query.has_credit(table));
+        query.admit(InFlight::one(1, 60));
+        query.admit(InFlight::one(1, 60));
+        assert!(!query.has_credit(table) && !query.has_credit(table));
+        assert!(!query.release(InFlight::one(1, 60)), "60 of 100 are still out");
+        assert!(query.release(InFlight::one(1, 60)));
+        assert_eq!(query.wake(), [table]);
+        query.admit(InFlight::one(1, 1));
+        assert!(!query.release(InFlight::one(1, 1)));
     }
 }

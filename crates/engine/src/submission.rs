@@ -1,0 +1,176 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use laxity_connect::{Scan, ScanEnvironment, ScanSpec};
+use laxity_graph::{OperatorId, QueryId};
+use laxity_operators::Stage;
+use laxity_runtime::{ArrowRows, Intake, Query, Reader, Source, expand};
+use laxity_sched::QuerySpec;
+
+use crate::plan::{Builder, QueryPlan, SubmitError};
+use crate::shared::{Entry, Shared};
+use crate::tables::Table;
+use crate::worker::Unit;
+
+/// How queries come in: one at a time, each whole or not at all.
+#[derive(Default)]
+pub(crate) struct Submission {
+    /// What reads tables that are opened at the start.
+    waiting: Vec<Wanted>,
+    /// By table: how many outputs were opened.
+    parts: HashMap<String, usize>,
+    names: HashMap<String, QueryId>,
+    started: Option<ScanEnvironment>,
+}
+
+/// A query that is to read a table.
+struct Wanted {
+    spec: ScanSpec,
+    query: Arc<Query>,
+    source: Source,
+}
+
+/// A table that is open and not yet read.
+struct Opened {
+    spec: ScanSpec,
+    scan: Box<dyn Scan>,
+    readers: Vec<(Wanted, Option<Vec<usize>>)>,
+}
+
+impl Submission {
+    pub fn submit(&mut self, shared: &Arc<Shared>, plan: &QueryPlan) -> Result<QueryId, SubmitError> {
+        let settings = plan.dataflow.settings.clone();
+        let name = settings.name.clone();
+        if self.names.contains_key(&name) {
+            return Err(SubmitError::NameTaken { query: name });
+        }
+        let id = shared.query_id();
+        let is_sink = |stage: &Stage<_, _>| matches!(stage, Stage::Sink(_));
+        let sinks = plan.dataflow.nodes().iter().filter(|node| is_sink(&node.stage)).count();
+        let query = Arc::new(Query::new(id, settings, sinks, shared.process.clone()));
+        let parts = &mut self.parts;
+        let mut next_part = |table: &str| {
+            let next = parts.entry(table.to_string()).or_insert(0);
+            *next += 1;
+            *next - 1
+        };
+        let mut builder = Builder {
+            query: &query,
+            late: plan.late.as_ref(),
+            batch_rows: shared.config.batch_rows,
+            sinks: &shared.sinks,
+            next_part: &mut next_part,
+        };
+        // Only here are operators added, so their ids follow each other.
+        let mut units = shared.units.write();
+        let first = OperatorId(units.len() as u32);
+        let expanded = expand(&plan.dataflow, &query, first, shared.config.record, &mut builder)?;
+        let wanted = expanded.sources.iter().filter_map(|&source| {
+            let Stage::Source { scan, .. } = &plan.dataflow.node(source.node).stage else { return None };
+            Some(Wanted { spec: scan.clone(), query: query.clone(), source })
+        });
+        let wanted: Vec<Wanted> = wanted.collect();
+        let added: Vec<Unit> = expanded.instances.iter().cloned().map(Unit::Operator).collect();
+        units.extend(added.iter().cloned());
+        drop(units);
+        let opened = match &self.started {
+            None => {
+                self.waiting.extend(wanted);
+                Vec::new()
+            }
+            Some(environment) => {
+                let start = ScanEnvironment::new(shared.clock.now(), environment.start_wall);
+                self.started = Some(start);
+                let each = wanted.into_iter().map(|wanted| open(shared, vec![wanted], &start));
+                each.collect::<Result<Vec<Opened>, _>>()?
+            }
+        };
+        let spec = QuerySpec {
+            id,
+            target_ns: query.target_ns(),
+            weight: query.settings.weight,
+            qos: query.settings.qos.clone(),
+        };
+        shared.dispatch.add_query(spec, expanded.operators, &added);
+        if query.settings.shed {
+            shared.dispatch.allow_shedding(id);
+            shared.sheds.store(true, Ordering::Relaxed);
+        }
+        let entry = Entry { query, instances: expanded.instances, outlets: expanded.outlets, retired: false };
+        shared.queries.write().insert(id, entry);
+        shared.running.fetch_add(1, Ordering::AcqRel);
+        self.names.insert(name, id);
+        if let Some(start) = self.started {
+            opened.into_iter().for_each(|opened| begin(shared, opened, start));
+        }
+        Ok(id)
+    }
+
+    /// Opens the tables of all queries so far; who comes later opens its own.
+    pub fn start(&mut self, shared: &Arc<Shared>, environment: ScanEnvironment) -> Result<(), SubmitError> {
+        self.started = Some(environment);
+        // All before the first row is read: what one of them opens may be what another writes.
+        let opened: Vec<Opened> = by_table(std::mem::take(&mut self.waiting))
+            .into_iter()
+            .map(|wanted| open(shared, wanted, &environment))
+            .collect::<Result<_, _>>()?;
+        opened.into_iter().for_each(|opened| begin(shared, opened, environment));
+        Ok(())
+    }
+}
+
+/// Those who read the same table, together.
+fn by_table(waiting: Vec<Wanted>) -> Vec<Vec<Wanted>> {
+    let mut places = HashMap::new();
+    let mut tables: Vec<Vec<Wanted>> = Vec::new();
+    for wanted in waiting {
+        let place = *places.entry(Arc::as_ptr(&wanted.spec.table)).or_insert_with(|| {
+            tables.push(Vec::new());
+            tables.len() - 1
+        });
+        tables[place].push(wanted);
+    }
+    tables
+}
+
+/// Opens a table for these queries: it reads the union of their columns.
+fn open(shared: &Shared, wanted: Vec<Wanted>, environment: &ScanEnvironment) -> Result<Opened, SubmitError> {
+    let mut union: Vec<usize> = wanted.iter().flat_map(|wanted| &wanted.spec.columns).copied().collect();
+    union.sort_unstable();
+    union.dedup();
+    let place_of = |column: &usize| union.binary_search(column).expect("part of the union");
+    let places = |wanted: &Wanted| {
+        let all = wanted.spec.columns == union;
+        (!all).then(|| wanted.spec.columns.iter().map(place_of).collect())
+    };
+    let spec = ScanSpec { columns: union.clone(), ..wanted[0].spec.clone() };
+    let scan = shared
+        .connectors
+        .open(&spec, environment)
+        .map_err(|source| SubmitError::Connect { query: wanted[0].query.settings.name.clone(), source })?;
+    let readers = wanted
+        .into_iter()
+        .map(|wanted| {
+            let columns = places(&wanted);
+            (wanted, columns)
+        })
+        .collect();
+    Ok(Opened { spec, scan, readers })
+}
+
+/// Lets those who wait for a table read it.
+fn begin(shared: &Shared, opened: Opened, environment: ScanEnvironment) {
+    let Opened { spec, scan, readers } = opened;
+    let reader = |(wanted, columns): (Wanted, Option<Vec<usize>>)| -> Reader<ArrowRows> {
+        let Wanted { query, source, .. } = wanted;
+        let Source { operator, follows_processing_time, .. } = source;
+        let (start, skipped) = (environment.start, environment.skip_rows);
+        Reader::new(query, operator, columns, follows_processing_time, start, skipped)
+    };
+    let readers = readers.into_iter().map(reader).collect();
+    let table = shared
+        .add_table(|id| Table::new(shared.query_id(), spec, environment, Intake::new(id, readers), scan));
+    let now = shared.clock.now();
+    shared.dispatch.appoint(table.id, now, now);
+}

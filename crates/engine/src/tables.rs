@@ -1,0 +1,216 @@
+//! Tables that are being read, and how they are opened.
+//!
+//! What a look at one does is [`laxity_runtime::Intake`]'s; here are the connectors behind it. A table is a unit of the
+//! scheduler like an operator, with a query of its own, and runs on a worker.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanEvent, ScanSpec, open_scan};
+use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
+use laxity_operators::StreamBatch;
+use laxity_runtime::{ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Memory, Parcel, Split, Step};
+use parking_lot::{Mutex, RwLock};
+
+use crate::chain_of_causes;
+use crate::clock::Clock;
+use crate::mailboxes::Look;
+
+/// A table being read.
+pub(crate) struct Table {
+    pub id: OperatorId,
+    /// What the scheduler knows it by: looks are no query's work, but everybody's who reads it.
+    pub query: QueryId,
+    pub spec: ScanSpec,
+    pub environment: ScanEnvironment,
+    // As an operator's: one worker has it at a time.
+    cell: Mutex<Cell>,
+}
+
+struct Cell {
+    intake: Intake<ArrowRows>,
+    /// `None` once it is done.
+    scan: Option<Scanned>,
+}
+
+/// What a look at a table led to.
+pub(crate) struct Looked {
+    /// When to look again.
+    pub look: Option<Look>,
+    /// It will not be looked at any more.
+    pub is_done: bool,
+    /// Those who read it have a copy of their own from now on.
+    pub split: Option<Split<ArrowRows>>,
+    pub started: ProcessingTime,
+    pub ended: ProcessingTime,
+}
+
+/// How tables are opened: by their connector, or by the program.
+#[derive(Default)]
+pub(crate) struct Connectors {
+    provided: RwLock<HashMap<String, Box<OpenScan>>>,
+}
+
+/// Opens a table that the program provides itself.
+pub(crate) type OpenScan =
+    dyn Fn(&ScanSpec, &ScanEnvironment) -> Result<Box<dyn Scan>, ConnectError> + Send + Sync;
+
+/// What all tables share.
+pub(crate) struct TableContext<'a> {
+    pub clock: &'a Clock,
+    pub quantum_ns: u64,
+    pub backlog_bytes: u64,
+    pub memory: &'a Memory,
+    /// Some query allows rows to be dropped: the scheduler has to hear of all that comes.
+    pub sheds: &'a AtomicBool,
+}
+
+impl Connectors {
+    /// Takes scans of the table from `open` instead of its connector.
+    pub fn provide(&self, table: &str, open: Box<OpenScan>) {
+        self.provided.write().insert(table.to_string(), open);
+    }
+
+    pub fn open(
+        &self,
+        spec: &ScanSpec,
+        environment: &ScanEnvironment,
+    ) -> Result<Box<dyn Scan>, ConnectError> {
+        match self.provided.read().get(&spec.table.name) {
+            Some(open) => open(spec, environment),
+            None => open_scan(spec, environment),
+        }
+    }
+}
+
+impl Table {
+    pub fn new(
+        query: QueryId,
+        spec: ScanSpec,
+        environment: ScanEnvironment,
+        intake: Intake<ArrowRows>,
+        scan: Box<dyn Scan>,
+    ) -> Table {
+        let id = intake.id;
+        let cell = Mutex::new(Cell { intake, scan: Some(Scanned(scan)) });
+        Table { id, query, spec, environment, cell }
+    }
+
+    /// The nearest target of those who read it, ns.
+    pub fn target_ns(&self) -> u64 {
+        self.cell.lock().intake.target_ns()
+    }
+
+    /// Looks at it, if that is due. Whatever the connector does, an error or a panic, ends those who read this table and
+    /// nobody else.
+    pub fn attend(
+        &self,
+        context: &TableContext<'_>,
+        shed: impl Fn(OperatorId, u32, ProcessingTime) -> u32,
+        staged: &mut Vec<Parcel<ArrowRows>>,
+    ) -> Looked {
+        let started = context.clock.now();
+        let mut cell = self.cell.lock();
+        let Cell { intake, scan } = &mut *cell;
+        let Some(feed) = scan else {
+            return Looked { look: None, is_done: true, split: None, started, ended: started };
+        };
+        let sheds = context.sheds.load(Relaxed);
+        let mut around = IntakeContext {
+            clock: context.clock,
+            quantum_ns: context.quantum_ns,
+            unix_start_ms: context.clock.unix_start_ms(),
+            backlog_bytes: context.backlog_bytes,
+            memory: context.memory,
+            shed: |source, rows| if sheds { shed(source, rows, started) } else { 0 },
+            staged,
+        };
+        let attended =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| intake.attend(feed, &mut around)));
+        let (step, split) = attended.unwrap_or_else(|panic| {
+            let table = &self.spec.table.name;
+            let what = laxity_runtime::panic_text(&*panic);
+            intake.stop(&format!("table {table:?}: internal error: {what} (please report this)"));
+            (Step::Done, None)
+        });
+        let look = match step {
+            Step::At { at, due } => Some(Look { at, due }),
+            Step::Held(at) => Some(Look { at, due: at }),
+            Step::Waiting(at) => at.map(|at| Look { at, due: at }),
+            Step::Done => None,
+        };
+        let is_done = step == Step::Done;
+        if is_done {
+            *scan = None;
+        }
+        Looked { look, is_done, split, started, ended: context.clock.now() }
+    }
+
+    /// Ends those who read it, for this reason.
+    pub fn fail(&self, why: &str) {
+        self.cell.lock().intake.stop(why);
+    }
+
+    /// Nothing more is read.
+    pub fn close(&self) {
+        self.cell.lock().scan = None;
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("id", &self.id)
+            .field("table", &self.spec.table.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A connector's scan, as the runtime sees it.
+struct Scanned(Box<dyn Scan>);
+
+/// An error with its causes, in one line.
+struct Failed(ConnectError);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&chain_of_causes(&self.0))
+    }
+}
+
+impl Feed<ArrowRows> for Scanned {
+    type Error = Failed;
+
+    fn poll(&mut self, now: ProcessingTime) -> Result<FeedEvent<StreamBatch>, Failed> {
+        Ok(match self.0.poll(now).map_err(Failed)? {
+            ScanEvent::Batch(batch) => FeedEvent::Batch(StreamBatch::on_time(batch.rows), batch.arrival),
+            ScanEvent::NotBefore(at) => FeedEvent::NotBefore(at),
+            ScanEvent::End => FeedEvent::End,
+        })
+    }
+
+    fn prepare(&mut self) -> Result<bool, Failed> {
+        Ok(false)
+    }
+
+    fn prepared_until(&self) -> Option<ProcessingTime> {
+        None
+    }
+
+    fn event_clock(&self) -> Option<EventClock> {
+        self.0.event_clock()
+    }
+
+    fn dead_rows(&self) -> u64 {
+        self.0.dead_rows()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.0.progress()
+    }
+
+    fn project(batch: &StreamBatch, columns: &[usize]) -> StreamBatch {
+        StreamBatch::on_time(batch.rows.project(columns).expect("columns of this table"))
+    }
+}

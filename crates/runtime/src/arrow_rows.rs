@@ -1,0 +1,223 @@
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
+use arrow::error::ArrowError;
+use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
+use laxity_operators::{
+    DeadRows, HashPartitioner, LateColumn, LateRows, Operator, OperatorError, Outbox, StreamBatch,
+};
+
+use crate::Content;
+
+/// Rows are Arrow batches, operators those of `laxity-operators`.
+#[derive(Debug)]
+pub struct ArrowRows;
+
+/// A late table: its columns, and what each is filled with.
+#[derive(Clone, Debug)]
+pub struct LateShape {
+    /// The table's.
+    pub schema: SchemaRef,
+    /// One for each of its columns.
+    pub columns: Vec<LateColumn>,
+}
+
+impl Content for ArrowRows {
+    type Batch = StreamBatch;
+    type Operator = Box<dyn Operator>;
+    type Outbox = Outbox;
+    type Partitioner = HashPartitioner;
+    type Late = LateRows;
+    type LateShape = LateShape;
+    type Dead = DeadRows;
+    type Error = OperatorError;
+
+    fn rows(batch: &StreamBatch) -> u32 {
+        batch.num_rows() as u32
+    }
+
+    fn bytes(batch: &StreamBatch) -> u64 {
+        batch_bytes(&batch.rows)
+    }
+
+    fn slice(batch: &StreamBatch, offset: usize, rows: usize) -> StreamBatch {
+        batch.slice(offset, rows)
+    }
+
+    fn concat(batches: &[&StreamBatch]) -> Result<StreamBatch, OperatorError> {
+        concat(batches).map_err(|error| internal("merge", &error))
+    }
+
+    fn split(
+        partitioner: &mut HashPartitioner,
+        batch: &StreamBatch,
+    ) -> Result<Vec<Option<StreamBatch>>, OperatorError> {
+        partitioner.split(batch)
+    }
+
+    #[inline]
+    fn on_batch(
+        operator: &mut Box<dyn Operator>,
+        input: usize,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        outbox: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        operator.on_batch(input, batch, ingested, outbox)
+    }
+
+    #[inline]
+    fn on_watermark(
+        operator: &mut Box<dyn Operator>,
+        watermark: EventTime,
+        outbox: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        operator.on_watermark(watermark, outbox)
+    }
+
+    #[inline]
+    fn resume(operator: &mut Box<dyn Operator>, outbox: &mut Outbox) -> Result<Flow, OperatorError> {
+        operator.resume(outbox)
+    }
+
+    fn state_bytes(operator: &Box<dyn Operator>) -> u64 {
+        operator.state_bytes() as u64
+    }
+
+    fn event_times(operator: &Box<dyn Operator>) -> Option<(EventTime, EventTime)> {
+        operator.event_times()
+    }
+
+    fn follows_processing_time(operator: &Box<dyn Operator>) -> bool {
+        operator.follows_processing_time()
+    }
+
+    fn ended() -> Box<dyn Operator> {
+        Box::new(Ended)
+    }
+
+    #[inline]
+    fn emitted(outbox: &mut Outbox) -> &mut Vec<Emitted<StreamBatch>> {
+        &mut outbox.emitted
+    }
+
+    #[inline]
+    fn late(outbox: &mut Outbox) -> &mut Vec<LateRows> {
+        &mut outbox.late
+    }
+
+    #[inline]
+    fn dead(outbox: &mut Outbox) -> &mut Vec<DeadRows> {
+        &mut outbox.dead
+    }
+
+    fn window_ends(late: &LateRows) -> &[i64] {
+        late.window_end.values()
+    }
+
+    fn late_rows(late: &LateRows, shape: &LateShape) -> Result<StreamBatch, OperatorError> {
+        let columns = shape.columns.iter().zip(shape.schema.fields()).map(|(column, field)| {
+            let values: ArrayRef = match *column {
+                LateColumn::Input(index) => late.rows.column(index).clone(),
+                LateColumn::WindowEnd => {
+                    Arc::new(late.window_end.clone().reinterpret_cast::<TimestampMillisecondType>())
+                }
+            };
+            arrow::compute::cast(&values, field.data_type())
+        });
+        columns
+            .collect::<Result<Vec<ArrayRef>, _>>()
+            .and_then(|columns| RecordBatch::try_new(shape.schema.clone(), columns))
+            .map(StreamBatch::on_time)
+            .map_err(|error| internal("late rows", &error))
+    }
+
+    fn dead_rows(dead: &DeadRows) -> (u64, String) {
+        (dead.rows.num_rows() as u64, dead.reason.to_string())
+    }
+}
+
+fn internal(operator: &str, error: &ArrowError) -> OperatorError {
+    OperatorError::Internal { operator: operator.into(), message: error.to_string() }
+}
+
+fn concat(batches: &[&StreamBatch]) -> Result<StreamBatch, ArrowError> {
+    let schema = batches[0].rows.schema();
+    let rows = concat_batches(&schema, batches.iter().map(|batch| &batch.rows))?;
+    let watermark_before = if batches.iter().all(|batch| batch.watermark_before.is_none()) {
+        None
+    } else {
+        let mut before = Vec::with_capacity(rows.num_rows());
+        for batch in batches {
+            match &batch.watermark_before {
+                Some(watermarks) => before.extend_from_slice(watermarks),
+                // On time, which is what a watermark at the beginning of time says.
+                None => before.extend(std::iter::repeat_n(i64::MIN, batch.num_rows())),
+            }
+        }
+        Some(before.into())
+    };
+    Ok(StreamBatch { rows, watermark_before })
+}
+
+/// Bytes of the rows of a batch, without buffers shared with other slices. Exact for fixed widths and strings;
+/// nested columns count what their buffers hold.
+pub fn batch_bytes(rows: &RecordBatch) -> u64 {
+    let count = rows.num_rows();
+    rows.columns().iter().map(|column| column_bytes(column.as_ref(), count)).sum::<usize>() as u64
+}
+
+fn column_bytes(column: &dyn Array, rows: usize) -> usize {
+    match column.data_type() {
+        DataType::Utf8 => {
+            let offsets = column.as_string::<i32>().value_offsets();
+            (offsets[rows] - offsets[0]) as usize + 4 * rows
+        }
+        DataType::Binary => {
+            let offsets = column.as_binary::<i32>().value_offsets();
+            (offsets[rows] - offsets[0]) as usize + 4 * rows
+        }
+        DataType::Boolean => rows.div_ceil(8),
+        other => match other.primitive_width() {
+            Some(width) => width * rows,
+            None => column.get_array_memory_size(),
+        },
+    }
+}
+
+struct Ended;
+
+impl Operator for Ended {
+    fn on_batch(
+        &mut self,
+        _: usize,
+        _: StreamBatch,
+        _: ProcessingTime,
+        _: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        Ok(Flow::Done)
+    }
+
+    fn on_watermark(&mut self, _: EventTime, _: &mut Outbox) -> Result<Flow, OperatorError> {
+        Ok(Flow::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_slice_are_those_of_its_rows() {
+        let ints: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "bcd", "", "efgh"]));
+        let batch = RecordBatch::try_from_iter([("i", ints), ("s", text)]).unwrap();
+        assert_eq!(batch_bytes(&batch), 4 * 8 + 8 + 4 * 4);
+        // Two rows: two ints, the bytes of "bcd" and "", two offsets.
+        assert_eq!(batch_bytes(&batch.slice(1, 2)), 2 * 8 + 3 + 2 * 4);
+    }
+}

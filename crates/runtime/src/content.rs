@@ -1,0 +1,117 @@
+use std::fmt::{Debug, Display};
+
+use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
+
+/// What rows and operators are: Arrow batches on threads, or counted rows under a cost model in virtual time.
+///
+/// One choice for a whole runtime, resolved when it is compiled: nothing on a message's way is dispatched at run time but
+/// the operator itself.
+pub trait Content: Sized + 'static {
+    /// Rows that travel as one.
+    type Batch: Clone + Debug;
+    /// A parallel copy of one operator, with its state.
+    type Operator;
+    /// What a call of an operator produces.
+    type Outbox: Default;
+    /// Splits rows by the hash of their key.
+    type Partitioner;
+    /// Rows that came too late for their window.
+    type Late;
+    /// What the columns of a late table are filled with.
+    type LateShape: Clone;
+    /// Rows that an operator refuses for what they are.
+    type Dead;
+    /// Why an operator, or rows, cannot go on.
+    type Error: Display;
+
+    /// Rows in a batch.
+    fn rows(batch: &Self::Batch) -> u32;
+
+    /// Bytes that the rows of a batch hold.
+    fn bytes(batch: &Self::Batch) -> u64;
+
+    /// So many rows from an offset on.
+    fn slice(batch: &Self::Batch, offset: usize, rows: usize) -> Self::Batch;
+
+    /// Batches of one channel as one.
+    ///
+    /// # Errors
+    /// If they are not alike, which those of one channel always are.
+    fn concat(batches: &[&Self::Batch]) -> Result<Self::Batch, Self::Error>;
+
+    /// The part of each target, `None` where it gets no row.
+    ///
+    /// # Errors
+    /// If a key cannot be hashed.
+    fn split(
+        partitioner: &mut Self::Partitioner,
+        batch: &Self::Batch,
+    ) -> Result<Vec<Option<Self::Batch>>, Self::Error>;
+
+    /// Gives an operator a batch by one of its inputs. `ingested` is t_M of Cameo.
+    ///
+    /// # Errors
+    /// Those of the operator; they end its query.
+    fn on_batch(
+        operator: &mut Self::Operator,
+        input: usize,
+        batch: Self::Batch,
+        ingested: ProcessingTime,
+        outbox: &mut Self::Outbox,
+    ) -> Result<Flow, Self::Error>;
+
+    /// Tells an operator its watermark.
+    ///
+    /// # Errors
+    /// As [`on_batch`](Content::on_batch).
+    fn on_watermark(
+        operator: &mut Self::Operator,
+        watermark: EventTime,
+        outbox: &mut Self::Outbox,
+    ) -> Result<Flow, Self::Error>;
+
+    /// Lets an operator go on with what a call left.
+    ///
+    /// # Errors
+    /// As [`on_batch`](Content::on_batch).
+    fn resume(operator: &mut Self::Operator, outbox: &mut Self::Outbox) -> Result<Flow, Self::Error>;
+
+    /// Bytes of an operator's state.
+    fn state_bytes(operator: &Self::Operator) -> u64;
+
+    /// Of a source's operator: least and latest event time in the batch that it took last.
+    fn event_times(operator: &Self::Operator) -> Option<(EventTime, EventTime)>;
+
+    /// Whether a source that runs this operator is to be told the processing time as its watermark.
+    fn follows_processing_time(operator: &Self::Operator) -> bool;
+
+    /// An operator that takes everything and answers nothing: stands where that of an ended query was.
+    fn ended() -> Self::Operator;
+
+    /// What operators sent, in order, to be taken out.
+    fn emitted(outbox: &mut Self::Outbox) -> &mut Vec<Emitted<Self::Batch>>;
+
+    /// What they refused as late, to be taken out.
+    fn late(outbox: &mut Self::Outbox) -> &mut Vec<Self::Late>;
+
+    /// What they refused otherwise, to be taken out.
+    fn dead(outbox: &mut Self::Outbox) -> &mut Vec<Self::Dead>;
+
+    /// The end of the last window that each late row missed, ms.
+    fn window_ends(late: &Self::Late) -> &[i64];
+
+    /// Late rows as a late table takes them.
+    ///
+    /// # Errors
+    /// If a column cannot be cast to that of the table.
+    fn late_rows(late: &Self::Late, shape: &Self::LateShape) -> Result<Self::Batch, Self::Error>;
+
+    /// How many rows were refused, and why.
+    fn dead_rows(dead: &Self::Dead) -> (u64, String);
+}
+
+/// Tells how much time has passed. On threads the machine's clock; in virtual time operators move it on themselves.
+pub trait Clock {
+    /// Now.
+    fn now(&self) -> ProcessingTime;
+}

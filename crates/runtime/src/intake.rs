@@ -1,0 +1,413 @@
+//! Tables: when to look at one, what of it to admit, and who reads it.
+//!
+//! One table serves all queries that read it. Each reader has its own credit, so one that falls behind leaves a backlog
+//! of shared batches. Past a bound on that, the table waits for it, unless readers with a much shorter target would have
+//! to wait too: then those behind share a second copy of the table from there on. So a slow query never slows the source
+//! of an urgent one, and overload never adds a copy for every query, which would make it worse.
+//!
+//! A look is work like any other: it has a deadline, costs time and runs where the scheduler says. Nobody needs a row
+//! every millisecond for a target of ten seconds, so looks keep a distance that follows from the nearest target that reads
+//! the table ([`LOOKS_PER_TARGET`]); a look that comes late takes a larger bite.
+
+mod reader;
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
+
+pub use self::reader::Reader;
+use crate::{Clock, Content, Memory, Outcome, Parcel, Query};
+
+/// The outside of a table: what its connector brings.
+pub trait Feed<C: Content> {
+    /// Why it cannot be read on.
+    type Error: Display;
+
+    /// The next rows, or when to ask again.
+    ///
+    /// # Errors
+    /// When the table as a whole cannot be read on.
+    fn poll(&mut self, now: ProcessingTime) -> Result<FeedEvent<C::Batch>, Self::Error>;
+
+    /// Does a piece of what can be done before rows are due. True while there is more of it.
+    ///
+    /// # Errors
+    /// As for [`poll`](Feed::poll).
+    fn prepare(&mut self) -> Result<bool, Self::Error>;
+
+    /// When rows come due that are not prepared; `None` where nothing has to be.
+    fn prepared_until(&self) -> Option<ProcessingTime>;
+
+    /// How event time lies on the clock, where it is known.
+    fn event_clock(&self) -> Option<EventClock>;
+
+    /// Rows put aside as unreadable so far.
+    fn dead_rows(&self) -> u64;
+
+    /// Part of a bounded table read so far, 0 to 1.
+    fn progress(&self) -> Option<f64>;
+
+    /// Some of the columns of its rows.
+    fn project(batch: &C::Batch, columns: &[usize]) -> C::Batch;
+}
+
+/// What a table has to say.
+#[derive(Debug)]
+pub enum FeedEvent<B> {
+    /// Rows, and when the last of them was due to arrive.
+    Batch(B, ProcessingTime),
+    /// Nothing is due before then.
+    NotBefore(ProcessingTime),
+    /// Nothing is there, and who brings it will say so.
+    Waiting,
+    /// It has ended.
+    End,
+}
+
+/// A table being read, with those who read it.
+#[derive(Debug)]
+pub struct Intake<C: Content> {
+    /// What the scheduler knows the table by.
+    pub id: OperatorId,
+    readers: Vec<Reader<C>>,
+    ended: bool,
+    dead_rows_seen: u64,
+    /// Bytes of backlog counted against the process. Readers share batches, so it is that of the furthest behind.
+    backlog_bytes: u64,
+    /// Looks keep this distance.
+    spacing_ns: u64,
+    /// When it is to be looked at again, as it said last.
+    look_at: ProcessingTime,
+}
+
+/// What a look needs of its surroundings.
+pub struct IntakeContext<'a, C: Content, K, S> {
+    /// What tells the time.
+    pub clock: &'a K,
+    /// How long a look may take.
+    pub quantum_ns: u64,
+    /// Milliseconds of the wall clock at processing time zero.
+    pub unix_start_ms: i64,
+    /// Bytes that a slow reader may leave unread before the table waits for it.
+    pub backlog_bytes: u64,
+    /// Of the process.
+    pub memory: &'a Memory,
+    /// How many of so many rows that have come to this source are to be dropped.
+    pub shed: S,
+    /// What was admitted, counted as in flight, in order per reader.
+    pub staged: &'a mut Vec<Parcel<C>>,
+}
+
+/// When to look at a table again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Then; work on it is due from `due` on, which may be long ago.
+    At {
+        /// When to begin.
+        at: ProcessingTime,
+        /// From when its delay counts.
+        due: ProcessingTime,
+    },
+    /// When a reader's credit comes back, and no later than then.
+    Held(ProcessingTime),
+    /// When it is woken, and no later than then.
+    Waiting(Option<ProcessingTime>),
+    /// Never: it has ended, or nobody reads it.
+    Done,
+}
+
+/// Readers that get a copy of the table of their own.
+#[derive(Debug)]
+pub struct Split<C: Content> {
+    /// Who.
+    pub readers: Vec<Reader<C>>,
+    /// Where they are: rows that the copy leaves out.
+    pub skip_rows: u64,
+    ended: bool,
+    dead_rows_seen: u64,
+}
+
+/// A look in ten of a target: a row waits for a tenth of it at most before it is seen, half of that on average. Five save
+/// some CPU at full load and take a fifth of the target; twenty cost twice the looks. Picked with `bench-density`.
+pub const LOOKS_PER_TARGET: u64 = 10;
+
+/// No table rests longer than this: by then a fast one has more rows than fit a batch, and a person who looks at the live
+/// table sees it move.
+const SPACING_NS_MAX: u64 = 100_000_000;
+
+/// How often windows on processing time are moved on. Far below what a person notices, and cheap.
+const TELL_TIME_EVERY_NS: u64 = 10_000_000;
+
+/// The memory of the whole process may free up without a query's doing: who is held looks again after this.
+const HELD_RETRY_NS: u64 = 10_000_000;
+
+/// Queries whose targets differ by less than this factor wait for each other at a shared table. Picked: an
+/// order of magnitude is what separates an urgent query from the others.
+const PEERS_WITHIN: u64 = 10;
+
+impl<C: Content> Intake<C> {
+    /// A table with its readers, from its first row on.
+    pub fn new(id: OperatorId, readers: Vec<Reader<C>>) -> Intake<C> {
+        let mut intake = Intake {
+            id,
+            readers,
+            ended: false,
+            dead_rows_seen: 0,
+            backlog_bytes: 0,
+            spacing_ns: 0,
+            look_at: ProcessingTime::ZERO,
+        };
+        intake.space();
+        intake
+    }
+
+    /// A copy of a table for those who were split off.
+    pub fn of_split(id: OperatorId, split: Split<C>) -> Intake<C> {
+        let Split { readers, ended, dead_rows_seen, .. } = split;
+        // It meets again the dead rows among those it skips.
+        Intake { ended, dead_rows_seen, ..Intake::new(id, readers) }
+    }
+
+    /// Who reads it.
+    pub fn readers(&self) -> &[Reader<C>] {
+        &self.readers
+    }
+
+    /// The nearest target of those who read it, ns: it is looked at as if that were its own.
+    pub fn target_ns(&self) -> u64 {
+        self.readers.iter().map(|reader| reader.query.target_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Readers have come or gone, or their targets have changed.
+    pub fn space(&mut self) {
+        self.spacing_ns = (self.target_ns() / LOOKS_PER_TARGET).min(SPACING_NS_MAX);
+    }
+
+    /// Looks at the table if that is due, else prepares what will be; admits what the readers' credit allows.
+    pub fn attend<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        feed: &mut F,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) -> (Step, Option<Split<C>>) {
+        let started = context.clock.now();
+        let readers_before = self.readers.len();
+        self.readers.retain(|reader| !reader.query.stopped());
+        if self.readers.is_empty() {
+            self.count_backlog(context.memory);
+            return (Step::Done, None);
+        }
+        if self.readers.len() < readers_before {
+            self.space();
+        }
+        let mut behind = 0;
+        for reader in &mut self.readers {
+            reader.flush::<F, K, S>(self.id, started, context);
+            reader.tell_time(started, context);
+            // Who may drop rows must be offered them as they come: how many come decides how many are dropped.
+            behind += usize::from(reader.is_behind() && !reader.query.settings.shed);
+        }
+        let must_wait = behind == self.readers.len()
+            || self.readers.iter().any(|reader| reader.backlog_bytes() > context.backlog_bytes);
+        let held = Step::Held(started.plus_ns(HELD_RETRY_NS));
+        let step = if self.ended {
+            self.end_input(started, context);
+            if self.readers.is_empty() { Step::Done } else { held }
+        } else if must_wait {
+            held
+        } else {
+            self.look(feed, started, context)
+        };
+        let split = self.split_off(context.backlog_bytes);
+        self.count_backlog(context.memory);
+        if let Step::At { at, .. } = step {
+            self.look_at = at;
+        }
+        (step, split)
+    }
+
+    /// Takes rows until none is due, a reader falls behind or the quantum is over.
+    fn look<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        feed: &mut F,
+        started: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) -> Step {
+        let mut now = started;
+        if now < self.look_at {
+            // Called before its time: to prepare, or because somebody has his credit back.
+            return match self.prepare(feed, now) {
+                Ok(step) => step,
+                Err(error) => self.fail(&error),
+            };
+        }
+        loop {
+            let event = match feed.poll(now) {
+                Ok(event) => event,
+                Err(error) => return self.fail(&error),
+            };
+            self.count(feed);
+            match event {
+                FeedEvent::Batch(batch, arrival) => {
+                    self.offer(feed, batch, arrival, now, context);
+                    now = context.clock.now();
+                    let behind = self.readers.iter().any(Reader::is_behind);
+                    if behind || now.since_ns(started) >= context.quantum_ns {
+                        return Step::At { at: now, due: arrival };
+                    }
+                }
+                FeedEvent::NotBefore(due) => {
+                    let at = due.max(started.plus_ns(self.spacing_ns)).max(now.plus_ns(1));
+                    let at = self.sooner(at, now, context);
+                    self.look_at = at;
+                    return match self.prepare(feed, now) {
+                        Ok(step) => step,
+                        Err(error) => self.fail(&error),
+                    };
+                }
+                FeedEvent::Waiting => {
+                    let at = self.sooner(ProcessingTime::MAX, now, context);
+                    return Step::Waiting(Some(at).filter(|&at| at < ProcessingTime::MAX));
+                }
+                FeedEvent::End => {
+                    self.ended = true;
+                    self.end_input(now, context);
+                    let held = Step::Held(now.plus_ns(HELD_RETRY_NS));
+                    return if self.readers.is_empty() { Step::Done } else { held };
+                }
+            }
+        }
+    }
+
+    /// Does a piece of the work ahead, if there is one.
+    fn prepare<F: Feed<C>>(&mut self, feed: &mut F, now: ProcessingTime) -> Result<Step, F::Error> {
+        let wait = Step::At { at: self.look_at, due: self.look_at };
+        let Some(until) = feed.prepared_until() else { return Ok(wait) };
+        // What is ready for longer than the table can rest needs no more for now.
+        if until > self.look_at.plus_ns(self.spacing_ns) || !feed.prepare()? {
+            return Ok(wait);
+        }
+        // Another piece can wait until the rows of this one are gone.
+        let due = feed.prepared_until().unwrap_or(until);
+        Ok(if now < self.look_at { Step::At { at: now, due } } else { wait })
+    }
+
+    /// Offers a batch to every reader.
+    fn offer<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        feed: &F,
+        batch: C::Batch,
+        arrival: ProcessingTime,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
+        let clock = feed.event_clock();
+        let last = self.readers.len() - 1;
+        for reader in &mut self.readers[..last] {
+            reader.offer::<F, K, S>(self.id, batch.clone(), arrival, clock, now, context);
+        }
+        self.readers[last].offer::<F, K, S>(self.id, batch, arrival, clock, now, context);
+    }
+
+    fn count<F: Feed<C>>(&mut self, feed: &F) {
+        let dead_rows = feed.dead_rows();
+        let new_dead_rows = dead_rows.saturating_sub(self.dead_rows_seen);
+        self.dead_rows_seen += new_dead_rows;
+        let progress = feed.progress();
+        if new_dead_rows == 0 && progress.is_none() {
+            return;
+        }
+        for reader in &self.readers {
+            reader.query.rows_dead.fetch_add(new_dead_rows, Relaxed);
+            if let Some(progress) = progress {
+                reader.query.set_progress(progress);
+            }
+        }
+    }
+
+    /// The time to look again, or earlier where a reader falls silent or has to be told the time.
+    fn sooner<K: Clock, S>(
+        &mut self,
+        at: ProcessingTime,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) -> ProcessingTime {
+        let mut at = at;
+        for reader in &mut self.readers {
+            if let Some(told) = reader.told_time() {
+                at = at.min(told.plus_ns(TELL_TIME_EVERY_NS));
+            }
+            if let Some(silent) = reader.idle_after(now, context.staged) {
+                at = at.min(silent);
+            }
+        }
+        at
+    }
+
+    /// Tells the readers that have everything that no more comes, and lets go of them.
+    fn end_input<K: Clock, S>(&mut self, now: ProcessingTime, context: &mut IntakeContext<'_, C, K, S>) {
+        self.readers.retain_mut(|reader| {
+            let has_all = !reader.is_behind();
+            if has_all {
+                reader.end_of_input(now, context.staged);
+            }
+            !has_all
+        });
+    }
+
+    /// Ends all who read it.
+    fn fail(&mut self, error: &impl Display) -> Step {
+        self.stop(&error.to_string());
+        Step::Done
+    }
+
+    /// Ends all who read it, for this reason.
+    pub fn stop(&mut self, why: &str) {
+        for reader in self.readers.drain(..) {
+            end(&reader.query, why);
+        }
+    }
+
+    fn count_backlog(&mut self, memory: &Memory) {
+        let bytes = self.readers.iter().map(Reader::backlog_bytes).max().unwrap_or(0);
+        if bytes != self.backlog_bytes {
+            memory.grow(bytes as i64 - self.backlog_bytes as i64);
+            self.backlog_bytes = bytes;
+        }
+    }
+
+    /// Gives the readers that can wait a copy of their own, once one of them holds up those that cannot.
+    fn split_off(&mut self, backlog_bytes: u64) -> Option<Split<C>> {
+        if !self.readers.iter().any(|reader| reader.backlog_bytes() > backlog_bytes) {
+            return None;
+        }
+        let urgent_ns = self.target_ns().saturating_mul(PEERS_WITHIN);
+        let can_wait = |reader: &Reader<C>| reader.query.target_ns() > urgent_ns;
+        let holds_up = |reader: &Reader<C>| can_wait(reader) && reader.backlog_bytes() > backlog_bytes;
+        if !self.readers.iter().any(holds_up) {
+            return None;
+        }
+        let (leaving, staying): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.readers).into_iter().partition(can_wait);
+        self.readers = staying;
+        // All readers were offered the same rows; what differs is how many of them wait in a backlog.
+        let skip_rows = leaving[0].rows_offered();
+        Some(Split { readers: leaving, skip_rows, ended: self.ended, dead_rows_seen: self.dead_rows_seen })
+    }
+}
+
+impl<C: Content> Split<C> {
+    /// There is no copy to be had, for this reason.
+    pub fn fail(&self, why: &str) {
+        self.readers.iter().for_each(|reader| end(&reader.query, why));
+    }
+}
+
+fn end(query: &Arc<Query>, why: &str) {
+    tracing::error!(query = query.settings.name, why, "query stopped");
+    query.end(Outcome::Failed(why.to_owned()));
+}
+
+/// No rows are known of it yet.
+pub(crate) const NO_PROGRESS: EventTime = EventTime::MIN;

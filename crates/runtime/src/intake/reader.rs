@@ -1,0 +1,218 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
+use laxity_sched::Stamps;
+
+use super::{Feed, IntakeContext, NO_PROGRESS, TELL_TIME_EVERY_NS};
+use crate::payload::parcel;
+use crate::{Clock, Content, InFlight, Parcel, Payload, Query};
+
+/// One query's end of a table.
+#[derive(Debug)]
+pub struct Reader<C: Content> {
+    /// The query.
+    pub query: Arc<Query>,
+    /// The operator instance that takes the rows, by channel 0.
+    pub source: OperatorId,
+    /// Its columns among those of the table as it is read; `None` if it takes all.
+    pub columns: Option<Vec<usize>>,
+    backlog: VecDeque<Waiting<C::Batch>>,
+    backlog_bytes: u64,
+    /// Rows given to this reader, its backlog included.
+    rows_offered: u64,
+    last_batch: ProcessingTime,
+    idle: bool,
+    /// When the source was last told the time; `None` if it has event time.
+    told_time: Option<ProcessingTime>,
+}
+
+/// Rows that no credit is there for.
+#[derive(Debug)]
+struct Waiting<B> {
+    batch: B,
+    arrival: ProcessingTime,
+    bytes: u64,
+}
+
+impl<C: Content> Reader<C> {
+    /// A reader from the first row that is offered at or after `start` on, behind so many others. With
+    /// `follows_processing_time` its source is told the processing time as its watermark.
+    pub fn new(
+        query: Arc<Query>,
+        source: OperatorId,
+        columns: Option<Vec<usize>>,
+        follows_processing_time: bool,
+        start: ProcessingTime,
+        rows_before: u64,
+    ) -> Reader<C> {
+        Reader {
+            query,
+            source,
+            columns,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            rows_offered: rows_before,
+            last_batch: start,
+            idle: false,
+            told_time: follows_processing_time.then_some(ProcessingTime::ZERO),
+        }
+    }
+
+    pub(super) fn is_behind(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    pub(super) fn rows_offered(&self) -> u64 {
+        self.rows_offered
+    }
+
+    pub(super) fn told_time(&self) -> Option<ProcessingTime> {
+        self.told_time
+    }
+
+    /// Takes what is left of a batch once the scheduler has said how many of its rows to drop.
+    pub(super) fn offer<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        table: OperatorId,
+        batch: C::Batch,
+        arrival: ProcessingTime,
+        clock: Option<EventClock>,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
+        if let Some(clock) = clock {
+            // Set once: every table of a query shows the same clock from its first batch on.
+            let _ = self.query.event_clock.set(clock);
+        }
+        let rows = C::rows(&batch);
+        self.rows_offered += u64::from(rows);
+        self.last_batch = now;
+        self.idle = false;
+        let dropped = (context.shed)(self.source, rows);
+        if dropped > 0 {
+            self.query.rows_shed.fetch_add(u64::from(dropped), Relaxed);
+        }
+        if dropped >= rows {
+            return;
+        }
+        // The first go, so that the newest row, which moves the watermark, stays.
+        let batch = match dropped {
+            0 => batch,
+            _ => C::slice(&batch, dropped as usize, (rows - dropped) as usize),
+        };
+        if self.backlog.is_empty() && self.query.has_credit(table) {
+            self.admit::<F>(batch, arrival, now, context.staged);
+            return;
+        }
+        let bytes = C::bytes(&batch);
+        self.backlog_bytes += bytes;
+        self.backlog.push_back(Waiting { batch, arrival, bytes });
+        self.flush::<F, K, S>(table, now, context);
+    }
+
+    /// Admits what the credit allows.
+    pub(super) fn flush<F: Feed<C>, K: Clock, S>(
+        &mut self,
+        table: OperatorId,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
+        if self.backlog.is_empty() {
+            return;
+        }
+        self.shed_worthless(now);
+        while !self.backlog.is_empty() && self.query.has_credit(table) {
+            let Some(Waiting { batch, arrival, bytes }) = self.backlog.pop_front() else { return };
+            self.backlog_bytes -= bytes;
+            self.admit::<F>(batch, arrival, now, context.staged);
+        }
+    }
+
+    fn admit<F: Feed<C>>(
+        &mut self,
+        batch: C::Batch,
+        arrival: ProcessingTime,
+        now: ProcessingTime,
+        staged: &mut Vec<Parcel<C>>,
+    ) {
+        let batch = match &self.columns {
+            Some(columns) => F::project(&batch, columns),
+            None => batch,
+        };
+        self.query.rows_in.fetch_add(u64::from(C::rows(&batch)), Relaxed);
+        let payload = Payload {
+            batch: Some(batch),
+            watermark: None,
+            idle: false,
+            stamps: Stamps::admitted(arrival, now),
+            window_end: None,
+        };
+        self.send(NO_PROGRESS, payload, staged);
+    }
+
+    /// Drops what has waited for credit until its results are worth nothing, where the query allows that.
+    fn shed_worthless(&mut self, now: ProcessingTime) {
+        let Some(after_ns) = self.query.sheds_after_ns() else { return };
+        while let Some(waiting) =
+            self.backlog.pop_front_if(|waiting| now.since_ns(waiting.arrival) > after_ns)
+        {
+            self.backlog_bytes -= waiting.bytes;
+            self.query.rows_shed.fetch_add(u64::from(C::rows(&waiting.batch)), Relaxed);
+        }
+    }
+
+    /// Moves windows on processing time on, once everything admitted before has been handed over.
+    pub(super) fn tell_time<K, S>(&mut self, now: ProcessingTime, context: &mut IntakeContext<'_, C, K, S>) {
+        let Some(told) = self.told_time else { return };
+        if now >= told.plus_ns(TELL_TIME_EVERY_NS) && self.backlog.is_empty() {
+            self.told_time = Some(now);
+            let unix_ms = context.unix_start_ms + (now.0 / 1_000_000) as i64;
+            // Up to the millisecond before: rows of this one may still come.
+            self.signal(now, Some(EventTime(unix_ms - 1)), context.staged);
+        }
+    }
+
+    /// Declares the reader idle once it was silent for its timeout; else when that will be.
+    pub(super) fn idle_after(
+        &mut self,
+        now: ProcessingTime,
+        staged: &mut Vec<Parcel<C>>,
+    ) -> Option<ProcessingTime> {
+        let timeout = self.query.settings.idle_timeout?;
+        // Rows held back for want of credit are our silence, not the source's.
+        if self.idle || !self.backlog.is_empty() {
+            return None;
+        }
+        let due = self.last_batch.plus(timeout);
+        if due > now {
+            return Some(due);
+        }
+        self.idle = true;
+        self.signal(now, None, staged);
+        None
+    }
+
+    /// No row is to come any more.
+    pub(super) fn end_of_input(&mut self, now: ProcessingTime, staged: &mut Vec<Parcel<C>>) {
+        self.signal(now, Some(EventTime::MAX), staged);
+    }
+
+    /// A message without rows: a watermark, or else idleness.
+    fn signal(&self, now: ProcessingTime, watermark: Option<EventTime>, staged: &mut Vec<Parcel<C>>) {
+        let stamps = Stamps::admitted(now, now);
+        let payload = Payload { batch: None, watermark, idle: watermark.is_none(), stamps, window_end: None };
+        self.send(watermark.unwrap_or(NO_PROGRESS), payload, staged);
+    }
+
+    fn send(&self, progress: EventTime, payload: Payload<C::Batch>, staged: &mut Vec<Parcel<C>>) {
+        let message = parcel::<C>(self.source, 0, progress, payload);
+        self.query.admit(InFlight::one(message.rows, message.bytes));
+        staged.push(message);
+    }
+}

@@ -1,0 +1,39 @@
+//! What an engine is besides threads: operator instances and how rows travel between them, credit and admission, the
+//! sharing of tables, the rule for memory, the accounts and the life of a query.
+//!
+//! Events in, effects out. Time, and what has passed of it, is an argument; no thread, clock, file or socket is known
+//! here. Two drivers share it: `engine`, on threads, with Arrow rows; `sim`, in virtual time. What decides who runs next
+//! is `laxity_sched`, what an operator does is the driver's [`Content`].
+//!
+//! Read [`Instance`] first: take a message, run, resume, stage what comes of it. Then [`Intake`], which is the same for a
+//! table, and [`Query`].
+
+#[cfg(feature = "operators")]
+mod arrow_rows;
+mod content;
+mod expand;
+mod frontier;
+mod instance;
+mod intake;
+mod memory;
+mod merge;
+mod outlet;
+mod payload;
+mod process;
+mod query;
+mod route;
+
+#[cfg(feature = "operators")]
+pub use arrow_rows::{ArrowRows, LateShape, batch_bytes};
+pub use content::{Clock, Content};
+pub use expand::{Blueprint, Expanded, LateWay, Role, Source, expand};
+pub use frontier::Frontier;
+pub use instance::{Instance, RecordedArrival, Run, RunContext, Totals, panic_text};
+pub use intake::{Feed, FeedEvent, Intake, IntakeContext, Reader, Split, Step};
+pub use memory::Memory;
+pub use merge::{MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, fits};
+pub use outlet::{Outlet, Write, Written};
+pub use payload::{Parcel, Payload};
+pub use process::Process;
+pub use query::{InFlight, LatencySummary, Outcome, Query, ResultSummary};
+pub use route::{Route, Spread};

@@ -1,0 +1,35 @@
+use laxity_graph::{EventTime, OperatorId};
+use laxity_sched::{Message, Stamps};
+
+use crate::Content;
+
+/// What a message carries from one operator instance to the next: rows, then the watermark that follows
+/// them. One message for both halves the number of dispatches.
+#[derive(Debug)]
+pub struct Payload<B> {
+    /// The rows.
+    pub batch: Option<B>,
+    /// What follows them.
+    pub watermark: Option<EventTime>,
+    /// The channel falls silent: it no longer holds the watermark back.
+    pub idle: bool,
+    /// The way so far.
+    pub stamps: Stamps,
+    /// End of the window this is the result of.
+    pub window_end: Option<EventTime>,
+}
+
+/// A message of a runtime.
+pub type Parcel<C> = Message<Payload<<C as Content>::Batch>>;
+
+/// A message for one target; who sends it counts it against its query.
+pub(crate) fn parcel<C: Content>(
+    to: OperatorId,
+    channel: u32,
+    progress: EventTime,
+    payload: Payload<C::Batch>,
+) -> Parcel<C> {
+    let rows = payload.batch.as_ref().map_or(0, C::rows);
+    let bytes = payload.batch.as_ref().map_or(0, C::bytes);
+    Message { to, channel, progress, ingested: payload.stamps.ingested, rows, bytes, body: payload }
+}
