@@ -197,7 +197,7 @@ impl Engine {
         drop(queries);
         for ExpandedScan { spec, source, follows_processing_time } in expanded.scans {
             let reader = Reader::new(query.clone(), source, follows_processing_time);
-            match submission.started {
+            match &submission.started {
                 None => submission.waiting.push((spec, reader)),
                 Some(environment) => {
                     let start = ScanEnvironment::new(shared.clock.now(), environment.start_wall);
@@ -234,12 +234,12 @@ impl Engine {
         let start = shared.clock.now();
         let start_wall = EventTime(shared.clock.unix_start_ms() + (start.0 / 1_000_000) as i64);
         let environment = ScanEnvironment::new(start, start_wall);
-        submission.started = Some(environment);
+        submission.started = Some(environment.clone());
         for (spec, readers) in shared_scans(std::mem::take(&mut submission.waiting)) {
             let query = readers[0].query.settings.name.clone();
             shared
                 .scans
-                .open(spec, environment, readers)
+                .open(spec, environment.clone(), readers)
                 .map_err(|source| SubmitError::Connect { query, source })?;
         }
         if let Dispatch::Scheduled(_) = shared.dispatch {
@@ -289,7 +289,10 @@ impl Engine {
         shared.scans.stop();
         join(&self.scan_threads);
         let deadline = shared.clock.now().plus(shared.config.drain_timeout);
-        let drained = |entry: &Entry| entry.query.stopped() || entry.query.drained();
+        let drained = |entry: &Entry| {
+            let is_stalled = || entry.sinks.iter().any(|sink| sink.is_stalled());
+            entry.query.stopped() || entry.query.drained() || is_stalled()
+        };
         while !shared.queries.read().iter().all(drained) && shared.clock.now() < deadline {
             // Draining takes as long as the queued work; a millisecond more is not seen.
             std::thread::sleep(Duration::from_millis(1));

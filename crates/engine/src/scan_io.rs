@@ -162,6 +162,9 @@ impl ScanTask {
 /// How often windows on processing time are moved on. Far below what a person notices, and cheap.
 const TELL_TIME_EVERY_NS: u64 = 10_000_000;
 
+/// How often a scan is looked at whose rows come from outside, when they come.
+const WAITING_RETRY_NS: u64 = 1_000_000;
+
 /// Opens a table that the program provides itself.
 pub(crate) type OpenScan =
     dyn Fn(&ScanSpec, &ScanEnvironment) -> Result<Box<dyn Scan>, ConnectError> + Send + Sync;
@@ -436,8 +439,11 @@ impl ScanPool {
                 }
                 Step::At(now)
             }
-            ScanEvent::NotBefore(due) => {
-                let mut next = due.max(now.plus_ns(1));
+            ScanEvent::NotBefore(_) | ScanEvent::Waiting => {
+                let mut next = match event {
+                    ScanEvent::NotBefore(due) => due.max(now.plus_ns(1)),
+                    _ => now.plus_ns(WAITING_RETRY_NS),
+                };
                 for reader in &mut task.readers {
                     if let Some(told) = reader.told_time {
                         next = next.min(told.plus_ns(TELL_TIME_EVERY_NS));
@@ -564,6 +570,10 @@ impl ScanPool {
     /// Gives the readers that can wait a scan of their own, once one of them holds up those that cannot.
     fn split_off(&self, task: &mut ScanTask) -> Option<ScanTask> {
         let target_ns = |reader: &Reader| reader.query.settings.latency_target.ns();
+        // What can be read only once stays one scan.
+        if !task.scan.is_repeatable() {
+            return None;
+        }
         let urgent_ns = task.readers.iter().map(target_ns).min()?.saturating_mul(PEERS_WITHIN);
         let can_wait = |reader: &Reader| target_ns(reader) > urgent_ns;
         if !task.readers.iter().any(|reader| can_wait(reader) && self.is_too_far_behind(reader)) {
@@ -573,7 +583,7 @@ impl ScanPool {
             std::mem::take(&mut task.readers).into_iter().partition(can_wait);
         task.readers = staying;
         // All readers of a scan were offered the same rows; what differs is how many of them wait in a backlog.
-        let environment = ScanEnvironment { skip_rows: leaving[0].rows_offered, ..task.environment };
+        let environment = ScanEnvironment { skip_rows: leaving[0].rows_offered, ..task.environment.clone() };
         match self.open_scan(&task.spec, &environment) {
             Ok(scan) => Some(ScanTask {
                 spec: task.spec.clone(),
