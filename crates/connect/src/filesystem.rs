@@ -140,6 +140,11 @@ impl Scan for FilesystemScan {
         self.reader.is_repeatable()
     }
 
+    fn held_bytes(&self) -> u64 {
+        let piece_bytes = self.piece.as_ref().map_or(0, RecordBatch::get_array_memory_size);
+        self.reader.held_bytes() + piece_bytes as u64
+    }
+
     fn dead_rows(&self) -> u64 {
         self.dead.count()
     }

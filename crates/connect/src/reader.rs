@@ -132,6 +132,14 @@ impl TableReader {
         (!self.bad.is_empty()).then(|| (Arc::clone(&self.path), std::mem::take(&mut self.bad)))
     }
 
+    /// Bytes read and not decoded. What Parquet's own reader holds is not known.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        match &self.current {
+            Some(Current::Text(file)) => file.held_bytes(),
+            _ => 0,
+        }
+    }
+
     /// False if the files can be read only once.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.bytes_total.is_some()

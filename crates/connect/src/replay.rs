@@ -212,6 +212,14 @@ impl Scan for ReplayScan {
         })
     }
 
+    fn held_bytes(&self) -> u64 {
+        let ahead_bytes = match self.passes.keeps_pieces() {
+            true => 0,
+            false => self.ahead.iter().map(|piece| piece.batch.bytes()).sum(),
+        };
+        self.passes.held_bytes() + ahead_bytes
+    }
+
     fn dead_rows(&self) -> u64 {
         self.passes.dead_rows()
     }

@@ -53,6 +53,11 @@ pub trait Scan: Send {
         None
     }
 
+    /// Bytes that the scan holds: text read ahead, decoded rows not given out yet, and those kept for later passes.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+
     /// Rows put aside as dead letters so far.
     fn dead_rows(&self) -> u64 {
         0

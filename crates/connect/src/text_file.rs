@@ -86,6 +86,10 @@ impl TextFile {
         }
     }
 
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.buffer.capacity() as u64
+    }
+
     /// Reads a block, or decodes a piece of what was read. `bad` gets the bad rows among and before the good ones.
     pub(crate) fn step(
         &mut self,
@@ -164,7 +168,8 @@ impl TextFile {
         }
         let new = &self.buffer[before..self.end];
         // A record ends with a line: looking at it again before would cost its length with every byte that comes.
-        if self.input_ended || memchr::memchr(b'\n', new).is_some() || self.end >= RECORD_BYTES_MAX {
+        let has_line_end = || memchr::memchr(b'\n', new).is_some();
+        if self.input_ended || self.skipping || self.end >= RECORD_BYTES_MAX || has_line_end() {
             self.starved = false;
         }
         self.end > before || self.input_ended

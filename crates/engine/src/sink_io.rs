@@ -446,3 +446,6 @@ fn fail(query: &Query, error: &ConnectError) {
     tracing::error!(query = query.settings.name, why, "query stopped");
     query.end(Outcome::Failed(why));
 }
+
+#[cfg(test)]
+mod tests;

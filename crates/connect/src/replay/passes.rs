@@ -110,6 +110,16 @@ impl Passes {
         self.pass > 0 && self.cache.is_some()
     }
 
+    /// Without the pieces that were given out and are not kept.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.decoder.held_bytes() + if self.cache.is_some() { self.cached_bytes } else { 0 }
+    }
+
+    /// True if pieces that were given out are held here too.
+    pub(super) fn keeps_pieces(&self) -> bool {
+        self.cache.is_some()
+    }
+
     pub(super) fn is_repeatable(&self) -> bool {
         self.decoder.is_repeatable()
     }

@@ -76,6 +76,10 @@ impl PieceDecoder {
         self.reader.rewind()
     }
 
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.reader.held_bytes()
+    }
+
     pub(super) fn is_repeatable(&self) -> bool {
         self.reader.is_repeatable()
     }
