@@ -1,4 +1,5 @@
-//! How fast one thread reads rows from disk into Arrow: CSV of 54 bytes a row, JSON lines of 90 and Parquet.
+//! How fast one thread reads rows from disk into Arrow, and how long it is at it in one go: CSV of 54 bytes a row,
+//! JSON lines of 90 and Parquet.
 //!
 //! `cargo run --release -p laxity-connect --example decode_speed [ROWS] [FOLDER]`. The files are written to the
 //! folder (default: the system's temporary one) and read from the page cache, three times each; the best is
@@ -13,7 +14,8 @@ use std::time::Instant;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use laxity_connect::{
-    ScanEnvironment, ScanEvent, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, open_scan, open_sink,
+    Preparation, ScanEnvironment, ScanEvent, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, open_scan,
+    open_sink,
 };
 use laxity_graph::{EventTime, ProcessingTime};
 
@@ -24,11 +26,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir_all(&folder)?;
     write_csv(&folder.join("rows.csv"), rows)?;
     write_json(&folder.join("rows.json"), rows)?;
+    pack(&folder.join("rows.csv"), &folder.join("rows.csv.gz"))?;
     let parquet = table(&folder, "parquet", "rows.parquet", &[]);
     copy(&table(&folder, "csv", "rows.csv", &[]), &parquet)?;
     for (what, table, columns) in [
         ("csv", table(&folder, "csv", "rows.csv", &[]), vec![0, 1, 2, 3, 4]),
         ("csv, 2 of 5 columns", table(&folder, "csv", "rows.csv", &[]), vec![0, 3]),
+        ("csv.gz", table(&folder, "csv", "rows.csv.gz", &[]), vec![0, 1, 2, 3, 4]),
         ("json", table(&folder, "json", "rows.json", &[]), vec![0, 1, 2, 3, 4]),
         ("json, 2 of 5 columns", table(&folder, "json", "rows.json", &[]), vec![0, 3]),
         ("parquet", parquet, vec![0, 1, 2, 3, 4]),
@@ -57,6 +61,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             best(&rates),
             bytes as f64 / rows as f64
         );
+        let [p50, p99, p999] = steps_us(&table, &columns)?;
+        println!("{:24} a step: p50 {p50:.0} us, p99 {p99:.0} us, p99.9 {p999:.0} us of the CPU", "");
     }
     std::fs::remove_dir_all(folder)?;
     Ok(())
@@ -80,10 +86,34 @@ fn time(table: &Arc<TableSpec>, columns: &[usize]) -> Result<(usize, f64, f64), 
     Ok((rows, started.elapsed().as_secs_f64(), cpu_seconds() - cpu_started))
 }
 
+/// Percentiles of what a call of `prepare` takes of the CPU. Not its maximum: that is the machine's.
+fn steps_us(table: &Arc<TableSpec>, columns: &[usize]) -> Result<[f64; 3], Box<dyn std::error::Error>> {
+    let spec = ScanSpec { table: Arc::clone(table), columns: columns.to_vec() };
+    let mut scan = open_scan(&spec, &ScanEnvironment::new(ProcessingTime::ZERO, EventTime(0)))?;
+    let mut steps = Vec::new();
+    loop {
+        let mut preparation = Preparation::More;
+        while preparation == Preparation::More {
+            let started = cpu_seconds();
+            preparation = scan.prepare()?;
+            steps.push((cpu_seconds() - started) * 1e6);
+        }
+        let ScanEvent::Batch(_) = scan.poll(ProcessingTime(u64::MAX / 2))? else { break };
+    }
+    steps.sort_by(f64::total_cmp);
+    Ok([0.5, 0.99, 0.999].map(|share| steps[(share * (steps.len() - 1) as f64) as usize]))
+}
+
 /// Not a number where Linux's accounting is missing.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).map_or(f64::NAN, |ns: f64| ns / 1e9)
+}
+
+fn pack(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut packer = flate2::write::GzEncoder::new(File::create(to)?, flate2::Compression::default());
+    std::io::copy(&mut File::open(from)?, &mut packer)?;
+    packer.finish().map(drop)
 }
 
 fn copy(from: &Arc<TableSpec>, to: &Arc<TableSpec>) -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,67 +42,85 @@ impl Compression {
         }
     }
 
-    /// `bytes_read` counts the bytes of the file, for progress.
-    pub(crate) fn reader(self, file: File, bytes_read: Arc<AtomicU64>) -> io::Result<Box<dyn Read + Send>> {
-        let file = CountedFile { file, bytes_read };
+    /// Unpacks `input`; `bytes_read` counts its bytes, for progress. Where the input has nothing yet
+    /// ([`io::ErrorKind::WouldBlock`]), neither has the answer, and loses nothing.
+    pub(crate) fn reader(
+        self,
+        input: impl Read + Send + 'static,
+        bytes_read: Arc<AtomicU64>,
+    ) -> io::Result<Box<dyn Read + Send>> {
+        let input = Counted { input, bytes_read };
         Ok(match self {
-            Compression::None => Box::new(file),
+            Compression::None => Box::new(input),
             // A .gz file may be several gzip members one after the other.
             Compression::Gzip => {
-                Box::new(flate2::bufread::MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, file)))
+                Box::new(flate2::bufread::MultiGzDecoder::new(io::BufReader::with_capacity(1 << 14, input)))
             }
-            Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(file)?),
+            Compression::Zstd => {
+                let input = io::BufReader::with_capacity(1 << 15, input);
+                Box::new(zstd::stream::read::Decoder::with_buffer(input)?)
+            }
         })
     }
 
-    pub(crate) fn writer(self, file: File) -> io::Result<PackedFile> {
+    /// What packs in this way.
+    pub(crate) fn packer(self) -> io::Result<Packer> {
         Ok(match self {
-            Compression::None => PackedFile::Plain(file),
+            Compression::None => Packer::Plain,
             Compression::Gzip => {
-                PackedFile::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::fast()))
+                Packer::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()))
             }
-            Compression::Zstd => PackedFile::Zstd(Box::new(zstd::stream::write::Encoder::new(file, 0)?)),
+            Compression::Zstd => Packer::Zstd(Box::new(zstd::stream::write::Encoder::new(Vec::new(), 0)?)),
         })
     }
 }
 
-struct CountedFile {
-    file: File,
+struct Counted<R> {
+    input: R,
     bytes_read: Arc<AtomicU64>,
 }
 
-impl Read for CountedFile {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.file.read(buffer)?;
+        let bytes = self.input.read(buffer)?;
         self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(bytes)
     }
 }
 
-/// A file that is packed as it is written.
-pub(crate) enum PackedFile {
-    Plain(File),
-    Gzip(flate2::write::GzEncoder<File>),
-    Zstd(Box<zstd::stream::write::Encoder<'static, File>>),
+/// Packs bytes, piece by piece. Its own buffer is used again and again.
+pub(crate) enum Packer {
+    Plain,
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
 }
 
-impl PackedFile {
-    /// Writes `bytes` so that a reader of the file sees them now. Flushing a packed stream costs some bytes
-    /// each time; rows that nobody can see yet would cost more.
-    pub(crate) fn write_visibly(&mut self, bytes: &[u8]) -> io::Result<()> {
+impl Packer {
+    /// Moves `bytes` to the end of `out`, so that whoever reads up to there sees all of them. Flushing a packed
+    /// stream costs some bytes each time; rows that nobody can see yet would cost more.
+    pub(crate) fn pack_visibly(&mut self, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<()> {
         match self {
-            PackedFile::Plain(file) => file.write_all(bytes),
-            PackedFile::Gzip(encoder) => encoder.write_all(bytes).and_then(|()| encoder.flush()),
-            PackedFile::Zstd(encoder) => encoder.write_all(bytes).and_then(|()| encoder.flush()),
+            Packer::Plain => out.append(bytes),
+            Packer::Gzip(encoder) => {
+                encoder.write_all(bytes).and_then(|()| encoder.flush())?;
+                out.append(encoder.get_mut());
+            }
+            Packer::Zstd(encoder) => {
+                encoder.write_all(bytes).and_then(|()| encoder.flush())?;
+                out.append(encoder.get_mut());
+            }
         }
+        bytes.clear();
+        Ok(())
     }
 
-    /// Writes the trailer.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    /// Appends the trailer.
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
         match self {
-            PackedFile::Plain(_) => Ok(()),
-            PackedFile::Gzip(encoder) => encoder.finish().map(drop),
-            PackedFile::Zstd(encoder) => encoder.finish().map(drop),
+            Packer::Plain => {}
+            Packer::Gzip(encoder) => out.append(&mut encoder.finish()?),
+            Packer::Zstd(encoder) => out.append(&mut encoder.finish()?),
         }
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Schema, SchemaRef};
 
 use self::split::{Split, SplitRecord, Splitter};
-use crate::MAX_BATCH_ROWS;
+use crate::PIECE_ROWS;
 use crate::dead_letter::BadRow;
 use crate::options::OptionReader;
 use crate::text_file::{Decode, Decoded};
@@ -158,7 +158,7 @@ impl Decode for CsvDecoder {
         self.split.clear();
         let mut decoded = Decoded::default();
         let width = self.table.schema.fields().len();
-        while self.split.rows() < MAX_BATCH_ROWS && decoded.bytes < text.len() {
+        while self.split.rows() < PIECE_ROWS && decoded.bytes < text.len() {
             let line = first_line + decoded.lines;
             match self.splitter.next(text, decoded.bytes, last, line, &mut self.split) {
                 SplitRecord::Incomplete => break,

@@ -61,7 +61,9 @@ pub(crate) fn open_scan(
     let mut options = DatagenOptions::read(options)?;
     let fields: Vec<Arc<Field>> =
         spec.columns.iter().map(|&column| spec.table.schema.fields()[column].clone()).collect();
-    let generators = spec.columns.iter().filter_map(|column| options.generators.remove(column)).collect();
+    let generators: Vec<Generator> =
+        spec.columns.iter().filter_map(|column| options.generators.remove(column)).collect();
+    let row_bytes: u64 = generators.iter().map(Generator::value_bytes).sum();
     Ok(Box::new(DatagenScan {
         schema: Arc::new(Schema::new(fields)),
         generators,
@@ -70,6 +72,7 @@ pub(crate) fn open_scan(
         pace: Pace { start: env.start, tick: options.tick },
         start_wall: env.start_wall,
         next: env.skip_rows,
+        batch_rows_max: (BATCH_BYTES_MAX / row_bytes.max(1)).clamp(1, MAX_BATCH_ROWS as u64),
     }))
 }
 
@@ -82,7 +85,11 @@ struct DatagenScan {
     start_wall: EventTime,
     /// Number of the next row.
     next: u64,
+    batch_rows_max: u64,
 }
+
+/// What is made at once: about a millisecond's work, and far from where the offsets of a text column overflow.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
 
 impl Scan for DatagenScan {
     fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError> {
@@ -95,7 +102,7 @@ impl Scan for DatagenScan {
             return Ok(ScanEvent::NotBefore(self.pace.release(next_due)));
         };
         let due_rows = self.rows_due_by(released) - self.next;
-        let count = due_rows.min(left).min(MAX_BATCH_ROWS as u64);
+        let count = due_rows.min(left).min(self.batch_rows_max);
         let arrival = self.due(self.next + count - 1);
         let rows = self.generate(count as usize)?;
         self.next += count;

@@ -1,15 +1,20 @@
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+mod file;
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::file::LetterFile;
 use crate::options::OptionReader;
 use crate::{ConnectError, OptionError};
 
 /// Bad rows that are also logged; the others are only counted, so that a bad file does not flood the terminal.
 const LOGGED_ROWS_MAX: u64 = 5;
 
-/// Characters of a bad row that are kept.
+/// Bytes of a bad row that are kept.
 const RAW_BYTES_MAX: usize = 4_096;
+
+/// Bytes of a reason that are kept: it may quote a value of any length.
+const REASON_BYTES_MAX: usize = 300;
 
 /// A row that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +29,12 @@ impl BadRow {
     pub(crate) fn new(line: u64, reason: impl Into<String>, raw: &[u8]) -> BadRow {
         let raw = raw.strip_suffix(b"\n").unwrap_or(raw);
         let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
-        BadRow { line, reason: reason.into(), raw: raw[..raw.len().min(RAW_BYTES_MAX)].to_vec() }
+        let mut reason: String = reason.into();
+        if reason.len() > REASON_BYTES_MAX {
+            reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+            reason.push('…');
+        }
+        BadRow { line, reason, raw: raw[..raw.len().min(RAW_BYTES_MAX)].to_vec() }
     }
 }
 
@@ -52,7 +62,7 @@ impl DeadLetterOptions {
 pub(crate) struct DeadLetters {
     table: String,
     max: Option<u64>,
-    out: Option<(PathBuf, File)>,
+    out: Option<Arc<LetterFile>>,
     count: u64,
 }
 
@@ -64,7 +74,7 @@ impl DeadLetters {
         leads: bool,
     ) -> Result<DeadLetters, ConnectError> {
         let out = match options.path.as_ref().filter(|_| leads) {
-            Some(path) => Some((path.clone(), create(path)?)),
+            Some(path) => Some(LetterFile::open(table, path)?),
             None => None,
         };
         Ok(DeadLetters { table: table.to_owned(), max: options.max, out, count: 0 })
@@ -91,12 +101,8 @@ impl DeadLetters {
             text.extend_from_slice(letter.to_string().as_bytes());
             text.push(b'\n');
         }
-        if let Some((path, out)) = &mut self.out {
-            out.write_all(&text).map_err(|source| ConnectError::Io {
-                action: "write",
-                path: path.clone(),
-                source,
-            })?;
+        if let Some(out) = self.out.as_ref().filter(|_| !text.is_empty()) {
+            out.append(&text)?;
         }
         match (self.max, rows.last()) {
             (Some(max), Some(last)) if self.count > max => Err(ConnectError::TooManyDeadRows {
@@ -109,10 +115,4 @@ impl DeadLetters {
             _ => Ok(()),
         }
     }
-}
-
-fn create(path: &Path) -> Result<File, ConnectError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let made = folder.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| File::create(path));
-    made.map_err(|source| ConnectError::Io { action: "create", path: path.to_owned(), source })
 }

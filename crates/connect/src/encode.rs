@@ -1,95 +1,164 @@
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
-use arrow::csv::{QuoteStyle, WriterBuilder as CsvWriterBuilder};
+use arrow::csv::{QuoteStyle, Writer as CsvWriter, WriterBuilder as CsvWriterBuilder};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::WriterBuilder as JsonWriterBuilder;
-use arrow::json::writer::LineDelimited;
+use arrow::json::writer::{LineDelimited, Writer as JsonWriter};
+use parking_lot::Mutex;
 
+use crate::compression::{Compression, Packer};
 use crate::csv::CsvOptions;
 use crate::format::JsonOptions;
 use crate::zone::with_offset_zones;
+use crate::{ConnectError, Encoder};
 
 /// Flink's `SQL` and `ISO-8601` timestamp formats; the fraction is left out where it is zero.
 const SQL_TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
 const ISO_TIMESTAMP: &str = "%Y-%m-%dT%H:%M:%S%.f";
 
-/// Turns rows into lines of text.
-pub(crate) enum LineEncoder {
-    Csv(CsvOptions, SchemaRef),
-    Json(JsonOptions, SchemaRef),
+/// Turns rows into lines of text, and packs them. Its buffers and writers are used again and again.
+pub(crate) struct LineEncoder {
+    /// Names the output in errors.
+    path: PathBuf,
+    format: &'static str,
+    schema: SchemaRef,
+    writer: LineWriter,
+    /// `None` once the output is complete.
+    packer: Option<Packer>,
+}
+
+enum LineWriter {
+    Csv { writer: Box<CsvWriter<SharedText>>, text: SharedText, header_due: bool },
+    Json(Box<JsonWriter<Vec<u8>, LineDelimited>>),
+}
+
+/// Text of a writer that does not let us at what it writes to.
+#[derive(Clone, Default)]
+struct SharedText(Arc<Mutex<Vec<u8>>>);
+
+impl Write for SharedText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl LineEncoder {
-    pub(crate) fn csv(options: CsvOptions, schema: &Schema) -> LineEncoder {
-        LineEncoder::Csv(options, with_offset_zones(schema))
+    /// # Errors
+    /// If the packing library refuses.
+    pub(crate) fn csv(
+        options: &CsvOptions,
+        schema: &Schema,
+        compression: Compression,
+        path: PathBuf,
+    ) -> Result<LineEncoder, ConnectError> {
+        let mut builder = CsvWriterBuilder::new()
+            .with_header(options.header)
+            .with_delimiter(options.delimiter)
+            .with_null(options.null_literal.clone().unwrap_or_default())
+            .with_timestamp_format(SQL_TIMESTAMP.to_owned())
+            .with_timestamp_tz_format(format!("{SQL_TIMESTAMP}Z"));
+        builder = match options.quote {
+            Some(quote) => builder.with_quote(quote),
+            None => builder.with_quote_style(QuoteStyle::Never),
+        };
+        if let Some(escape) = options.escape {
+            builder = builder.with_escape(escape).with_double_quote(false);
+        }
+        let text = SharedText::default();
+        let writer = Box::new(builder.build(text.clone()));
+        let writer = LineWriter::Csv { writer, text, header_due: options.header };
+        LineEncoder::new(path, "csv", schema, writer, compression)
     }
 
-    pub(crate) fn json(options: JsonOptions, schema: &Schema) -> LineEncoder {
-        LineEncoder::Json(options, with_offset_zones(schema))
+    /// # Errors
+    /// If the packing library refuses.
+    pub(crate) fn json(
+        options: &JsonOptions,
+        schema: &Schema,
+        compression: Compression,
+        path: PathBuf,
+    ) -> Result<LineEncoder, ConnectError> {
+        let timestamp = if options.iso_timestamps { ISO_TIMESTAMP } else { SQL_TIMESTAMP };
+        let writer = JsonWriterBuilder::new()
+            .with_explicit_nulls(!options.ignore_nulls)
+            .with_timestamp_format(timestamp.to_owned())
+            .with_timestamp_tz_format(format!("{timestamp}Z"))
+            .build::<_, LineDelimited>(Vec::new());
+        LineEncoder::new(path, "json", schema, LineWriter::Json(Box::new(writer)), compression)
     }
 
-    /// What stands before the first row.
-    pub(crate) fn header(&self) -> Result<Vec<u8>, ArrowError> {
-        match self {
-            LineEncoder::Csv(options, schema) if options.header => {
-                csv_lines(options, &RecordBatch::new_empty(schema.clone()), true)
+    fn new(
+        path: PathBuf,
+        format: &'static str,
+        schema: &Schema,
+        writer: LineWriter,
+        compression: Compression,
+    ) -> Result<LineEncoder, ConnectError> {
+        let schema = with_offset_zones(schema);
+        let mut encoder = LineEncoder { path, format, schema, writer, packer: None };
+        encoder.packer = Some(compression.packer().map_err(|error| encoder.failed(error))?);
+        Ok(encoder)
+    }
+
+    /// The rows with zones that can be printed, and the declared NOT NULL checked.
+    fn readable(&self, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let columns = rows.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
+            match column.data_type() == field.data_type() {
+                true => Ok(Arc::clone(column)),
+                false => cast(column, field.data_type()),
             }
-            _ => Ok(Vec::new()),
-        }
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+        let size = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &size)
     }
 
-    pub(crate) fn encode(&self, rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-        match self {
-            LineEncoder::Csv(options, schema) => csv_lines(options, &readable(rows, schema)?, false),
-            LineEncoder::Json(options, schema) => json_lines(options, &readable(rows, schema)?),
-        }
+    fn put(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        let written = match &mut self.writer {
+            LineWriter::Csv { writer, header_due, .. } => {
+                *header_due = false;
+                writer.write(rows)
+            }
+            LineWriter::Json(writer) => writer.write(rows),
+        };
+        written.map_err(|error| self.failed(error))?;
+        let packer = self.packer.as_mut().expect("nothing is encoded after the end");
+        let packed = match &mut self.writer {
+            LineWriter::Csv { text, .. } => packer.pack_visibly(&mut text.0.lock(), out),
+            LineWriter::Json(writer) => packer.pack_visibly(writer.get_mut(), out),
+        };
+        packed.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: impl ToString) -> ConnectError {
+        ConnectError::Encode { path: self.path.clone(), format: self.format, message: error.to_string() }
     }
 }
 
-fn readable(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let columns = rows.columns().iter().zip(schema.fields()).map(|(column, field)| {
-        match column.data_type() == field.data_type() {
-            true => Ok(Arc::clone(column)),
-            false => cast(column, field.data_type()),
+impl Encoder for LineEncoder {
+    fn encode(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        if rows.num_rows() == 0 {
+            return Ok(());
         }
-    });
-    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
-    let size = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    RecordBatch::try_new_with_options(schema.clone(), columns, &size)
-}
-
-fn csv_lines(options: &CsvOptions, rows: &RecordBatch, header: bool) -> Result<Vec<u8>, ArrowError> {
-    let mut builder = CsvWriterBuilder::new()
-        .with_header(header)
-        .with_delimiter(options.delimiter)
-        .with_null(options.null_literal.clone().unwrap_or_default())
-        .with_timestamp_format(SQL_TIMESTAMP.to_owned())
-        .with_timestamp_tz_format(format!("{SQL_TIMESTAMP}Z"));
-    builder = match options.quote {
-        Some(quote) => builder.with_quote(quote),
-        None => builder.with_quote_style(QuoteStyle::Never),
-    };
-    if let Some(escape) = options.escape {
-        builder = builder.with_escape(escape).with_double_quote(false);
+        let rows = self.readable(rows).map_err(|error| self.failed(error))?;
+        self.put(&rows, out)
     }
-    let mut text = Vec::new();
-    builder.build(&mut text).write(rows)?;
-    Ok(text)
-}
 
-fn json_lines(options: &JsonOptions, rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-    let timestamp = if options.iso_timestamps { ISO_TIMESTAMP } else { SQL_TIMESTAMP };
-    let mut text = Vec::new();
-    let mut writer = JsonWriterBuilder::new()
-        .with_explicit_nulls(!options.ignore_nulls)
-        .with_timestamp_format(timestamp.to_owned())
-        .with_timestamp_tz_format(format!("{timestamp}Z"))
-        .build::<_, LineDelimited>(&mut text);
-    writer.write(rows)?;
-    writer.finish()?;
-    drop(writer);
-    Ok(text)
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        if matches!(self.writer, LineWriter::Csv { header_due: true, .. }) {
+            self.put(&RecordBatch::new_empty(self.schema.clone()), out)?;
+        }
+        let packer = self.packer.take();
+        packer.map_or(Ok(()), |packer| packer.finish(out)).map_err(|error| self.failed(error))
+    }
 }

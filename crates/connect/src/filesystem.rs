@@ -8,17 +8,23 @@ use crate::compression::Compression;
 use crate::dead_letter::{DeadLetterOptions, DeadLetters};
 use crate::format::Format;
 use crate::options::OptionReader;
-use crate::reader::TableReader;
+use crate::reader::{Step, TableReader};
 use crate::replay::{self, ReplayOptions};
 use crate::{
-    ConnectError, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, TableSpec, json,
+    ConnectError, OptionError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch,
+    TableSpec, json,
 };
 
 /// A file or a folder, read as fast as it is asked for. With `laxity.replay.*` options it is paced: see
 /// [`replay`].
 struct FilesystemScan {
     reader: TableReader,
+    dead: DeadLetters,
     rows_to_skip: u64,
+    /// Decoded ahead.
+    piece: Option<RecordBatch>,
+    /// How the input ended; a fault is told once.
+    end: Option<Result<(), ConnectError>>,
 }
 
 struct SourceOptions {
@@ -77,36 +83,74 @@ pub(crate) fn open_scan(
     let files = list_files(&source.path)?;
     let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.skip_rows == 0)?;
     let open_reader = |columns: Vec<usize>| {
-        TableReader::new(Arc::clone(&spec.table), columns, files, source.format, source.compression, dead)
+        let (table, waker) = (Arc::clone(&spec.table), env.waker.clone());
+        TableReader::new(table, columns, files, source.format, source.compression, waker)
     };
     match source.replay {
-        Some(replay) => replay::open_scan(spec, env, replay, open_reader),
-        None => {
-            let reader = open_reader(spec.columns.clone())?;
-            Ok(Box::new(FilesystemScan { reader, rows_to_skip: env.skip_rows }))
-        }
+        Some(replay) => replay::open_scan(spec, env, replay, dead, open_reader),
+        None => Ok(Box::new(FilesystemScan {
+            reader: open_reader(spec.columns.clone())?,
+            dead,
+            rows_to_skip: env.skip_rows,
+            piece: None,
+            end: None,
+        })),
     }
 }
 
 impl Scan for FilesystemScan {
     fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError> {
-        while let Some(rows) = self.reader.next()? {
-            let skipped = self.rows_to_skip.min(rows.num_rows() as u64) as usize;
-            self.rows_to_skip -= skipped as u64;
-            let rows: RecordBatch = rows.slice(skipped, rows.num_rows() - skipped);
-            if rows.num_rows() > 0 {
+        loop {
+            if let Some(rows) = self.piece.take() {
                 return Ok(ScanEvent::Batch(ScannedBatch { rows, arrival: now }));
             }
+            if let Some(end) = &mut self.end {
+                return std::mem::replace(end, Ok(())).map(|()| ScanEvent::End);
+            }
+            if self.prepare()? == Preparation::Waiting {
+                return Ok(ScanEvent::Waiting);
+            }
         }
-        Ok(ScanEvent::End)
+    }
+
+    fn prepare(&mut self) -> Result<Preparation, ConnectError> {
+        if self.piece.is_some() || self.end.is_some() {
+            return Ok(Preparation::Ready);
+        }
+        let step = self.reader.step();
+        let step = self.reader.take_bad().map_or(Ok(()), |(file, bad)| self.dead.put(&file, &bad)).and(step);
+        match step {
+            Ok(Step::Rows(rows)) => {
+                let skipped = self.rows_to_skip.min(rows.num_rows() as u64) as usize;
+                self.rows_to_skip -= skipped as u64;
+                if skipped < rows.num_rows() {
+                    self.piece = Some(rows.slice(skipped, rows.num_rows() - skipped));
+                    return Ok(Preparation::Ready);
+                }
+            }
+            Ok(Step::More) => {}
+            Ok(Step::Waiting) => return Ok(Preparation::Waiting),
+            Ok(Step::End) => self.end = Some(Ok(())),
+            Err(error) => self.end = Some(Err(error)),
+        }
+        Ok(Preparation::More)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.reader.is_repeatable()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        let piece_bytes = self.piece.as_ref().map_or(0, RecordBatch::get_array_memory_size);
+        self.reader.held_bytes() + piece_bytes as u64
     }
 
     fn dead_rows(&self) -> u64 {
-        self.reader.dead_rows()
+        self.dead.count()
     }
 
     fn progress(&self) -> Option<f64> {
-        Some(self.reader.progress())
+        self.reader.progress()
     }
 }
 

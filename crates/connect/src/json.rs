@@ -7,10 +7,13 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 
+use crate::TableSpec;
 use crate::dead_letter::BadRow;
 use crate::text_file::{Decode, Decoded};
 use crate::zone::with_offset_zones;
-use crate::{MAX_BATCH_ROWS, TableSpec};
+
+/// Lines decoded at a time: half of what CSV takes, because a line takes twice as long.
+const PIECE_LINES: usize = 512;
 
 /// Decodes JSON lines: one object a line. Fields are taken by name; a missing one is null, others are ignored.
 ///
@@ -116,15 +119,23 @@ impl Decode for JsonDecoder {
         bad: &mut Vec<BadRow>,
     ) -> Result<Decoded, String> {
         self.line_ends.clear();
-        self.line_ends.extend(memchr::memchr_iter(b'\n', text).take(MAX_BATCH_ROWS).map(|end| end + 1));
+        self.line_ends.extend(memchr::memchr_iter(b'\n', text).take(PIECE_LINES).map(|end| end + 1));
         let whole = self.line_ends.last().copied().unwrap_or(0);
-        if last && whole < text.len() && self.line_ends.len() < MAX_BATCH_ROWS {
+        if last && whole < text.len() && self.line_ends.len() < PIECE_LINES {
             self.line_ends.push(text.len());
         }
         let Some(&bytes) = self.line_ends.last() else { return Ok(Decoded::default()) };
         let lines = self.line_ends.len();
         let (mut parts, mut faults) = (Vec::new(), Vec::new());
-        self.decode_lines(text, 0..lines, &mut parts, &mut faults);
+        let mut start = 0;
+        for line in 0..lines {
+            if is_too_deep(&text[self.line_start(line)..self.line_ends[line]]) {
+                self.decode_lines(text, start..line, &mut parts, &mut faults);
+                faults.push((line, format!("nested more than {DEPTH_MAX} deep")));
+                start = line + 1;
+            }
+        }
+        self.decode_lines(text, start..lines, &mut parts, &mut faults);
         for (line, reason) in faults {
             let raw = &text[self.line_start(line)..self.line_ends[line]];
             bad.push(BadRow::new(first_line + line as u64, reason, raw));
@@ -146,6 +157,32 @@ impl Decode for JsonDecoder {
     }
 }
 
+/// Arrow quotes a misfit by recursion, a level of which takes some hundred bytes of stack. As deep as serde_json goes.
+const DEPTH_MAX: usize = 128;
+
+/// Looks at the bytes alone, so that nothing that recurses ever meets such a line.
+fn is_too_deep(line: &[u8]) -> bool {
+    // Most lines are too short to be deep, and most others have too few brackets.
+    if line.len() <= DEPTH_MAX || line.iter().filter(|byte| **byte | 0x20 == b'{').count() <= DEPTH_MAX {
+        return false;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in line {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return true;
+        }
+    }
+    false
+}
+
 /// Why a column cannot be read from JSON.
 pub(crate) fn unreadable_column(schema: &Schema) -> Option<String> {
     schema.fields().iter().find_map(|field| {
@@ -161,7 +198,7 @@ fn new_decoder(schema: &SchemaRef) -> Decoder {
 
 fn builder(schema: &SchemaRef) -> ReaderBuilder {
     // Flink, too, reads a number or a boolean into a STRING column as its text.
-    ReaderBuilder::new(schema.clone()).with_batch_size(MAX_BATCH_ROWS).with_coerce_primitive(true)
+    ReaderBuilder::new(schema.clone()).with_batch_size(PIECE_LINES).with_coerce_primitive(true)
 }
 
 #[cfg(test)]

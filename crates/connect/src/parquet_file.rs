@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,12 +10,13 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use crate::dead_letter::BadRow;
-use crate::{ConnectError, MAX_BATCH_ROWS};
+use crate::reader::Step;
+use crate::{ConnectError, PIECE_ROWS};
 
 /// A Parquet file. Columns are taken by name and cast to the declared types; a row with a value that does not
 /// fit is bad.
 pub(crate) struct ParquetFile {
-    path: PathBuf,
+    path: Arc<Path>,
     reader: ParquetRecordBatchReader,
     schema: SchemaRef,
     row: u64,
@@ -26,13 +27,14 @@ pub(crate) struct ParquetFile {
 
 impl ParquetFile {
     pub(crate) fn open(
-        path: PathBuf,
+        path: Arc<Path>,
         file: File,
         declared: &Schema,
         columns: &[usize],
         bytes_read: Arc<AtomicU64>,
     ) -> Result<ParquetFile, ConnectError> {
-        let not = |message: String| ConnectError::Format { path: path.clone(), format: "Parquet", message };
+        let not =
+            |message: String| ConnectError::Format { path: path.to_path_buf(), format: "Parquet", message };
         let bytes_total = file.metadata().map_or(0, |file| file.len());
         let builder =
             ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| not(error.to_string()))?;
@@ -58,39 +60,31 @@ impl ParquetFile {
         let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
         let reader = builder
             .with_projection(mask)
-            .with_batch_size(MAX_BATCH_ROWS)
+            .with_batch_size(PIECE_ROWS)
             .build()
             .map_err(|error| not(error.to_string()))?;
         let schema = Arc::new(Schema::new(fields));
         Ok(ParquetFile { path, reader, schema, row: 0, rows_total, bytes_total, bytes_read })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn next(&mut self, bad: &mut Vec<BadRow>) -> Result<Option<RecordBatch>, ConnectError> {
-        loop {
-            let stored = match self.reader.next() {
-                None => return Ok(None),
-                Some(Ok(rows)) => rows,
-                Some(Err(error)) => {
-                    return Err(ConnectError::Format {
-                        path: self.path.clone(),
-                        format: "Parquet",
-                        message: format!("{error} after row {}", self.row),
-                    });
-                }
-            };
-            let rows = self.declared(&stored, bad);
-            let before = self.row;
-            self.row += stored.num_rows() as u64;
-            let share = |row: u64| self.bytes_total * row / self.rows_total.max(1);
-            self.bytes_read.fetch_add(share(self.row) - share(before), Ordering::Relaxed);
-            if rows.num_rows() > 0 {
-                return Ok(Some(rows));
+    pub(crate) fn step(&mut self, bad: &mut Vec<BadRow>) -> Result<Step, ConnectError> {
+        let stored = match self.reader.next() {
+            None => return Ok(Step::End),
+            Some(Ok(rows)) => rows,
+            Some(Err(error)) => {
+                return Err(ConnectError::Format {
+                    path: self.path.to_path_buf(),
+                    format: "Parquet",
+                    message: format!("{error} after row {}", self.row),
+                });
             }
-        }
+        };
+        let rows = self.declared(&stored, bad);
+        let before = self.row;
+        self.row += stored.num_rows() as u64;
+        let share = |row: u64| self.bytes_total * row / self.rows_total.max(1);
+        self.bytes_read.fetch_add(share(self.row) - share(before), Ordering::Relaxed);
+        Ok(if rows.num_rows() > 0 { Step::Rows(rows) } else { Step::More })
     }
 
     /// The rows whose values fit the declared types.

@@ -1,6 +1,4 @@
 use std::fmt::Write as _;
-use std::io::Write;
-use std::path::PathBuf;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -10,12 +8,13 @@ use arrow::datatypes::{
 use chrono::{DateTime, NaiveTime, Timelike};
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, Sink, TableSpec};
+use crate::output::Standard;
+use crate::{ConnectError, Encoder, OpenSink, OptionError};
 
-/// Writes rows to the terminal as Flink's `print` does: `name> +I[1, a]`.
-struct PrintSink {
+/// Makes text of rows as Flink's `print` does: `name> +I[1, a]`.
+struct PrintEncoder {
     prefix: String,
-    out: Box<dyn Write + Send>,
+    text: String,
 }
 
 struct PrintOptions {
@@ -39,41 +38,39 @@ pub(crate) fn validate(options: &OptionReader<'_>) -> Result<(), OptionError> {
     PrintOptions::read(options).map(drop)
 }
 
-pub(crate) fn open(_table: &TableSpec, options: &OptionReader<'_>) -> Result<Box<dyn Sink>, ConnectError> {
+pub(crate) fn open(options: &OptionReader<'_>) -> Result<OpenSink, ConnectError> {
     let PrintOptions { prefix, to_stderr } = PrintOptions::read(options)?;
-    let out: Box<dyn Write + Send> = match to_stderr {
-        true => Box::new(std::io::stderr()),
-        false => Box::new(std::io::stdout()),
-    };
-    Ok(Box::new(PrintSink { prefix, out }))
+    let output = if to_stderr { Standard::Error } else { Standard::Output };
+    Ok(OpenSink {
+        encoder: Box::new(PrintEncoder { prefix, text: String::new() }),
+        may_stall: output.may_stall(),
+        output: Some(Box::new(output)),
+    })
 }
 
-impl Sink for PrintSink {
-    fn write(&mut self, rows: &RecordBatch) -> Result<(), ConnectError> {
-        // One write a batch: rows of queries that print at the same time do not mix within a line.
-        let text = format_rows(&self.prefix, rows);
-        self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|source| {
-            ConnectError::Io { action: "write", path: PathBuf::from("the terminal"), source }
-        })
+impl Encoder for PrintEncoder {
+    fn encode(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        self.text.clear();
+        put_rows(&mut self.text, &self.prefix, rows);
+        out.extend_from_slice(self.text.as_bytes());
+        Ok(())
     }
 
-    fn close(&mut self) -> Result<(), ConnectError> {
+    fn finish(&mut self, _out: &mut Vec<u8>) -> Result<(), ConnectError> {
         Ok(())
     }
 }
 
-fn format_rows(prefix: &str, rows: &RecordBatch) -> String {
-    let mut text = String::new();
+fn put_rows(text: &mut String, prefix: &str, rows: &RecordBatch) {
     for row in 0..rows.num_rows() {
         text.push_str(prefix);
         text.push_str("+I[");
         for (index, column) in rows.columns().iter().enumerate() {
             text.push_str(if index > 0 { ", " } else { "" });
-            put_value(&mut text, column, row);
+            put_value(text, column, row);
         }
         text.push_str("]\n");
     }
-    text
 }
 
 /// Appends a value as Java prints the object that Flink makes of it.
@@ -228,6 +225,12 @@ mod tests {
     use arrow::datatypes::Int32Type;
 
     use super::*;
+
+    fn format_rows(prefix: &str, rows: &RecordBatch) -> String {
+        let mut text = String::new();
+        put_rows(&mut text, prefix, rows);
+        text
+    }
 
     fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         RecordBatch::try_from_iter_with_nullable(

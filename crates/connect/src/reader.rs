@@ -1,39 +1,59 @@
-use std::fs::File;
-use std::path::PathBuf;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 
+use crate::claim::{Claim, Taken};
 use crate::compression::Compression;
 use crate::csv::CsvDecoder;
-use crate::dead_letter::{BadRow, DeadLetters};
+use crate::dead_letter::BadRow;
 use crate::format::Format;
 use crate::json::JsonDecoder;
 use crate::parquet_file::ParquetFile;
+use crate::stream::{Stream, may_block};
 use crate::text_file::{Decode, TextFile};
-use crate::{ConnectError, TableSpec};
+use crate::{ConnectError, OptionError, TableSpec, Waker};
 
-/// Reads the columns asked for from some files, one after the other, in bounded memory.
+/// Reads the columns asked for from some files, one after the other, in bounded memory and in small steps.
 pub(crate) struct TableReader {
     table: Arc<TableSpec>,
     columns: Vec<usize>,
     files: Vec<PathBuf>,
     next_file: usize,
     current: Option<Current>,
+    /// The file opened last.
+    path: Arc<Path>,
     /// Of the text formats.
     decoder: Option<Box<dyn Decode>>,
     compression: Option<Compression>,
-    dead: DeadLetters,
-    /// Bad rows were counted and written when they were first read.
-    rewound: bool,
+    /// Bad rows of that file.
+    bad: Vec<BadRow>,
+    waker: Waker,
+    /// Nobody writes the files meanwhile.
+    _claims: Vec<Claim>,
     bytes_read: Arc<AtomicU64>,
-    bytes_total: u64,
+    /// `None` if one of the files is no regular one, and so of no known length.
+    bytes_total: Option<u64>,
 }
 
 enum Current {
     Text(Box<TextFile>),
     Parquet(Box<ParquetFile>),
+}
+
+/// What came of a step.
+pub(crate) enum Step {
+    /// At least one row, and no more than a piece.
+    Rows(RecordBatch),
+    /// Something was done; there is more to do.
+    More,
+    /// Nothing has come from outside.
+    Waiting,
+    /// The last file has ended.
+    End,
 }
 
 impl TableReader {
@@ -43,7 +63,7 @@ impl TableReader {
         files: Vec<PathBuf>,
         format: Format,
         compression: Option<Compression>,
-        dead: DeadLetters,
+        waker: Waker,
     ) -> Result<TableReader, ConnectError> {
         let decoder: Option<Box<dyn Decode>> = match format {
             Format::Csv(options) => {
@@ -52,19 +72,35 @@ impl TableReader {
             Format::Json(_) => Some(Box::new(JsonDecoder::new(&table, &columns))),
             Format::Parquet(_) => None,
         };
-        // A missing size only makes the progress inexact; opening the file reports what is wrong with it.
-        let bytes_total =
-            files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum();
+        let mut bytes_total = Some(0);
+        let mut claims = Vec::new();
+        for path in &files {
+            let failed = |source| ConnectError::Io { action: "open", path: path.clone(), source };
+            let found = std::fs::metadata(path).map_err(failed)?;
+            if may_block(found.file_type()) {
+                bytes_total = None;
+                continue;
+            }
+            let refused = |taken: Taken| OptionError {
+                table: table.name.clone(),
+                key: "path".to_owned(),
+                message: format!("{}: {taken}", path.display()),
+            };
+            claims.push(Claim::to_read(&found).map_err(refused)?);
+            bytes_total = bytes_total.map(|bytes| bytes + found.len());
+        }
         let mut reader = TableReader {
             table,
             columns,
             files,
             next_file: 0,
             current: None,
+            path: Arc::from(Path::new("")),
             decoder,
             compression,
-            dead,
-            rewound: false,
+            bad: Vec::new(),
+            waker,
+            _claims: claims,
             bytes_read: Arc::default(),
             bytes_total,
         };
@@ -73,67 +109,99 @@ impl TableReader {
         Ok(reader)
     }
 
-    /// The next rows, at least one; `None` at the end of the last file.
-    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, ConnectError> {
-        loop {
-            let Some(current) = &mut self.current else {
-                if !self.open_next_file()? {
-                    return Ok(None);
-                }
-                continue;
-            };
-            let mut bad: Vec<BadRow> = Vec::new();
-            let (rows, path) = match (current, &mut self.decoder) {
-                (Current::Text(file), Some(decoder)) => (file.next(decoder.as_mut(), &mut bad), file.path()),
-                (Current::Parquet(file), _) => (file.next(&mut bad), file.path()),
-                (Current::Text(_), None) => unreachable!("text formats have a decoder"),
-            };
-            if !self.rewound {
-                self.dead.put(path, &bad)?;
-            }
-            match rows? {
-                Some(rows) => return Ok(Some(rows)),
-                None => self.current = None,
-            }
+    /// Reads or decodes a piece.
+    pub(crate) fn step(&mut self) -> Result<Step, ConnectError> {
+        let Some(current) = &mut self.current else {
+            return Ok(if self.open_next_file()? { Step::More } else { Step::End });
+        };
+        let step = match (current, &mut self.decoder) {
+            (Current::Text(file), Some(decoder)) => file.step(decoder.as_mut(), &mut self.bad)?,
+            (Current::Parquet(file), _) => file.step(&mut self.bad)?,
+            (Current::Text(_), None) => unreachable!("text formats have a decoder"),
+        };
+        if matches!(step, Step::End) {
+            self.current = None;
+            return Ok(Step::More);
         }
+        Ok(step)
+    }
+
+    /// Takes the bad rows found since it was last asked, and their file. To be called after each step, also one
+    /// that failed.
+    pub(crate) fn take_bad(&mut self) -> Option<(Arc<Path>, Vec<BadRow>)> {
+        (!self.bad.is_empty()).then(|| (Arc::clone(&self.path), std::mem::take(&mut self.bad)))
+    }
+
+    /// Bytes read and not decoded. What Parquet's own reader holds is not known.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        match &self.current {
+            Some(Current::Text(file)) => file.held_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// False if the files can be read only once.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.bytes_total.is_some()
     }
 
     /// Starts again with the first file.
-    pub(crate) fn rewind(&mut self) {
+    ///
+    /// # Errors
+    /// If that cannot be done.
+    pub(crate) fn rewind(&mut self) -> Result<(), ConnectError> {
+        if !self.is_repeatable() {
+            return Err(ConnectError::Io {
+                action: "read again",
+                path: self.files[0].clone(),
+                source: std::io::Error::other("it is not a regular file; raise 'laxity.replay.cache'"),
+            });
+        }
         self.next_file = 0;
         self.current = None;
-        self.rewound = true;
         self.bytes_read.store(0, Ordering::Relaxed);
+        Ok(())
     }
 
-    pub(crate) fn dead_rows(&self) -> u64 {
-        self.dead.count()
-    }
-
-    /// Part of the bytes read, 0 to 1.
-    pub(crate) fn progress(&self) -> f64 {
+    /// Part of the bytes read, 0 to 1; `None` where nobody knows how many there will be.
+    pub(crate) fn progress(&self) -> Option<f64> {
+        let total = self.bytes_total?;
         if self.current.is_none() && self.next_file == self.files.len() {
-            return 1.0;
+            return Some(1.0);
         }
         let read = self.bytes_read.load(Ordering::Relaxed) as f64;
-        (read / self.bytes_total.max(1) as f64).min(1.0)
+        Some((read / total.max(1) as f64).min(1.0))
     }
 
     fn open_next_file(&mut self) -> Result<bool, ConnectError> {
         let Some(path) = self.files.get(self.next_file) else { return Ok(false) };
         self.next_file += 1;
+        self.path = Arc::from(path.as_path());
         let failed = |source| ConnectError::Io { action: "open", path: path.clone(), source };
-        let file = File::open(path).map_err(failed)?;
+        let found = std::fs::metadata(path).map_err(failed)?;
         self.current = Some(match &mut self.decoder {
             Some(decoder) => {
                 decoder.start_file();
                 let compression = self.compression.unwrap_or_else(|| Compression::of_name(path));
-                let input = compression.reader(file, Arc::clone(&self.bytes_read)).map_err(failed)?;
-                Current::Text(Box::new(TextFile::new(path.clone(), input)))
+                let bytes_read = Arc::clone(&self.bytes_read);
+                let input: Box<dyn Read + Send> = match may_block(found.file_type()) {
+                    true => {
+                        let stream = Stream::open(path, self.waker.clone()).map_err(failed)?;
+                        compression.reader(stream, bytes_read)
+                    }
+                    false => compression.reader(File::open(path).map_err(failed)?, bytes_read),
+                }
+                .map_err(failed)?;
+                let bytes = text_bytes(&found, compression);
+                Current::Text(Box::new(TextFile::new(Arc::clone(&self.path), input, bytes)))
+            }
+            None if may_block(found.file_type()) => {
+                let message = "it is not a regular file, and a Parquet file is read from its end".to_owned();
+                return Err(ConnectError::Format { path: path.clone(), format: "Parquet", message });
             }
             None => Current::Parquet(Box::new(ParquetFile::open(
-                path.clone(),
-                file,
+                Arc::clone(&self.path),
+                File::open(path).map_err(failed)?,
                 &self.table.schema,
                 &self.columns,
                 Arc::clone(&self.bytes_read),
@@ -141,4 +209,8 @@ impl TableReader {
         });
         Ok(true)
     }
+}
+
+fn text_bytes(found: &Metadata, compression: Compression) -> Option<u64> {
+    (compression == Compression::None && found.is_file()).then_some(found.len())
 }

@@ -6,23 +6,25 @@
 //!
 //! Start with [`ReplayOptions`].
 
+mod passes;
+mod piece;
+
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{
-    DataType, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
-};
+use arrow::datatypes::DataType;
 use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
+use self::passes::{PassStep, Passes, Piece};
+use self::piece::PieceDecoder;
+use crate::dead_letter::DeadLetters;
 use crate::options::OptionReader;
 use crate::pace::{Pace, TICK_DEFAULT};
 use crate::reader::TableReader;
 use crate::spread::{Spread, can_spread};
 use crate::{
-    ConnectError, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch,
+    ConnectError, MAX_BATCH_ROWS, OptionError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec,
+    ScannedBatch,
 };
 
 /// The options `laxity.replay.*`.
@@ -116,6 +118,7 @@ pub(crate) fn open_scan(
     spec: &ScanSpec,
     env: &ScanEnvironment,
     options: ReplayOptions,
+    dead: DeadLetters,
     open_reader: impl FnOnce(Vec<usize>) -> Result<TableReader, ConnectError>,
 ) -> Result<Box<dyn Scan>, ConnectError> {
     // The time column is read even where no query asks for it. It comes last then, and is cut off.
@@ -136,264 +139,156 @@ pub(crate) fn open_scan(
         shifted: indices(&is_shifted),
         keys: indices(&|column| options.spread_keys.contains(column)),
     };
-    let caches = options.passes != Some(1);
-    let mut scan = ReplayScan {
-        reader: open_reader(columns)?,
-        output: (0..spec.columns.len()).collect(),
-        time_index,
+    let copies = options.copies as u64;
+    let decoder = PieceDecoder::new(open_reader(columns)?, time_index, spec.columns.len());
+    Ok(Box::new(ReplayScan {
+        passes: Passes::new(decoder, dead, options.passes, options.cache_bytes_max, env.skip_rows / copies),
         spread,
+        speed: options.speed,
         pace: Pace { start: env.start, tick: options.tick },
-        cache: caches.then(VecDeque::new),
-        cached_bytes: 0,
-        pass: 0,
-        passed: Passed::default(),
-        first_ms: None,
-        current: None,
-        next_cached: 0,
+        ahead: VecDeque::with_capacity(PIECES_AHEAD),
         row: 0,
-        ended: false,
-        rows_to_skip: env.skip_rows,
-        options,
-    };
-    // The pace needs the first row.
-    scan.load()?;
-    Ok(Box::new(scan))
+        copies_to_skip: (env.skip_rows % copies) as usize,
+        decoded_until: env.start,
+        end: None,
+    }))
 }
 
-/// See the module. Position: `row` of `current` in pass `pass` is offered next.
+/// Pieces decoded ahead, the one that is given out just now included: while its last rows are due, the next one is
+/// there in any case.
+const PIECES_AHEAD: usize = 2;
+
+/// See the module. `row` of the first of the pieces `ahead` is offered next.
 struct ReplayScan {
-    reader: TableReader,
-    /// Columns of a decoded batch that are delivered.
-    output: Vec<usize>,
-    time_index: usize,
+    passes: Passes,
     spread: Spread,
-    options: ReplayOptions,
+    speed: f64,
     pace: Pace,
-    /// All decoded batches, for the passes to come; `None` if there are none or memory does not suffice.
-    cache: Option<VecDeque<Arc<TimedBatch>>>,
-    cached_bytes: u64,
-    pass: u64,
-    passed: Passed,
-    /// The time of the first row of the file that has one.
-    first_ms: Option<i64>,
-    current: Option<Arc<TimedBatch>>,
-    next_cached: usize,
+    /// Decoded, and not all given out.
+    ahead: VecDeque<Piece>,
     row: usize,
-    ended: bool,
-    /// Delivered rows still to leave out.
-    rows_to_skip: u64,
-}
-
-/// Rows with the times at which they are due.
-struct TimedBatch {
-    rows: RecordBatch,
-    /// The highest time column so far: a row out of order is due with the rows around it.
-    due_ms: Vec<i64>,
-}
-
-/// What a pass has seen; complete when its last batch is loaded.
-#[derive(Clone, Copy, Default)]
-struct Passed {
-    /// Rows loaded.
-    rows: u64,
-    /// `None` until a row has a time.
-    max_ms: Option<i64>,
-    /// Distance between two passes. Known after the first one.
-    span_ms: i64,
-    /// Rows of a whole pass. Known after the first one.
-    rows_total: u64,
+    /// Of the first row that is delivered, the copies that are left out.
+    copies_to_skip: usize,
+    /// When the last decoded row is due.
+    decoded_until: ProcessingTime,
+    /// How the table ended; a fault is told once.
+    end: Option<Result<(), ConnectError>>,
 }
 
 impl Scan for ReplayScan {
     fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError> {
-        self.skip()?;
-        let Some(batch) = self.load()? else { return Ok(ScanEvent::End) };
-        let next_due = self.due(batch.due_ms[self.row]);
-        let Some(released) = self.pace.released(now).filter(|released| next_due <= *released) else {
-            return Ok(ScanEvent::NotBefore(self.pace.release(next_due)));
-        };
-        let limit = (MAX_BATCH_ROWS / self.options.copies).max(1).min(batch.rows.num_rows() - self.row);
-        let ahead = &batch.due_ms[self.row..self.row + limit];
-        let count = ahead.partition_point(|due_ms| self.due(*due_ms) <= released);
-        let arrival = self.due(ahead[count - 1]);
-        let rows = batch
-            .rows
-            .slice(self.row, count)
-            .project(&self.output)
-            .expect("the output is a part of the columns");
-        let mut rows = self.spread.apply(&rows, self.pass, self.shift_ms());
-        self.advance(&batch, count);
-        if self.rows_to_skip > 0 {
-            let skipped = self.rows_to_skip as usize;
-            rows = rows.slice(skipped, rows.num_rows() - skipped);
-            self.rows_to_skip = 0;
+        while self.ahead.is_empty() {
+            if let Some(end) = &mut self.end {
+                return std::mem::replace(end, Ok(())).map(|()| ScanEvent::End);
+            }
+            if self.decode()? == Preparation::Waiting {
+                return Ok(ScanEvent::Waiting);
+            }
         }
-        Ok(ScanEvent::Batch(ScannedBatch { rows, arrival }))
+        Ok(self.offer(now))
+    }
+
+    fn prepare(&mut self) -> Result<Preparation, ConnectError> {
+        if self.ahead.len() >= PIECES_AHEAD || self.end.is_some() {
+            return Ok(Preparation::Ready);
+        }
+        self.decode()
+    }
+
+    fn prepared_until(&self) -> Option<ProcessingTime> {
+        let is_needed = self.end.is_none() && !self.passes.is_cached();
+        is_needed.then(|| self.pace.release(self.decoded_until))
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.passes.is_repeatable()
     }
 
     fn event_clock(&self) -> Option<EventClock> {
-        self.first_ms.map(|first_ms| EventClock {
+        self.passes.first_ms().map(|first_ms| EventClock {
             event_origin: EventTime(first_ms),
             processing_origin: self.pace.start,
-            speed: self.options.speed,
+            speed: self.speed,
         })
     }
 
+    fn held_bytes(&self) -> u64 {
+        let ahead_bytes = match self.passes.keeps_pieces() {
+            true => 0,
+            false => self.ahead.iter().map(|piece| piece.batch.bytes()).sum(),
+        };
+        self.passes.held_bytes() + ahead_bytes
+    }
+
     fn dead_rows(&self) -> u64 {
-        self.reader.dead_rows()
+        self.passes.dead_rows()
     }
 
     fn progress(&self) -> Option<f64> {
-        let passes = self.options.passes?;
-        if self.ended {
+        if self.end.is_some() && self.ahead.is_empty() {
             return Some(1.0);
         }
-        let part = match self.passed.rows_total {
-            0 => self.reader.progress(),
-            total => {
-                let waiting = self.current.as_ref().map_or(0, |batch| batch.rows.num_rows() - self.row);
-                (self.passed.rows - waiting as u64) as f64 / total as f64
-            }
-        };
-        Some((self.pass as f64 + part) / passes as f64)
+        let waiting: usize = self.ahead.iter().map(|piece| piece.batch.rows.num_rows()).sum();
+        self.passes.progress((waiting - self.row) as u64)
     }
 }
 
 impl ReplayScan {
-    /// When a row of the current pass is due.
-    fn due(&self, due_ms: i64) -> ProcessingTime {
-        let first_ms = self.first_ms.unwrap_or(due_ms);
-        // Rows before the first one that has a time are due at once.
-        let ahead_ms = due_ms.saturating_sub(first_ms).max(0) as f64 + self.shift_ms() as f64;
-        self.pace.start.plus_ns((ahead_ms * 1e6 / self.options.speed) as u64)
-    }
-
-    fn shift_ms(&self) -> i64 {
-        (self.pass as i64).saturating_mul(self.passed.span_ms)
-    }
-
-    fn advance(&mut self, batch: &TimedBatch, count: usize) {
+    /// What of the first piece is due at `now`.
+    fn offer(&mut self, now: ProcessingTime) -> ScanEvent {
+        let piece = &self.ahead[0];
+        let due_ms = &piece.batch.due_ms;
+        let due = |row: usize| self.due(due_ms[row], piece.shift_ms);
+        let next_due = due(self.row);
+        let Some(released) = self.pace.released(now).filter(|released| next_due <= *released) else {
+            return ScanEvent::NotBefore(self.pace.release(next_due));
+        };
+        let limit = (MAX_BATCH_ROWS / self.spread.copies).max(1).min(due_ms.len() - self.row);
+        let ahead = &due_ms[self.row..self.row + limit];
+        let count = ahead.partition_point(|due_ms| self.due(*due_ms, piece.shift_ms) <= released);
+        let arrival = due(self.row + count - 1);
+        let rows = piece.batch.rows.slice(self.row, count);
+        let mut rows = self.spread.apply(&rows, piece.pass, piece.shift_ms);
         self.row += count;
-        if self.row == batch.rows.num_rows() {
-            self.current = None;
-        }
-    }
-
-    /// Leaves out whole rows of the file; what is left of `rows_to_skip` are copies of one row.
-    fn skip(&mut self) -> Result<(), ConnectError> {
-        let copies = self.options.copies as u64;
-        while self.rows_to_skip >= copies {
-            let Some(batch) = self.load()? else { return Ok(()) };
-            let left = (batch.rows.num_rows() - self.row) as u64;
-            let count = left.min(self.rows_to_skip / copies);
-            self.rows_to_skip -= count * copies;
-            self.advance(&batch, count as usize);
-        }
-        Ok(())
-    }
-
-    /// The batch that holds the next row; `None` at the end of the last pass.
-    fn load(&mut self) -> Result<Option<Arc<TimedBatch>>, ConnectError> {
-        while self.current.is_none() && !self.ended {
-            self.current = self.next_batch()?;
+        if self.row == due_ms.len() {
+            self.ahead.pop_front();
             self.row = 0;
-            match &self.current {
-                Some(batch) => self.passed.rows += batch.rows.num_rows() as u64,
-                None => self.end_pass(),
+        }
+        let skipped = std::mem::take(&mut self.copies_to_skip);
+        if skipped > 0 {
+            rows = rows.slice(skipped, rows.num_rows() - skipped);
+        }
+        ScanEvent::Batch(ScannedBatch { rows, arrival })
+    }
+
+    /// Does one piece of work.
+    fn decode(&mut self) -> Result<Preparation, ConnectError> {
+        match self.passes.step() {
+            Ok(PassStep::Piece(piece)) => {
+                let last_ms = *piece.batch.due_ms.last().expect("a piece has rows");
+                self.decoded_until = self.due(last_ms, piece.shift_ms);
+                if self.ahead.is_empty() {
+                    self.row = piece.skip;
+                }
+                self.ahead.push_back(piece);
+                if self.ahead.len() >= PIECES_AHEAD {
+                    return Ok(Preparation::Ready);
+                }
             }
+            Ok(PassStep::More) => {}
+            Ok(PassStep::Waiting) => return Ok(Preparation::Waiting),
+            Ok(PassStep::End) => self.end = Some(Ok(())),
+            Err(error) => self.end = Some(Err(error)),
         }
-        Ok(self.current.clone())
+        Ok(Preparation::More)
     }
 
-    fn next_batch(&mut self) -> Result<Option<Arc<TimedBatch>>, ConnectError> {
-        if let (Some(cache), true) = (&self.cache, self.pass > 0) {
-            self.next_cached += 1;
-            return Ok(cache.get(self.next_cached - 1).cloned());
-        }
-        let Some(rows) = self.reader.next()? else { return Ok(None) };
-        let batch = Arc::new(self.timed(rows));
-        if let Some(cache) = &mut self.cache {
-            self.cached_bytes += (batch.rows.get_array_memory_size() + batch.due_ms.len() * 8) as u64;
-            cache.push_back(Arc::clone(&batch));
-            if self.cached_bytes > self.options.cache_bytes_max {
-                self.cache = None;
-            }
-        }
-        Ok(Some(batch))
-    }
-
-    fn end_pass(&mut self) {
-        if self.pass == 0 {
-            self.passed.rows_total = self.passed.rows;
-            self.passed.span_ms = self.span_ms();
-        }
-        self.pass += 1;
-        if self.passed.rows_total > 0 {
-            // Whole passes need not be loaded to be left out.
-            let offered = self.passed.rows_total * self.options.copies as u64;
-            let left = self.options.passes.map_or(u64::MAX, |passes| passes - self.pass);
-            let passes = (self.rows_to_skip / offered).min(left);
-            self.pass += passes;
-            self.rows_to_skip -= passes * offered;
-        }
-        self.ended = self.passed.rows_total == 0 || self.options.passes == Some(self.pass);
-        if self.ended {
-            return;
-        }
-        self.passed.rows = 0;
-        self.passed.max_ms = None;
-        self.next_cached = 0;
-        if self.cache.is_none() {
-            self.reader.rewind();
-        }
-    }
-
-    /// From the first row of a pass to the first one of the next, which follows the last one at the mean
-    /// distance of two rows.
-    fn span_ms(&self) -> i64 {
-        let (Some(first), Some(max)) = (self.first_ms, self.passed.max_ms) else { return 1 };
-        let length = max.saturating_sub(first);
-        let gaps = i64::try_from(self.passed.rows).unwrap_or(i64::MAX).saturating_sub(1).max(1);
-        length.saturating_add((length / gaps).max(1))
-    }
-
-    fn timed(&mut self, rows: RecordBatch) -> TimedBatch {
-        let mut max_ms = self.passed.max_ms;
-        let mut due_ms = Vec::with_capacity(rows.num_rows());
-        for time_ms in times_ms(&rows, self.time_index) {
-            if let Some(time_ms) = time_ms {
-                self.first_ms.get_or_insert(time_ms);
-                max_ms = Some(max_ms.map_or(time_ms, |max| max.max(time_ms)));
-            }
-            due_ms.push(max_ms.unwrap_or(i64::MIN));
-        }
-        self.passed.max_ms = max_ms;
-        TimedBatch { rows, due_ms }
-    }
-}
-
-fn times_ms(rows: &RecordBatch, column: usize) -> Vec<Option<i64>> {
-    let column = rows.column(column);
-    match column.data_type() {
-        DataType::Timestamp(TimeUnit::Second, _) => column
-            .as_primitive::<TimestampSecondType>()
-            .iter()
-            .map(|time| time.map(|s| s.saturating_mul(1_000)))
-            .collect(),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            column.as_primitive::<TimestampMillisecondType>().iter().collect()
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, _) => column
-            .as_primitive::<TimestampMicrosecondType>()
-            .iter()
-            .map(|time| time.map(|us| us.div_euclid(1_000)))
-            .collect(),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => column
-            .as_primitive::<TimestampNanosecondType>()
-            .iter()
-            .map(|time| time.map(|ns| ns.div_euclid(1_000_000)))
-            .collect(),
-        _ => column.as_primitive::<Int64Type>().iter().collect(),
+    /// When a row is due whose pass is `shift_ms` after the first one.
+    fn due(&self, due_ms: i64, shift_ms: i64) -> ProcessingTime {
+        let first_ms = self.passes.first_ms().unwrap_or(due_ms);
+        // Rows before the first one that has a time are due at once.
+        let ahead_ms = due_ms.saturating_sub(first_ms).max(0) as f64 + shift_ms as f64;
+        self.pace.start.plus_ns((ahead_ms * 1e6 / self.speed) as u64)
     }
 }
 

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, TableSpec, datagen, filesystem};
+use crate::{ConnectError, OptionError, TableSpec, Waker, datagen, filesystem};
 
 /// What a query asks of a table. Scans of one table are shared between queries of one engine.
 #[derive(Clone, Debug)]
@@ -15,18 +15,47 @@ pub struct ScanSpec {
     pub columns: Vec<usize>,
 }
 
-/// An open table, read in pieces. Polled by one I/O thread; must not sleep or block on anything but a
-/// local file.
+/// An open table, read in pieces. Used by one thread at a time, and never blocks on anything but a local file:
+/// what may block for longer is read by a thread of its own, and the scan answers that it waits.
+///
+/// Rows can be decoded before they are due, by [`prepare`](Scan::prepare); what is given out, and when, never
+/// depends on that.
 pub trait Scan: Send {
-    /// The next thing to do. `now` is the driver's clock.
+    /// The next thing to do. `now` is the driver's clock. Rows that nobody prepared are decoded first.
     ///
     /// # Errors
     /// When the table as a whole cannot be read on. The scan is then over.
     fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError>;
 
+    /// Does one piece of the work that can be done before rows are due: about a quarter of a millisecond, and
+    /// never much over one. What it may do ahead is bounded, in rows and bytes.
+    ///
+    /// # Errors
+    /// As `poll`. The scans of this crate keep a fault until the rows before it were polled.
+    fn prepare(&mut self) -> Result<Preparation, ConnectError> {
+        Ok(Preparation::Ready)
+    }
+
+    /// Rows due up to this instant are decoded: when the next piece will be needed, the deadline of
+    /// [`prepare`](Scan::prepare). `None` if nothing is left to be prepared, and always where rows have no
+    /// instant of their own.
+    fn prepared_until(&self) -> Option<ProcessingTime> {
+        None
+    }
+
+    /// True if the table can be opened once more and gives the same rows from the start; a pipe cannot.
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
     /// How event time lies on the clock, where the source paces its rows. Known from the first batch on.
     fn event_clock(&self) -> Option<EventClock> {
         None
+    }
+
+    /// Bytes that the scan holds: text read ahead, decoded rows not given out yet, and those kept for later passes.
+    fn held_bytes(&self) -> u64 {
+        0
     }
 
     /// Rows put aside as dead letters so far.
@@ -47,8 +76,21 @@ pub enum ScanEvent {
     Batch(ScannedBatch),
     /// Nothing is due before this instant.
     NotBefore(ProcessingTime),
+    /// The next row has not come from outside yet. The [`Waker`] is called when it may be there.
+    Waiting,
     /// The input has ended.
     End,
+}
+
+/// Answer of [`Scan::prepare`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// Nothing to do until rows were taken.
+    Ready,
+    /// Call again: there is more to do ahead.
+    More,
+    /// Waits for bytes from outside. The [`Waker`] is called when they may be there.
+    Waiting,
 }
 
 /// Rows with the instant at which they were due.
@@ -62,7 +104,7 @@ pub struct ScannedBatch {
 }
 
 /// Where and when a scan starts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ScanEnvironment {
     /// The instant at which the first row of a paced source is due, also for a scan that skips rows: scans of
     /// one table that were opened with the same `start` offer the same row at the same instant.
@@ -73,12 +115,14 @@ pub struct ScanEnvironment {
     /// Both must ask for the same columns, because a value is only checked where it is read. Such a scan
     /// counts dead rows but leaves the dead-letter file to the one it follows.
     pub skip_rows: u64,
+    /// Called when a scan that waited for bytes from outside may go on.
+    pub waker: Waker,
 }
 
 impl ScanEnvironment {
     /// A scan from the first row on, paced from `start`.
     pub fn new(start: ProcessingTime, start_wall: EventTime) -> ScanEnvironment {
-        ScanEnvironment { start, start_wall, skip_rows: 0 }
+        ScanEnvironment { start, start_wall, skip_rows: 0, waker: Waker::default() }
     }
 }
 

@@ -12,24 +12,76 @@ pub struct SinkSpec {
     pub table: Arc<TableSpec>,
 }
 
-/// An open output. Written by one thread.
-pub trait Sink: Send {
-    /// Writes rows. When it returns, the rows have left the program (written to the file, not necessarily
-    /// synced to disk).
+/// A table that is open for writing: what makes bytes of rows, and what takes the bytes away.
+pub struct OpenSink {
+    /// Runs wherever there is time for it.
+    pub encoder: Box<dyn Encoder>,
+    /// Wants a thread that may block. `None` if bytes go nowhere: there never are any then.
+    pub output: Option<Box<dyn Output>>,
+    /// The output may block for ever: a pipe, a terminal, a device, a socket. It should hold up nobody else.
+    pub may_stall: bool,
+}
+
+/// Turns rows into bytes. Never blocks and does no I/O, so that a worker may call it.
+pub trait Encoder: Send {
+    /// Appends the bytes of `rows` to `out`. Lines are complete then, also compressed ones, so that who reads the
+    /// output up to there sees them; Parquet gives bytes when a row group is full.
     ///
     /// # Errors
-    /// When the world failed. Rows of this call may be partly written; the query is then stopped.
-    fn write(&mut self, rows: &RecordBatch) -> Result<(), ConnectError>;
+    /// When the format cannot hold a value. What was appended is then worth nothing; the query is stopped.
+    fn encode(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError>;
 
-    /// Completes the output: footers, compression trailers. No write follows.
+    /// Appends what completes the output: footers, compression trailers. Nothing is encoded after it.
+    ///
+    /// # Errors
+    /// As for `encode`.
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ConnectError>;
+}
+
+/// Takes bytes out of the program. May block.
+pub trait Output: Send {
+    /// Writes bytes. When it returns they have left the program (written to the file, not necessarily synced to
+    /// disk). What the output held before is there until the first bytes come.
+    ///
+    /// # Errors
+    /// When the world failed. The bytes may be partly written; the query is then stopped.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError>;
+
+    /// Completes the output. Nothing is written after it. An output that was never written is empty from now on;
+    /// dropped without this call, it stays as it was.
     ///
     /// # Errors
     /// As for `write`.
     fn close(&mut self) -> Result<(), ConnectError>;
+}
 
-    /// True if `write` neither blocks nor does I/O, so that a worker may call it directly.
-    fn is_immediate(&self) -> bool {
-        false
+impl OpenSink {
+    /// Encodes and writes in one go, for a caller that may block.
+    ///
+    /// # Errors
+    /// Those of the encoder and of the output.
+    pub fn write(&mut self, rows: &RecordBatch) -> Result<(), ConnectError> {
+        let mut bytes = Vec::new();
+        self.encoder.encode(rows, &mut bytes)?;
+        self.put(&bytes)
+    }
+
+    /// Completes what [`write`](OpenSink::write) wrote. No write follows.
+    ///
+    /// # Errors
+    /// Those of the encoder and of the output.
+    pub fn close(&mut self) -> Result<(), ConnectError> {
+        let mut bytes = Vec::new();
+        self.encoder.finish(&mut bytes)?;
+        self.put(&bytes)?;
+        self.output.as_mut().map_or(Ok(()), |output| output.close())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        match &mut self.output {
+            Some(output) if !bytes.is_empty() => output.write(bytes),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -40,15 +92,16 @@ pub struct SinkEnvironment {
     pub part: usize,
 }
 
-/// Opens a table for writing. A file that is already there is truncated.
+/// Opens a table for writing. What a file holds already stays until there are new rows. A pipe is opened when it is
+/// first written, because that waits for its reader.
 ///
 /// # Errors
-/// When an option is wrong, or the file cannot be created.
-pub fn open_sink(spec: &SinkSpec, env: &SinkEnvironment) -> Result<Box<dyn Sink>, ConnectError> {
+/// When an option is wrong, the file cannot be created, or a table of this process reads or writes it already.
+pub fn open_sink(spec: &SinkSpec, env: &SinkEnvironment) -> Result<OpenSink, ConnectError> {
     let options = OptionReader::new(&spec.table);
     match SinkConnector::read(&options)? {
         SinkConnector::Filesystem => file_sink::open(&spec.table, env, &options),
-        SinkConnector::Print => print::open(&spec.table, &options),
+        SinkConnector::Print => print::open(&options),
         SinkConnector::Blackhole => blackhole::open(&options),
     }
 }

@@ -1,21 +1,23 @@
 use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
 use crate::ConnectError;
 use crate::dead_letter::BadRow;
+use crate::reader::Step;
 
-/// Text read at a time. Two batches of short rows fit in, so that most batches are full.
-const BLOCK_BYTES: usize = 1 << 20;
+/// Text read at a time, and so about what a piece holds where rows are long.
+const BLOCK_BYTES: usize = 1 << 16;
 
 /// A record longer than this is a bad row: it bounds the memory that one unclosed quote can take.
 const RECORD_BYTES_MAX: usize = 4 << 20;
 
 /// Decodes records of a line-oriented format.
 pub(crate) trait Decode: Send {
-    /// Reads whole records from the front of `text`, at most [`crate::MAX_BATCH_ROWS`] good ones, and puts the bad ones
-    /// aside. `first_line` is the number of the line at which `text` starts.
+    /// Reads whole records from the front of `text`, at most a piece of good ones ([`crate::PIECE_ROWS`]), and puts
+    /// the bad ones aside. `first_line` is the number of the line at which `text` starts.
     ///
     /// With `last`, nothing follows `text`, and its end ends a record. Consumes nothing if and only if `text`
     /// holds no whole record.
@@ -47,13 +49,15 @@ pub(crate) struct Decoded {
 
 /// A file of lines, read in blocks of bounded size.
 pub(crate) struct TextFile {
-    path: PathBuf,
+    path: Arc<Path>,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     /// The text not decoded yet is `buffer[start..end]`.
     start: usize,
     end: usize,
     line: u64,
+    /// The text holds no whole record: more of it is needed.
+    starved: bool,
     input_ended: bool,
     /// A read error that waits until the rows before it are delivered.
     failed: Option<std::io::Error>,
@@ -63,14 +67,18 @@ pub(crate) struct TextFile {
 }
 
 impl TextFile {
-    pub(crate) fn new(path: PathBuf, input: Box<dyn Read + Send>) -> TextFile {
+    /// `bytes` is the length of the text where it is known: a short file needs no long buffer.
+    pub(crate) fn new(path: Arc<Path>, input: Box<dyn Read + Send>, bytes: Option<u64>) -> TextFile {
+        // One more shows the end without another block.
+        let length = bytes.map_or(BLOCK_BYTES, |bytes| usize::try_from(bytes + 1).unwrap_or(BLOCK_BYTES));
         TextFile {
             path,
             input,
-            buffer: Vec::new(),
+            buffer: vec![0; length.min(BLOCK_BYTES)],
             start: 0,
             end: 0,
             line: 1,
+            starved: true,
             input_ended: false,
             failed: None,
             skipping: false,
@@ -78,77 +86,93 @@ impl TextFile {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.buffer.capacity() as u64
     }
 
-    /// The next rows. `bad` gets the bad rows among and before them; it may be the only thing that grows.
-    pub(crate) fn next(
+    /// Reads a block, or decodes a piece of what was read. `bad` gets the bad rows among and before the good ones.
+    pub(crate) fn step(
         &mut self,
         decoder: &mut dyn Decode,
         bad: &mut Vec<BadRow>,
-    ) -> Result<Option<RecordBatch>, ConnectError> {
-        loop {
-            if self.end - self.start < BLOCK_BYTES / 2 && !self.input_ended {
-                self.fill();
+    ) -> Result<Step, ConnectError> {
+        let is_low = self.starved || self.end - self.start < BLOCK_BYTES / 2;
+        if is_low && !self.input_ended {
+            if self.fill() {
+                return Ok(Step::More);
             }
-            self.check_for_text(decoder.format())?;
-            if self.skipping {
-                self.skip_line();
-            }
-            let last = self.input_ended && self.failed.is_none();
-            let text = &self.buffer[self.start..self.end];
-            let decoded = match text.is_empty() {
-                true => Decoded::default(),
-                false => decoder
-                    .decode(text, last, self.line, bad)
-                    .map_err(|message| self.not(decoder.format(), message))?,
-            };
-            debug_assert!(decoded.bytes <= text.len());
-            self.start += decoded.bytes;
-            self.line += decoded.lines;
-            if decoded.rows.is_some() {
-                return Ok(decoded.rows);
-            }
-            if decoded.bytes > 0 {
-                continue;
-            }
-            if self.input_ended {
-                let Some(source) = self.failed.take() else { return Ok(None) };
-                return Err(ConnectError::Io { action: "read", path: self.path.clone(), source });
-            }
-            if self.end - self.start >= RECORD_BYTES_MAX {
-                self.give_up_record(bad);
-            } else {
-                self.fill();
+            if self.starved {
+                return Ok(Step::Waiting);
             }
         }
+        if !self.check_for_text(decoder.format())? {
+            self.starved = true;
+            return Ok(Step::More);
+        }
+        if self.skipping {
+            self.skip_line();
+        }
+        let last = self.input_ended && self.failed.is_none();
+        let text = &self.buffer[self.start..self.end];
+        let decoded = match text.is_empty() {
+            true => Decoded::default(),
+            false => decoder
+                .decode(text, last, self.line, bad)
+                .map_err(|message| self.not(decoder.format(), message))?,
+        };
+        debug_assert!(decoded.bytes <= text.len());
+        self.start += decoded.bytes;
+        self.line += decoded.lines;
+        if let Some(rows) = decoded.rows {
+            return Ok(Step::Rows(rows));
+        }
+        if decoded.bytes > 0 {
+            return Ok(Step::More);
+        }
+        if self.input_ended {
+            let Some(source) = self.failed.take() else { return Ok(Step::End) };
+            return Err(ConnectError::Io { action: "read", path: self.path.to_path_buf(), source });
+        }
+        if self.end - self.start >= RECORD_BYTES_MAX {
+            self.give_up_record(bad);
+        } else {
+            self.starved = true;
+        }
+        Ok(Step::More)
     }
 
-    /// Reads until the buffer is full, which it makes a block longer than what is left in it.
-    fn fill(&mut self) {
+    /// Reads until the buffer is full or nothing more is there; false if nothing came at all. The buffer grows
+    /// only for a record that does not fit.
+    fn fill(&mut self) -> bool {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        let wanted = (self.end + BLOCK_BYTES / 2).max(BLOCK_BYTES);
-        if self.buffer.len() < wanted {
-            self.buffer.resize(wanted, 0);
+        if self.end == self.buffer.len() {
+            self.buffer.resize((2 * self.end).max(BLOCK_BYTES), 0);
+        } else if self.end < BLOCK_BYTES / 2 && self.buffer.len() > BLOCK_BYTES {
+            self.buffer.truncate(BLOCK_BYTES);
+            self.buffer.shrink_to_fit();
         }
-        while self.end < self.buffer.len() {
+        let before = self.end;
+        while self.end < self.buffer.len() && !self.input_ended {
             match self.input.read(&mut self.buffer[self.end..]) {
-                Ok(0) => {
-                    self.input_ended = true;
-                    return;
-                }
+                Ok(0) => self.input_ended = true,
                 Ok(bytes) => self.end += bytes,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => {
                     self.input_ended = true;
                     self.failed = Some(error);
-                    return;
                 }
             }
         }
+        let new = &self.buffer[before..self.end];
+        // A record ends with a line: looking at it again before would cost its length with every byte that comes.
+        let has_line_end = || memchr::memchr(b'\n', new).is_some();
+        if self.input_ended || self.skipping || self.end >= RECORD_BYTES_MAX || has_line_end() {
+            self.starved = false;
+        }
+        self.end > before || self.input_ended
     }
 
     /// A record has no end in sight: its first line is bad, and reading goes on with the next one.
@@ -169,18 +193,23 @@ impl TextFile {
                 self.line += 1;
                 self.skipping = false;
             }
-            None => self.start = self.end,
+            None => {
+                self.start = self.end;
+                self.starved = true;
+            }
         }
     }
 
     /// Text does not start with zero bytes in it: that is another kind of file, and as rows it would only be
-    /// dead letters. A zero byte further on is one bad row.
-    fn check_for_text(&mut self, format: &'static str) -> Result<(), ConnectError> {
-        if self.checked_for_text {
-            return Ok(());
-        }
-        self.checked_for_text = true;
+    /// dead letters. A zero byte further on is one bad row. False if too little has come to say.
+    fn check_for_text(&mut self, format: &'static str) -> Result<bool, ConnectError> {
         let text = &self.buffer[self.start..self.end];
+        if !self.checked_for_text && !self.input_ended && text.len() < 4 && !text.contains(&b'\n') {
+            return Ok(false);
+        }
+        if std::mem::replace(&mut self.checked_for_text, true) {
+            return Ok(true);
+        }
         let kind = match text {
             [0x1f, 0x8b, ..] => "it is compressed with gzip: name it .gz or set 'compression' = 'gzip'",
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
@@ -194,13 +223,13 @@ impl TextFile {
                 if text.starts_with(mark) {
                     self.start += mark.len();
                 }
-                return Ok(());
+                return Ok(true);
             }
         };
         Err(self.not(format, kind.to_owned()))
     }
 
     fn not(&self, format: &'static str, message: String) -> ConnectError {
-        ConnectError::Format { path: self.path.clone(), format, message }
+        ConnectError::Format { path: self.path.to_path_buf(), format, message }
     }
 }

@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::clock::Clock;
 use crate::config::{CannotSwitch, EngineConfig, Policy};
 use crate::dispatch::{Dispatch, look};
+use crate::load::Load;
 use crate::mailboxes::{Mailboxes, Merging};
 use crate::operator_threads::OperatorThreads;
 use crate::plan::{QueryPlan, SubmitError};
@@ -73,6 +74,7 @@ impl Engine {
             process: Arc::new(Process::new(config.memory_limit_bytes, config.credit_bytes)),
             sinks: Arc::new(SinkPool::new(clock)),
             sheds: AtomicBool::new(false),
+            load: Load::default(),
             worker_times: (0..config.workers).map(|_| WorkerTimes::default()).collect(),
             running: AtomicUsize::new(0),
             ended: Condvar::new(),
@@ -83,6 +85,12 @@ impl Engine {
         if let Dispatch::Threads(threads) = &shared.dispatch {
             OperatorThreads::belong_to(threads, &shared);
         }
+        let engine = Arc::downgrade(&shared);
+        shared.sinks.on_credit(move |tables| {
+            if let Some(engine) = engine.upgrade() {
+                engine.wake(tables);
+            }
+        });
         Engine {
             shared,
             submission: Mutex::default(),
@@ -145,8 +153,7 @@ impl Engine {
         }
         for thread in 0..SINK_THREADS {
             let shared = shared.clone();
-            let body = move || shared.sinks.run(|tables| shared.wake(tables));
-            self.sink_threads.lock().push(spawn(&format!("sink-{thread}"), body));
+            self.sink_threads.lock().push(spawn(&format!("sink-{thread}"), move || shared.sinks.run()));
         }
         let keeper = shared.clone();
         *self.keeper.lock() = Some(spawn("keeper", move || keeper.keep()));
@@ -179,7 +186,10 @@ impl Engine {
             }
         }
         let deadline = shared.clock.now().plus(shared.config.drain_timeout);
-        let is_done = |entry: &Entry| entry.query.stopped() || entry.query.drained();
+        let is_done = |entry: &Entry| {
+            let is_stalled = || entry.outlets.iter().any(|outlet| shared.sinks.is_stalled(outlet));
+            entry.query.stopped() || entry.query.drained() || is_stalled()
+        };
         while !shared.queries.read().values().all(is_done) && shared.clock.now() < deadline {
             // Draining takes as long as the queued work; a millisecond more is not seen.
             std::thread::sleep(Duration::from_millis(1));

@@ -8,6 +8,7 @@ mod clock;
 mod config;
 mod dispatch;
 mod engine;
+mod load;
 mod mailboxes;
 mod operator_threads;
 mod plan;

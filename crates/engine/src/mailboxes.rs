@@ -51,7 +51,15 @@ pub(crate) struct Whereabouts {
     at: usize,
     /// Turns given elsewhere that its home has not heard of.
     passed: u32,
+    slept_ns: u64,
     random: Pcg32,
+}
+
+impl Whereabouts {
+    /// How long it has slept since it was last asked.
+    pub(crate) fn take_slept_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.slept_ns)
+    }
 }
 
 /// What a worker has done.
@@ -146,7 +154,7 @@ impl<T> Mailboxes<T> {
     pub(crate) fn whereabouts(&self, worker: WorkerId) -> Whereabouts {
         let home = worker.index() % self.shards.len();
         let random = Pcg32::seed_from_u64(self.seed.wrapping_add(u64::from(worker.0)));
-        Whereabouts { worker, home, at: home, passed: 0, random }
+        Whereabouts { worker, home, at: home, passed: 0, slept_ns: 0, random }
     }
 
     /// Queries are added one at a time.
@@ -338,7 +346,8 @@ impl<T> Mailboxes<T> {
                 return Next::Stop;
             }
             desk = self.shards[worker.at].lock();
-            instant = now();
+            let slept_at = std::mem::replace(&mut instant, now());
+            worker.slept_ns += instant.since_ns(slept_at);
         }
     }
 

@@ -143,8 +143,8 @@ impl OperatorThreads {
                     operator_ns: 0,
                 };
                 let run = instance.run(work, &mut context);
-                let outputs_returned = shared.write(&mut writes);
-                if run.returned_credit || outputs_returned {
+                shared.write(&mut writes);
+                if run.returned_credit {
                     shared.wake(instance.query.wake());
                 }
                 let now = shared.clock.now();
@@ -164,7 +164,7 @@ impl OperatorThreads {
         }
     }
 
-    fn read(&self, table: &Arc<Table>, mailbox: &Mailbox, shared: &Shared) {
+    fn read(&self, table: &Arc<Table>, mailbox: &Mailbox, shared: &Arc<Shared>) {
         let mut staged = Vec::new();
         // It begins when it is woken for the first time.
         let mut look = None;

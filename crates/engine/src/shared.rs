@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use laxity_connect::ScanEnvironment;
 use laxity_graph::{OperatorId, QueryId};
 use laxity_runtime::{ArrowRows, InFlight, Instance, Intake, Outlet, Parcel, Process, Query, Split, Write};
 use laxity_sched::{OperatorSpec, QuerySpec};
@@ -12,8 +13,9 @@ use crate::chain_of_causes;
 use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
+use crate::load::{Load, LoadSeen};
 use crate::sink_io::SinkPool;
-use crate::tables::{Connectors, Looked, Table, TableContext};
+use crate::tables::{Connectors, Looked, Table, TableContext, TableWaker};
 use crate::worker::{Unit, WorkerTimes};
 
 /// What all threads of an engine see.
@@ -34,6 +36,8 @@ pub(crate) struct Shared {
     pub sinks: Arc<SinkPool>,
     /// Some query allows rows to be dropped.
     pub sheds: AtomicBool,
+    /// How busy the workers are.
+    pub load: Load,
     /// By worker.
     pub worker_times: Vec<WorkerTimes>,
     /// Queries that have not ended.
@@ -60,12 +64,17 @@ impl Shared {
     }
 
     /// Looks at a table, on the thread of the caller. What it admits goes to `staged`.
-    pub(crate) fn look_at(&self, table: &Arc<Table>, staged: &mut Vec<Parcel<ArrowRows>>) -> Looked {
+    pub(crate) fn look_at(
+        self: &Arc<Shared>,
+        table: &Arc<Table>,
+        staged: &mut Vec<Parcel<ArrowRows>>,
+    ) -> Looked {
         let context = TableContext {
             clock: &self.clock,
             quantum_ns: self.config.quantum.as_nanos() as u64,
             backlog_bytes: self.config.backlog_bytes,
             memory: &self.process.memory,
+            load: self.load.get(),
             sheds: &self.sheds,
         };
         let shed = |source, rows, now| self.dispatch.rows_to_shed(source, rows, now);
@@ -83,15 +92,17 @@ impl Shared {
     }
 
     /// Opens a copy of a table for readers that hold up the others.
-    fn split(&self, table: &Table, split: Split<ArrowRows>) {
-        let environment = laxity_connect::ScanEnvironment { skip_rows: split.skip_rows, ..table.environment };
+    fn split(self: &Arc<Shared>, table: &Table, split: Split<ArrowRows>) {
+        let waker = TableWaker::default();
+        let environment =
+            ScanEnvironment { skip_rows: split.skip_rows, waker: waker.waker(), ..table.environment.clone() };
         match self.connectors.open(&table.spec, &environment) {
             Ok(scan) => {
-                let add = |id| {
+                let make = |id| {
                     let intake = Intake::of_split(id, split);
                     Table::new(self.query_id(), table.spec.clone(), environment, intake, scan)
                 };
-                let copy = self.add_table(add);
+                let copy = self.add_table(&waker, make);
                 self.dispatch.wake(copy.id, self.clock.now());
             }
             Err(error) => split.fail(&chain_of_causes(&error)),
@@ -99,7 +110,11 @@ impl Shared {
     }
 
     /// Registers a table made with the id that it is given. It rests until it is woken.
-    pub(crate) fn add_table(&self, make: impl FnOnce(OperatorId) -> Table) -> Arc<Table> {
+    pub(crate) fn add_table(
+        self: &Arc<Shared>,
+        waker: &TableWaker,
+        make: impl FnOnce(OperatorId) -> Table,
+    ) -> Arc<Table> {
         let mut units = self.units.write();
         let id = OperatorId(units.len() as u32);
         let table = Arc::new(make(id));
@@ -109,6 +124,7 @@ impl Shared {
         let operator =
             OperatorSpec { id, query: table.query, upstream: Vec::new(), window: None, channels: 1 };
         self.dispatch.add_query(spec, vec![operator], &[Unit::Table(table.clone())]);
+        waker.belong_to(self, id);
         table
     }
 
@@ -123,13 +139,9 @@ impl Shared {
         tables.into_iter().for_each(|table| self.dispatch.wake(table, now));
     }
 
-    /// Gives a query's rows to its sinks. True if tables wait for credit that is back.
-    pub(crate) fn write(&self, writes: &mut Vec<Write<ArrowRows>>) -> bool {
-        let mut returned_credit = false;
-        for write in writes.drain(..) {
-            returned_credit |= self.sinks.push(write);
-        }
-        returned_credit
+    /// Gives what a run has made to the sinks.
+    pub(crate) fn write(&self, writes: &mut Vec<Write<ArrowRows>>) {
+        writes.drain(..).for_each(|write| self.sinks.write(write));
     }
 
     /// Something of a query is done with.
@@ -161,8 +173,10 @@ impl Shared {
     /// What the keeper thread does: clears up after ended queries, and watches the memory bound.
     pub(crate) fn keep(&self) {
         const PERIOD: Duration = Duration::from_millis(20);
+        let mut seen = LoadSeen::default();
         while !self.stopping.load(Ordering::Acquire) {
             std::thread::sleep(PERIOD);
+            self.load.observe(&self.worker_times, self.clock.now(), &mut seen);
             let memory = &self.process.memory;
             if memory.is_over() {
                 let running: Vec<Arc<Query>> =

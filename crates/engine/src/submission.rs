@@ -10,7 +10,7 @@ use laxity_sched::QuerySpec;
 
 use crate::plan::{Builder, QueryPlan, SubmitError};
 use crate::shared::{Entry, Shared};
-use crate::tables::Table;
+use crate::tables::{Table, TableWaker};
 use crate::worker::Unit;
 
 /// How queries come in: one at a time, each whole or not at all.
@@ -34,6 +34,8 @@ struct Wanted {
 /// A table that is open and not yet read.
 struct Opened {
     spec: ScanSpec,
+    environment: ScanEnvironment,
+    waker: TableWaker,
     scan: Box<dyn Scan>,
     readers: Vec<(Wanted, Option<Vec<usize>>)>,
 }
@@ -81,7 +83,6 @@ impl Submission {
             }
             Some(environment) => {
                 let start = ScanEnvironment::new(shared.clock.now(), environment.start_wall);
-                self.started = Some(start);
                 let each = wanted.into_iter().map(|wanted| open(shared, vec![wanted], &start));
                 each.collect::<Result<Vec<Opened>, _>>()?
             }
@@ -101,21 +102,19 @@ impl Submission {
         shared.queries.write().insert(id, entry);
         shared.running.fetch_add(1, Ordering::AcqRel);
         self.names.insert(name, id);
-        if let Some(start) = self.started {
-            opened.into_iter().for_each(|opened| begin(shared, opened, start));
-        }
+        opened.into_iter().for_each(|opened| begin(shared, opened));
         Ok(id)
     }
 
     /// Opens the tables of all queries so far; who comes later opens its own.
     pub fn start(&mut self, shared: &Arc<Shared>, environment: ScanEnvironment) -> Result<(), SubmitError> {
-        self.started = Some(environment);
+        self.started = Some(environment.clone());
         // All before the first row is read: what one of them opens may be what another writes.
         let opened: Vec<Opened> = by_table(std::mem::take(&mut self.waiting))
             .into_iter()
             .map(|wanted| open(shared, wanted, &environment))
             .collect::<Result<_, _>>()?;
-        opened.into_iter().for_each(|opened| begin(shared, opened, environment));
+        opened.into_iter().for_each(|opened| begin(shared, opened));
         Ok(())
     }
 }
@@ -145,9 +144,11 @@ fn open(shared: &Shared, wanted: Vec<Wanted>, environment: &ScanEnvironment) -> 
         (!all).then(|| wanted.spec.columns.iter().map(place_of).collect())
     };
     let spec = ScanSpec { columns: union.clone(), ..wanted[0].spec.clone() };
+    let waker = TableWaker::default();
+    let environment = ScanEnvironment { waker: waker.waker(), ..environment.clone() };
     let scan = shared
         .connectors
-        .open(&spec, environment)
+        .open(&spec, &environment)
         .map_err(|source| SubmitError::Connect { query: wanted[0].query.settings.name.clone(), source })?;
     let readers = wanted
         .into_iter()
@@ -156,12 +157,12 @@ fn open(shared: &Shared, wanted: Vec<Wanted>, environment: &ScanEnvironment) -> 
             (wanted, columns)
         })
         .collect();
-    Ok(Opened { spec, scan, readers })
+    Ok(Opened { spec, environment, waker, scan, readers })
 }
 
 /// Lets those who wait for a table read it.
-fn begin(shared: &Shared, opened: Opened, environment: ScanEnvironment) {
-    let Opened { spec, scan, readers } = opened;
+fn begin(shared: &Arc<Shared>, opened: Opened) {
+    let Opened { spec, environment, waker, scan, readers } = opened;
     let reader = |(wanted, columns): (Wanted, Option<Vec<usize>>)| -> Reader<ArrowRows> {
         let Wanted { query, source, .. } = wanted;
         let Source { operator, follows_processing_time, .. } = source;
@@ -169,8 +170,9 @@ fn begin(shared: &Shared, opened: Opened, environment: ScanEnvironment) {
         Reader::new(query, operator, columns, follows_processing_time, start, skipped)
     };
     let readers = readers.into_iter().map(reader).collect();
-    let table = shared
-        .add_table(|id| Table::new(shared.query_id(), spec, environment, Intake::new(id, readers), scan));
+    let table = shared.add_table(&waker, |id| {
+        Table::new(shared.query_id(), spec, environment, Intake::new(id, readers), scan)
+    });
     let now = shared.clock.now();
     shared.dispatch.appoint(table.id, now, now);
 }

@@ -6,8 +6,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
 
-use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanEvent, ScanSpec, open_scan};
+use laxity_connect::{
+    ConnectError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, Waker, open_scan,
+};
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::StreamBatch;
 use laxity_runtime::{ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Memory, Parcel, Split, Step};
@@ -16,6 +19,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::chain_of_causes;
 use crate::clock::Clock;
 use crate::mailboxes::Look;
+use crate::shared::Shared;
 
 /// A table being read.
 pub(crate) struct Table {
@@ -62,8 +66,32 @@ pub(crate) struct TableContext<'a> {
     pub quantum_ns: u64,
     pub backlog_bytes: u64,
     pub memory: &'a Memory,
+    pub load: f64,
     /// Some query allows rows to be dropped: the scheduler has to hear of all that comes.
     pub sheds: &'a AtomicBool,
+}
+
+/// Wakes a table that waits for bytes, once it is known: a scan is opened before its table is.
+#[derive(Clone, Default)]
+pub(crate) struct TableWaker(Arc<OnceLock<(Weak<Shared>, OperatorId)>>);
+
+impl TableWaker {
+    /// What a scan calls.
+    pub fn waker(&self) -> Waker {
+        let table = self.0.clone();
+        Waker::new(move || {
+            if let Some((shared, table)) = table.get()
+                && let Some(shared) = shared.upgrade()
+            {
+                shared.wake(vec![*table]);
+            }
+        })
+    }
+
+    /// Says which table it is. It is to be looked at after that: who called before was not heard.
+    pub fn belong_to(&self, shared: &Arc<Shared>, table: OperatorId) {
+        let _ = self.0.set((Arc::downgrade(shared), table));
+    }
 }
 
 impl Connectors {
@@ -97,9 +125,10 @@ impl Table {
         Table { id, query, spec, environment, cell }
     }
 
-    /// The nearest target of those who read it, ns.
+    /// The target of a look, ns: half of the nearest of those who read the table, so that the other half is left for what
+    /// they do with the rows.
     pub fn target_ns(&self) -> u64 {
-        self.cell.lock().intake.target_ns()
+        self.cell.lock().intake.target_ns() / 2
     }
 
     /// Looks at it, if that is due. Whatever the connector does, an error or a panic, ends those who read this table and
@@ -123,6 +152,7 @@ impl Table {
             unix_start_ms: context.clock.unix_start_ms(),
             backlog_bytes: context.backlog_bytes,
             memory: context.memory,
+            load: context.load,
             shed: |source, rows| if sheds { shed(source, rows, started) } else { 0 },
             staged,
         };
@@ -186,16 +216,25 @@ impl Feed<ArrowRows> for Scanned {
         Ok(match self.0.poll(now).map_err(Failed)? {
             ScanEvent::Batch(batch) => FeedEvent::Batch(StreamBatch::on_time(batch.rows), batch.arrival),
             ScanEvent::NotBefore(at) => FeedEvent::NotBefore(at),
+            ScanEvent::Waiting => FeedEvent::Waiting,
             ScanEvent::End => FeedEvent::End,
         })
     }
 
     fn prepare(&mut self) -> Result<bool, Failed> {
-        Ok(false)
+        Ok(self.0.prepare().map_err(Failed)? == Preparation::More)
     }
 
     fn prepared_until(&self) -> Option<ProcessingTime> {
-        None
+        self.0.prepared_until()
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.0.is_repeatable()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.0.held_bytes()
     }
 
     fn event_clock(&self) -> Option<EventClock> {

@@ -15,11 +15,17 @@ use crate::tables::Table;
 #[repr(align(64))]
 pub(crate) struct WorkerTimes {
     operator_ns: AtomicU64,
+    awake_ns: AtomicU64,
 }
 
 impl WorkerTimes {
     fn count(&self, operator_ns: u64) {
         self.operator_ns.store(self.operator_ns() + operator_ns, Relaxed);
+    }
+
+    /// Not asleep, up to the end of the last run.
+    pub(crate) fn awake_ns(&self) -> u64 {
+        self.awake_ns.load(Relaxed)
     }
 
     /// Inside operators.
@@ -43,7 +49,8 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
         let quantum_ns = shared.config.quantum.as_nanos() as u64;
         let mut whereabouts = mailboxes.whereabouts(worker);
         let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut finished = None;
+        let mut finished: Option<Finished> = None;
+        let (started, mut asleep_ns) = (clock.now(), 0);
         let times = &shared.worker_times[worker.index()];
         // Units by id. Grows with the engine's table; the lock is taken only for ids not seen before.
         let mut units: Vec<Unit> = Vec::new();
@@ -58,8 +65,9 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                 }
             }
             let Next::Run(grant) = next else { return };
+            asleep_ns += whereabouts.take_slept_ns();
             let operator = grant.operator;
-            finished = Some(match look_up(&mut units, operator, &shared) {
+            let done = match look_up(&mut units, operator, &shared) {
                 Unit::Operator(instance) => {
                     let mut context = RunContext {
                         clock: &clock,
@@ -71,8 +79,8 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     };
                     let run = instance.run(grant.work, &mut context);
                     times.count(context.operator_ns);
-                    let outputs_returned = shared.write(&mut writes);
-                    if run.returned_credit || outputs_returned {
+                    shared.write(&mut writes);
+                    if run.returned_credit {
                         shared.wake(instance.query.wake());
                     }
                     Finished {
@@ -94,7 +102,9 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     let report = RunReport { rows_in: 0, rows_out: 0, cpu_ns, more: false };
                     Finished { operator, report, progress: None, ended: looked.ended, look: looked.look }
                 }
-            });
+            };
+            times.awake_ns.store(done.ended.since_ns(started).saturating_sub(asleep_ns), Relaxed);
+            finished = Some(done);
         }
     }
 }

@@ -7,9 +7,10 @@
 //!
 //! A look is work like any other: it has a deadline, costs time and runs where the scheduler says. Nobody needs a row
 //! every millisecond for a target of ten seconds, so looks keep a distance that follows from the nearest target that reads
-//! the table ([`LOOKS_PER_TARGET`]); a look that comes late takes a larger bite.
+//! the table and from the slack there is ([`Spacing`]); a look that comes late takes a larger bite.
 
 mod reader;
+mod spacing;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
 
 pub use self::reader::Reader;
+use self::spacing::Spacing;
 use crate::{Clock, Content, Memory, Outcome, Parcel, Query};
 
 /// The outside of a table: what its connector brings.
@@ -39,6 +41,12 @@ pub trait Feed<C: Content> {
 
     /// When rows come due that are not prepared; `None` where nothing has to be.
     fn prepared_until(&self) -> Option<ProcessingTime>;
+
+    /// True if it can be opened once more and gives the same rows from the start.
+    fn is_repeatable(&self) -> bool;
+
+    /// Bytes that it holds of what was read and not given out yet.
+    fn held_bytes(&self) -> u64;
 
     /// How event time lies on the clock, where it is known.
     fn event_clock(&self) -> Option<EventClock>;
@@ -74,10 +82,11 @@ pub struct Intake<C: Content> {
     readers: Vec<Reader<C>>,
     ended: bool,
     dead_rows_seen: u64,
-    /// Bytes of backlog counted against the process. Readers share batches, so it is that of the furthest behind.
+    /// Bytes counted against the process: what the table holds, and the backlog. Readers share batches, so that is the one
+    /// of the furthest behind.
     backlog_bytes: u64,
-    /// Looks keep this distance.
-    spacing_ns: u64,
+    /// What distance looks keep.
+    spacing: Spacing,
     /// When it is to be looked at again, as it said last.
     look_at: ProcessingTime,
 }
@@ -90,6 +99,8 @@ pub struct IntakeContext<'a, C: Content, K, S> {
     pub quantum_ns: u64,
     /// Milliseconds of the wall clock at processing time zero.
     pub unix_start_ms: i64,
+    /// Which part of the time that workers have they have worked lately, 0 to 1.
+    pub load: f64,
     /// Bytes that a slow reader may leave unread before the table waits for it.
     pub backlog_bytes: u64,
     /// Of the process.
@@ -129,14 +140,6 @@ pub struct Split<C: Content> {
     dead_rows_seen: u64,
 }
 
-/// A look in ten of a target: a row waits for a tenth of it at most before it is seen, half of that on average. Five save
-/// some CPU at full load and take a fifth of the target; twenty cost twice the looks. Picked with `bench-density`.
-pub const LOOKS_PER_TARGET: u64 = 10;
-
-/// No table rests longer than this: by then a fast one has more rows than fit a batch, and a person who looks at the live
-/// table sees it move.
-const SPACING_NS_MAX: u64 = 100_000_000;
-
 /// How often windows on processing time are moved on. Far below what a person notices, and cheap.
 const TELL_TIME_EVERY_NS: u64 = 10_000_000;
 
@@ -156,7 +159,7 @@ impl<C: Content> Intake<C> {
             ended: false,
             dead_rows_seen: 0,
             backlog_bytes: 0,
-            spacing_ns: 0,
+            spacing: Spacing::default(),
             look_at: ProcessingTime::ZERO,
         };
         intake.space();
@@ -182,7 +185,7 @@ impl<C: Content> Intake<C> {
 
     /// Readers have come or gone, or their targets have changed.
     pub fn space(&mut self) {
-        self.spacing_ns = (self.target_ns() / LOOKS_PER_TARGET).min(SPACING_NS_MAX);
+        self.spacing = Spacing::of_target(self.target_ns());
     }
 
     /// Looks at the table if that is due, else prepares what will be; admits what the readers' credit allows.
@@ -195,7 +198,7 @@ impl<C: Content> Intake<C> {
         let readers_before = self.readers.len();
         self.readers.retain(|reader| !reader.query.stopped());
         if self.readers.is_empty() {
-            self.count_backlog(context.memory);
+            self.count_backlog(0, context.memory);
             return (Step::Done, None);
         }
         if self.readers.len() < readers_before {
@@ -219,8 +222,9 @@ impl<C: Content> Intake<C> {
         } else {
             self.look(feed, started, context)
         };
-        let split = self.split_off(context.backlog_bytes);
-        self.count_backlog(context.memory);
+        let split = if feed.is_repeatable() { self.split_off(context.backlog_bytes) } else { None };
+        let held_bytes = if step == Step::Done { 0 } else { feed.held_bytes() };
+        self.count_backlog(held_bytes, context.memory);
         if let Step::At { at, .. } = step {
             self.look_at = at;
         }
@@ -237,7 +241,7 @@ impl<C: Content> Intake<C> {
         let mut now = started;
         if now < self.look_at {
             // Called before its time: to prepare, or because somebody has his credit back.
-            return match self.prepare(feed, now) {
+            return match self.prepare(feed, now, context.load) {
                 Ok(step) => step,
                 Err(error) => self.fail(&error),
             };
@@ -258,10 +262,10 @@ impl<C: Content> Intake<C> {
                     }
                 }
                 FeedEvent::NotBefore(due) => {
-                    let at = due.max(started.plus_ns(self.spacing_ns)).max(now.plus_ns(1));
+                    let at = due.max(started.plus_ns(self.spacing.ns(context.load))).max(now.plus_ns(1));
                     let at = self.sooner(at, now, context);
                     self.look_at = at;
-                    return match self.prepare(feed, now) {
+                    return match self.prepare(feed, now, context.load) {
                         Ok(step) => step,
                         Err(error) => self.fail(&error),
                     };
@@ -281,11 +285,16 @@ impl<C: Content> Intake<C> {
     }
 
     /// Does a piece of the work ahead, if there is one.
-    fn prepare<F: Feed<C>>(&mut self, feed: &mut F, now: ProcessingTime) -> Result<Step, F::Error> {
+    fn prepare<F: Feed<C>>(
+        &mut self,
+        feed: &mut F,
+        now: ProcessingTime,
+        load: f64,
+    ) -> Result<Step, F::Error> {
         let wait = Step::At { at: self.look_at, due: self.look_at };
         let Some(until) = feed.prepared_until() else { return Ok(wait) };
         // What is ready for longer than the table can rest needs no more for now.
-        if until > self.look_at.plus_ns(self.spacing_ns) || !feed.prepare()? {
+        if until > self.look_at.plus_ns(self.spacing.ns(load)) || !feed.prepare()? {
             return Ok(wait);
         }
         // Another piece can wait until the rows of this one are gone.
@@ -369,8 +378,8 @@ impl<C: Content> Intake<C> {
         }
     }
 
-    fn count_backlog(&mut self, memory: &Memory) {
-        let bytes = self.readers.iter().map(Reader::backlog_bytes).max().unwrap_or(0);
+    fn count_backlog(&mut self, held_bytes: u64, memory: &Memory) {
+        let bytes = held_bytes + self.readers.iter().map(Reader::backlog_bytes).max().unwrap_or(0);
         if bytes != self.backlog_bytes {
             memory.grow(bytes as i64 - self.backlog_bytes as i64);
             self.backlog_bytes = bytes;

@@ -98,6 +98,15 @@ impl Generator {
         Ok((generator, rows))
     }
 
+    /// What a value takes in memory, at most and roughly.
+    pub(super) fn value_bytes(&self) -> u64 {
+        match self.kind {
+            Kind::Text { length } => length,
+            // An i128, or the digits of an i64.
+            _ => 20,
+        }
+    }
+
     /// The values of `count` rows from `first` on.
     pub(super) fn column(&self, first: u64, count: usize, wall_ms: &WallClock<'_>) -> ArrayRef {
         use DataType::*;
@@ -255,7 +264,13 @@ fn random(
     };
     match field.data_type() {
         DataType::Boolean => Ok(Kind::Booleans),
-        DataType::Utf8 => Ok(Kind::Text { length: options.count(&key("length"), 1)?.unwrap_or(100) }),
+        DataType::Utf8 => {
+            let expected = format!("a whole number from 1 to {TEXT_BYTES_MAX}");
+            let length = options.parsed(&key("length"), &expected, |text| {
+                text.parse().ok().filter(|length| (1..=TEXT_BYTES_MAX).contains(length))
+            })?;
+            Ok(Kind::Text { length: length.unwrap_or(100) })
+        }
         DataType::Int8 => integers(i8::MIN.into(), i8::MAX.into()),
         DataType::Int16 => integers(i16::MIN.into(), i16::MAX.into()),
         DataType::Int32 => integers(i32::MIN.into(), i32::MAX.into()),
@@ -331,6 +346,9 @@ fn sequence(
     let length = i128::from(end) - i128::from(start) + 1;
     Ok((start, u64::try_from(length).unwrap_or(u64::MAX)))
 }
+
+/// Characters of a made-up text: what a batch of one row can hold many times over.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
 
 /// 2^64 / golden ratio, odd: the increment of SplitMix64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

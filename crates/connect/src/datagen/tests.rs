@@ -139,3 +139,14 @@ fn options_are_checked() {
     let error = validate_source(&datagen(&[("b", DataType::Binary)], &[])).unwrap_err();
     assert!(error.message.contains("datagen cannot make column 'b'"), "{error}");
 }
+
+#[test]
+fn long_texts_make_short_batches() {
+    let options = [("fields.s.length", "300000"), ("rows-per-second", "100000"), ("number-of-rows", "10")];
+    let mut scan = open(&datagen(&[("s", DataType::Utf8)], &options), 0);
+    let (batches, _) = take_due(scan.as_mut(), ProcessingTime(2 * SECOND));
+    assert_eq!(batches.iter().map(|batch| batch.rows.num_rows()).collect::<Vec<_>>(), [3, 3, 3, 1]);
+    let endless = datagen(&[("s", DataType::Utf8)], &[("fields.s.length", "3000000000")]);
+    let error = validate_source(&endless).unwrap_err();
+    assert!(error.message.contains("is not a whole number from 1 to 16777216"), "{error}");
+}

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use tempfile::tempdir;
 
 use crate::fixture::{TIMESTAMP, drain, file_table, open, table};
-use crate::{ConnectError, Sink, SinkEnvironment, SinkSpec, TableSpec, open_sink, validate_sink};
+use crate::{ConnectError, OpenSink, SinkEnvironment, SinkSpec, TableSpec, open_sink, validate_sink};
 
 fn ltz() -> DataType {
     DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
@@ -29,7 +29,7 @@ fn rows(table: &TableSpec) -> RecordBatch {
     RecordBatch::try_new(table.schema.clone(), columns).unwrap()
 }
 
-fn sink(table: &Arc<TableSpec>) -> Result<Box<dyn Sink>, ConnectError> {
+fn sink(table: &Arc<TableSpec>) -> Result<OpenSink, ConnectError> {
     open_sink(&SinkSpec { table: Arc::clone(table) }, &SinkEnvironment::default())
 }
 
@@ -110,7 +110,8 @@ fn packed_rows_are_visible_at_once() {
     let mut sink = sink(&table).unwrap();
     sink.write(&rows(&table)).unwrap();
     // Without its trailer the file reads as truncated, after its rows.
-    let mut scan = open(&table).unwrap();
+    std::fs::copy(folder.path().join("x.csv.gz"), folder.path().join("seen.csv.gz")).unwrap();
+    let mut scan = open(&file_table(folder.path(), "csv", "seen.csv.gz", &columns(), &[])).unwrap();
     let first = scan.poll(laxity_graph::ProcessingTime::ZERO).unwrap();
     assert!(matches!(first, crate::ScanEvent::Batch(batch) if batch.rows.num_rows() == 2));
     let error = scan.poll(laxity_graph::ProcessingTime::ZERO).unwrap_err();
@@ -159,11 +160,113 @@ fn writers_share_a_folder_but_not_a_file() {
 }
 
 #[test]
-fn a_file_is_truncated_when_it_is_opened() {
+fn old_results_stay_until_there_are_new_ones() {
+    for (format, path) in [("csv", "x.csv"), ("csv", "x.csv.gz"), ("parquet", "x.parquet")] {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join(path);
+        let old = vec![b'o'; 1_000];
+        std::fs::write(&path, &old).unwrap();
+        let table = file_table(folder.path(), format, path.to_str().unwrap(), &columns(), &[]);
+        drop(sink(&table).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), old, "opened and not written");
+        let mut open = sink(&table).unwrap();
+        open.write(&rows(&table)).unwrap();
+        open.close().unwrap();
+        drop(open);
+        assert_eq!(drain(crate::fixture::open(&table).unwrap().as_mut()).num_rows(), 2);
+    }
     let folder = tempdir().unwrap();
     std::fs::write(folder.path().join("x.csv"), "old\n").unwrap();
-    sink(&file_table(folder.path(), "csv", "x.csv", &columns(), &[])).unwrap();
-    assert_eq!(std::fs::read_to_string(folder.path().join("x.csv")).unwrap(), "");
+    sink(&file_table(folder.path(), "csv", "x.csv", &columns(), &[])).unwrap().close().unwrap();
+    assert_eq!(std::fs::read_to_string(folder.path().join("x.csv")).unwrap(), "", "no results are results");
+}
+
+#[test]
+fn a_header_is_written_without_rows_too() {
+    let folder = tempdir().unwrap();
+    let table = file_table(folder.path(), "csv", "x.csv", &columns(), &[("csv.header", "true")]);
+    sink(&table).unwrap().close().unwrap();
+    assert_eq!(std::fs::read_to_string(folder.path().join("x.csv")).unwrap(), "i,s,t,z\n");
+}
+
+#[test]
+fn a_file_is_not_read_and_written_by_two() {
+    let folder = tempdir().unwrap();
+    std::fs::write(folder.path().join("x.csv"), "1,a,,\n").unwrap();
+    std::os::unix::fs::symlink("x.csv", folder.path().join("soft.csv")).unwrap();
+    std::fs::hard_link(folder.path().join("x.csv"), folder.path().join("hard.csv")).unwrap();
+    let table = |path: &str, more: &[(&str, &str)]| file_table(folder.path(), "csv", path, &columns(), more);
+    let mut scan = open(&table("x.csv", &[])).unwrap();
+    for path in ["x.csv", "soft.csv", "hard.csv"] {
+        let error = sink(&table(path, &[])).err().unwrap().to_string();
+        assert!(error.contains("another table reads this file"), "{error}");
+    }
+    assert_eq!(drain(scan.as_mut()).num_rows(), 1, "the source is whole");
+    drop(scan);
+    let written = sink(&table("soft.csv", &[])).unwrap();
+    let error = sink(&table("hard.csv", &[])).err().unwrap().to_string();
+    assert!(error.contains("another table writes to this file"), "{error}");
+    let error = open(&table("x.csv", &[])).err().unwrap().to_string();
+    assert!(error.contains("another table writes to this file"), "{error}");
+    let letters = [("laxity.dead-letter.path", "x.csv")];
+    let error = open(&table("/dev/null", &letters)).err().unwrap().to_string();
+    assert!(error.contains("laxity.dead-letter.path") && error.contains("another table writes"), "{error}");
+    drop(written);
+    let error = open(&table("x.csv", &letters)).err().unwrap().to_string();
+    assert!(error.contains("another table"), "{error}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("x.csv")).unwrap(), "1,a,,\n");
+    open(&table("x.csv", &[])).unwrap();
+}
+
+#[test]
+fn a_removed_file_is_noticed() {
+    let folder = tempdir().unwrap();
+    let table = file_table(folder.path(), "csv", "x.csv", &columns(), &[]);
+    let mut sink = sink(&table).unwrap();
+    sink.write(&rows(&table)).unwrap();
+    std::fs::remove_file(folder.path().join("x.csv")).unwrap();
+    let ConnectError::Io { source, .. } = sink.write(&rows(&table)).unwrap_err() else { panic!() };
+    assert!(source.to_string().contains("removed"), "{source}");
+}
+
+#[test]
+fn a_pipe_may_stall_and_is_opened_when_it_is_written() {
+    use std::io::Read;
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let table = file_table(folder.path(), "csv", "pipe", &columns(), &[]);
+    // Nobody reads yet.
+    let mut open = sink(&table).unwrap();
+    assert!(open.may_stall);
+    let reader = std::thread::Builder::new().spawn(move || {
+        let mut text = String::new();
+        std::fs::File::open(path).unwrap().read_to_string(&mut text).unwrap();
+        text
+    });
+    open.write(&rows(&table)).unwrap();
+    open.close().unwrap();
+    assert!(reader.unwrap().join().unwrap().ends_with("c,,\n"));
+    assert!(!sink(&file_table(folder.path(), "csv", "x.csv", &columns(), &[])).unwrap().may_stall);
+}
+
+#[test]
+fn encoding_again_needs_no_new_memory() {
+    for options in [&[][..], &[("compression", "gzip")], &[("compression", "zstd")]] {
+        let folder = tempdir().unwrap();
+        let table = file_table(folder.path(), "csv", "x.csv", &columns(), options);
+        let mut encoder = sink(&table).unwrap().encoder;
+        let mut out = Vec::new();
+        encoder.encode(&rows(&table), &mut out).unwrap();
+        let (first, capacity, place) = (out.len(), out.capacity(), out.as_ptr());
+        for _ in 0..3 {
+            out.clear();
+            encoder.encode(&rows(&table), &mut out).unwrap();
+            assert!(!out.is_empty() && out.len() <= first, "{options:?}");
+            assert_eq!((out.capacity(), out.as_ptr()), (capacity, place), "{options:?}");
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@ use parquet::arrow::ArrowWriter;
 use tempfile::tempdir;
 
 use crate::fixture::{TIMESTAMP, dead_letters, drain, file_table, lines, open, table};
-use crate::{ConnectError, ScanEvent, validate_source};
+use crate::{ConnectError, PIECE_ROWS, Preparation, ScanEvent, validate_source};
 
 const COLUMNS: &[(&str, DataType)] = &[("i", DataType::Int32), ("s", DataType::Utf8)];
 
@@ -258,4 +258,68 @@ fn options_are_checked_without_files() {
         let error = check(&options).unwrap_err();
         assert!(error.contains(message), "{options:?}: {error}");
     }
+}
+
+#[test]
+fn a_file_is_decoded_in_pieces_whatever_its_format() {
+    let folder = tempdir().unwrap();
+    let text: String = (0..20_000).map(|i| format!("{i},row number {}\n", i * 7919 % 10_007)).collect();
+    std::fs::write(folder.path().join("in.csv"), &text).unwrap();
+    std::fs::write(folder.path().join("in.csv.gz"), gzip(text.as_bytes())).unwrap();
+    std::fs::write(folder.path().join("in.csv.zst"), zstd::encode_all(text.as_bytes(), 0).unwrap()).unwrap();
+    let rows = drain(open(&file_table(folder.path(), "csv", "in.csv", COLUMNS, &[])).unwrap().as_mut());
+    assert_eq!(rows.num_rows(), 20_000);
+    for (format, path) in [("json", "in.json"), ("parquet", "in.parquet")] {
+        let table = file_table(folder.path(), format, path, COLUMNS, &[]);
+        let mut sink =
+            crate::open_sink(&crate::SinkSpec { table }, &crate::SinkEnvironment::default()).unwrap();
+        sink.write(&rows).unwrap();
+        sink.close().unwrap();
+    }
+    for (format, path) in [
+        ("csv", "in.csv"),
+        ("csv", "in.csv.gz"),
+        ("csv", "in.csv.zst"),
+        ("json", "in.json"),
+        ("parquet", "in.parquet"),
+    ] {
+        let table = file_table(folder.path(), format, path, COLUMNS, &[]);
+        let mut scan = open(&table).unwrap();
+        let mut batches = Vec::new();
+        loop {
+            // A step reads a block or decodes a piece; some do, so that a poll finds its rows ready.
+            let mut steps = 0;
+            while scan.prepare().unwrap() == Preparation::More {
+                steps += 1;
+                assert!(steps < 4, "{path}");
+            }
+            match scan.poll(ProcessingTime::ZERO).unwrap() {
+                ScanEvent::Batch(batch) => batches.push(batch.rows),
+                _ => break,
+            }
+        }
+        assert!(batches.iter().all(|batch| batch.num_rows() <= PIECE_ROWS), "{path}");
+        assert_eq!(arrow::compute::concat_batches(&rows.schema(), &batches).unwrap(), rows, "{path}");
+    }
+}
+
+#[test]
+fn a_record_longer_than_a_block_is_read_and_its_memory_given_back() {
+    let folder = tempdir().unwrap();
+    let long = "x".repeat(1_000_000);
+    let endless = "y".repeat(5 << 20);
+    let text = format!("1,a\n2,{long}\n3,\"{long}\n\"\n4,{endless}\n{}", "5,b\n".repeat(20_000));
+    std::fs::write(folder.path().join("in.csv"), text).unwrap();
+    let mut scan = open(&file_table(folder.path(), "csv", "in.csv", COLUMNS, &[])).unwrap();
+    let (mut shown, mut held) = (Vec::new(), Vec::new());
+    while let ScanEvent::Batch(batch) = scan.poll(ProcessingTime::ZERO).unwrap() {
+        shown.extend(lines(&batch.rows).iter().map(|line| (line[..3].to_owned(), line.len())));
+        held.push(scan.held_bytes());
+    }
+    let of = |text: &str, bytes| (text.to_owned(), bytes);
+    assert_eq!(shown[..3], [of("1|a", 3), of("2|x", 1_000_002), of("3|x", 1_000_003)]);
+    assert!(shown.len() == 20_003 && shown[3..].iter().all(|shown| *shown == of("5|b", 3)));
+    assert_eq!(scan.dead_rows(), 1);
+    let most = held.iter().max().unwrap();
+    assert!((1 << 20..10 << 20).contains(most) && held[held.len() - 2] < 100_000, "{held:?}");
 }

@@ -140,3 +140,42 @@ proptest! {
         prop_assert_eq!(dead, expected_dead);
     }
 }
+
+#[test]
+fn a_deep_line_is_one_bad_row() {
+    let deep = |depth: usize| {
+        let (open, close) = ("[".repeat(depth - 1), "]".repeat(depth - 1));
+        format!("{{\"i\":1,\"s\":{open}{close}}}")
+    };
+    let in_text = format!("{{\"i\":3,\"s\":\"\\\"{}\"}}", "[".repeat(30_000));
+    let unclosed = format!("{{\"i\":4,\"x\":{}", "[{\"k\":".repeat(30_000));
+    let text = format!("{{\"i\":0}}\n{}\n{}\n{in_text}\n{unclosed}\n{{\"i\":5}}", deep(128), deep(60_000));
+    let (rows, dead) = read(text.as_bytes(), INT_TEXT);
+    assert_eq!(rows.iter().map(|row| &row[..1]).collect::<Vec<_>>(), ["0", "3", "5"]);
+    let dead: Vec<&str> = dead.iter().map(|letter| &letter[..35.min(letter.len())]).collect();
+    // Nested in a STRING: as deep as it may be, and so read, and of the wrong type.
+    assert_eq!(
+        dead,
+        [
+            "2: whilst decoding field 's': expec",
+            "3: nested more than 128 deep: {\"i\":",
+            "5: nested more than 128 deep: {\"i\":"
+        ]
+    );
+}
+
+#[test]
+fn a_reason_is_short_however_long_the_value() {
+    let text = format!("{{\"i\":[{}1]}}\n", "\"é\",".repeat(10_000));
+    let (rows, dead) = {
+        let folder = tempdir().unwrap();
+        std::fs::write(folder.path().join("in.json"), format!("{text}{{\"i\":1}}\n")).unwrap();
+        let options = [("laxity.dead-letter.path", "dead.jsonl")];
+        let table = file_table(folder.path(), "json", "in.json", INT_TEXT, &options);
+        let rows = drain(open(&table).unwrap().as_mut()).num_rows();
+        let text = std::fs::read_to_string(folder.path().join("dead.jsonl")).unwrap();
+        (rows, serde_json::from_str::<serde_json::Value>(&text).unwrap())
+    };
+    let reason = dead["reason"].as_str().unwrap();
+    assert!(rows == 1 && reason.len() <= 303 && reason.ends_with('…'), "{reason}");
+}

@@ -5,7 +5,7 @@ use laxity_graph::{EventTime, ProcessingTime};
 use tempfile::{TempDir, tempdir};
 
 use crate::fixture::{TIMESTAMP, all_columns, file_table, lines, take_due};
-use crate::{Scan, ScanEnvironment, ScanEvent, open_scan};
+use crate::{PIECE_ROWS, Preparation, Scan, ScanEnvironment, ScanEvent, open_scan};
 
 const MS: u64 = 1_000_000;
 const START: ProcessingTime = ProcessingTime(5_000 * MS);
@@ -174,4 +174,112 @@ fn bad_rows_are_counted_once_whatever_the_passes() {
     let mut scan = replay.open(0, &[3]);
     take_due(scan.as_mut(), at(1_000_000));
     assert_eq!(scan.dead_rows(), 1);
+}
+
+/// Rows a millisecond apart, a bad one among every hundred.
+fn many(rows: u64) -> String {
+    let row = |i: u64| match i % 100 {
+        50 => "nonsense\n".to_owned(),
+        _ => format!(
+            "1970-01-01 00:{:02}:{:02}.{:03},,k{},{i}\n",
+            i / 60_000,
+            i / 1_000 % 60,
+            i % 1_000,
+            i % 7
+        ),
+    };
+    (0..rows).map(row).collect()
+}
+
+#[test]
+fn preparing_changes_neither_rows_nor_instants() {
+    for options in [
+        &[("laxity.replay.loop", "3")][..],
+        &[("laxity.replay.loop", "3"), ("laxity.replay.cache", "0")],
+        &[("laxity.replay.copies", "3"), ("laxity.replay.spread-keys", "key")],
+    ] {
+        let replay = Replay::new(&many(3_000), options);
+        // Polls 100 ms apart, before each of which so many pieces are prepared.
+        let run = |skip: u64, prepared: &dyn Fn(usize) -> usize| -> Vec<String> {
+            let mut scan = replay.open(skip, &[0, 2, 3]);
+            let mut shown = Vec::new();
+            for look in 0.. {
+                for _ in 0..prepared(look) {
+                    scan.prepare().unwrap();
+                }
+                let (batches, next) = take_due(scan.as_mut(), at(100 * look as u64));
+                for batch in batches {
+                    let rows = lines(&batch.rows).join(" ");
+                    shown.push(format!("{look} {} {rows}", batch.arrival.since_ns(START)));
+                }
+                if matches!(next, ScanEvent::End) {
+                    return shown;
+                }
+            }
+            unreachable!("the replay ends")
+        };
+        for skip in [0, 4_001] {
+            let alone = run(skip, &|_| 0);
+            assert!(alone == run(skip, &|_| 100), "{options:?} {skip}: all ahead");
+            assert!(alone == run(skip, &|look| look % 3), "{options:?} {skip}: some ahead");
+        }
+    }
+}
+
+#[test]
+fn little_is_decoded_ahead_and_its_end_is_known() {
+    let replay = Replay::new(&many(10_000), &[("laxity.replay.loop", "2")]);
+    let mut scan = replay.open(0, &[3]);
+    // Nothing is decoded: the first piece is needed at the start.
+    assert_eq!((scan.prepared_until(), scan.event_clock().is_some()), (Some(START), false));
+    let ready = |scan: &mut dyn Scan| {
+        let mut steps = 0;
+        while scan.prepare().unwrap() == Preparation::More {
+            steps += 1;
+            assert!(steps < 100, "preparing comes to an end");
+        }
+    };
+    ready(scan.as_mut());
+    // Two pieces; one row in a hundred is bad.
+    let piece_ms = (PIECE_ROWS + PIECE_ROWS / 99) as u64;
+    let until_ms = |scan: &dyn Scan| scan.prepared_until().unwrap().since_ns(START) / MS;
+    assert!((2 * piece_ms - 3..2 * piece_ms + 3).contains(&until_ms(scan.as_ref())), "{piece_ms}");
+    assert!(scan.progress().unwrap() < 0.2);
+    assert!((50_000..500_000).contains(&scan.held_bytes()), "{}", scan.held_bytes());
+    // A reader who comes late gets them in pieces, and there is the next one to prepare.
+    let ScanEvent::Batch(batch) = scan.poll(at(1_000_000)).unwrap() else { panic!() };
+    assert_eq!(batch.rows.num_rows(), PIECE_ROWS);
+    assert!((until_ms(scan.as_ref()) as i64 - 2 * piece_ms as i64).abs() < 4);
+    ready(scan.as_mut());
+    assert!((3 * piece_ms - 4..3 * piece_ms + 4).contains(&until_ms(scan.as_ref())));
+    // In the second pass all is in memory.
+    while let ScanEvent::Batch(_) = scan.poll(at(10_500)).unwrap() {}
+    assert_eq!(scan.prepared_until(), None);
+}
+
+#[test]
+fn a_fault_waits_for_the_rows_before_it() {
+    let folder = tempdir().unwrap();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packer, TEXT.as_bytes()).unwrap();
+    let packed = packer.finish().unwrap();
+    std::fs::write(folder.path().join("in.csv.gz"), &packed[..packed.len() - 9]).unwrap();
+    let columns =
+        [("ingest", TIMESTAMP), ("event", TIMESTAMP), ("key", DataType::Utf8), ("n", DataType::Int32)];
+    let options = [("laxity.replay.time-column", "ingest")];
+    let table = file_table(folder.path(), "csv", "in.csv.gz", &columns, &options);
+    let mut scan = crate::fixture::open(&table).unwrap();
+    while scan.prepare().unwrap() == Preparation::More {}
+    let (rows, _) = due(scan.as_mut(), ProcessingTime::ZERO);
+    assert_eq!(rows.len(), 1);
+    let mut rows = 1;
+    let error = loop {
+        match scan.poll(ProcessingTime(60_000 * MS)) {
+            Ok(ScanEvent::Batch(batch)) => rows += batch.rows.num_rows(),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(rows >= 4 && error.to_string().starts_with("cannot read"), "{rows}: {error}");
+    assert!(matches!(scan.poll(ProcessingTime::ZERO).unwrap(), ScanEvent::End));
 }

@@ -1,0 +1,146 @@
+use std::fs::{File, FileType, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use crate::claim::Claim;
+use crate::stream::may_block;
+use crate::{ConnectError, OptionError, Output};
+
+/// A regular file. It is truncated when the first bytes come, so that a query that fails before leaves what was there.
+struct FileOutput {
+    path: PathBuf,
+    file: File,
+    is_truncated: bool,
+    /// Nobody else of this process reads or writes the file until it is complete.
+    claim: Option<Claim>,
+}
+
+/// What may block for ever. Opened when it is first written, because opening a pipe waits for its reader.
+struct StallingOutput {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+/// A standard stream of the process.
+pub(crate) enum Standard {
+    Output,
+    Error,
+}
+
+/// Opens a file for writing; the flag says whether it may stall. `refuse` makes an error of the path of a reason.
+///
+/// # Errors
+/// If the file cannot be created, or a table of this process reads or writes it.
+pub(crate) fn open(
+    path: PathBuf,
+    refuse: impl FnOnce(String) -> OptionError,
+) -> Result<(Box<dyn Output>, bool), ConnectError> {
+    if kind(&path).is_some_and(may_block) {
+        return Ok((Box::new(StallingOutput { path, file: None }), true));
+    }
+    let failed = |source| ConnectError::Io { action: "create", path: path.clone(), source };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    let claim = Claim::to_write(&found).map_err(|taken| refuse(format!("{}: {taken}", path.display())))?;
+    Ok((Box::new(FileOutput { path, file, is_truncated: false, claim: Some(claim) }), false))
+}
+
+/// `None` where nothing is there yet.
+pub(crate) fn kind(path: &Path) -> Option<FileType> {
+    std::fs::metadata(path).ok().map(|found| found.file_type())
+}
+
+impl FileOutput {
+    fn truncate(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_truncated, true) {
+            self.file.set_len(0)?;
+        }
+        Ok(())
+    }
+
+    fn check_is_there(&self) -> io::Result<()> {
+        match self.file.metadata()?.nlink() {
+            0 => Err(io::Error::other("the file was removed while it was written")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Output for FileOutput {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        let written =
+            self.check_is_there().and_then(|()| self.truncate()).and_then(|()| self.file.write_all(bytes));
+        written.map_err(|source| ConnectError::Io { action: "write", path: self.path.clone(), source })
+    }
+
+    fn close(&mut self) -> Result<(), ConnectError> {
+        let closed = self.check_is_there().and_then(|()| self.truncate());
+        self.claim = None;
+        closed.map_err(|source| ConnectError::Io { action: "write", path: self.path.clone(), source })
+    }
+}
+
+impl StallingOutput {
+    fn file(&mut self) -> io::Result<&mut File> {
+        if self.file.is_none() {
+            self.file = Some(match kind(&self.path).is_some_and(|kind| kind.is_socket()) {
+                true => File::from(OwnedFd::from(UnixStream::connect(&self.path)?)),
+                false => OpenOptions::new().write(true).open(&self.path)?,
+            });
+        }
+        Ok(self.file.as_mut().expect("opened above"))
+    }
+}
+
+impl Output for StallingOutput {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        let written = self.file().and_then(|file| file.write_all(bytes));
+        written.map_err(|source| ConnectError::Io { action: "write", path: self.path.clone(), source })
+    }
+
+    fn close(&mut self) -> Result<(), ConnectError> {
+        // The reader of a pipe waits for a writer: without results, too, it has to see the end.
+        let closed = self.file().map(drop);
+        self.file = None;
+        closed.map_err(|source| ConnectError::Io { action: "open", path: self.path.clone(), source })
+    }
+}
+
+impl Standard {
+    /// True unless the stream is redirected into a regular file.
+    pub(crate) fn may_stall(&self) -> bool {
+        let stream = match self {
+            Standard::Output => io::stdout().as_fd().try_clone_to_owned(),
+            Standard::Error => io::stderr().as_fd().try_clone_to_owned(),
+        };
+        let found = stream.and_then(|stream| File::from(stream).metadata());
+        found.map_or(true, |found| may_block(found.file_type()))
+    }
+}
+
+impl Output for Standard {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        // The lock of the stream keeps rows of queries that print at the same time apart.
+        let written = match self {
+            Standard::Output => {
+                let mut stream = io::stdout().lock();
+                stream.write_all(bytes).and_then(|()| stream.flush())
+            }
+            Standard::Error => io::stderr().lock().write_all(bytes),
+        };
+        written.map_err(|source| ConnectError::Io {
+            action: "write",
+            path: PathBuf::from("the terminal"),
+            source,
+        })
+    }
+
+    fn close(&mut self) -> Result<(), ConnectError> {
+        Ok(())
+    }
+}

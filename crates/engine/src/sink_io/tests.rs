@@ -1,0 +1,200 @@
+//! Made-up encoders and outputs: order, accounts, who waits for whom, and how it ends.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use laxity_connect::Encoder;
+use laxity_graph::{QueryId, QuerySettings};
+use laxity_operators::StreamBatch;
+use laxity_runtime::Process;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Encodes a batch as the number of its rows; it cannot encode one of 13.
+struct Counts;
+
+impl Encoder for Counts {
+    fn encode(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        if rows.num_rows() == 13 {
+            let message = "thirteen".to_owned();
+            return Err(ConnectError::Encode { path: "x".into(), format: "counts", message });
+        }
+        out.extend(format!("{} ", rows.num_rows()).bytes());
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        out.extend(b"end");
+        Ok(())
+    }
+}
+
+/// Keeps what is written, and takes nothing while it is stalled.
+#[derive(Clone, Default)]
+struct Kept {
+    text: Arc<Mutex<String>>,
+    is_closed: Arc<AtomicBool>,
+    is_stalled: Arc<AtomicBool>,
+}
+
+impl Output for Kept {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        while self.is_stalled.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.text.lock().push_str(std::str::from_utf8(bytes).unwrap());
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), ConnectError> {
+        self.is_closed.store(true, SeqCst);
+        Ok(())
+    }
+}
+
+struct Outputs {
+    clock: Clock,
+    pool: Arc<SinkPool>,
+    process: Arc<Process>,
+    shared: Vec<JoinHandle<()>>,
+}
+
+impl Outputs {
+    fn new() -> Outputs {
+        let clock = Clock::start();
+        let pool = Arc::new(SinkPool::new(clock));
+        let shared = (0..2).map(|_| {
+            let pool = pool.clone();
+            std::thread::Builder::new().spawn(move || pool.run()).unwrap()
+        });
+        Outputs { clock, shared: shared.collect(), pool, process: Arc::new(Process::new(1 << 30, 1 << 20)) }
+    }
+
+    fn add(&self, name: &str, output: &Kept, may_stall: bool) -> Arc<Outlet> {
+        let settings = QuerySettings::named(name);
+        let query = Arc::new(Query::new(QueryId(0), settings, 1, self.process.clone()));
+        let sink = OpenSink { encoder: Box::new(Counts), output: Some(Box::new(output.clone())), may_stall };
+        self.pool.add(&query, sink, 1, true)
+    }
+
+    fn write(&self, sink: &Arc<Outlet>, count: usize) {
+        let now = self.clock.now();
+        self.put(
+            sink,
+            Written::Rows {
+                batch: StreamBatch::on_time(rows(count)),
+                rows: count as u32,
+                bytes: 8 * count as u64,
+                stamps: Stamps::admitted(now, now),
+                window_end: None,
+                ready: now,
+            },
+        );
+    }
+
+    /// As a run does.
+    fn put(&self, sink: &Arc<Outlet>, what: Written<StreamBatch>) {
+        sink.query.admit(what.in_flight());
+        self.pool.write(Write { outlet: sink.clone(), what });
+    }
+
+    /// Waits for what comes about by itself.
+    fn until(&self, what: impl Fn() -> bool) {
+        let deadline = self.clock.now().plus(PATIENCE);
+        while !what() {
+            assert!(self.clock.now() < deadline, "it does not come about");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Stops the pool, and says how long that took.
+    fn stop(&mut self) -> Duration {
+        let started = self.clock.now();
+        self.pool.stop();
+        self.shared.drain(..).for_each(|thread| thread.join().unwrap());
+        Duration::from_nanos(self.clock.now().since_ns(started))
+    }
+}
+
+fn rows(count: usize) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count as i64));
+    RecordBatch::try_from_iter([("n", numbers)]).unwrap()
+}
+
+#[test]
+fn bytes_leave_in_the_order_of_the_rows_and_are_accounted_for() {
+    for may_stall in [false, true] {
+        let mut outputs = Outputs::new();
+        let kept = Kept::default();
+        kept.is_stalled.store(true, SeqCst);
+        let sink = outputs.add("ordered", &kept, may_stall);
+        (1..=5).for_each(|count| outputs.write(&sink, count));
+        assert_eq!(sink.query.in_flight.load(SeqCst), 5);
+        assert_eq!(sink.query.in_flight_bytes.load(SeqCst), "1 2 3 4 5 ".len() as i64);
+        assert_eq!(sink.query.rows_out.load(SeqCst), 0, "nothing has left");
+        outputs.put(&sink, Written::End);
+        outputs.pool.close(&sink);
+        kept.is_stalled.store(false, SeqCst);
+        outputs.until(|| sink.query.outcome() == Outcome::Finished && sink.query.drained());
+        assert_eq!(*kept.text.lock(), "1 2 3 4 5 end");
+        assert!(kept.is_closed.load(SeqCst));
+        assert_eq!((sink.query.rows_out.load(SeqCst), outputs.process.memory.used_bytes()), (15, 0));
+        outputs.stop();
+    }
+}
+
+#[test]
+fn stalled_outputs_hold_up_nobody_and_are_left_behind() {
+    let mut outputs = Outputs::new();
+    let stalled: Vec<(Kept, Arc<Outlet>)> = (0..3)
+        .map(|number| {
+            let kept = Kept::default();
+            kept.is_stalled.store(true, SeqCst);
+            let sink = outputs.add(&format!("stalled {number}"), &kept, true);
+            (1..=5).for_each(|count| outputs.write(&sink, count));
+            (kept, sink)
+        })
+        .collect();
+    for may_stall in [false, true] {
+        let kept = Kept::default();
+        let sink = outputs.add("well", &kept, may_stall);
+        outputs.write(&sink, 7);
+        outputs.until(|| sink.query.rows_out.load(SeqCst) == 7);
+        assert!(!outputs.pool.is_stalled(&sink));
+        outputs.pool.close(&sink);
+    }
+    outputs.until(|| stalled.iter().all(|(_, sink)| outputs.pool.is_stalled(sink)));
+    stalled.iter().for_each(|(_, sink)| outputs.pool.close(sink));
+    // The grace, and time for a busy machine.
+    assert!(outputs.stop() < Duration::from_secs(10));
+    for (kept, sink) in &stalled {
+        assert_eq!(sink.query.rows_out.load(SeqCst), 0);
+        kept.is_stalled.store(false, SeqCst);
+    }
+    // What they had in their hands is all that still comes.
+    outputs.until(|| stalled.iter().all(|(kept, _)| *kept.text.lock() == "1 "));
+    assert!(stalled.iter().all(|(kept, _)| !kept.is_closed.load(SeqCst)));
+}
+
+#[test]
+fn a_query_that_fails_before_its_first_result_leaves_what_was_there() {
+    for (before, expected) in [(None, ""), (Some(2), "2 end")] {
+        let mut outputs = Outputs::new();
+        let kept = Kept::default();
+        let sink = outputs.add("fails", &kept, false);
+        before.into_iter().for_each(|count| outputs.write(&sink, count));
+        outputs.until(|| sink.query.drained());
+        outputs.write(&sink, 13);
+        assert!(matches!(sink.query.outcome(), Outcome::Failed(why) if why.contains("thirteen")));
+        outputs.write(&sink, 1);
+        outputs.pool.close(&sink);
+        outputs.until(|| sink.query.drained());
+        outputs.stop();
+        assert_eq!(*kept.text.lock(), expected);
+        assert_eq!(kept.is_closed.load(SeqCst), before.is_some());
+    }
+}
