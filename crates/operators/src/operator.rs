@@ -115,6 +115,10 @@ pub enum Emitted {
     Watermark(EventTime),
 }
 
+/// A batch of up to so many rows is taken row by row where that is cheaper: expressions without an array for every
+/// step, groups found by comparing. Results are the same.
+pub(crate) const FEW_ROWS_MAX: usize = 16;
+
 /// Rows dropped because their window had closed.
 #[derive(Debug)]
 pub struct LateRows {
