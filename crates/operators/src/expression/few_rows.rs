@@ -34,7 +34,7 @@ pub(crate) struct FewRows {
 #[derive(Debug)]
 enum Node {
     Column(usize, Read),
-    Constant(ScalarValue),
+    Constant(Constant),
     Compare(Box<[Node; 2]>, fn(Ordering) -> bool),
     Arithmetic(Box<[Node; 2]>, Operator, Range),
     And(Box<[Node; 2]>),
@@ -46,6 +46,12 @@ enum Node {
 }
 
 type Read = fn(&dyn Array, usize) -> Value<'_>;
+
+#[derive(Debug)]
+enum Constant {
+    Text(String),
+    Other(Value<'static>),
+}
 
 /// Of what width an integer result is: wider ones wrap into it.
 type Range = fn(i64) -> i64;
@@ -157,7 +163,8 @@ impl Node {
                 let column = columns[*index].as_ref();
                 if column.is_null(row) { Value::Null } else { read(column, row) }
             }
-            Node::Constant(constant) => constant_value(constant)?,
+            Node::Constant(Constant::Text(text)) => Value::Text(text),
+            Node::Constant(Constant::Other(value)) => *value,
             Node::Compare(sides, holds) => match both(sides, columns, row)? {
                 (Value::Null, _) | (_, Value::Null) => Value::Null,
                 (left, right) => Value::Boolean(holds(order(left, right)?)),
@@ -230,9 +237,9 @@ fn arithmetic<'a>(operator: Operator, left: Value<'a>, right: Value<'a>, range: 
     })
 }
 
-fn constant_value(constant: &ScalarValue) -> Option<Value<'_>> {
-    Some(match constant {
-        constant if constant.is_null() => Value::Null,
+fn constant(value: &ScalarValue) -> Option<Constant> {
+    Some(Constant::Other(match value {
+        value if value.is_null() => Value::Null,
         ScalarValue::Boolean(Some(value)) => Value::Boolean(*value),
         ScalarValue::Int8(Some(value)) => Value::Integer(i64::from(*value)),
         ScalarValue::Int16(Some(value)) => Value::Integer(i64::from(*value)),
@@ -243,9 +250,9 @@ fn constant_value(constant: &ScalarValue) -> Option<Value<'_>> {
             Value::Integer(*value)
         }
         ScalarValue::Float64(Some(value)) => Value::Double(*value),
-        ScalarValue::Utf8(Some(value)) => Value::Text(value),
+        ScalarValue::Utf8(Some(value)) => return Some(Constant::Text(value.clone())),
         _ => return None,
-    })
+    }))
 }
 
 fn read(data_type: &DataType) -> Option<Read> {
@@ -276,10 +283,9 @@ fn node(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<(Node, DataType)
         return Some((Node::Column(column.index(), read(data_type)?), data_type.clone()));
     }
     if let Some(literal) = expr.downcast_ref::<Literal>() {
-        let (constant, data_type) = (literal.value(), literal.value().data_type());
+        let data_type = literal.value().data_type();
         read(&data_type)?;
-        constant_value(constant)?;
-        return Some((Node::Constant(constant.clone()), data_type));
+        return Some((Node::Constant(constant(literal.value())?), data_type));
     }
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         let (inner, from) = node(&cast.expr, input)?;
