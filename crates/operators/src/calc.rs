@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
-use arrow::compute::{FilterBuilder, FilterPredicate};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::compute::FilterBuilder;
 use arrow::datatypes::{FieldRef, Int64Type, Schema, SchemaRef};
-use arrow::error::ArrowError;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, internal_err};
 use datafusion_physical_expr::PhysicalExpr;
@@ -11,7 +10,7 @@ use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr::utils::collect_columns;
 use laxity_graph::{EventTime, ProcessingTime};
 
-use crate::expression::{Expression, Selection, internal, row_error, select};
+use crate::expression::{Expression, Identity, Predicate, Selection, internal, row_error};
 use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
 
 /// What a [`Calc`] computes.
@@ -76,15 +75,21 @@ impl CalcSpec {
 /// Filter and projection.
 pub struct Calc {
     name: String,
-    predicate: Option<Arc<dyn PhysicalExpr>>,
-    /// Over the input.
+    filter: Option<Filter>,
     projection: Vec<Expression>,
+    /// Whether the projection changes anything.
+    identity: Option<Identity>,
+    output_schema: SchemaRef,
+}
+
+/// A predicate, and the projection of the rows that it keeps.
+struct Filter {
+    predicate: Predicate,
     /// Input columns that the projection reads; only these are filtered.
     read: Vec<usize>,
     read_schema: SchemaRef,
-    /// The projection over `read_schema`.
-    projection_of_read: Vec<Expression>,
-    output_schema: SchemaRef,
+    /// Over `read_schema`.
+    projection: Vec<Expression>,
 }
 
 impl Calc {
@@ -94,58 +99,66 @@ impl Calc {
     /// If an expression does not fit the input.
     pub fn new(spec: &CalcSpec) -> Result<Calc, OperatorError> {
         let fail = |e: DataFusionError| internal(&spec.name, e);
+        let over_input = |expr| Expression::over(expr, &spec.input_schema);
+        let projection: Result<Vec<_>, _> =
+            spec.projection.iter().map(|(expr, _)| over_input(expr)).collect();
+        let projection = projection.map_err(fail)?;
+        let filter = spec.predicate.as_ref().map(|predicate| Filter::new(predicate, spec)).transpose();
+        let output_schema = spec.output_schema()?;
+        Ok(Calc {
+            name: spec.name.clone(),
+            filter: filter.map_err(fail)?,
+            identity: Identity::of(projection.iter().map(Some), &output_schema),
+            projection,
+            output_schema,
+        })
+    }
+
+    fn calculate(&mut self, batch: StreamBatch) -> Result<Option<StreamBatch>, DataFusionError> {
+        if let Some(filter) = &mut self.filter {
+            match filter.predicate.select(&batch.rows)? {
+                Selection::All => {}
+                Selection::Nothing => return Ok(None),
+                Selection::Some(mask) => return filter.keep(&batch, &mask, &self.output_schema).map(Some),
+            }
+        }
+        if self.identity.as_mut().is_some_and(|identity| identity.holds(&batch.rows)) {
+            return Ok(Some(batch));
+        }
+        let rows = project(&mut self.projection, &batch.rows, &self.output_schema)?;
+        Ok(Some(StreamBatch { rows, ..batch }))
+    }
+}
+
+impl Filter {
+    fn new(predicate: &Arc<dyn PhysicalExpr>, spec: &CalcSpec) -> Result<Filter, DataFusionError> {
         let mut read: Vec<usize> =
             spec.projection.iter().flat_map(|(expr, _)| collect_columns(expr)).map(|c| c.index()).collect();
         read.sort_unstable();
         read.dedup();
-        let read_schema = spec.input_schema.project(&read).map_err(|e| fail(e.into()))?;
-        let expressions = |of_read: bool| {
-            let expressions = spec.projection.iter().map(|(expr, _)| {
-                if of_read { Expression::new(&renumber(expr, &read)?) } else { Expression::new(expr) }
-            });
-            expressions.collect::<Result<Vec<_>, DataFusionError>>()
-        };
-        Ok(Calc {
-            name: spec.name.clone(),
-            predicate: spec.predicate.clone(),
-            projection: expressions(false).map_err(fail)?,
-            projection_of_read: expressions(true).map_err(fail)?,
-            read,
-            read_schema: Arc::new(read_schema),
-            output_schema: spec.output_schema()?,
-        })
+        let read_schema = Arc::new(spec.input_schema.project(&read)?);
+        let projection =
+            spec.projection.iter().map(|(expr, _)| Expression::over(&renumber(expr, &read)?, &read_schema));
+        let projection = projection.collect::<Result<_, DataFusionError>>()?;
+        Ok(Filter { predicate: Predicate::new(predicate, &spec.input_schema), read, read_schema, projection })
     }
 
-    fn filter(&self, rows: &RecordBatch, filter: &FilterPredicate) -> Result<RecordBatch, ArrowError> {
-        let columns = self.read.iter().map(|&i| filter.filter(rows.column(i)));
+    /// The projection of the rows of a mask.
+    fn keep(
+        &mut self,
+        batch: &StreamBatch,
+        mask: &BooleanArray,
+        output_schema: &SchemaRef,
+    ) -> Result<StreamBatch, DataFusionError> {
+        let filter = FilterBuilder::new(mask).optimize().build();
+        let columns = self.read.iter().map(|&i| filter.filter(batch.rows.column(i)));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let count = RecordBatchOptions::new().with_row_count(Some(filter.count()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.read_schema), columns, &count)
-    }
-
-    fn calculate(&mut self, batch: StreamBatch) -> Result<Option<StreamBatch>, OperatorError> {
-        let fail = |e: DataFusionError| row_error(&self.name, &e);
-        let selection = match &self.predicate {
-            Some(predicate) => select(predicate, &batch.rows).map_err(fail)?,
-            None => Selection::All,
-        };
-        let batch = match selection {
-            Selection::Nothing => return Ok(None),
-            Selection::All => {
-                let rows = project(&mut self.projection, &batch.rows, &self.output_schema).map_err(fail)?;
-                StreamBatch { rows, ..batch }
-            }
-            Selection::Some(mask) => {
-                let filter = FilterBuilder::new(&mask).optimize().build();
-                let kept = self.filter(&batch.rows, &filter).map_err(|e| internal(&self.name, e))?;
-                let rows = project(&mut self.projection_of_read, &kept, &self.output_schema).map_err(fail)?;
-                let before = batch.watermark_before.map(|w| filter.filter(&Int64Array::new(w, None)));
-                let before = before.transpose().map_err(|e| internal(&self.name, e))?;
-                let watermark_before = before.map(|w| w.as_primitive::<Int64Type>().values().clone());
-                StreamBatch { rows, watermark_before }
-            }
-        };
-        Ok(Some(batch))
+        let kept = RecordBatch::try_new_with_options(Arc::clone(&self.read_schema), columns, &count)?;
+        let rows = project(&mut self.projection, &kept, output_schema)?;
+        let before = batch.watermark_before.clone().map(|w| filter.filter(&Int64Array::new(w, None)));
+        let watermark_before = before.transpose()?.map(|w| w.as_primitive::<Int64Type>().values().clone());
+        Ok(StreamBatch { rows, watermark_before })
     }
 }
 
@@ -158,7 +171,7 @@ impl Operator for Calc {
         out: &mut Outbox,
     ) -> Result<Flow, OperatorError> {
         if batch.num_rows() > 0
-            && let Some(batch) = self.calculate(batch)?
+            && let Some(batch) = self.calculate(batch).map_err(|e| row_error(&self.name, &e))?
         {
             out.batch(batch);
         }

@@ -11,12 +11,12 @@ use crate::{Emitted, Flow, Operator, OperatorError, OperatorFactory, Outbox, Str
 /// through all those after it.
 pub struct Chain {
     links: Vec<Link>,
-    /// Spare, to collect what one link sends.
-    outbox: Outbox,
 }
 
 struct Link {
     operator: Box<dyn Operator>,
+    /// What the operator has just sent. Empty between calls.
+    outbox: Outbox,
     /// Messages that wait because this link still has work left from the one before.
     /// Invariant: empty when the chain is done.
     waiting: VecDeque<Message>,
@@ -51,11 +51,12 @@ impl Chain {
         assert!(!operators.is_empty(), "a chain needs an operator");
         let links = operators.into_iter().map(|operator| Link {
             operator,
+            outbox: Outbox::default(),
             waiting: VecDeque::new(),
             has_more: false,
             cause: Cause::default(),
         });
-        Chain { links: links.collect(), outbox: Outbox::default() }
+        Chain { links: links.collect() }
     }
 
     /// A factory that chains what the given factories make. One factory is returned as it is.
@@ -70,6 +71,21 @@ impl Chain {
         })
     }
 
+    /// Hands a message to the first link, and what each link sends straight to the next. As long as no call leaves
+    /// work, which is how nearly all messages go, nothing waits anywhere.
+    fn start(
+        &mut self,
+        input: usize,
+        content: Content,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        let cause = Cause { message: ingested, ..Cause::default() };
+        deliver(&mut self.links, Message { input, content, cause }, out)?;
+        let is_left = |link: &Link| link.has_more || !link.waiting.is_empty();
+        Ok(if self.links.iter().any(is_left) { Flow::More } else { Flow::Done })
+    }
+
     /// Works until nothing waits, or until what the first unfinished call sent has gone through the rest of the
     /// chain. The last link goes first, so that order is kept and little waits.
     fn run(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
@@ -80,62 +96,71 @@ impl Chain {
             if cut && self.links[at].has_more {
                 return Ok(Flow::More);
             }
-            let link = &mut self.links[at];
-            let flow = if link.has_more {
-                link.operator.resume(&mut self.outbox)?
-            } else if let Some(message) = link.waiting.pop_front() {
-                link.cause = message.cause;
-                match message.content {
-                    Content::Batch(batch) => {
-                        let ingested = message.cause.ingested.unwrap_or(message.cause.message);
-                        link.operator.on_batch(message.input, batch, ingested, &mut self.outbox)?
-                    }
-                    Content::Watermark(watermark) => {
-                        link.operator.on_watermark(watermark, &mut self.outbox)?
-                    }
-                }
-            } else {
-                Flow::Done
-            };
-            link.has_more = flow == Flow::More;
-            cut |= link.has_more;
-            self.pass_on(at, out);
-        }
-    }
-
-    /// Hands what link `at` sent to the next, or out.
-    fn pass_on(&mut self, at: usize, out: &mut Outbox) {
-        let cause = self.links[at].cause;
-        out.late.append(&mut self.outbox.late);
-        out.dead.append(&mut self.outbox.dead);
-        let mut next = self.links.get_mut(at + 1);
-        for emitted in self.outbox.emitted.drain(..) {
-            let (content, cause) = match emitted {
-                Emitted::Batch { batch, ingested, window_end } => {
-                    let ingested = ingested.or(cause.ingested);
-                    let window_end = window_end.or(cause.window_end);
-                    (Content::Batch(batch), Cause { ingested, window_end, ..cause })
-                }
-                Emitted::Watermark(watermark) => {
-                    (Content::Watermark(watermark), Cause { ingested: None, window_end: None, ..cause })
-                }
-            };
-            match (&mut next, content) {
-                (Some(next), content) => next.waiting.push_back(Message { input: 0, content, cause }),
-                (None, Content::Batch(batch)) => out.emitted.push(Emitted::Batch {
-                    batch,
-                    ingested: cause.ingested,
-                    window_end: cause.window_end,
-                }),
-                (None, Content::Watermark(watermark)) => out.watermark(watermark),
+            let links = &mut self.links[at..];
+            if links[0].has_more {
+                let flow = links[0].operator.resume(&mut links[0].outbox)?;
+                sent(links, flow, out)?;
+            } else if let Some(message) = links[0].waiting.pop_front() {
+                take(links, message, out)?;
             }
+            cut |= links[0].has_more;
         }
     }
+}
 
-    fn start(&mut self, input: usize, content: Content, ingested: ProcessingTime) {
-        let cause = Cause { message: ingested, ..Cause::default() };
-        self.links[0].waiting.push_back(Message { input, content, cause });
+/// Gives the first of `links` a message, at once if it is through with those before.
+fn deliver(links: &mut [Link], message: Message, out: &mut Outbox) -> Result<(), OperatorError> {
+    if links[0].has_more || !links[0].waiting.is_empty() {
+        links[0].waiting.push_back(message);
+        return Ok(());
     }
+    take(links, message, out)
+}
+
+fn take(links: &mut [Link], message: Message, out: &mut Outbox) -> Result<(), OperatorError> {
+    let link = &mut links[0];
+    link.cause = message.cause;
+    let flow = match message.content {
+        Content::Batch(batch) => {
+            let ingested = message.cause.ingested.unwrap_or(message.cause.message);
+            link.operator.on_batch(message.input, batch, ingested, &mut link.outbox)?
+        }
+        Content::Watermark(watermark) => link.operator.on_watermark(watermark, &mut link.outbox)?,
+    };
+    sent(links, flow, out)
+}
+
+/// Hands what the first of `links` has sent to the next, or out.
+fn sent(links: &mut [Link], flow: Flow, out: &mut Outbox) -> Result<(), OperatorError> {
+    let Some((link, next)) = links.split_first_mut() else { return Ok(()) };
+    link.has_more = flow == Flow::More;
+    out.late.append(&mut link.outbox.late);
+    out.dead.append(&mut link.outbox.dead);
+    for emitted in link.outbox.emitted.drain(..) {
+        let emitted = match emitted {
+            Emitted::Batch { batch, ingested, window_end } => Emitted::Batch {
+                batch,
+                ingested: ingested.or(link.cause.ingested),
+                window_end: window_end.or(link.cause.window_end),
+            },
+            watermark => watermark,
+        };
+        if next.is_empty() {
+            out.emitted.push(emitted);
+            continue;
+        }
+        let message = link.cause.message;
+        let (content, cause) = match emitted {
+            Emitted::Batch { batch, ingested, window_end } => {
+                (Content::Batch(batch), Cause { ingested, window_end, message })
+            }
+            Emitted::Watermark(watermark) => {
+                (Content::Watermark(watermark), Cause { ingested: None, window_end: None, message })
+            }
+        };
+        deliver(next, Message { input: 0, content, cause }, out)?;
+    }
+    Ok(())
 }
 
 impl Operator for Chain {
@@ -146,13 +171,11 @@ impl Operator for Chain {
         ingested: ProcessingTime,
         out: &mut Outbox,
     ) -> Result<Flow, OperatorError> {
-        self.start(input, Content::Batch(batch), ingested);
-        self.run(out)
+        self.start(input, Content::Batch(batch), ingested, out)
     }
 
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
-        self.start(0, Content::Watermark(watermark), ProcessingTime::ZERO);
-        self.run(out)
+        self.start(0, Content::Watermark(watermark), ProcessingTime::ZERO, out)
     }
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {

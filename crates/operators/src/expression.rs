@@ -1,6 +1,10 @@
+mod few_rows;
+mod identity;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::datatypes::Schema;
 use datafusion_common::cast::as_boolean_array;
 use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::ColumnarValue;
@@ -8,6 +12,9 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{Column, Literal};
 
 use crate::OperatorError;
+use crate::operator::FEW_ROWS_MAX;
+use few_rows::FewRows;
+pub(crate) use identity::Identity;
 
 /// An expression, ready to be evaluated batch by batch. Columns and constants, the commonest kinds, cost no
 /// evaluation.
@@ -16,7 +23,8 @@ pub(crate) enum Expression {
     Column(usize),
     /// A constant with an array of it, as long as the longest batch so far.
     Constant(ScalarValue, ArrayRef),
-    Computed(Arc<dyn PhysicalExpr>),
+    /// Also as it is evaluated over a few rows, where it can be.
+    Computed(Arc<dyn PhysicalExpr>, Option<FewRows>),
 }
 
 impl Expression {
@@ -29,7 +37,18 @@ impl Expression {
             let array = value.to_array_of_size(1)?;
             return Ok(Expression::Constant(value, array));
         }
-        Ok(Expression::Computed(Arc::clone(expr)))
+        Ok(Expression::Computed(Arc::clone(expr), None))
+    }
+
+    /// One that is cheap over a few rows too.
+    pub(crate) fn over(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expression, DataFusionError> {
+        Ok(match Expression::new(expr)? {
+            Expression::Computed(expr, _) => {
+                let few_rows = FewRows::new(&expr, input);
+                Expression::Computed(expr, few_rows)
+            }
+            other => other,
+        })
     }
 
     pub(crate) fn evaluate(&mut self, rows: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
@@ -41,17 +60,44 @@ impl Expression {
                 }
                 Ok(array.slice(0, rows.num_rows()))
             }
-            Expression::Computed(expr) => expr.evaluate(rows)?.into_array(rows.num_rows()),
+            Expression::Computed(expr, few_rows) => {
+                let few_rows = few_rows.as_ref().filter(|_| rows.num_rows() <= FEW_ROWS_MAX);
+                match few_rows.and_then(|few_rows| few_rows.evaluate(rows)) {
+                    Some(array) => Ok(array),
+                    None => expr.evaluate(rows)?.into_array(rows.num_rows()),
+                }
+            }
         }
     }
 }
 
 /// Which rows a predicate keeps.
+#[derive(Debug)]
 pub(crate) enum Selection {
     All,
     Nothing,
     /// A mask without nulls.
     Some(BooleanArray),
+}
+
+/// A filter, ready to be evaluated batch by batch.
+pub(crate) struct Predicate {
+    expr: Arc<dyn PhysicalExpr>,
+    few_rows: Option<FewRows>,
+}
+
+impl Predicate {
+    pub(crate) fn new(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Predicate {
+        Predicate { expr: Arc::clone(expr), few_rows: FewRows::new(expr, input) }
+    }
+
+    pub(crate) fn select(&self, rows: &RecordBatch) -> Result<Selection, DataFusionError> {
+        let few_rows = self.few_rows.as_ref().filter(|_| rows.num_rows() <= FEW_ROWS_MAX);
+        match few_rows.and_then(|few_rows| few_rows.select(rows)) {
+            Some(selection) => Ok(selection),
+            None => select(&self.expr, rows),
+        }
+    }
 }
 
 /// Evaluates a predicate. NULL keeps nothing, as in SQL.

@@ -1,18 +1,27 @@
+mod accumulate;
+mod few_keys;
+mod fold;
+mod inputs;
+mod keys;
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
-use arrow::compute::{filter, take};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, Schema};
 use datafusion_common::DataFusionError;
-use datafusion_expr::{EmitTo, GroupsAccumulator};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion_physical_plan::aggregates::group_values::{GroupValues, new_group_values};
-use datafusion_physical_plan::aggregates::order::GroupOrdering;
+use datafusion_physical_expr::expressions::Column;
 
-use crate::expression::{Expression, Selection, select};
+use crate::expression::Expression;
 use crate::scalar_groups::ScalarGroups;
+use accumulate::{Accumulate, Library, Rows};
+use fold::Make;
+pub(crate) use inputs::Inputs;
+use keys::{KeyColumns, KeyPlan, Keys};
 
 /// One aggregate function with its arguments, over the input's columns.
 #[derive(Clone, Debug)]
@@ -26,135 +35,143 @@ pub struct AggregateCall {
 /// What is grouped by and what is aggregated: the part of [`Groups`] that all slices share.
 pub(crate) struct Aggregation {
     keys: Vec<usize>,
-    key_schema: SchemaRef,
+    key_plan: Arc<KeyPlan>,
     calls: Vec<AggregateCall>,
+    /// By call, our own accumulator where there is one.
+    own: Vec<Option<(Make, DataType)>>,
     arguments: Vec<Vec<Expression>>,
+    /// By call, if batches need no evaluation at all.
+    plain: Option<Vec<PlainCall>>,
+}
+
+/// A call whose argument and filter are columns.
+pub(crate) struct PlainCall {
+    /// `None`: the function counts rows.
+    argument: Option<usize>,
+    filter: Option<usize>,
+}
+
+/// Rows to aggregate.
+#[derive(Clone, Copy)]
+pub(crate) enum Taken<'a> {
+    /// As they come in: see [`Aggregation::plain`].
+    Plain(&'a Aggregation, &'a [PlainCall], &'a RecordBatch),
+    Evaluated(&'a Inputs),
 }
 
 type Result<T> = std::result::Result<T, DataFusionError>;
 
 impl Aggregation {
     pub(crate) fn new(input: &Schema, keys: &[usize], calls: &[AggregateCall]) -> Result<Aggregation> {
-        let arguments =
-            calls.iter().map(|call| call.expr.expressions().iter().map(Expression::new).collect());
+        let arguments = calls.iter().map(|call| {
+            let arguments = call.expr.expressions();
+            arguments.iter().map(|argument| Expression::over(argument, input)).collect()
+        });
+        let arguments: Result<Vec<Vec<Expression>>> = arguments.collect();
+        let arguments = arguments?;
+        let own = calls.iter().map(|call| {
+            fold::own(&call.expr, input).map(|make| (make, call.expr.field().data_type().clone()))
+        });
+        let plain = calls.iter().zip(&arguments).map(|(call, arguments)| plain_call(call, arguments, input));
+        let key_schema = Arc::new(input.project(keys)?);
         Ok(Aggregation {
             keys: keys.to_vec(),
-            key_schema: Arc::new(input.project(keys)?),
+            key_plan: Arc::new(KeyPlan::new(key_schema)),
             calls: calls.to_vec(),
-            arguments: arguments.collect::<Result<_>>()?,
+            own: own.collect(),
+            plain: plain.collect(),
+            arguments,
         })
+    }
+
+    /// The rows of a batch as they are, where keys, arguments and filters are columns. A message of a few rows then
+    /// costs no array.
+    pub(crate) fn plain<'a>(&'a self, rows: &'a RecordBatch) -> Option<Taken<'a>> {
+        self.plain.as_ref().map(|calls| Taken::Plain(self, calls, rows))
     }
 
     /// Evaluates keys, arguments and filters once for a batch, into `inputs`.
     pub(crate) fn evaluate(&mut self, rows: &RecordBatch, inputs: &mut Inputs) -> Result<()> {
-        inputs.keys.clear();
-        inputs.keys.extend(self.keys.iter().map(|&i| Arc::clone(rows.column(i))));
-        inputs.arguments.resize_with(self.calls.len(), Vec::new);
-        for (arrays, arguments) in inputs.arguments.iter_mut().zip(&mut self.arguments) {
-            arrays.clear();
-            for argument in arguments {
-                arrays.push(argument.evaluate(rows)?);
-            }
-        }
-        inputs.filters.clear();
-        for call in &self.calls {
-            inputs.filters.push(match &call.filter {
-                None => None,
-                Some(filter) => match select(filter, rows)? {
-                    Selection::All => None,
-                    Selection::Some(mask) => Some(mask),
-                    Selection::Nothing => Some(BooleanArray::from(vec![false; rows.num_rows()])),
-                },
-            });
-        }
-        inputs.rows = rows.num_rows();
-        Ok(())
+        inputs.evaluate(rows, &self.keys, &self.calls, &mut self.arguments)
     }
 
     pub(crate) fn groups(&self) -> Result<Groups> {
-        let keys = if self.keys.is_empty() {
-            None
-        } else {
-            Some(new_group_values(Arc::clone(&self.key_schema), &GroupOrdering::None)?)
-        };
-        let accumulators = self.calls.iter().map(|call| {
-            if call.expr.groups_accumulator_supported() {
-                return call.expr.create_groups_accumulator();
+        let accumulators = self.calls.iter().zip(&self.own).map(|(call, own)| {
+            if let Some((make, result)) = own {
+                return Ok(make(result));
             }
-            Ok(Box::new(ScalarGroups::new(Arc::clone(&call.expr))) as Box<dyn GroupsAccumulator>)
+            let library = if call.expr.groups_accumulator_supported() {
+                call.expr.create_groups_accumulator()?
+            } else {
+                Box::new(ScalarGroups::new(Arc::clone(&call.expr)))
+            };
+            Ok(Box::new(Library(library)) as Box<dyn Accumulate>)
         });
-        Ok(Groups { keys, accumulators: accumulators.collect::<Result<_>>()?, len: 0 })
-    }
-}
-
-/// Evaluated keys, arguments and filters of some rows.
-#[derive(Default)]
-pub(crate) struct Inputs {
-    pub(crate) keys: Vec<ArrayRef>,
-    arguments: Vec<Vec<ArrayRef>>,
-    filters: Vec<Option<BooleanArray>>,
-    rows: usize,
-}
-
-impl Inputs {
-    /// Those of a run of rows.
-    pub(crate) fn slice(&self, offset: usize, length: usize) -> Inputs {
-        let slice = |arrays: &Vec<ArrayRef>| arrays.iter().map(|a| a.slice(offset, length)).collect();
-        Inputs {
-            keys: slice(&self.keys),
-            arguments: self.arguments.iter().map(slice).collect(),
-            filters: self.filters.iter().map(|f| f.as_ref().map(|f| f.slice(offset, length))).collect(),
-            rows: length,
-        }
-    }
-
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The arguments of one aggregate in a run of rows, without the rows that its filter refuses.
-    pub(crate) fn run_of(
-        &self,
-        call: usize,
-        offset: usize,
-        length: usize,
-        arguments: &mut Vec<ArrayRef>,
-    ) -> Result<()> {
-        arguments.clear();
-        let mask = self.filters[call].as_ref().map(|mask| mask.slice(offset, length));
-        for argument in &self.arguments[call] {
-            let run = argument.slice(offset, length);
-            arguments.push(match &mask {
-                None => run,
-                Some(mask) => filter(&run, mask)?,
-            });
-        }
-        Ok(())
-    }
-
-    /// Those of scattered rows.
-    pub(crate) fn take(&self, rows: &UInt32Array) -> Result<Inputs> {
-        let taken = |arrays: &Vec<ArrayRef>| {
-            arrays.iter().map(|a| Ok(take(a, rows, None)?)).collect::<Result<Vec<ArrayRef>>>()
-        };
-        let filters = self.filters.iter().map(|filter| match filter {
-            None => Ok(None),
-            Some(filter) => Ok(Some(take(filter, rows, None)?.as_boolean().clone())),
-        });
-        Ok(Inputs {
-            keys: taken(&self.keys)?,
-            arguments: self.arguments.iter().map(taken).collect::<Result<_>>()?,
-            filters: filters.collect::<Result<_>>()?,
-            rows: rows.len(),
+        Ok(Groups {
+            keys: Keys::new(&self.key_plan)?,
+            key_plan: Arc::clone(&self.key_plan),
+            accumulators: accumulators.collect::<Result<_>>()?,
+            len: 0,
         })
+    }
+}
+
+fn plain_call(call: &AggregateCall, arguments: &[Expression], input: &Schema) -> Option<PlainCall> {
+    fold::own(&call.expr, input)?;
+    let argument = match arguments {
+        [Expression::Column(column)] => Some(*column),
+        // Only COUNT takes a constant here: every other function of ours is left to the general path with one.
+        [Expression::Constant(value, _)] if fold::is_count(&call.expr) && !value.is_null() => None,
+        _ => return None,
+    };
+    let filter = match &call.filter {
+        None => None,
+        Some(filter) => {
+            let column = filter.downcast_ref::<Column>()?.index();
+            (*input.field(column).data_type() == DataType::Boolean).then_some(Some(column))?
+        }
+    };
+    Some(PlainCall { argument, filter })
+}
+
+impl<'a> Taken<'a> {
+    fn keys(&self) -> KeyColumns<'a> {
+        match self {
+            Taken::Plain(aggregation, _, rows) => {
+                KeyColumns { arrays: rows.columns(), at: Some(&aggregation.keys) }
+            }
+            Taken::Evaluated(inputs) => KeyColumns::all(&inputs.keys),
+        }
+    }
+
+    fn arguments(&self, call: usize) -> &'a [ArrayRef] {
+        match self {
+            Taken::Plain(_, calls, rows) => match calls[call].argument {
+                Some(column) => std::slice::from_ref(rows.column(column)),
+                None => &[],
+            },
+            Taken::Evaluated(inputs) => inputs.arguments(call),
+        }
+    }
+
+    fn filter(&self, call: usize) -> Option<&'a BooleanArray> {
+        match self {
+            Taken::Plain(_, calls, rows) => calls[call].filter.map(|column| rows.column(column).as_boolean()),
+            Taken::Evaluated(inputs) => inputs.filter(call),
+        }
+    }
+
+    /// The keys of a run of rows, as arrays of their own.
+    pub(crate) fn key_arrays(&self, rows: Range<usize>) -> Vec<ArrayRef> {
+        self.keys().arrays_of(rows)
     }
 }
 
 /// Groups that are being filled: their keys and the state of every aggregate.
 pub(crate) struct Groups {
-    /// `None`: no keys, one group.
-    keys: Option<Box<dyn GroupValues>>,
-    accumulators: Vec<Box<dyn GroupsAccumulator>>,
+    keys: Keys,
+    key_plan: Arc<KeyPlan>,
+    accumulators: Vec<Box<dyn Accumulate>>,
     len: usize,
 }
 
@@ -163,12 +180,17 @@ impl Groups {
         self.len
     }
 
-    /// Adds rows. `scratch` is overwritten.
-    pub(crate) fn update(&mut self, inputs: &Inputs, scratch: &mut Vec<usize>) -> Result<()> {
-        self.intern(&inputs.keys, inputs.rows, scratch)?;
-        let calls = self.accumulators.iter_mut().zip(&inputs.arguments).zip(&inputs.filters);
-        for ((accumulator, arguments), filter) in calls {
-            accumulator.update_batch(arguments, scratch, filter.as_ref(), self.len)?;
+    /// Adds a run of rows. `scratch` is overwritten.
+    pub(crate) fn update(
+        &mut self,
+        taken: Taken<'_>,
+        rows: Range<usize>,
+        scratch: &mut Vec<usize>,
+    ) -> Result<()> {
+        self.len = self.keys.intern(&self.key_plan, taken.keys(), rows.clone(), scratch)?;
+        let rows = Rows { range: rows, groups: scratch, total: self.len };
+        for (call, accumulator) in self.accumulators.iter_mut().enumerate() {
+            accumulator.update(taken.arguments(call), taken.filter(call), &rows)?;
         }
         Ok(())
     }
@@ -180,57 +202,43 @@ impl Groups {
         range: Range<usize>,
         scratch: &mut Vec<usize>,
     ) -> Result<()> {
-        let slice = |arrays: &Vec<ArrayRef>| -> Vec<ArrayRef> {
-            arrays.iter().map(|a| a.slice(range.start, range.len())).collect()
-        };
-        self.intern(&slice(&partial.keys), range.len(), scratch)?;
+        let keys = KeyColumns::all(&partial.keys);
+        self.len = self.keys.intern(&self.key_plan, keys, range.clone(), scratch)?;
+        let rows = Rows { range, groups: scratch, total: self.len };
         for (accumulator, states) in self.accumulators.iter_mut().zip(&partial.states) {
-            accumulator.merge_batch(&slice(states), scratch, self.len)?;
+            accumulator.merge(states, &rows)?;
         }
         Ok(())
     }
 
-    /// Finds the number of each row's group.
-    pub(crate) fn intern(&mut self, keys: &[ArrayRef], rows: usize, numbers: &mut Vec<usize>) -> Result<()> {
-        match &mut self.keys {
-            Some(values) => {
-                values.intern(keys, numbers)?;
-                self.len = values.len();
-            }
-            None => {
-                numbers.clear();
-                numbers.resize(rows, 0);
-                self.len = 1;
-            }
-        }
+    /// Finds the number of each key's group.
+    pub(crate) fn intern(&mut self, keys: &[ArrayRef], numbers: &mut Vec<usize>) -> Result<()> {
+        let rows = keys.first().map_or(0, Array::len);
+        self.len = self.keys.intern(&self.key_plan, KeyColumns::all(keys), 0..rows, numbers)?;
         Ok(())
     }
 
     /// Ends filling, keeping what a merge needs.
     pub(crate) fn seal(mut self) -> Result<Partial> {
-        let keys = self.emit_keys()?;
-        let states =
-            self.accumulators.iter_mut().map(|a| a.state(EmitTo::All)).collect::<Result<Vec<_>>>()?;
+        let keys = self.keys.emit(&self.key_plan)?;
+        let states = self.accumulators.iter_mut().map(|a| a.state()).collect::<Result<Vec<_>>>()?;
         let arrays = keys.iter().chain(states.iter().flatten());
         let bytes = arrays.map(|a| a.get_array_memory_size()).sum();
         Ok(Partial { keys, states, len: self.len, bytes })
     }
 
-    /// Ends filling: keys, then results.
-    pub(crate) fn evaluate(mut self) -> Result<Vec<ArrayRef>> {
-        let mut columns = self.emit_keys()?;
+    /// Ends filling: keys, then results, then room for `more` columns.
+    pub(crate) fn evaluate(mut self, more: usize) -> Result<Vec<ArrayRef>> {
+        let mut columns = self.keys.emit(&self.key_plan)?;
+        columns.reserve_exact(self.accumulators.len() + more);
         for accumulator in &mut self.accumulators {
-            columns.push(accumulator.evaluate(EmitTo::All)?);
+            columns.push(accumulator.evaluate()?);
         }
         Ok(columns)
     }
 
-    fn emit_keys(&mut self) -> Result<Vec<ArrayRef>> {
-        self.keys.as_mut().map_or(Ok(Vec::new()), |keys| keys.emit(EmitTo::All))
-    }
-
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.as_ref().map_or(0, |k| k.size()) + self.accumulators.iter().map(|a| a.size()).sum::<usize>()
+        self.keys.bytes() + self.accumulators.iter().map(|a| a.bytes()).sum::<usize>()
     }
 }
 

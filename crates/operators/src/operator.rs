@@ -92,6 +92,10 @@ impl StreamBatch {
 /// What an operator sends on, in order.
 pub type Emitted = laxity_graph::Emitted<StreamBatch>;
 
+/// A batch of up to so many rows is taken row by row where that is cheaper: expressions without an array for every
+/// step, groups found by comparing. Results are the same.
+pub(crate) const FEW_ROWS_MAX: usize = 16;
+
 /// Rows dropped because their window had closed.
 #[derive(Debug)]
 pub struct LateRows {

@@ -6,7 +6,7 @@ use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
 use laxity_graph::{EventTime, ProcessingTime};
 
-use crate::expression::{Expression, internal, row_error};
+use crate::expression::{Expression, Identity, internal, row_error};
 use crate::watermark::{WatermarkGenerator, WatermarkSpec};
 use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
 
@@ -51,6 +51,8 @@ impl SourceSpec {
 pub struct SourceOperator {
     name: String,
     columns: Vec<Filled>,
+    /// Whether anything is to be filled.
+    identity: Option<Identity>,
     output_schema: SchemaRef,
     generator: Option<WatermarkGenerator>,
     processing_origin_ms: i64,
@@ -88,9 +90,15 @@ impl SourceOperator {
                 other => Err(internal(&spec.name, format!("processing time as {other}"))),
             },
         });
+        let columns: Vec<Filled> = columns.collect::<Result<_, _>>()?;
+        let expressions = columns.iter().map(|column| match column {
+            Filled::From(expression) => Some(expression),
+            Filled::Ingested(_) => None,
+        });
         Ok(SourceOperator {
             name: spec.name.clone(),
-            columns: columns.collect::<Result<_, _>>()?,
+            identity: Identity::of(expressions, &spec.output_schema),
+            columns,
             output_schema: Arc::clone(&spec.output_schema),
             generator: spec.watermark.as_ref().map(WatermarkGenerator::new),
             processing_origin_ms: spec.processing_origin_ms,
@@ -98,11 +106,14 @@ impl SourceOperator {
         })
     }
 
-    fn fill(&mut self, rows: &RecordBatch, ingested: ProcessingTime) -> Result<RecordBatch, DataFusionError> {
+    fn fill(&mut self, rows: RecordBatch, ingested: ProcessingTime) -> Result<RecordBatch, DataFusionError> {
+        if self.identity.as_mut().is_some_and(|identity| identity.holds(&rows)) {
+            return Ok(rows);
+        }
         let since_origin_ms = i64::try_from(ingested.0 / 1_000_000).unwrap_or(i64::MAX);
         let ingested_ms = self.processing_origin_ms.saturating_add(since_origin_ms);
         let columns = self.columns.iter_mut().map(|column| match column {
-            Filled::From(expression) => expression.evaluate(rows),
+            Filled::From(expression) => expression.evaluate(&rows),
             Filled::Ingested(data_type) => {
                 let times = TimestampMillisecondArray::from_value(ingested_ms, rows.num_rows());
                 Ok(Arc::new(times.with_data_type(data_type.clone())) as ArrayRef)
@@ -129,7 +140,7 @@ impl Operator for SourceOperator {
         ingested: ProcessingTime,
         out: &mut Outbox,
     ) -> Result<Flow, OperatorError> {
-        let rows = self.fill(&batch.rows, ingested).map_err(|e| row_error(&self.name, &e))?;
+        let rows = self.fill(batch.rows, ingested).map_err(|e| row_error(&self.name, &e))?;
         let Some(generator) = &mut self.generator else {
             out.batch(StreamBatch::on_time(rows));
             return Ok(Flow::Done);

@@ -5,9 +5,10 @@ mod placement;
 mod tests;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
@@ -15,7 +16,8 @@ use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{internal, row_error};
-use crate::groups::{Aggregation, Inputs};
+use crate::groups::{Aggregation, Inputs, Taken};
+use crate::operator::FEW_ROWS_MAX;
 use crate::session::SessionAggregate;
 use crate::slices::Slicing;
 use crate::{
@@ -121,8 +123,11 @@ pub struct WindowAggregate {
     /// Windows to send once more because of allowed late rows, with the keys that changed.
     again: VecDeque<(Window, Vec<ArrayRef>)>,
     batch_rows: usize,
+    allowed_lateness_ms: i64,
+    /// Reused from batch to batch.
     inputs: Inputs,
     scratch: Vec<usize>,
+    clamped: Vec<i64>,
 }
 
 /// A window `[start, end)`. Ordered as windows are sent.
@@ -168,6 +173,8 @@ impl WindowAggregate {
             batch_rows: batch_rows.max(1),
             inputs: Inputs::default(),
             scratch: Vec::new(),
+            clamped: Vec::new(),
+            allowed_lateness_ms: spec.allowed_lateness_ms.max(0),
         })
     }
 
@@ -185,45 +192,63 @@ impl WindowAggregate {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let placed = self.place(&batch)?;
+        let rows = batch.num_rows();
+        // Few rows go to their parts one by one; more are gathered first, which takes arrays of them.
+        let is_few = rows <= FEW_ROWS_MAX && self.allowed_lateness_ms == 0;
+        let plain = is_few || matches!(placed, Placed::One(_));
+        let taken = match self.aggregation.plain(&batch.rows).filter(|_| plain) {
+            Some(taken) => taken,
+            None => {
+                self.aggregation.evaluate(&batch.rows, &mut self.inputs)?;
+                Taken::Evaluated(&self.inputs)
+            }
+        };
+        let (parts, scratch) = (&mut self.parts, &mut self.scratch);
+        let aggregation = &self.aggregation;
+        let mut add = |key: PartKey, taken: Taken<'_>, rows: Range<usize>| {
+            parts.update(key, aggregation, taken, rows.clone(), ingested, scratch)?;
+            for window in parts.sent_windows(key, self.watermark) {
+                self.again.push_back((window, taken.key_arrays(rows.clone())));
+            }
+            Ok::<(), DataFusionError>(())
+        };
+        let Placed::One(key) = placed else {
+            for (key, rows) in self.placer.slots() {
+                match rows {
+                    Rows::Run(offset, length) => add(key, taken, offset..offset + length)?,
+                    Rows::Scattered(rows) if is_few => {
+                        rows.iter().try_for_each(|&row| add(key, taken, row as usize..row as usize + 1))?;
+                    }
+                    Rows::Scattered(rows) => {
+                        let inputs = self.inputs.take(&UInt32Array::from(rows.to_vec()))?;
+                        add(key, Taken::Evaluated(&inputs), 0..rows.len())?;
+                    }
+                }
+            }
+            return send_late(&self.placer, &batch.rows, out);
+        };
+        add(key, taken, 0..rows)
+    }
+
+    fn place(&mut self, batch: &StreamBatch) -> Result<Placed, DataFusionError> {
         let column = |i: usize| timestamps(batch.rows.column(i));
         let before = batch.watermark_before.as_deref();
-        let clamped: Vec<i64>;
-        let placed = match self.windows {
+        Ok(match self.windows {
             WindowInput::Assign { time_column, processing_time, .. } => {
                 let mut times = column(time_column)?;
                 if processing_time {
-                    clamped = times.iter().map(|&t| t.max(self.watermark.0.saturating_add(1))).collect();
-                    times = &clamped;
+                    let open = self.watermark.0.saturating_add(1);
+                    self.clamped.clear();
+                    self.clamped.extend(times.iter().map(|&time| time.max(open)));
+                    times = &self.clamped;
                 }
                 self.placer.place(times, times, before, self.watermark.0)
             }
             WindowInput::Attached { start_column, end_column } => {
                 self.placer.place(column(end_column)?, column(start_column)?, before, self.watermark.0)
             }
-        };
-        self.aggregation.evaluate(&batch.rows, &mut self.inputs)?;
-        match placed {
-            Placed::One(key) => {
-                self.parts.update(key, &self.aggregation, &self.inputs, ingested, &mut self.scratch)?;
-                queue_again(&self.parts, &mut self.again, key, self.watermark, &self.inputs);
-            }
-            Placed::Many => {
-                for (key, rows) in self.placer.slots() {
-                    let inputs = match rows {
-                        Rows::Run(offset, length) => self.inputs.slice(offset, length),
-                        Rows::Scattered(rows) => self.inputs.take(&UInt32Array::from(rows.to_vec()))?,
-                    };
-                    self.parts.update(key, &self.aggregation, &inputs, ingested, &mut self.scratch)?;
-                    queue_again(&self.parts, &mut self.again, key, self.watermark, &inputs);
-                }
-                let (late, ends) = self.placer.late();
-                if !late.is_empty() {
-                    let rows = take_record_batch(&batch.rows, &UInt32Array::from(late.to_vec()))?;
-                    out.late.push(LateRows { rows, window_end: Int64Array::from(ends.to_vec()) });
-                }
-            }
-        }
-        Ok(())
+        })
     }
 
     /// Sends windows until nothing is left or about `batch_rows` groups were handled.
@@ -286,6 +311,10 @@ impl Operator for WindowAggregate {
             return Ok(Flow::Done);
         }
         self.watermark = watermark;
+        if self.parts.pass(watermark) {
+            out.watermark(watermark);
+            return Ok(Flow::Done);
+        }
         self.holds_watermark = true;
         self.advance(out).map_err(|e| self.fail(&e))
     }
@@ -299,17 +328,14 @@ impl Operator for WindowAggregate {
     }
 }
 
-/// Notes the windows already sent that rows just added to part `key` change.
-fn queue_again(
-    parts: &Parts,
-    again: &mut VecDeque<(Window, Vec<ArrayRef>)>,
-    key: PartKey,
-    watermark: EventTime,
-    inputs: &Inputs,
-) {
-    for window in parts.sent_windows(key, watermark) {
-        again.push_back((window, inputs.keys.clone()));
+/// Sends rows on that came too late for every window.
+fn send_late(placer: &Placer, rows: &RecordBatch, out: &mut Outbox) -> Result<(), DataFusionError> {
+    let (late, ends) = placer.late();
+    if !late.is_empty() {
+        let rows = take_record_batch(rows, &UInt32Array::from(late.to_vec()))?;
+        out.late.push(LateRows { rows, window_end: Int64Array::from(ends.to_vec()) });
     }
+    Ok(())
 }
 
 /// Takes rows without a time out. A source lets none through, an expression in between might.

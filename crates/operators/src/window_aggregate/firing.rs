@@ -106,19 +106,29 @@ impl Firing {
                 }
             }
         }
-        let Some((rows, sent)) = &mut self.result else { return Ok(true) };
-        while *sent < rows.num_rows() {
+        while let Some((rows, sent)) = self.result.take() {
+            let left = rows.num_rows() - sent;
+            if left == 0 {
+                break;
+            }
             if *budget == 0 {
+                self.result = Some((rows, sent));
                 return Ok(false);
             }
-            let length = context.batch_rows.min(rows.num_rows() - *sent);
-            let mut batch = StreamBatch::on_time(rows.slice(*sent, length));
+            let length = context.batch_rows.min(left);
+            *budget = budget.saturating_sub(length);
+            let piece = if length == rows.num_rows() {
+                rows
+            } else {
+                let piece = rows.slice(sent, length);
+                self.result = Some((rows, sent + length));
+                piece
+            };
+            let mut batch = StreamBatch::on_time(piece);
             if self.changed.is_some() {
                 batch.watermark_before = Some(vec![context.watermark.0; length].into());
             }
             out.result(batch, self.ingested, Some(EventTime(self.window.end)));
-            *sent += length;
-            *budget = budget.saturating_sub(length);
         }
         Ok(true)
     }
@@ -132,13 +142,13 @@ impl Firing {
     ) -> Result<RecordBatch> {
         let mut chosen = None;
         if let Some(keys) = self.changed.as_ref().filter(|keys| !keys.is_empty()) {
-            groups.intern(keys, keys[0].len(), scratch)?;
+            groups.intern(keys, scratch)?;
             scratch.sort_unstable();
             scratch.dedup();
             chosen = Some(scratch.iter().map(|&group| group as u32).collect::<UInt32Array>());
         }
         let mut rows = groups.len();
-        let mut columns = groups.evaluate()?;
+        let mut columns = groups.evaluate(3)?;
         if let Some(chosen) = chosen {
             rows = chosen.len();
             columns =

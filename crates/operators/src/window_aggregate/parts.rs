@@ -1,5 +1,6 @@
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -8,7 +9,7 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 use super::firing::{Firing, Input, Task};
 use super::{Window, Windowing};
-use crate::groups::{Aggregation, Groups, Inputs, Partial};
+use crate::groups::{Aggregation, Groups, Partial, Taken};
 use crate::slices::Slicing;
 
 /// Rows that every window sees alike.
@@ -49,6 +50,8 @@ pub(super) struct Parts {
     nodes: BTreeMap<NodeKey, Arc<Partial>>,
     /// The last window sent, or a mark past all that the watermark has closed.
     sent: Window,
+    /// Watermarks below this end no window and let nothing be forgotten.
+    wakes_at: i64,
     /// Of everything sealed.
     sealed_bytes: usize,
 }
@@ -71,6 +74,7 @@ impl Parts {
             parts: BTreeMap::new(),
             nodes: BTreeMap::new(),
             sent: Window { end: i64::MIN, start: i64::MIN },
+            wakes_at: i64::MAX,
             sealed_bytes: 0,
         }
     }
@@ -80,44 +84,52 @@ impl Parts {
         &mut self,
         key: PartKey,
         aggregation: &Aggregation,
-        inputs: &Inputs,
+        taken: Taken<'_>,
+        rows: Range<usize>,
         ingested: ProcessingTime,
         scratch: &mut Vec<usize>,
     ) -> Result<()> {
-        let part =
-            self.parts.entry(key).or_insert_with(|| Part { filling: None, sealed: Vec::new(), ingested });
+        let part = match self.parts.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let end = next_end(self.windowing, self.sent, key);
+                self.wakes_at = self.wakes_at.min(end.map_or(i64::MIN, last_ms));
+                entry.insert(Part { filling: None, sealed: Vec::new(), ingested })
+            }
+        };
         part.ingested = part.ingested.max(ingested);
         let groups = match &mut part.filling {
             Some(groups) => groups,
             none => none.insert(aggregation.groups()?),
         };
-        groups.update(inputs, scratch)
+        groups.update(taken, rows, scratch)
     }
 
     /// The earliest window that `watermark` closes and that was not sent yet. Empty windows are skipped.
     pub(super) fn next_window(&self, watermark: EventTime) -> Option<Window> {
-        let window = match self.windowing {
+        self.next_unsent().filter(|window| is_closed(window.end, 0, watermark))
+    }
+
+    fn next_unsent(&self) -> Option<Window> {
+        match self.windowing {
             Windowing::Attached => {
                 let sent = PartKey { first: self.sent.end, second: self.sent.start };
                 let (key, _) = self.parts.range((Bound::Excluded(sent), Bound::Unbounded)).next()?;
-                Window { end: key.first, start: key.second }
+                Some(Window { end: key.first, start: key.second })
             }
             Windowing::Sliced(slicing) => {
                 let mut end = None;
-                for key in self.parts.keys() {
-                    let after = self.sent.end.max(key.second.saturating_sub(1));
-                    let next = slicing.next_end(key.first, after);
+                for &key in self.parts.keys() {
+                    let next = next_end(self.windowing, self.sent, key);
                     end = end.into_iter().chain(next).min();
                     // Slices are in order, and so are the ends of the windows that see all of them.
                     if key.second == ALL_WINDOWS && next.is_some() {
                         break;
                     }
                 }
-                let end = end?;
-                Window { end, start: slicing.window_start(end) }
+                end.map(|end| Window { end, start: slicing.window_start(end) })
             }
-        };
-        is_closed(window.end, 0, watermark).then_some(window)
+        }
     }
 
     /// Windows already sent that see part `key` and that late rows may still change.
@@ -304,11 +316,28 @@ impl Parts {
         }
     }
 
+    /// Lets a watermark by that ends no window, which is most of them where messages are small. Returns whether it
+    /// did; if not, windows are to be sent.
+    pub(super) fn pass(&mut self, watermark: EventTime) -> bool {
+        if watermark.0 >= self.wakes_at {
+            return false;
+        }
+        self.sent = self.sent.max(closed_by(watermark));
+        true
+    }
+
     /// Notes that all windows closed by `watermark` were sent.
     pub(super) fn close(&mut self, watermark: EventTime) {
-        let end = watermark.0.saturating_add(1);
-        self.sent = self.sent.max(Window { end, start: i64::MAX });
+        self.sent = self.sent.max(closed_by(watermark));
         self.prune(watermark);
+        self.wakes_at = if self.parts.is_empty() {
+            i64::MAX
+        } else if self.lateness_ms > 0 {
+            // What late rows may still change is forgotten at times of its own.
+            i64::MIN
+        } else {
+            self.next_unsent().map_or(i64::MIN, |window| last_ms(window.end))
+        };
     }
 
     #[cfg(test)]
@@ -322,7 +351,24 @@ impl Parts {
     }
 }
 
-/// Flink's rule: `end - 1` is the last millisecond of a window.
+/// End of the first window that sees part `key` and comes after `sent`.
+fn next_end(windowing: Windowing, sent: Window, key: PartKey) -> Option<i64> {
+    match windowing {
+        Windowing::Attached => Some(key.first),
+        Windowing::Sliced(slicing) => slicing.next_end(key.first, sent.end.max(key.second.saturating_sub(1))),
+    }
+}
+
+/// A mark past every window that `watermark` closes.
+fn closed_by(watermark: EventTime) -> Window {
+    Window { end: watermark.0.saturating_add(1), start: i64::MAX }
+}
+
+/// Flink's rule: a window is closed when the watermark has reached its last millisecond.
 fn is_closed(end: i64, lateness_ms: i64, watermark: EventTime) -> bool {
-    end.saturating_sub(1).saturating_add(lateness_ms) <= watermark.0
+    last_ms(end).saturating_add(lateness_ms) <= watermark.0
+}
+
+fn last_ms(end: i64) -> i64 {
+    end.saturating_sub(1)
 }

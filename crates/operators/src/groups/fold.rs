@@ -1,0 +1,321 @@
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, Float64Array, Int64Array,
+    PrimitiveArray, UInt64Array,
+};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, Schema, TimeUnit, TimestampMillisecondType, UInt64Type,
+};
+use datafusion_common::Result;
+use datafusion_functions_aggregate::average::avg_udaf;
+use datafusion_functions_aggregate::count::count_udaf;
+use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion_functions_aggregate::sum::sum_udaf;
+use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
+
+use super::accumulate::{Accumulate, Rows};
+
+/// Makes the state of a function, given the type of its result.
+pub(super) type Make = fn(&DataType) -> Box<dyn Accumulate>;
+
+/// COUNT, SUM, MIN, MAX and AVG of the types that SQL sends here, each with the values, order of evaluation and NULLs
+/// of DataFusion's accumulator, to which `tests.rs` holds them bit by bit. `None`: that one is taken.
+pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Option<Make> {
+    let arguments = expr.expressions();
+    let [argument] = arguments.as_slice() else { return None };
+    if expr.is_distinct() || !expr.order_bys().is_empty() {
+        return None;
+    }
+    let given = argument.data_type(input).ok()?;
+    let field = expr.field();
+    let (function, result) = (expr.fun(), field.data_type());
+    if is_count(expr) {
+        return Some(|_| Box::new(Count(Vec::new())));
+    }
+    if *function == *avg_udaf() {
+        return (given == DataType::Float64 && *result == DataType::Float64)
+            .then_some(|_| Box::new(Mean { sums: Vec::new(), counts: Vec::new() }));
+    }
+    if *function == *sum_udaf() {
+        return match (&given, result) {
+            (DataType::Int64, DataType::Int64) => Some(sum::<Int64Type>),
+            (DataType::Float64, DataType::Float64) => Some(sum::<Float64Type>),
+            (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) if from == to => {
+                Some(sum::<Decimal128Type>)
+            }
+            _ => None,
+        };
+    }
+    if given != *result {
+        return None;
+    }
+    if *function == *min_udaf() {
+        least_of(result)
+    } else if *function == *max_udaf() {
+        greatest_of(result)
+    } else {
+        None
+    }
+}
+
+pub(super) fn is_count(expr: &AggregateFunctionExpr) -> bool {
+    *expr.fun() == *count_udaf()
+}
+
+fn sum<T: ArrowPrimitiveType + Send>(result: &DataType) -> Box<dyn Accumulate>
+where
+    T::Native: ArrowNativeTypeOp,
+{
+    Fold::<T, _>::boxed(result, T::default_value(), |sum, value| *sum = sum.add_wrapping(value))
+}
+
+// The extremes begin at the type's own ends and a NaN displaces whatever is there, as in DataFusion.
+macro_rules! extreme {
+    ($name:ident, $start:ident, $keeps:pat) => {
+        fn $name(data_type: &DataType) -> Option<Make> {
+            macro_rules! of {
+                ($type:ty, $native:ident) => {
+                    Some(|data_type| {
+                        Fold::<$type, _>::boxed(data_type, $native::$start, |kept, value| {
+                            if !matches!(value.partial_cmp(kept), $keeps) {
+                                *kept = value;
+                            }
+                        })
+                    })
+                };
+            }
+            match data_type {
+                DataType::Int8 => of!(Int8Type, i8),
+                DataType::Int16 => of!(Int16Type, i16),
+                DataType::Int32 => of!(Int32Type, i32),
+                DataType::Int64 => of!(Int64Type, i64),
+                DataType::Float32 => of!(Float32Type, f32),
+                DataType::Float64 => of!(Float64Type, f64),
+                DataType::Date32 => of!(Date32Type, i32),
+                DataType::Timestamp(TimeUnit::Millisecond, _) => of!(TimestampMillisecondType, i64),
+                DataType::Decimal128(_, _) => of!(Decimal128Type, i128),
+                _ => None,
+            }
+        }
+    };
+}
+
+extreme!(least_of, MAX, Some(std::cmp::Ordering::Greater | std::cmp::Ordering::Equal));
+extreme!(greatest_of, MIN, Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal));
+
+/// Values folded into one of the same type: SUM, MIN, MAX. Its state is its result.
+struct Fold<T: ArrowPrimitiveType, F> {
+    result: DataType,
+    start: T::Native,
+    fold: F,
+    values: Vec<T::Native>,
+    seen: Seen,
+}
+
+impl<T, F> Fold<T, F>
+where
+    T: ArrowPrimitiveType + Send,
+    F: Fn(&mut T::Native, T::Native) + Send + 'static,
+{
+    fn boxed(result: &DataType, start: T::Native, fold: F) -> Box<dyn Accumulate> {
+        let result = result.clone();
+        Box::new(Fold::<T, F> { result, start, fold, values: Vec::new(), seen: Seen(None) })
+    }
+}
+
+impl<T, F> Accumulate for Fold<T, F>
+where
+    T: ArrowPrimitiveType + Send,
+    F: Fn(&mut T::Native, T::Native) + Send,
+{
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
+        let array = arguments[0].as_primitive::<T>();
+        let added = &array.values()[rows.range.clone()];
+        let known = self.values.len();
+        self.values.resize(rows.total, self.start);
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        if nulls.is_none() && filter.is_none() {
+            for (&group, &value) in rows.groups.iter().zip(added) {
+                (self.fold)(&mut self.values[group], value);
+            }
+            self.seen.add_all(rows);
+            return Ok(());
+        }
+        let seen = self.seen.begin(known, rows.total);
+        for (row, (&group, &value)) in rows.range.clone().zip(rows.groups.iter().zip(added)) {
+            if nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row) {
+                (self.fold)(&mut self.values[group], value);
+                seen[group] = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
+        self.update(states, None, rows)
+    }
+
+    fn state(&mut self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn evaluate(&mut self) -> Result<ArrayRef> {
+        let values = std::mem::take(&mut self.values);
+        let array = PrimitiveArray::<T>::new(values.into(), self.seen.take());
+        Ok(Arc::new(array.with_data_type(self.result.clone())))
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.values.capacity() * size_of::<T::Native>() + self.seen.bytes()
+    }
+}
+
+/// COUNT: of rows, where it has no argument or a constant one.
+struct Count(Vec<i64>);
+
+impl Accumulate for Count {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
+        self.0.resize(rows.total, 0);
+        let nulls = arguments.first().and_then(|array| array.logical_nulls());
+        if nulls.is_none() && filter.is_none() {
+            rows.groups.iter().for_each(|&group| self.0[group] += 1);
+            return Ok(());
+        }
+        for (row, &group) in rows.range.clone().zip(rows.groups) {
+            let counts = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
+            self.0[group] += i64::from(counts);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
+        self.0.resize(rows.total, 0);
+        let counts = &states[0].as_primitive::<Int64Type>().values()[rows.range.clone()];
+        rows.groups.iter().zip(counts).for_each(|(&group, count)| self.0[group] += count);
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate()?])
+    }
+
+    fn evaluate(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from(std::mem::take(&mut self.0))))
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.0.capacity() * size_of::<i64>()
+    }
+}
+
+/// AVG of DOUBLE. A group without values is NULL.
+struct Mean {
+    sums: Vec<f64>,
+    counts: Vec<u64>,
+}
+
+impl Mean {
+    fn nulls(&self) -> Option<NullBuffer> {
+        let is_empty = |count: &u64| *count == 0;
+        self.counts.iter().any(is_empty).then(|| self.counts.iter().map(|count| !is_empty(count)).collect())
+    }
+}
+
+impl Accumulate for Mean {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
+        let array = arguments[0].as_primitive::<Float64Type>();
+        self.sums.resize(rows.total, 0.0);
+        self.counts.resize(rows.total, 0);
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let added = &array.values()[rows.range.clone()];
+        for (row, (&group, &value)) in rows.range.clone().zip(rows.groups.iter().zip(added)) {
+            if nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row) {
+                self.sums[group] += value;
+                self.counts[group] += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
+        let counts = &states[0].as_primitive::<UInt64Type>().values()[rows.range.clone()];
+        let sums = &states[1].as_primitive::<Float64Type>().values()[rows.range.clone()];
+        self.sums.resize(rows.total, 0.0);
+        self.counts.resize(rows.total, 0);
+        for (&group, (&count, &sum)) in rows.groups.iter().zip(counts.iter().zip(sums)) {
+            if count > 0 {
+                self.sums[group] += sum;
+                self.counts[group] += count;
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ArrayRef>> {
+        let nulls = self.nulls();
+        let counts = UInt64Array::new(std::mem::take(&mut self.counts).into(), nulls.clone());
+        let sums = Float64Array::new(std::mem::take(&mut self.sums).into(), nulls);
+        Ok(vec![Arc::new(counts), Arc::new(sums)])
+    }
+
+    fn evaluate(&mut self) -> Result<ArrayRef> {
+        let nulls = self.nulls();
+        let (sums, counts) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.counts));
+        let means: Vec<f64> = sums.into_iter().zip(counts).map(|(sum, count)| sum / count as f64).collect();
+        Ok(Arc::new(Float64Array::new(means.into(), nulls)))
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + (self.sums.capacity() + self.counts.capacity()) * size_of::<u64>()
+    }
+}
+
+/// Which groups have a value. `None`: all of them.
+struct Seen(Option<Vec<bool>>);
+
+impl Seen {
+    /// All these rows have one.
+    fn add_all(&mut self, rows: &Rows<'_>) {
+        if let Some(seen) = &mut self.0 {
+            seen.resize(rows.total, false);
+            rows.groups.iter().for_each(|&group| seen[group] = true);
+        }
+    }
+
+    /// To be told which have one; `known` groups were there before.
+    fn begin(&mut self, known: usize, total: usize) -> &mut [bool] {
+        let seen = self.0.get_or_insert_with(|| vec![true; known]);
+        seen.resize(total, false);
+        seen
+    }
+
+    fn take(&mut self) -> Option<NullBuffer> {
+        self.0.take().map(NullBuffer::from)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, Vec::capacity)
+    }
+}
+
+fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
+    filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+}

@@ -1,0 +1,137 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Result;
+use datafusion_expr::EmitTo;
+use datafusion_physical_plan::aggregates::group_values::{GroupValues, new_group_values};
+use datafusion_physical_plan::aggregates::order::GroupOrdering;
+
+use super::few_keys::{FewKeys, Kind};
+use crate::operator::FEW_ROWS_MAX;
+
+/// What groups are told apart by.
+pub(super) struct KeyPlan {
+    schema: SchemaRef,
+    /// How [`FewKeys`] keeps each column; `None` where it cannot keep one of them.
+    few: Option<Box<[Kind]>>,
+}
+
+/// The keys of groups, numbered in order of appearance.
+///
+/// A message of a few rows and a window of a few groups are served by [`FewKeys`]: it costs neither a hash table per
+/// slice nor an array per row. What outgrows it goes to DataFusion's `GroupValues`, which numbers groups alike, so that
+/// nothing else notices.
+pub(super) enum Keys {
+    /// No key columns: one group.
+    One,
+    Few(FewKeys),
+    Many(Box<dyn GroupValues>),
+}
+
+/// Columns that hold keys.
+#[derive(Clone, Copy)]
+pub(super) struct KeyColumns<'a> {
+    pub(super) arrays: &'a [ArrayRef],
+    /// Which of the arrays. `None`: all.
+    pub(super) at: Option<&'a [usize]>,
+}
+
+impl KeyPlan {
+    pub(super) fn new(schema: SchemaRef) -> KeyPlan {
+        let few = schema.fields().iter().map(|field| Kind::of(field.data_type())).collect();
+        KeyPlan { schema, few }
+    }
+
+    fn many(&self) -> Result<Box<dyn GroupValues>> {
+        new_group_values(Arc::clone(&self.schema), &GroupOrdering::None)
+    }
+}
+
+impl Keys {
+    pub(super) fn new(plan: &KeyPlan) -> Result<Keys> {
+        Ok(match &plan.few {
+            _ if plan.schema.fields().is_empty() => Keys::One,
+            Some(kinds) => Keys::Few(FewKeys::new(kinds)),
+            None => Keys::Many(plan.many()?),
+        })
+    }
+
+    /// Finds the number of each row's group. Returns how many groups there are.
+    pub(super) fn intern(
+        &mut self,
+        plan: &KeyPlan,
+        columns: KeyColumns<'_>,
+        rows: Range<usize>,
+        numbers: &mut Vec<usize>,
+    ) -> Result<usize> {
+        numbers.clear();
+        if let (Keys::Few(few), Some(kinds)) = (&mut *self, &plan.few) {
+            // Larger batches go to `GroupValues` at once: there hashing a row costs less than comparing it.
+            if rows.len() <= FEW_ROWS_MAX && few.intern(kinds, columns, rows.clone(), numbers) {
+                return Ok(few.len());
+            }
+            let mut many = plan.many()?;
+            if few.len() > 0 {
+                many.intern(&few.emit(kinds), numbers)?;
+            }
+            *self = Keys::Many(many);
+        }
+        match self {
+            Keys::Many(many) => {
+                columns.with_arrays(rows, |arrays| many.intern(arrays, numbers))?;
+                Ok(many.len())
+            }
+            _ => {
+                numbers.resize(rows.len(), 0);
+                Ok(1)
+            }
+        }
+    }
+
+    /// The keys by group, leaving none.
+    pub(super) fn emit(&mut self, plan: &KeyPlan) -> Result<Vec<ArrayRef>> {
+        match self {
+            Keys::One => Ok(Vec::new()),
+            Keys::Few(few) => Ok(plan.few.as_ref().map_or_else(Vec::new, |kinds| few.emit(kinds))),
+            Keys::Many(many) => many.emit(EmitTo::All),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Keys::One => 0,
+            Keys::Few(few) => few.bytes(),
+            Keys::Many(many) => many.size(),
+        }
+    }
+}
+
+impl<'a> KeyColumns<'a> {
+    pub(super) fn all(arrays: &'a [ArrayRef]) -> KeyColumns<'a> {
+        KeyColumns { arrays, at: None }
+    }
+
+    pub(super) fn column(&self, index: usize) -> &'a ArrayRef {
+        &self.arrays[self.at.map_or(index, |at| at[index])]
+    }
+
+    fn len(&self) -> usize {
+        self.at.map_or(self.arrays.len(), <[usize]>::len)
+    }
+
+    /// Calls with the columns, cut to these rows.
+    fn with_arrays<R>(&self, rows: Range<usize>, call: impl FnOnce(&[ArrayRef]) -> R) -> R {
+        let is_whole = self.column(0).len() == rows.len();
+        match (is_whole, self.at) {
+            (true, None) => call(self.arrays),
+            (true, Some(&[only])) => call(std::slice::from_ref(&self.arrays[only])),
+            _ => call(&self.arrays_of(rows)),
+        }
+    }
+
+    pub(super) fn arrays_of(&self, rows: Range<usize>) -> Vec<ArrayRef> {
+        (0..self.len()).map(|index| self.column(index).slice(rows.start, rows.len())).collect()
+    }
+}
