@@ -14,7 +14,8 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Setting, at_most, urgent};
-use crate::density::engine_run::EngineFigures;
+use crate::density::cell::Cell;
+use crate::density::engine_run::{EngineFigures, QueryFigures};
 use crate::density::launch::{Killed, Launch, wait};
 use crate::density::outcome::Outcome;
 use crate::density::sql;
@@ -77,8 +78,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
 }
 
 /// Figures of a process that gave none.
-fn nothing(cell: &crate::density::cell::Cell, measured: Duration) -> EngineFigures {
-    use crate::density::engine_run::QueryFigures;
+fn nothing(cell: &Cell, measured: Duration) -> EngineFigures {
     let query =
         |number| QueryFigures { name: format!("{} {number}", sql::URGENT), ..QueryFigures::default() };
     EngineFigures {

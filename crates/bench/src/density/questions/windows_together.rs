@@ -2,14 +2,13 @@
 
 use super::{Setting, at_most, urgent};
 use crate::Findings;
-use crate::density::cell::{Cell, Tables};
+use crate::density::cell::{Cell, Tables, Urgent};
 
 const TARGET_MS: f64 = 15.0;
 
 pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
     let own = urgent(setting.pick(1_000, 10), 20, setting.pick(1_000, 100));
-    let shared =
-        Cell { urgent: crate::density::cell::Urgent { tables: Tables::Shared, ..own.urgent }, ..own.clone() };
+    let shared = Cell { urgent: Urgent { tables: Tables::Shared, ..own.urgent }, ..own.clone() };
     let mut findings = Findings {
         columns: vec!["round", "tables", "results", "p50_ms", "p99_ms", "last_ms"],
         ..Findings::default()
