@@ -14,6 +14,7 @@ import math
 import sys
 from collections import defaultdict
 from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -238,6 +239,26 @@ def top_n():
     return {"worst.csv": result}
 
 
+def top_n_ties():
+    result = []
+    for (_, end), group in windowed(FLIGHTS, "event_ts", by_hour):
+        # A stable sort: of equal delays, what came first.
+        group.sort(key=lambda f: -f["dep_delay_min"])
+        result += [(end, n, f["dest"]) for n, f in enumerate(group[:3], 1)]
+    return {"worst.csv": result}
+
+
+def group_windows():
+    rows = []
+    flights = (flight for flight in FLIGHTS if flight["carrier"] != "AA")
+    for (start, end, origin), group in windowed(flights, "event_ts", by_hour, "origin"):
+        if end < datetime(2013, 1, 1, 18):
+            mean = Decimal(sum(column(group, "dep_delay_min"))) / len(group)
+            cents = mean.quantize(Decimal("0.01"), rounding=ROUND_HALF_UP)
+            rows.append((start, origin, len(group), cents, "dela" if mean > Decimal("0.25") else "on t"))
+    return {"hourly.csv": rows}
+
+
 def deduplicate():
     groups = windowed(CLICKS, "clicked_at", lambda at: tumble(at, 2 * MINUTE), "who")
     firsts = ((end, who, min(group, key=lambda c: c["clicked_at"])) for (_, end, who), group in groups)
@@ -309,6 +330,8 @@ TOPICS = {
     "window_join": window_join,
     "interval_join": interval_join,
     "top_n": top_n,
+    "top_n_ties": top_n_ties,
+    "group_windows": group_windows,
     "deduplicate": deduplicate,
     "union_all": union_all,
     "cascade": cascade,

@@ -59,9 +59,16 @@ impl IntervalJoinSpec {
         self.kind.output_schema(&self.left.schema, &self.right.schema)
     }
 
-    /// How far the output watermark stays behind the input's: `max(-lower, upper)`, as in Flink.
+    /// How far the output watermark stays behind the input's: `max(-lower, upper)`, as in Flink. A side whose lonely
+    /// rows are a result waits for them as long as late partners may come; Flink lets them be late.
     pub fn watermark_delay_ms(&self) -> i64 {
-        self.lower_ms.saturating_neg().max(self.upper_ms).max(0)
+        let keeps_lonely = self.kind.keeps_left() || self.kind.keeps_right();
+        let slack_ms = if keeps_lonely { self.bounds().slack_ms() } else { 0 };
+        self.lower_ms.saturating_neg().max(self.upper_ms).max(0).saturating_add(slack_ms)
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { lower_ms: self.lower_ms, upper_ms: self.upper_ms }
     }
 
     /// Makes the operator's instances.
@@ -72,9 +79,10 @@ impl IntervalJoinSpec {
 
 /// The operator of an [`IntervalJoinSpec`].
 ///
-/// A pair is emitted as soon as both rows are there. Rows behind their own watermark still join what could
-/// have waited for them, by a rule that knows only the two rows ([`Bounds::joins`]): so results do not depend
-/// on how the inputs interleave.
+/// A pair is emitted as soon as both rows are there. Rows stay half the interval's length longer than rows on time
+/// need them, as Flink's do at least. Rows behind their own watermark join what is kept so, by a rule that knows
+/// only the two rows ([`Bounds::joins`]): so results do not depend on how the inputs interleave, as Flink's do,
+/// which cleans up by timers that rows of the same key set off.
 #[derive(Debug)]
 struct IntervalJoin {
     output: JoinOutput,
@@ -133,6 +141,16 @@ impl Bounds {
         if side == LEFT { self.lower_ms.saturating_neg() } else { self.upper_ms }
     }
 
+    /// How much longer than that a row is kept, for late ones: Flink's `minCleanUpInterval`.
+    fn slack_ms(&self) -> i64 {
+        self.upper_ms.saturating_sub(self.lower_ms) / 2
+    }
+
+    /// How long after its time a row of that side is kept.
+    fn kept_ms(&self, side: usize) -> i64 {
+        self.retention_ms(side).saturating_add(self.slack_ms())
+    }
+
     /// Times of the rows that a row of `side` can match.
     fn partners(&self, side: usize, time: i64) -> RangeInclusive<i64> {
         time.saturating_sub(self.retention_ms(1 - side))..=time.saturating_add(self.retention_ms(side))
@@ -145,15 +163,15 @@ impl Bounds {
             if side == LEFT { time.saturating_sub(other_time) } else { other_time.saturating_sub(time) };
         self.lower_ms <= apart
             && apart <= self.upper_ms
-            && other_time.saturating_add(self.retention_ms(1 - side)) > before
-            && time.saturating_add(self.retention_ms(side)) > other_before
+            && other_time.saturating_add(self.kept_ms(1 - side)) > before
+            && time.saturating_add(self.kept_ms(side)) > other_before
     }
 
     /// Whether a row of `side` that is behind the watermark `before` can match nothing any more: its latest
     /// possible partner has expired.
     fn is_late(&self, side: usize, time: i64, before: i64) -> bool {
         let partner = time.saturating_add(self.retention_ms(side));
-        before != i64::MIN && partner.saturating_add(self.retention_ms(1 - side)) <= before
+        before != i64::MIN && partner.saturating_add(self.kept_ms(1 - side)) <= before
     }
 }
 
@@ -169,22 +187,20 @@ impl IntervalJoin {
             ));
         }
         check_keys(&spec.name, (&spec.left.schema, &spec.left.keys), (&spec.right.schema, &spec.right.keys))?;
-        let bounds = Bounds { lower_ms: spec.lower_ms, upper_ms: spec.upper_ms };
+        let bounds = spec.bounds();
         let width_ms =
             (spec.upper_ms.saturating_sub(spec.lower_ms) / BUCKETS_PER_INTERVAL).max(BUCKET_MS_MIN);
         let batch_rows = batch_rows.max(1);
-        let input = |side: usize,
-                     of: &IntervalJoinInput,
-                     keeps_lonely: bool|
-         -> Result<Input, OperatorError> {
-            check_timestamp(&spec.name, &of.schema, of.time)?;
-            let schema = Arc::clone(&of.schema);
-            Ok(Input {
-                time: of.time,
-                encoder: KeyEncoder::new(&of.schema, &of.keys).map_err(|e| internal(&spec.name, e))?,
-                buffer: Buffer::new(schema, batch_rows, width_ms, bounds.retention_ms(side), keeps_lonely),
-            })
-        };
+        let input =
+            |side: usize, of: &IntervalJoinInput, keeps_lonely: bool| -> Result<Input, OperatorError> {
+                check_timestamp(&spec.name, &of.schema, of.time)?;
+                let schema = Arc::clone(&of.schema);
+                Ok(Input {
+                    time: of.time,
+                    encoder: KeyEncoder::new(&of.schema, &of.keys).map_err(|e| internal(&spec.name, e))?,
+                    buffer: Buffer::new(schema, batch_rows, width_ms, bounds.kept_ms(side), keeps_lonely),
+                })
+            };
         Ok(IntervalJoin {
             output: JoinOutput::new(
                 spec.name.clone(),
@@ -246,8 +262,9 @@ impl IntervalJoin {
         }
         if !late.is_empty() {
             // The end of the last moment at which the row could have found a partner.
-            let retention = self.bounds.upper_ms.saturating_sub(self.bounds.lower_ms).saturating_add(1);
-            let window_end = late.iter().map(|&row| times[row as usize].saturating_add(retention)).collect();
+            let last = self.bounds.retention_ms(side).saturating_add(self.bounds.kept_ms(1 - side));
+            let end = |&row: &u32| times[row as usize].saturating_add(last).saturating_add(1);
+            let window_end = late.iter().map(end).collect();
             out.late.push(LateRows { rows: choose(&batch.rows, late), window_end });
         }
         if !dead.is_empty() {

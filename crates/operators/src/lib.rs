@@ -50,4 +50,4 @@ pub use window::{WindowKind, Windows};
 pub use window_aggregate::{WindowAggregate, WindowAggregateSpec, WindowInput};
 pub use window_expand::WindowExpandSpec;
 pub use window_join::{WindowJoinInput, WindowJoinSpec};
-pub use window_rank::{RankOrder, WindowRankSpec};
+pub use window_rank::{RankOrder, RankTies, WindowRankSpec};

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{SortOptions, take_arrays};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -36,6 +36,8 @@ pub struct WindowRankSpec {
     pub from: u64,
     /// Last rank to emit.
     pub to: u64,
+    /// Which of two rows comes first that the ORDER BY columns do not tell apart.
+    pub ties: RankTies,
     /// Name of the column that holds the rank, a BIGINT after the input's columns. `None`: no such column.
     pub rank_column: Option<String>,
 }
@@ -49,6 +51,18 @@ pub struct RankOrder {
     pub descending: bool,
     /// NULLs come first. Flink's default: NULL is the lowest value, so first iff ascending.
     pub nulls_first: bool,
+}
+
+/// What decides between rows of equal ORDER BY columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankTies {
+    /// The row that came first is first. Only where rows of a key always come in the same order, or results would
+    /// depend on how inputs interleave.
+    FirstArrival,
+    /// The row that came last is first: Flink's deduplication that keeps the newest row. The same holds.
+    LastArrival,
+    /// All columns of the row, in their order.
+    Columns,
 }
 
 impl WindowRankSpec {
@@ -69,8 +83,8 @@ impl WindowRankSpec {
 
 /// The operator of a [`WindowRankSpec`].
 ///
-/// A kept row is held as bytes alone: its ORDER BY columns, then all of its columns, in Arrow's row format.
-/// Bytes compare as the rows do, with the whole row as the last resort, and decode to the output.
+/// A kept row is held as bytes alone: its ORDER BY columns, the number of its arrival where that decides between
+/// ties, then all of its columns, in Arrow's row format. Bytes compare as the rows do, and decode to the output.
 #[derive(Debug)]
 struct WindowRank {
     name: String,
@@ -79,7 +93,10 @@ struct WindowRank {
     order_columns: Vec<usize>,
     /// Encodes the ORDER BY columns: a prefix of what `rows` makes.
     order: RowConverter,
-    /// Encodes the ORDER BY columns, then all columns.
+    ties: RankTies,
+    /// Rows that have come so far: the number of the next.
+    arrived: u64,
+    /// Encodes the ORDER BY columns, the arrival unless `ties` are told apart by columns, then all columns.
     rows: RowConverter,
     parser: RowParser,
     from: usize,
@@ -151,7 +168,15 @@ impl WindowRank {
             })
             .collect();
         let all = schema.fields().iter().map(|field| SortField::new(field.data_type().clone()));
-        let rows = RowConverter::new(order.iter().cloned().chain(all).collect()).map_err(bug)?;
+        let arrival = match spec.ties {
+            RankTies::Columns => None,
+            ties => Some(SortField::new_with_options(
+                DataType::UInt64,
+                SortOptions { descending: ties == RankTies::LastArrival, nulls_first: false },
+            )),
+        };
+        let rows =
+            RowConverter::new(order.iter().cloned().chain(arrival).chain(all).collect()).map_err(bug)?;
         Ok(WindowRank {
             name: spec.name.clone(),
             columns: WindowColumns::new(&spec.name, schema, spec.window_start, spec.window_end)?,
@@ -160,6 +185,8 @@ impl WindowRank {
             order: RowConverter::new(order).map_err(bug)?,
             parser: rows.parser(),
             rows,
+            ties: spec.ties,
+            arrived: 0,
             from: usize::try_from(spec.from).unwrap_or(usize::MAX),
             to: usize::try_from(spec.to).unwrap_or(usize::MAX),
             output: spec.output_schema(),
@@ -183,15 +210,22 @@ impl WindowRank {
     ) -> Result<(), ArrowError> {
         let window = self.windows.entry(group.window).or_insert_with(|| Window::new(self.to, ingested));
         window.ingested = window.ingested.max(ingested);
+        let (ties, leaders) = (self.ties, &mut self.leaders);
         let candidates = match group.rows {
-            Some(rows) => window.candidates(rows.into_iter(), encoded, &mut self.leaders),
-            None => window.candidates(0..batch.num_rows() as u32, encoded, &mut self.leaders),
+            Some(rows) => window.candidates(rows.into_iter(), encoded, ties, leaders),
+            None => window.candidates(0..batch.num_rows() as u32, encoded, ties, leaders),
         };
         if !candidates.is_empty() {
             let rows = UInt32Array::from_iter_values(candidates.iter().map(|&(_, row)| row));
             let order = self.order_columns.iter().map(|&column| batch.column(column).clone());
-            let columns: Vec<ArrayRef> = order.chain(batch.columns().iter().cloned()).collect();
-            let rows = self.rows.convert_columns(&take_arrays(&columns, &rows, None)?)?;
+            let order = take_arrays(&order.collect::<Vec<_>>(), &rows, None)?;
+            let arrival = (ties != RankTies::Columns).then(|| {
+                let numbers = rows.values().iter().map(|&row| self.arrived + u64::from(row));
+                Arc::new(UInt64Array::from_iter_values(numbers)) as ArrayRef
+            });
+            let all = take_arrays(batch.columns(), &rows, None)?;
+            let columns: Vec<ArrayRef> = order.into_iter().chain(arrival).chain(all).collect();
+            let rows = self.rows.convert_columns(&columns)?;
             for (&(key, _), row) in candidates.iter().zip(rows.iter()) {
                 window.row_bytes = window.row_bytes.strict_add_signed(window.best.offer(key, row.data()));
             }
@@ -236,7 +270,8 @@ impl WindowRank {
 
     fn decode(&self, rows: &[Box<[u8]>], ranks: Vec<i64>) -> Result<RecordBatch, ArrowError> {
         let columns = self.rows.convert_rows(rows.iter().map(|row| self.parser.parse(row)))?;
-        let mut columns = columns[self.order_columns.len()..].to_vec();
+        let before = self.order_columns.len() + usize::from(self.ties != RankTies::Columns);
+        let mut columns = columns[before..].to_vec();
         if self.has_rank {
             columns.push(Arc::new(Int64Array::from(ranks)));
         }
@@ -267,6 +302,7 @@ impl Operator for WindowRank {
         for group in groups {
             self.insert(&batch.rows, group, &encoded, ingested).map_err(|e| internal(&self.name, e))?;
         }
+        self.arrived += batch.rows.num_rows() as u64;
         Ok(Flow::Done)
     }
 
@@ -310,14 +346,20 @@ impl Window {
         &mut self,
         rows: impl Iterator<Item = u32>,
         encoded: &Encoded,
+        ties: RankTies,
         leaders: &mut Vec<u32>,
     ) -> Vec<(u32, u32)> {
+        // A row that comes later and ties is beaten too where the first arrival wins.
+        let is_beaten = |order: &[u8], by: &[u8]| match ties {
+            RankTies::FirstArrival => order >= by,
+            _ => order > by,
+        };
         let is_deduplication = matches!(self.best, Best::One(_));
         let mut candidates: Vec<(u32, u32)> = Vec::new();
         for row in rows {
             let key = self.keys.intern(&encoded.keys, row as usize);
             let order = encoded.order(row);
-            if self.best.threshold(key).is_some_and(|worst| order > prefix(worst, order.len())) {
+            if self.best.threshold(key).is_some_and(|worst| is_beaten(order, prefix(worst, order.len()))) {
                 continue;
             }
             if is_deduplication {
@@ -325,7 +367,7 @@ impl Window {
                     leaders.resize(self.keys.len(), NONE);
                 }
                 let leader = &mut leaders[key as usize];
-                if *leader != NONE && order > encoded.order(*leader) {
+                if *leader != NONE && is_beaten(order, encoded.order(*leader)) {
                     continue;
                 }
                 *leader = row;
@@ -333,7 +375,7 @@ impl Window {
             candidates.push((key, row));
         }
         if is_deduplication {
-            // Rows that a later one of the batch has beaten. Ties stay: the whole row decides between them.
+            // Rows that a later one of the batch has beaten. Ties stay: what follows in the row decides between them.
             candidates.retain(|&(key, row)| encoded.order(row) == encoded.order(leaders[key as usize]));
             candidates.iter().for_each(|&(key, _)| leaders[key as usize] = NONE);
         }

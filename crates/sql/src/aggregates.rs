@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, Result};
+use datafusion_common::{Column, DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion_expr::{
-    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Projection, binary_expr, cast, lit,
+    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Projection, binary_expr, cast, lit,
+    when,
 };
 use datafusion_functions_aggregate::{approx_distinct, average, count, min_max, stddev, sum, variance};
 
-use crate::functions;
+use crate::functions::{self, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
 
 /// Aggregates of Flink, lower case.
 pub(crate) const NAMES: &[&str] = &[
@@ -48,43 +48,48 @@ pub(crate) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
 /// Gives aggregates the types and rounding they have in Flink, where DataFusion's differ: SUM of a small integer
 /// stays small (and wraps), AVG of an integer is an integer, decimals keep Flink's scale.
 ///
-/// Runs before types are coerced. Each aggregation keeps its output names, so that what is above still fits.
-pub(crate) fn with_flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let transformed = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::Aggregate(aggregate) = node else {
-            return Ok(Transformed::yes(node.recompute_schema()?));
-        };
-        let input_schema = Arc::clone(aggregate.input.schema());
-        let mut computed: Vec<Expr> = Vec::new();
-        let mut finals = Vec::new();
-        // A key that is written twice is one column.
-        let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
-        let mut changed = false;
-        for (index, original) in aggregate.aggr_expr.iter().enumerate() {
-            let (qualifier, field) = aggregate.schema.qualified_field(keys + index);
-            let replaced = flink_form(original, &input_schema, &mut |part| {
-                let name = part.schema_name().to_string();
-                if !computed.contains(&part) {
-                    computed.push(part);
+/// Runs before types are coerced. The output keeps its names, so that what is above still fits. What comes out is
+/// left as it is by a second run: a view is planned again within the query that reads it.
+pub(crate) fn with_flink_form(aggregate: Aggregate) -> Result<LogicalPlan> {
+    let input_schema = Arc::clone(aggregate.input.schema());
+    let mut computed: Vec<(Expr, String)> = Vec::new();
+    let mut finals = Vec::new();
+    // A key that is written twice is one column.
+    let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+    let mut changed = false;
+    for (index, original) in aggregate.aggr_expr.iter().enumerate() {
+        let (qualifier, field) = aggregate.schema.qualified_field(keys + index);
+        let replaced = flink_form(original, &input_schema, &mut |part| {
+            let known = computed.iter().find(|(expr, _)| *expr == part).map(|(_, name)| name.clone());
+            let name = known.unwrap_or_else(|| {
+                // A CAST has its argument's name, so that different parts may be called the same.
+                let mut name = part.schema_name().to_string();
+                while computed.iter().any(|(_, taken)| *taken == name) {
+                    name.push('\'');
                 }
-                Expr::Column(Column::new_unqualified(name))
-            })?;
-            changed |= !matches!(&replaced, Expr::Column(_));
-            finals.push(replaced.alias_qualified(qualifier.cloned(), field.name()));
-        }
-        if !changed {
-            return Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)));
-        }
-        let group_columns: Vec<Expr> =
-            (0..keys).map(|key| Expr::Column(Column::from(aggregate.schema.qualified_field(key)))).collect();
-        let inner = Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr, computed)?;
-        let outer = Projection::try_new(
-            group_columns.into_iter().chain(finals).collect(),
-            Arc::new(LogicalPlan::Aggregate(inner)),
-        )?;
-        Ok(Transformed::yes(LogicalPlan::Projection(outer)))
-    })?;
-    Ok(transformed.data)
+                computed.push((part, name.clone()));
+                name
+            });
+            Expr::Column(Column::new_unqualified(name))
+        })?;
+        changed |= !matches!(&replaced, Expr::Column(_));
+        finals.push(replaced.alias_qualified(qualifier.cloned(), field.name()));
+    }
+    if !changed {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    }
+    let group_columns: Vec<Expr> =
+        (0..keys).map(|key| Expr::Column(Column::from(aggregate.schema.qualified_field(key)))).collect();
+    let named = computed.into_iter().map(|(part, name)| {
+        let own_name = part.schema_name().to_string();
+        if own_name == name { part } else { part.alias(name) }
+    });
+    let inner = Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr, named.collect())?;
+    let outer = Projection::try_new(
+        group_columns.into_iter().chain(finals).collect(),
+        Arc::new(LogicalPlan::Aggregate(inner)),
+    )?;
+    Ok(LogicalPlan::Projection(outer))
 }
 
 /// The aggregate as an expression over what `part` keeps and names.
@@ -102,28 +107,29 @@ fn flink_form(original: &Expr, input: &DFSchema, part: &mut impl FnMut(Expr) -> 
         Expr::AggregateFunction(AggregateFunction { func: udaf, params })
     };
     Ok(match (name.as_str(), &given) {
+        // As a BIGINT, which a second run leaves alone, and which AVG shares.
         ("sum", DataType::Int8 | DataType::Int16 | DataType::Int32) => {
-            narrowed(part(original.clone()), &given)
+            cast(part(with(sum::sum_udaf(), cast(argument, DataType::Int64))), given)
         }
-        ("sum", DataType::Float32) => cast(part(original.clone()), DataType::Float32),
+        ("sum", DataType::Float32) => cast(part(original.clone()), given),
         ("sum", DataType::Decimal128(_, scale)) => {
             let wide = DataType::Decimal128(38, *scale);
             cast(part(with(sum::sum_udaf(), cast(argument, wide.clone()))), wide)
         }
         ("avg", DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64) => {
-            let total = part(with(sum::sum_udaf(), argument.clone()));
+            let total = part(with(sum::sum_udaf(), cast(argument.clone(), DataType::Int64)));
             let rows = part(with(count::count_udaf(), argument));
-            let quotient = binary_expr(total, datafusion_expr::Operator::Divide, rows);
-            if given == DataType::Int64 { cast(quotient, given) } else { narrowed(quotient, &given) }
+            cast(binary_expr(total, Operator::Divide, rows), given)
         }
         ("avg", DataType::Float32) => {
             cast(part(with(average::avg_udaf(), cast(argument, DataType::Float64))), DataType::Float32)
         }
         ("avg", DataType::Decimal128(_, scale)) => {
-            // Flink: DECIMAL(38, max(6, s)). DataFusion averages with four more digits than it is given.
-            let result = DataType::Decimal128(38, (*scale).max(6));
-            let argument = cast(argument, DataType::Decimal128(34, (*scale).max(6)));
-            cast(part(with(average::avg_udaf(), argument)), result)
+            let wide = DataType::Decimal128(38, *scale);
+            let total = part(with(sum::sum_udaf(), cast(argument.clone(), wide.clone())));
+            let rows = part(with(count::count_udaf(), argument));
+            let quotient = functions::own(DECIMAL_DIVIDE).call(vec![cast(total, wide), cast(rows, BIGINT)]);
+            cast(quotient, average_type(*scale))
         }
         (
             "stddev_pop" | "stddev" | "var_pop" | "var",
@@ -132,9 +138,27 @@ fn flink_form(original: &Expr, input: &DFSchema, part: &mut impl FnMut(Expr) -> 
             // Flink derives the result's type from the argument's, so these are whole numbers there too.
             cast(part(original.clone()), given)
         }
+        ("stddev_pop" | "stddev" | "var_pop" | "var", DataType::Float32) => {
+            cast(part(original.clone()), DataType::Float32)
+        }
+        ("stddev_pop" | "stddev" | "var_pop" | "var", DataType::Decimal128(_, scale)) => {
+            let result = average_type(*scale);
+            let value = cast(argument.clone(), result.clone());
+            let square = functions::own(DECIMAL_MULTIPLY).call(vec![value.clone(), value.clone()]);
+            let sum_of = |of: Expr| with(sum::sum_udaf(), of);
+            let squares = part(sum_of(square));
+            let total = cast(part(sum_of(value)), result.clone());
+            let rows = part(with(count::count_udaf(), argument));
+            let variance = decimal_variance(squares, total, rows, name.ends_with("_pop"));
+            let computed = match name.starts_with("stddev") {
+                true => functions::own("sqrt").call(vec![cast(variance, DataType::Float64)]),
+                false => variance,
+            };
+            cast(computed, result)
+        }
         ("approx_distinct", DataType::Float32 | DataType::Float64) => {
             // DataFusion has no sketch of floats. Adding zero makes -0 and 0 one.
-            let unsigned_zero = binary_expr(argument, datafusion_expr::Operator::Plus, lit(0.0));
+            let unsigned_zero = binary_expr(argument, Operator::Plus, lit(0.0));
             let text = cast(unsigned_zero, DataType::Utf8);
             cast(part(with(approx_distinct::approx_distinct_udaf(), text)), DataType::Int64)
         }
@@ -143,11 +167,23 @@ fn flink_form(original: &Expr, input: &DFSchema, part: &mut impl FnMut(Expr) -> 
     })
 }
 
-fn narrowed(expr: Expr, to: &DataType) -> Expr {
-    let name = match to {
-        DataType::Int8 => "flink_narrow_8",
-        DataType::Int16 => "flink_narrow_16",
-        _ => "flink_narrow_32",
-    };
-    functions::own(name).call(vec![expr])
+const BIGINT: DataType = DataType::Decimal128(19, 0);
+
+/// Type of AVG, VARIANCE and STDDEV of a decimal.
+fn average_type(scale: i8) -> DataType {
+    DataType::Decimal128(38, scale.max(6))
+}
+
+/// `(Σx² − (Σx)² / n) / n`, or `/ (n − 1)` for a sample: as Flink computes it, with the digits it keeps on the way.
+fn decimal_variance(squares: Expr, total: Expr, rows: Expr, population: bool) -> Expr {
+    let divide = |a: Expr, b: Expr| functions::own(DECIMAL_DIVIDE).call(vec![a, cast(b, BIGINT)]);
+    let squared_total = functions::own(DECIMAL_MULTIPLY).call(vec![total.clone(), total]);
+    let difference =
+        functions::own(DECIMAL_SUBTRACT).call(vec![squares, divide(squared_total, rows.clone())]);
+    if population {
+        return divide(difference, rows);
+    }
+    let none = lit(ScalarValue::Int64(None));
+    let one_less = when(rows.clone().eq(lit(1_i64)), none).otherwise(rows - lit(1_i64));
+    divide(difference, one_less.expect("a CASE of two branches is complete"))
 }

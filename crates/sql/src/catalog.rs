@@ -6,6 +6,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion_expr::{Expr, LogicalPlan, TableSource, TableType};
 use laxity_connect::TableSpec;
 
+use crate::data_type::CharLength;
 use crate::statement::WithOptions;
 
 /// The tables and views that exist at one place of a script.
@@ -28,6 +29,8 @@ pub(crate) struct Table {
     /// All columns: physical, computed, processing time.
     pub schema: SchemaRef,
     pub columns: Vec<TableColumn>,
+    /// Lengths of the physical columns that are CHAR or VARCHAR.
+    pub lengths: Vec<Option<CharLength>>,
     /// The event-time column and the WATERMARK expression over all columns.
     pub watermark: Option<(usize, Expr)>,
     /// Places of the options.

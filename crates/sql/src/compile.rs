@@ -11,7 +11,7 @@ use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
 
 use crate::catalog::{Catalog, Relation, Table, TableColumn};
-use crate::data_type::{UTC, display};
+use crate::data_type::{UTC, display, flink_type};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
 use crate::explain::explain;
 use crate::lower::Lowering;
@@ -236,6 +236,11 @@ impl Session<'_> {
             })
             .collect();
         let physical: SchemaRef = Arc::new(Schema::new(physical));
+        let lengths = create.columns.iter().filter_map(|column| match &column.kind {
+            ColumnKind::Physical(flink) => Some(flink.length),
+            ColumnKind::Computed(_) => None,
+        });
+        let lengths = lengths.collect();
         let mut columns = Vec::new();
         let mut fields = Vec::new();
         for column in &create.columns {
@@ -305,6 +310,7 @@ impl Session<'_> {
             spec: Arc::new(spec),
             schema,
             columns,
+            lengths,
             watermark,
             options: create.options.clone(),
             file: place.file,
@@ -458,15 +464,18 @@ impl Session<'_> {
         let columns = sink_columns(table, &insert.columns)?;
         let plan = planner.query(&insert.query)?;
         let plan = self.optimized(plan, planner, lowering)?;
-        lowering.insert(&plan, &table.spec, &columns)
+        lowering.insert(&plan, &table.spec, &table.lengths, &columns)
     }
 
     /// A SELECT that is not inserted anywhere goes to standard output.
     fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
         let plan = planner.query(query)?;
         let plan = self.optimized(plan, planner, lowering)?;
-        let fields: Vec<Field> =
-            plan.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        let fields = plan.schema().fields().iter().map(|field| {
+            let data_type = flink_type(field.data_type());
+            field.as_ref().clone().with_data_type(data_type).with_nullable(true)
+        });
+        let fields: Vec<Field> = fields.collect();
         let columns: Vec<usize> = (0..fields.len()).collect();
         let spec = TableSpec {
             name: "print".into(),
@@ -474,7 +483,7 @@ impl Session<'_> {
             options: BTreeMap::from([("connector".to_string(), "print".to_string())]),
             base: PathBuf::new(),
         };
-        lowering.insert(&plan, &Arc::new(spec), &columns)
+        lowering.insert(&plan, &Arc::new(spec), &[], &columns)
     }
 
     fn optimized(&self, plan: LogicalPlan, planner: &Planner, lowering: &Lowering) -> Done<LogicalPlan> {

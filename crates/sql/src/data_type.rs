@@ -15,6 +15,17 @@ pub(crate) struct FlinkType {
     pub nullable: bool,
     /// The type as text that [`parse_text`] reads back.
     pub sql: String,
+    /// Of CHAR(n) and VARCHAR(n).
+    pub length: Option<CharLength>,
+}
+
+/// What a text is brought to on its way into a CHAR or VARCHAR, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CharLength {
+    /// CHAR: cut, or padded with blanks.
+    Exactly(u32),
+    /// VARCHAR: cut.
+    AtMost(u32),
 }
 
 /// Every type name that is known, for error messages.
@@ -63,6 +74,9 @@ pub(crate) fn parse(parser: &mut Parser) -> Result<FlinkType, ParserError> {
     Ok(parsed)
 }
 
+/// Flink's longest VARCHAR, which is a STRING.
+const LENGTH_MAX: u32 = i32::MAX as u32;
+
 /// Deeper types than this are refused, to keep recursion bounded.
 const DEPTH_MAX: usize = 32;
 
@@ -92,6 +106,7 @@ fn parse_nested(
     parser.next_token();
 
     let mut sql = name.clone();
+    let mut char_length = None;
     let data_type = match name.as_str() {
         "BOOLEAN" => DataType::Boolean,
         "TINYINT" => DataType::Int8,
@@ -105,8 +120,17 @@ fn parse_nested(
         }
         "STRING" => DataType::Utf8,
         "CHAR" | "VARCHAR" => {
-            let length = parameters(parser, 1)?;
-            push_parameters(&mut sql, &length);
+            let given = parameters(parser, 1)?;
+            push_parameters(&mut sql, &given);
+            let length = given.first().map(|length| u32::try_from(*length).ok().filter(|n| *n <= LENGTH_MAX));
+            char_length = match (name.as_str(), length) {
+                (_, Some(None | Some(0))) => {
+                    return error(&format!("the length of a {name} is 1 to {LENGTH_MAX}"), &start);
+                }
+                ("CHAR", length) => Some(CharLength::Exactly(length.flatten().unwrap_or(1))),
+                // Without a length Flink's VARCHAR is a STRING.
+                (_, length) => length.flatten().map(CharLength::AtMost),
+            };
             DataType::Utf8
         }
         "BYTES" => DataType::Binary,
@@ -218,7 +242,7 @@ fn parse_nested(
             let _ = parser.parse_keyword(Keyword::NULL);
         }
     }
-    Ok(FlinkType { data_type, nullable, sql })
+    Ok(FlinkType { data_type, nullable, sql, length: char_length })
 }
 
 fn error<T>(
@@ -264,6 +288,21 @@ fn push_parameters(sql: &mut String, parameters: &[u64]) {
     if !parameters.is_empty() {
         let written: Vec<_> = parameters.iter().map(u64::to_string).collect();
         sql.push_str(&format!("({})", written.join(", ")));
+    }
+}
+
+/// The type that a column has in Flink, where the planner or a function of DataFusion's uses one that Flink does
+/// not know, and that sinks cannot write.
+pub(crate) fn flink_type(planned: &DataType) -> DataType {
+    match planned {
+        DataType::UInt8 => DataType::Int16,
+        DataType::UInt16 => DataType::Int32,
+        DataType::UInt32 | DataType::UInt64 => DataType::Int64,
+        DataType::Utf8View | DataType::LargeUtf8 | DataType::Null => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary | DataType::FixedSizeBinary(_) => DataType::Binary,
+        DataType::Float16 => DataType::Float32,
+        DataType::Time32(TimeUnit::Second) | DataType::Time64(_) => DataType::Time32(TimeUnit::Millisecond),
+        other => other.clone(),
     }
 }
 

@@ -92,6 +92,7 @@ impl Dialect for FlinkDialect {
             Keyword::TABLE => Some(parse_table_argument(parser)),
             Keyword::CAST => parse_cast(parser, CastKind::Cast),
             Keyword::TRY_CAST => parse_cast(parser, CastKind::TryCast),
+            Keyword::MAP => parse_map(parser),
             // Without this, `SELECT a + FROM t` adds a column named FROM.
             keyword if CLAUSES.contains(&keyword) => {
                 Some(parser.expected("an expression", parser.peek_token()))
@@ -162,6 +163,24 @@ fn next_is_another_key(parser: &Parser) -> bool {
     comma == Token::Comma
         && matches!(&word, Token::Word(w) if !w.value.eq_ignore_ascii_case("DESCRIPTOR") && w.keyword != Keyword::INTERVAL)
         && matches!(after, Token::Comma | Token::RParen | Token::Period)
+}
+
+/// `MAP[k1, v1, k2, v2, …]`.
+fn parse_map(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let [keyword, bracket] = parser.peek_tokens_with_location::<2>();
+    if bracket.token != Token::LBracket {
+        return None;
+    }
+    Some((|| {
+        parser.next_token();
+        parser.next_token();
+        let items = parser.parse_comma_separated(Parser::parse_expr)?;
+        parser.expect_token(&Token::RBracket)?;
+        if items.len() % 2 != 0 {
+            return parser.expected("a value behind every key of a MAP", keyword);
+        }
+        Ok(call(crate::functions::MAP, items, &keyword.span))
+    })())
 }
 
 fn parse_cast(parser: &mut Parser, kind: CastKind) -> Option<Result<Expr, ParserError>> {

@@ -2,6 +2,11 @@
 //!
 //! Functions that are only spelled differently are renamed in `rewrite.rs` and do not appear here.
 
+mod cast;
+mod collection;
+mod decimal;
+pub(crate) mod decimal_type;
+mod digits;
 mod java_time;
 mod number;
 mod text;
@@ -16,8 +21,11 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
+pub(crate) use cast::{CAST, TRY_CAST, as_cast, flink_cast};
+pub(crate) use collection::{ARRAY, ITEM, MAP};
+pub(crate) use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
 pub(crate) use java_time::JavaPattern;
-pub(crate) use text::TO_STRING;
+pub(crate) use text::{TO_CHAR, TO_STRING, TO_VARCHAR};
 pub(crate) use time::UNITS;
 
 /// All scalar functions by lower-case name.
@@ -30,9 +38,13 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
             }
             all.insert(function.name().to_string(), Arc::clone(&function));
         }
-        let own = text::FUNCTIONS.iter().chain(time::FUNCTIONS).chain(number::FUNCTIONS);
-        for function in own {
+        let own =
+            [text::FUNCTIONS, time::FUNCTIONS, number::FUNCTIONS, decimal::FUNCTIONS, collection::FUNCTIONS];
+        for function in own.into_iter().flatten() {
             all.insert(function.name.to_string(), Arc::new(ScalarUDF::from(function.clone())));
+        }
+        for function in cast::named().into_iter().chain([number::round()]) {
+            all.insert(function.name().to_string(), Arc::new(function));
         }
         all
     });
@@ -59,6 +71,7 @@ const PUBLIC: &[&str] = &[
     "atan2",
     "bit_length",
     "btrim",
+    "cardinality",
     "cbrt",
     "ceil",
     "char_length",
@@ -84,7 +97,6 @@ const PUBLIC: &[&str] = &[
     "lpad",
     "ltrim",
     "md5",
-    "nullif",
     "octet_length",
     "overlay",
     "pi",
@@ -129,7 +141,12 @@ pub(crate) enum Parameter {
     Text,
     Int,
     Long,
-    /// A timestamp of any precision; dates and texts become `TIMESTAMP(3)`.
+    Double,
+    /// Any number, as it is.
+    Number,
+    /// A text, or a number as a BIGINT.
+    TextOrLong,
+    /// A timestamp of any precision, a date or a time; what else there is becomes `TIMESTAMP(3)`.
     Time,
     Any,
 }
@@ -198,6 +215,22 @@ impl From<FlinkFunction> for ScalarUDF {
     }
 }
 
+/// The type of a numeric argument: its own. A literal NULL is a DOUBLE.
+fn number_type(function: &str, given: &DataType) -> Result<DataType> {
+    match given {
+        DataType::Null => Ok(DataType::Float64),
+        // Counts that DataFusion gives without a sign.
+        DataType::UInt64 | DataType::UInt32 => Ok(DataType::Int64),
+        _ if given.is_signed_integer()
+            || given.is_floating()
+            || matches!(given, DataType::Decimal128(..)) =>
+        {
+            Ok(given.clone())
+        }
+        _ => plan_err!("{function} takes a number, not {}", crate::data_type::display(given)),
+    }
+}
+
 impl ScalarUDFImpl for Callable {
     fn name(&self) -> &str {
         self.function.name
@@ -220,17 +253,24 @@ impl ScalarUDFImpl for Callable {
         let parameter = |index: usize| {
             function.parameters.get(index).or(function.parameters.last()).copied().unwrap_or(Parameter::Any)
         };
-        Ok(given
-            .iter()
-            .enumerate()
-            .map(|(index, given)| match (parameter(index), given) {
+        let coerced = given.iter().enumerate().map(|(index, given)| {
+            Ok(match (parameter(index), given) {
                 (Parameter::Text, _) => DataType::Utf8,
                 (Parameter::Int, _) => DataType::Int32,
                 (Parameter::Long, _) => DataType::Int64,
-                (Parameter::Time, DataType::Timestamp(..)) | (Parameter::Any, _) => given.clone(),
+                (Parameter::Double, _) => DataType::Float64,
+                (Parameter::Number, _) => number_type(&function.name.to_uppercase(), given)?,
+                (Parameter::TextOrLong, given) if given.is_integer() => DataType::Int64,
+                (Parameter::TextOrLong, _) => DataType::Utf8,
+                (Parameter::Time, DataType::Timestamp(..) | DataType::Date32 | DataType::Time32(_)) => {
+                    given.clone()
+                }
+                (Parameter::Any, DataType::Null) => DataType::Utf8,
+                (Parameter::Any, _) => given.clone(),
                 (Parameter::Time, _) => TIMESTAMP_3,
             })
-            .collect())
+        });
+        coerced.collect()
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {

@@ -6,11 +6,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, IntervalMonthDayNano, TimeUnit
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, SchemaError, TableReference, plan_err};
-use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::{
-    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
-    TableSource, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
@@ -34,7 +32,7 @@ use crate::aggregates;
 use crate::catalog::{Catalog, Relation, Source, Table};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
 use crate::window_function::{self, WindowFunctionPlanner};
-use crate::{data_type, dialect, functions, refuse, rewrite};
+use crate::{data_type, dialect, functions, group_window, operands, refuse, rewrite};
 
 /// Plans queries against a catalog: SQL to an optimised logical plan with Flink's meaning.
 pub(crate) struct Planner<'a> {
@@ -50,13 +48,14 @@ impl<'a> Planner<'a> {
 
     /// A query before optimisation, as a view keeps it.
     pub fn query(&self, query: &Query) -> std::result::Result<LogicalPlan, Box<Fault>> {
-        refuse::refuse_unsupported(query)?;
         let mut query = query.clone();
+        group_window::rewrite(&mut query)?;
+        refuse::refuse_unsupported(&query)?;
         rewrite::rewrite_query(&mut query)?;
         let statement = datafusion_sql::sqlparser::ast::Statement::Query(Box::new(query));
         SqlToRel::new_with_options(&self.context, parser_options())
             .sql_statement_to_plan(statement)
-            .and_then(aggregates::with_flink_types)
+            .and_then(operands::with_flink_types)
             .map_err(|error| self.fault(error))
     }
 
@@ -77,7 +76,7 @@ impl<'a> Planner<'a> {
                 scan.schema(),
                 &mut datafusion_sql::planner::PlannerContext::new(),
             )?;
-            LogicalPlanBuilder::from(scan).project([planned])?.build()
+            LogicalPlanBuilder::from(scan).project([planned])?.build().and_then(operands::with_flink_types)
         };
         let plan = plan().and_then(analyze).map_err(|error| self.fault(error))?;
         let simplified = Optimizer::with_rules(vec![Arc::new(SimplifyExpressions::new())])
@@ -176,7 +175,7 @@ fn analyze(plan: LogicalPlan) -> Result<LogicalPlan> {
     with_flink_casts(plan)
 }
 
-/// Casts to STRING that Arrow would write otherwise than Flink.
+/// Casts whose values Flink makes otherwise than Arrow.
 fn with_flink_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
     let transformed = plan.transform_up_with_subqueries(|node| {
         let mut schema = datafusion_common::DFSchema::empty();
@@ -187,22 +186,10 @@ fn with_flink_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
         node.map_expressions(|expr| {
             let name = preserver.save(&expr);
             let rewritten = expr.transform_up(|expr| {
-                let Expr::Cast(cast) = &expr else { return Ok(Transformed::no(expr)) };
-                let to_text = matches!(cast.field.data_type(), DataType::Utf8);
-                let special = to_text
-                    && matches!(
-                        cast.expr.get_type(&schema),
-                        Ok(DataType::Boolean
-                            | DataType::Float32
-                            | DataType::Float64
-                            | DataType::Timestamp(..))
-                    );
-                if !special {
-                    return Ok(Transformed::no(expr));
-                }
-                let function = functions::own(functions::TO_STRING);
-                let args = vec![(*cast.expr).clone()];
-                Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+                Ok(match functions::flink_cast(&expr, &schema) {
+                    Some(cast) => Transformed::yes(cast),
+                    None => Transformed::no(expr),
+                })
             })?;
             Ok(rewritten.update_data(|data| name.restore(data)))
         })

@@ -145,9 +145,10 @@ fn check_select(select: &Select) -> Result<(), Box<Fault>> {
                 if let Expr::Function(function) = key
                     && WINDOW_FUNCTIONS.contains(&function.name.to_string().to_lowercase().as_str())
                 {
+                    // TUMBLE, HOP and SESSION have been rewritten.
                     return refuse(
                         key.span(),
-                        "group windows, which Flink has deprecated, are not supported",
+                        "this window is not one that GROUP BY takes",
                         &format!("window with a table function: {}", window_function::EXAMPLE),
                     );
                 }
@@ -288,14 +289,16 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
             return refuse(
                 span,
                 &format!(
-                    "{} belongs to group windows, which Flink has deprecated; they are not supported",
-                    name.to_uppercase()
+                    "{} needs a GROUP BY {}(…) in its query",
+                    name.to_uppercase(),
+                    window.to_uppercase()
                 ),
                 &format!("window with a table function and select {column}: {}", window_function::EXAMPLE),
             );
         }
     }
-    let known = [TABLE, PARTITIONED, ORDERED, "descriptor", "row_number"].contains(&name.as_str())
+    let known = [TABLE, PARTITIONED, ORDERED, functions::MAP, "descriptor", "row_number"]
+        .contains(&name.as_str())
         || functions::is_public(&name)
         || rewrite::NAMES.contains(&name.as_str())
         || aggregates::NAMES.contains(&name.as_str());

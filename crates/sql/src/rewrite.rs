@@ -2,19 +2,22 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, Spanned, Value, ValueWithSpan, VisitMut,
-    VisitorMut,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, Query, Select, SelectItem,
+    Spanned, Subscript, TableFactor, TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
+use crate::data_type::CharLength;
 use crate::dialect::call;
 use crate::error::{Fault, SqlErrorKind};
+use crate::functions;
 
 /// Functions of Flink that become other expressions here, in lower case.
 pub(crate) const NAMES: &[&str] = &[
     "if",
     "ifnull",
+    "nullif",
     "mod",
     "concat",
     "greatest",
@@ -61,6 +64,7 @@ pub(crate) const NAMES: &[&str] = &[
     "row",
     "is_alpha",
     "is_digit",
+    "is_decimal",
 ];
 
 /// Brings Flink's functions into the words of the planner: same meaning, other spelling.
@@ -85,24 +89,32 @@ struct Rewriter;
 impl VisitorMut for Rewriter {
     type Break = Box<Fault>;
 
-    /// `SELECT v, v` names the second column v0, as Flink does; the planner wants names to differ.
+    /// Names the columns of a SELECT as Flink does: a field of a ROW by its own name, any other expression `EXPR$i`,
+    /// the second column of `SELECT v, v` v0.
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Fault>> {
+        let tables = tables_of(select);
         let mut seen: Vec<String> = Vec::new();
-        for item in &mut select.projection {
-            let (expr, name) = match &*item {
-                SelectItem::UnnamedExpr(expr) => (expr.clone(), name_of(expr)),
-                SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), alias.value.clone()),
+        for (position, item) in select.projection.iter_mut().enumerate() {
+            let (expr, given, wanted) = match &*item {
+                SelectItem::UnnamedExpr(expr) => match column_name(expr) {
+                    Some(name) if is_plain_column(expr, &tables) => (expr, Some(name), name.to_string()),
+                    Some(name) => (expr, None, name.to_string()),
+                    None => (expr, None, format!("EXPR${position}")),
+                },
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    (expr, Some(alias.value.as_str()), alias.value.clone())
+                }
                 _ => continue,
             };
-            let mut unique = name.clone();
+            let mut unique = wanted.clone();
             let mut digit = 0;
             while seen.contains(&unique) {
-                unique = format!("{name}{digit}");
+                unique = format!("{wanted}{digit}");
                 digit += 1;
             }
-            if unique != name {
+            if given != Some(unique.as_str()) {
                 let alias = Ident::with_span(expr.span(), unique.clone());
-                *item = SelectItem::ExprWithAlias { expr, alias };
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
             seen.push(unique);
         }
@@ -121,13 +133,41 @@ impl VisitorMut for Rewriter {
     }
 }
 
-/// What a column of a SELECT without AS is called; for anything but a column, its text.
-fn name_of(expr: &Expr) -> String {
+/// What a column or a field of one is called without AS.
+fn column_name(expr: &Expr) -> Option<&str> {
     match expr {
-        Expr::Identifier(name) => name.value.clone(),
-        Expr::CompoundIdentifier(parts) => parts.last().map_or(String::new(), |name| name.value.clone()),
-        other => other.to_string(),
+        Expr::Identifier(name) => Some(&name.value),
+        Expr::CompoundIdentifier(parts) => parts.last().map(|name| name.value.as_str()),
+        Expr::Nested(inner) => column_name(inner),
+        _ => None,
     }
+}
+
+/// Whether the planner gives the column its name by itself: `c` and `t.c`, but not the field `c.f`.
+fn is_plain_column(expr: &Expr, tables: &[String]) -> bool {
+    match expr {
+        Expr::Identifier(_) => true,
+        Expr::CompoundIdentifier(parts) => matches!(&parts[..], [table, _] if tables.contains(&table.value)),
+        _ => false,
+    }
+}
+
+/// What the tables of a SELECT are called in it.
+fn tables_of(select: &Select) -> Vec<String> {
+    let factors = select.from.iter().flat_map(|table| {
+        std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation))
+    });
+    let name_of = |factor: &TableFactor| match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::TableFunction { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. } => Some(alias.name.value.clone()),
+        TableFactor::Table { name, .. } => {
+            name.0.last().and_then(|part| part.as_ident()).map(|name| name.value.clone())
+        }
+        _ => None,
+    };
+    factors.filter_map(name_of).collect()
 }
 
 fn rewritten(expr: &Expr) -> Result<Option<Expr>, Box<Fault>> {
@@ -145,8 +185,139 @@ fn rewritten(expr: &Expr) -> Result<Option<Expr>, Box<Fault>> {
         }
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => number_of_flink(expr, digits),
         Expr::Function(function) => rewritten_function(function)?,
+        Expr::Cast { kind, expr, data_type, .. } => written_cast(kind, expr, data_type, span),
+        Expr::TypedString(typed) => precise_timestamp(typed),
+        Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+            like(*negated, expr, pattern, escape_char.as_ref(), span)
+        }
+        Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+            Some(matching("flink_similar", *negated, expr, pattern, escape_char.as_ref(), span))
+        }
+        Expr::BinaryOp { left, op, right } => match (left.as_ref(), right.as_ref()) {
+            (Expr::Interval(_), count) if *op == BinaryOperator::Multiply => {
+                Some(call("flink_interval_times", [count.clone(), (**left).clone()], &span))
+            }
+            (count, Expr::Interval(_)) if *op == BinaryOperator::Multiply => {
+                Some(call("flink_interval_times", [count.clone(), (**right).clone()], &span))
+            }
+            (Expr::Tuple(left), Expr::Tuple(right)) if left.len() == right.len() => {
+                rows_compared(left, op, right)
+            }
+            _ => None,
+        },
+        Expr::Interval(interval) => interval_of_flink(interval, span)?,
+        Expr::Array(array) => Some(call(functions::ARRAY, array.elem.iter().cloned(), &span)),
+        Expr::CompoundFieldAccess { root, access_chain } => items(root, access_chain, span),
         _ => None,
     })
+}
+
+/// A CAST as a call, which has a name of its own; to CHAR(n) and VARCHAR(n), cut and padded.
+fn written_cast(kind: &CastKind, expr: &Expr, data_type: &DataType, span: Span) -> Option<Expr> {
+    let name = if *kind == CastKind::TryCast { functions::TRY_CAST } else { functions::CAST };
+    let sql = crate::dialect::decode(data_type)?;
+    let to = |sql: &str| call(name, [expr.clone(), text(sql)], &span);
+    let (function, length) = match crate::data_type::parse_text(sql).ok()?.length {
+        None => return Some(to(sql)),
+        Some(CharLength::Exactly(length)) => (functions::TO_CHAR, length),
+        Some(CharLength::AtMost(length)) => (functions::TO_VARCHAR, length),
+    };
+    Some(call(function, [to("STRING"), number(&length.to_string())], &span))
+}
+
+/// `TIMESTAMP '… .123456'` has as many digits as are written; the planner's has three.
+fn precise_timestamp(typed: &TypedString) -> Option<Expr> {
+    let (DataType::Timestamp(..), Value::SingleQuotedString(written)) =
+        (&typed.data_type, &typed.value.value)
+    else {
+        return None;
+    };
+    let precision = match written.rsplit_once('.').map_or(0, |(_, fraction)| fraction.trim_end().len()) {
+        0..=3 => return None,
+        4..=6 => 6,
+        _ => 9,
+    };
+    Some(cast(text(written), &format!("TIMESTAMP({precision})")))
+}
+
+/// `a[i]`, `m['k']` and fields behind them.
+fn items(root: &Expr, chain: &[AccessExpr], span: Span) -> Option<Expr> {
+    chain.iter().try_fold(root.clone(), |inner, access| match access {
+        AccessExpr::Subscript(Subscript::Index { index }) => {
+            Some(call(functions::ITEM, [inner, index.clone()], &span))
+        }
+        AccessExpr::Dot(Expr::Identifier(field)) => {
+            Some(call("get_field", [inner, text(&field.value)], &span))
+        }
+        _ => None,
+    })
+}
+
+/// LIKE has no escape character unless it names one; the planner's is the backslash.
+fn like(
+    negated: bool,
+    expr: &Expr,
+    pattern: &Expr,
+    escape: Option<&ValueWithSpan>,
+    span: Span,
+) -> Option<Expr> {
+    let written = match pattern {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(written), .. }) => Some(written),
+        _ => None,
+    };
+    // The planner's own LIKE is faster, and right where nothing is escaped.
+    if escape.is_none() && written.is_none_or(|written| !written.contains('\\')) {
+        return None;
+    }
+    Some(matching("flink_like", negated, expr, pattern, escape, span))
+}
+
+fn matching(
+    function: &str,
+    negated: bool,
+    expr: &Expr,
+    pattern: &Expr,
+    escape: Option<&ValueWithSpan>,
+    span: Span,
+) -> Expr {
+    let escape = escape.map(|escape| Expr::Value(escape.clone()));
+    let matches = call(function, [expr.clone(), pattern.clone()].into_iter().chain(escape), &span);
+    if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(matches)) } } else { matches }
+}
+
+/// `(a, b) = (c, d)` is `a = c AND b = d`, with its NULLs.
+fn rows_compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+    let joined = match op {
+        BinaryOperator::Eq => BinaryOperator::And,
+        BinaryOperator::NotEq => BinaryOperator::Or,
+        _ => return None,
+    };
+    let pairs = left.iter().zip(right);
+    let each = pairs.map(|(l, r)| nested(binary(nested(l.clone()), op.clone(), nested(r.clone()))));
+    each.reduce(|all, next| binary(all, joined.clone(), next)).map(nested)
+}
+
+/// `INTERVAL '1 02:03:04' DAY TO SECOND` and its like as an interval of one field, which is all that the planner
+/// reads.
+fn interval_of_flink(interval: &Interval, span: Span) -> Result<Option<Expr>, Box<Fault>> {
+    let Some(last) = &interval.last_field else { return Ok(None) };
+    let bad = |what: &str| Fault::new(SqlErrorKind::Invalid, span.start, what.to_string());
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(written), .. }) =
+        interval.value.as_ref()
+    else {
+        return Err(bad("an interval of several fields is written as a text"));
+    };
+    let first = interval.leading_field.as_ref().map_or(String::new(), ToString::to_string);
+    let shape = format!("{first} TO {last}");
+    let (value, unit) = crate::interval::parse(written, &shape)
+        .ok_or_else(|| bad(&format!("'{written}' is not an INTERVAL {shape}")))?;
+    Ok(Some(Expr::Interval(Interval {
+        value: Box::new(text(&value)),
+        leading_field: Some(unit),
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    })))
 }
 
 fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind, span: Span) -> Result<Option<Expr>, Box<Fault>> {
@@ -197,6 +368,11 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             arity(2, 2)?;
             renamed("coalesce")
         }
+        "nullif" => {
+            arity(2, 2)?;
+            let equal = binary(nested(args[0].clone()), BinaryOperator::Eq, nested(args[1].clone()));
+            Ok(Some(case(equal, Expr::Value(Value::Null.with_empty_span()), Some(args[0].clone()))))
+        }
         "mod" => {
             arity(2, 2)?;
             Ok(Some(nested(binary(args[0].clone(), BinaryOperator::Modulo, args[1].clone()))))
@@ -237,13 +413,9 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         "substr" | "substring" => renamed("flink_substring"),
         "regexp" => renamed("flink_regexp"),
         "regexp_replace" => renamed("flink_regexp_replace"),
-        "is_alpha" => {
+        "is_alpha" | "is_digit" | "is_decimal" => {
             arity(1, 1)?;
-            Ok(Some(call("flink_regexp", [args[0].clone(), text(r"^\p{Alphabetic}+$")], &span)))
-        }
-        "is_digit" => {
-            arity(1, 1)?;
-            Ok(Some(call("flink_regexp", [args[0].clone(), text(r"^\d+$")], &span)))
+            renamed(&format!("flink_{name}"))
         }
         "locate" => {
             arity(2, 2)?;
@@ -261,8 +433,14 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             // DataFusion's digests are bytes; Flink's are hexadecimal text.
             Ok(Some(call("encode", [call(&name, args, &span), text("hex")], &span)))
         }
-        "to_base64" => Ok(Some(call("encode", args.into_iter().chain([text("base64")]), &span))),
-        "from_base64" => Ok(Some(call("decode", args.into_iter().chain([text("base64")]), &span))),
+        "to_base64" => {
+            arity(1, 1)?;
+            Ok(Some(call("encode", args.into_iter().chain([text("base64pad")]), &span)))
+        }
+        "from_base64" => {
+            arity(1, 1)?;
+            Ok(Some(cast(call("decode", args.into_iter().chain([text("base64pad")]), &span), "STRING")))
+        }
         "e" if count == 0 => Ok(Some(call("exp", [number("1")], &span))),
         "current_timestamp" | "now" | "current_row_timestamp" => Ok(Some(call("flink_now", [], &span))),
         "localtimestamp" => Ok(Some(cast(call("flink_now", [], &span), "TIMESTAMP(3)"))),
@@ -287,7 +465,8 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             };
             let unit = unit.ok_or_else(|| unknown_unit(&args[0].to_string(), span))?;
             let args = [text(unit), args[1].clone(), args[2].clone()];
-            Ok(Some(call(&name, args, &span)))
+            let days = ["DAY", "WEEK", "MONTH", "QUARTER", "YEAR"].contains(&unit);
+            Ok(Some(call(if name == "timestampadd" && days { "flink_date_add" } else { &name }, args, &span)))
         }
         _ => {
             let mut lower = with_arguments(function, args);
@@ -303,11 +482,16 @@ const TYPED_BY_ARGUMENTS: &[&str] = &[
     "abs", "sign",
 ];
 
-/// Literals have Flink's types: INT where it fits, DOUBLE with an exponent. The planner's own are BIGINT, and
-/// DECIMAL for the others, as in Flink.
+/// Literals have Flink's types: INT where it fits, DOUBLE with an exponent, DECIMAL with a point, where the digit
+/// before it counts. The planner's own are BIGINT, and DECIMAL of the digits that matter.
 fn number_of_flink(literal: &Expr, digits: &str) -> Option<Expr> {
     if digits.contains(['e', 'E']) {
         return Some(cast(text(digits), "DOUBLE"));
+    }
+    if let Some((whole, fraction)) = digits.split_once('.') {
+        let precision = whole.len() + fraction.len();
+        let fits = (1..=38).contains(&precision);
+        return fits.then(|| cast(literal.clone(), &format!("DECIMAL({precision}, {})", fraction.len())));
     }
     digits.parse::<i32>().ok().map(|_| cast(literal.clone(), "INT"))
 }
@@ -398,7 +582,7 @@ fn case(condition: Expr, result: Expr, otherwise: Option<Expr>) -> Expr {
 
 fn cast(expr: Expr, data_type: &str) -> Expr {
     Expr::Cast {
-        kind: datafusion_sql::sqlparser::ast::CastKind::Cast,
+        kind: CastKind::Cast,
         expr: Box::new(expr),
         data_type: crate::dialect::encode_text(data_type),
         array: false,

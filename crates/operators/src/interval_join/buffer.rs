@@ -20,8 +20,8 @@ pub(super) struct Buffer {
     schema: SchemaRef,
     piece_rows: usize,
     width_ms: i64,
-    /// A row of time t can match rows that are on time while the watermark is below `t + retention_ms`.
-    retention_ms: i64,
+    /// A row of time t is kept while the watermark is below `t + kept_ms`.
+    kept_ms: i64,
     /// By `time.div_euclid(width_ms)`.
     buckets: BTreeMap<i64, Bucket>,
     /// Times and rows of the outer side that had no partner when they came, earliest first. `None` on a side
@@ -69,14 +69,14 @@ impl Buffer {
         schema: SchemaRef,
         piece_rows: usize,
         width_ms: i64,
-        retention_ms: i64,
+        kept_ms: i64,
         keeps_lonely: bool,
     ) -> Buffer {
         Buffer {
             schema,
             piece_rows,
             width_ms,
-            retention_ms,
+            kept_ms,
             buckets: BTreeMap::new(),
             lonely: keeps_lonely.then(BinaryHeap::new),
             bytes: 0,
@@ -88,9 +88,9 @@ impl Buffer {
         self.lonely.is_some()
     }
 
-    /// Whether no row that is on time at that watermark can match a row of that time.
+    /// Whether no row that comes at that watermark can match a row of that time, not even a late one.
     pub(super) fn is_expired(&self, time: i64, watermark: i64) -> bool {
-        time.saturating_add(self.retention_ms) <= watermark
+        time.saturating_add(self.kept_ms) <= watermark
     }
 
     /// Takes those `rows` that `order` names, which is sorted by time.
@@ -151,7 +151,7 @@ impl Buffer {
         while let Some(&Reverse((time, row))) = lonely.peek() {
             let of = time.div_euclid(self.width_ms);
             let is_other = number.is_some_and(|number| number != of);
-            if time.saturating_add(self.retention_ms) > watermark
+            if time.saturating_add(self.kept_ms) > watermark
                 || is_other
                 || rows.len() == wanted
                 || *budget == 0
@@ -177,7 +177,7 @@ impl Buffer {
     /// Frees buckets all of whose rows have expired.
     pub(super) fn drop_expired(&mut self, watermark: i64) {
         while let Some(first) = self.buckets.first_entry() {
-            if first.get().time_max.saturating_add(self.retention_ms) > watermark {
+            if first.get().time_max.saturating_add(self.kept_ms) > watermark {
                 break;
             }
             self.bytes -= first.remove().bytes;

@@ -204,15 +204,15 @@ fn pairs_leave_at_once_and_lonely_rows_when_they_expire() {
         &[
             Step::Rows(0, vec![row(1, 100, 1), row(2, 100, 2)]),
             Step::Rows(1, vec![row(1, 101, 11)]),
-            Step::Watermark(109),
+            Step::Watermark(116),
         ],
     );
     assert_eq!(result.rows, [(Some(1), Some(11))]);
     assert_eq!(result.ingested, [1]);
-    // Delayed by max(-lower, upper) = 10 ms.
+    // Delayed by max(-lower, upper) = 10 ms and by half the interval, 7 ms.
     assert_eq!(result.watermarks, [99]);
-    // A right row on time at 110 has a time of 111 at least, and 100 - 111 < -10.
-    let result = run(operator.as_mut(), &[Step::Watermark(110)]);
+    // A right row on time at 110 has a time of 111 at least, and 100 - 111 < -10. A late one is waited for so long.
+    let result = run(operator.as_mut(), &[Step::Watermark(117)]);
     assert_eq!(
         (result.rows, result.ingested, result.watermarks),
         (vec![(Some(2), None)], vec![0], vec![100])
@@ -236,21 +236,41 @@ fn memory_is_freed_as_the_watermark_rises() {
 
 #[test]
 fn late_rows_are_reported_or_padded() {
-    // Interval [-10, 5]: a left row at 100 can match right rows up to 110, which wait until 115.
+    // Interval [-10, 5]: a left row at 100 can match right rows up to 110, which are kept until 115 + 7.
     let right = vec![row(1, 110, 10)];
     for (kind, rows) in [
         (JoinKind::Inner, vec![(Some(1), Some(10))]),
         (JoinKind::Left, vec![(Some(1), Some(10)), (Some(2), None)]),
     ] {
-        let left = vec![behind(114, row(1, 100, 1)), behind(115, row(1, 100, 2))];
+        let left = vec![behind(121, row(1, 100, 1)), behind(122, row(1, 100, 2))];
         let steps = [Step::Rows(1, right.clone()), Step::Rows(0, left), Step::Watermark(i64::MAX)];
         let result = run(join(&spec(kind, (-10, 5), false), 100).as_mut(), &steps);
         assert_eq!(result.rows, rows);
         assert_eq!(result.late, if kind == JoinKind::Inner { vec![2] } else { vec![] });
-        // What they were behind, less the delay of 10 ms.
-        let expected: Vec<_> = rows.into_iter().zip([104, 105]).collect();
+        // What they were behind, less the delay of 10 ms, and of 7 ms more where lonely rows are waited for.
+        let delay = if kind == JoinKind::Inner { 10 } else { 17 };
+        let expected: Vec<_> = rows.into_iter().zip([121 - delay, 122 - delay]).collect();
         assert_eq!(result.before, expected);
     }
+}
+
+/// A pair is lost only when one of its rows is gone: half the interval after rows on time could need it.
+#[test]
+fn late_rows_meet_what_is_kept() {
+    // Interval [-10, 10], so that rows are kept for 20 ms.
+    let pairs = |before: i64| {
+        let steps = [
+            Step::Rows(1, vec![row(1, 100, 10)]),
+            Step::Watermark(before),
+            Step::Rows(0, vec![behind(before, row(1, 95, 1))]),
+            Step::Watermark(i64::MAX),
+        ];
+        run(join(&spec(JoinKind::Inner, (-10, 10), false), 100).as_mut(), &steps).rows
+    };
+    for before in [95, 109, 110, 119] {
+        assert_eq!(pairs(before), [(Some(1), Some(10))], "{before}");
+    }
+    assert_eq!(pairs(120), []);
 }
 
 #[test]
@@ -295,11 +315,12 @@ fn impossible_plans_are_refused() {
 /// The rule, row by row, with every row's real watermark: the result and the late rows' values.
 fn nested_loops(spec: &IntervalJoinSpec, left: &[Row], right: &[Row]) -> (Vec<Joined>, Vec<i64>) {
     let (lower, upper) = (spec.lower_ms, spec.upper_ms);
-    let is_late = |r: &Row| r.time <= r.before && r.time + (upper - lower) <= r.before;
+    let slack = (upper - lower) / 2;
+    let is_late = |r: &Row| r.time <= r.before && r.time + (upper - lower) + slack <= r.before;
     let joins = |l: &Row, r: &Row| {
         let is_near = lower <= l.time - r.time && l.time - r.time <= upper;
-        let right_waited = r.time + upper > l.before;
-        let left_waited = l.time - lower > r.before;
+        let right_waited = r.time + upper + slack > l.before;
+        let left_waited = l.time - lower + slack > r.before;
         let is_match = l.key.is_some() && l.key == r.key && (spec.condition.is_none() || l.value < r.value);
         is_near && right_waited && left_waited && is_match
     };

@@ -59,6 +59,7 @@ fn spec(descending: bool, from: u64, to: u64) -> WindowRankSpec {
         order_by: vec![RankOrder { column: 1, descending, nulls_first: !descending }],
         from,
         to,
+        ties: RankTies::Columns,
         rank_column: Some("rownum".into()),
     }
 }
@@ -267,4 +268,29 @@ proptest! {
         prop_assert_eq!(result.late, rows.iter().filter(is_late).count());
         prop_assert!(result.sizes.iter().all(|&size| size <= batch_rows));
     }
+}
+
+/// The labels of each rank, with ties told apart by arrival.
+fn labels(ties: RankTies, descending: bool, to: u64, batches: &[&[Row]]) -> Vec<String> {
+    let mut operator = rank(WindowRankSpec { ties, ..spec(descending, 1, to) }, 2);
+    run(operator.as_mut(), batches).rows.into_iter().map(|(.., label)| label).collect()
+}
+
+#[test]
+fn ties_are_told_apart_by_arrival_and_not_by_other_columns() {
+    let (a, b, c, d) = (row(0, 1, 5, "z"), row(0, 1, 5, "a"), row(0, 1, 5, "m"), row(0, 1, 9, "q"));
+    let all = [a.clone(), b.clone(), c.clone(), d.clone()];
+    for batches in [vec![&all[..]], all.chunks(1).collect(), vec![&all[..3], &all[3..]]] {
+        for descending in [false, true] {
+            let best = if descending { vec!["q", "z", "a"] } else { vec!["z", "a", "m"] };
+            assert_eq!(labels(RankTies::FirstArrival, descending, 3, &batches), best);
+            assert_eq!(labels(RankTies::FirstArrival, descending, 1, &batches), best[..1]);
+        }
+        assert_eq!(labels(RankTies::LastArrival, false, 1, &batches), ["m"]);
+        assert_eq!(labels(RankTies::LastArrival, true, 1, &batches), ["q"]);
+        assert_eq!(labels(RankTies::Columns, false, 3, &batches), ["a", "m", "z"]);
+    }
+    // Rows of other windows and keys between them do not matter.
+    let batches = [&[a, row(1, 1, 5, "x")][..], &[row(0, 2, 5, "y"), b, c]];
+    assert_eq!(labels(RankTies::LastArrival, false, 1, &batches), ["m", "y", "x"]);
 }

@@ -174,23 +174,54 @@ impl JavaPattern {
         if afternoon == Some(true) {
             hour += 12;
         }
-        let date = match ordinal {
+        let day = match ordinal {
             Some(ordinal) => NaiveDate::from_yo_opt(year, ordinal)?,
-            None => NaiveDate::from_ymd_opt(year, month, day)?,
+            None => date(year, month, day)?,
         };
-        Some(date.and_time(NaiveTime::from_hms_nano_opt(hour, minute, second, nano)?))
+        Some(day.and_time(NaiveTime::from_hms_nano_opt(hour, minute, second, nano)?))
     }
 }
 
-/// Reads a timestamp in Flink's default form: date, optional time, optional fraction of any length.
+/// The day, or the last one of its month where that has fewer than 31: Java's "smart" resolver.
+fn date(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
+    let missing = (29..=31).contains(&day);
+    NaiveDate::from_ymd_opt(year, month, day).or_else(|| {
+        (28..day).rev().filter(|_| missing).find_map(|day| NaiveDate::from_ymd_opt(year, month, day))
+    })
+}
+
+/// Reads a timestamp in Flink's default form: date, then perhaps a blank and the time, with a fraction of up to nine
+/// digits; month, day, hour, minute and second may have one digit.
 pub(crate) fn read_default(text: &str) -> Option<NaiveDateTime> {
-    let text = text.trim();
-    for pattern in ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M"] {
-        if let Ok(time) = NaiveDateTime::parse_from_str(text.trim_end_matches('Z'), pattern) {
-            return Some(time);
-        }
+    let (day, time) = match text.split_once(' ') {
+        Some((day, time)) => (day, Some(time)),
+        None => (text, None),
+    };
+    let number = |text: &str, digits: std::ops::RangeInclusive<usize>| {
+        let plain = digits.contains(&text.len()) && text.bytes().all(|c| c.is_ascii_digit());
+        text.parse::<u32>().ok().filter(|_| plain)
+    };
+    let mut parts = day.split('-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
     }
-    NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().map(|date| date.and_time(NaiveTime::MIN))
+    let day = date(number(year, 4..=9)? as i32, number(month, 1..=2)?, number(day, 1..=2)?)?;
+    let Some(time) = time else { return Some(day.and_time(NaiveTime::MIN)) };
+    let (whole, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let nanos = number(fraction, 1..=9)? * 10_u32.pow(9 - fraction.len() as u32);
+    let mut parts = whole.split(':');
+    let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    let time = NaiveTime::from_hms_nano_opt(
+        number(hour, 1..=2)?,
+        number(minute, 1..=2)?,
+        number(second, 1..=2)?,
+        nanos,
+    )?;
+    Some(day.and_time(time))
 }
 
 #[cfg(test)]
@@ -223,7 +254,9 @@ mod tests {
             pattern.format(&time, &mut out);
             assert_eq!(pattern.read(&out), Some(time), "{out}");
         }
-        assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-30"), None);
+        let last = NaiveDate::from_ymd_opt(2013, 2, 28).unwrap().and_time(NaiveTime::MIN);
+        assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-30"), Some(last));
+        assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-32"), None);
         assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-03x"), None);
     }
 

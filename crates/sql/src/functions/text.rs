@@ -1,18 +1,37 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray, StringBuilder};
 use arrow::datatypes::{
-    DataType, Date32Type, Float32Type, Float64Type, Int32Type, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    DataType, Date32Type, Float32Type, Float64Type, Int32Type, Int64Type, Time32MillisecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow::temporal_conversions as temporal;
 use chrono::{NaiveDateTime, Timelike};
-use datafusion_common::Result;
+use datafusion_common::{Result, exec_err};
+use regex::Regex;
 
 use super::{FlinkFunction, Parameter, pure, volatile};
 
 /// Name of the cast to STRING where Arrow writes values otherwise than Flink does.
 pub(crate) const TO_STRING: &str = "flink_to_string";
+
+/// Name of the cast to VARCHAR(n): characters behind the n-th are cut off.
+pub(crate) const TO_VARCHAR: &str = "flink_varchar";
+
+/// Name of the cast to CHAR(n): the same, and what is shorter is padded with blanks.
+pub(crate) const TO_CHAR: &str = "flink_char";
+
+const fn of_text(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    count: usize,
+    invoke: fn(&[ArrayRef], usize) -> Result<ArrayRef>,
+) -> FlinkFunction {
+    let returns = |_: &[DataType]| DataType::Utf8;
+    FlinkFunction { name, parameters, least: count, most: count, returns, invoke, signature: pure }
+}
+
+static DIGITS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\d+$").expect("valid"));
 
 pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
@@ -33,9 +52,74 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         invoke: substring,
         signature: pure,
     },
+    of_text("left", &[Parameter::Text, Parameter::Int], 2, |args, rows| part_of(args, rows, false)),
+    of_text("right", &[Parameter::Text, Parameter::Int], 2, |args, rows| part_of(args, rows, true)),
+    of_text("lpad", &[Parameter::Text, Parameter::Int, Parameter::Text], 3, |args, rows| {
+        pad(args, rows, true)
+    }),
+    of_text("rpad", &[Parameter::Text, Parameter::Int, Parameter::Text], 3, |args, rows| {
+        pad(args, rows, false)
+    }),
+    of_text("replace", &[Parameter::Text], 3, replace),
+    of_text("chr", &[Parameter::Long], 1, chr),
+    of_text(TO_VARCHAR, &[Parameter::Text, Parameter::Int], 2, |args, _| with_length(args, false)),
+    of_text(TO_CHAR, &[Parameter::Text, Parameter::Int], 2, |args, _| with_length(args, true)),
+    FlinkFunction {
+        name: "flink_is_alpha",
+        parameters: &[Parameter::Any],
+        least: 1,
+        most: 1,
+        returns: |_| DataType::Boolean,
+        invoke: |args, rows| {
+            holds(args, rows, false, |text| !text.is_empty() && text.chars().all(char::is_alphabetic))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_is_digit",
+        parameters: &[Parameter::Any],
+        least: 1,
+        most: 1,
+        returns: |_| DataType::Boolean,
+        invoke: |args, rows| {
+            let whole = args[0].data_type().is_integer();
+            holds(args, rows, whole, |text| DIGITS.is_match(text))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_is_decimal",
+        parameters: &[Parameter::Any],
+        least: 1,
+        most: 1,
+        returns: |_| DataType::Boolean,
+        invoke: |args, rows| {
+            let number = args[0].data_type().is_numeric();
+            holds(args, rows, number, |text| super::cast::read_float::<f64>(text).is_some())
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_similar",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 3,
+        returns: |_| DataType::Boolean,
+        invoke: |args, rows| matches_pattern(args, rows, similar_regex),
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_like",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 3,
+        returns: |_| DataType::Boolean,
+        invoke: |args, rows| matches_pattern(args, rows, like_regex),
+        signature: pure,
+    },
     FlinkFunction {
         name: "split_index",
-        parameters: &[Parameter::Text, Parameter::Text, Parameter::Int],
+        parameters: &[Parameter::Text, Parameter::TextOrLong, Parameter::Int],
         least: 3,
         most: 3,
         returns: |_| DataType::Utf8,
@@ -133,21 +217,243 @@ fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(out.finish()))
 }
 
-/// The `index`-th part (from 0) of a text cut at a separator; NULL where there is none.
-fn split_index(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (text, separator, index) = (texts(&args[0]), texts(&args[1]), args[2].as_primitive::<Int32Type>());
+/// The byte at which a text's character of that number begins, or its end.
+fn byte_of(text: &str, character: usize) -> usize {
+    if text.is_ascii() {
+        return character.min(text.len());
+    }
+    text.char_indices().nth(character).map_or(text.len(), |(at, _)| at)
+}
+
+/// The first or last characters; none if the number is negative.
+fn part_of(args: &[ArrayRef], rows: usize, last: bool) -> Result<ArrayRef> {
+    let (text, length) = (texts(&args[0]), args[1].as_primitive::<Int32Type>());
     let part = |row: usize| {
-        if text.is_null(row) || separator.is_null(row) || index.is_null(row) {
+        if text.is_null(row) || length.is_null(row) {
+            return None;
+        }
+        let (text, wanted) = (text.value(row), usize::try_from(length.value(row)).unwrap_or(0));
+        if !last {
+            return Some(&text[..byte_of(text, wanted)]);
+        }
+        let count = if text.is_ascii() { text.len() } else { text.chars().count() };
+        Some(&text[byte_of(text, count.saturating_sub(wanted))..])
+    };
+    Ok(Arc::new(StringArray::from_iter((0..rows).map(part))))
+}
+
+/// Padded or cut to a length; NULL if it is negative, or if there is nothing to pad with.
+fn pad(args: &[ArrayRef], rows: usize, before: bool) -> Result<ArrayRef> {
+    let (text, length, fill) = (texts(&args[0]), args[1].as_primitive::<Int32Type>(), texts(&args[2]));
+    let mut out = StringBuilder::with_capacity(rows, rows * 8);
+    for row in 0..rows {
+        let null = text.is_null(row) || length.is_null(row) || fill.is_null(row);
+        let wanted = if null { None } else { usize::try_from(length.value(row)).ok() };
+        let Some(wanted) = wanted.filter(|_| !fill.value(row).is_empty()) else {
+            out.append_null();
+            continue;
+        };
+        if wanted > PADDED_MAX {
+            return exec_err!("a text cannot be padded to {wanted} characters");
+        }
+        let text = text.value(row);
+        let kept = &text[..byte_of(text, wanted)];
+        let padding = fill.value(row).chars().cycle().take(wanted - kept.chars().count());
+        let padding: String = padding.collect();
+        out.append_value(if before { padding + kept } else { format!("{kept}{padding}") });
+    }
+    Ok(Arc::new(out.finish()))
+}
+
+/// A batch of longer texts would not be a batch that anything can hold.
+const PADDED_MAX: usize = 1 << 24;
+
+/// An empty text to look for is found before and behind every character, as in Java.
+fn replace(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (text, old, new) = (texts(&args[0]), texts(&args[1]), texts(&args[2]));
+    let mut out = StringBuilder::with_capacity(rows, text.value_data().len());
+    for row in 0..rows {
+        if text.is_null(row) || old.is_null(row) || new.is_null(row) {
+            out.append_null();
+        } else {
+            out.append_value(text.value(row).replace(old.value(row), new.value(row)));
+        }
+    }
+    Ok(Arc::new(out.finish()))
+}
+
+/// The character of a code's lowest byte; nothing for a negative one.
+fn chr(args: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+    let codes = args[0].as_primitive::<Int64Type>();
+    let text = |code: i64| if code < 0 { String::new() } else { char::from(code as u8).to_string() };
+    Ok(Arc::new(StringArray::from_iter(codes.iter().map(|code| code.map(text)))))
+}
+
+/// CHAR(n) and VARCHAR(n). Texts that have the length already are passed on as they are.
+fn with_length(args: &[ArrayRef], padded: bool) -> Result<ArrayRef> {
+    let (text, length) = (texts(&args[0]), args[1].as_primitive::<Int32Type>());
+    let wanted = |row: usize| usize::try_from(length.value(row)).unwrap_or(0);
+    // Characters have at least one byte.
+    let fits = |row: usize| match text.value_length(row) as usize {
+        bytes if padded => bytes == wanted(row) && text.value(row).is_ascii(),
+        bytes => bytes <= wanted(row),
+    };
+    if (0..text.len()).all(|row| text.is_null(row) || fits(row)) {
+        return Ok(Arc::clone(&args[0]));
+    }
+    let mut out = StringBuilder::with_capacity(text.len(), text.value_data().len());
+    for row in 0..text.len() {
+        if text.is_null(row) {
+            out.append_null();
+            continue;
+        }
+        let value = text.value(row);
+        let kept = &value[..byte_of(value, wanted(row))];
+        if padded {
+            let blanks = wanted(row) - kept.chars().count();
+            out.append_value(format!("{kept}{:blanks$}", ""));
+        } else {
+            out.append_value(kept);
+        }
+    }
+    Ok(Arc::new(out.finish()))
+}
+
+/// A condition on a text of any type: of others it is `otherwise`, of NULL false.
+fn holds(
+    args: &[ArrayRef],
+    rows: usize,
+    otherwise: bool,
+    condition: impl Fn(&str) -> bool,
+) -> Result<ArrayRef> {
+    let array = &args[0];
+    let text = array.as_string_opt::<i32>();
+    let holds = (0..rows)
+        .map(|row| Some(!array.is_null(row) && text.map_or(otherwise, |text| condition(text.value(row)))));
+    Ok(Arc::new(holds.collect::<BooleanArray>()))
+}
+
+/// The `index`-th part (from 0) of a text cut at a separator, a text or the code of a character; NULL where there
+/// is none.
+fn split_index(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (text, index) = (texts(&args[0]), args[2].as_primitive::<Int32Type>());
+    let codes = args[1].as_primitive_opt::<Int64Type>();
+    let part = |row: usize| {
+        if text.is_null(row) || args[1].is_null(row) || index.is_null(row) {
             return None;
         }
         let index = usize::try_from(index.value(row)).ok()?;
-        match (text.value(row), separator.value(row)) {
-            ("", _) => None,
-            (whole, "") => (index == 0).then_some(whole),
-            (whole, separator) => whole.split(separator).nth(index),
+        let text = Some(text.value(row)).filter(|text| !text.is_empty())?;
+        match codes.map(|codes| codes.value(row)) {
+            Some(code @ 1..=255) => text.split(char::from(code as u8)).nth(index),
+            Some(_) => None,
+            None => match texts(&args[1]).value(row) {
+                "" => text.split(char::is_whitespace).nth(index),
+                separator => text.split(separator).nth(index),
+            },
         }
     };
     Ok(Arc::new(StringArray::from_iter((0..rows).map(part))))
+}
+
+/// Whether texts match patterns of LIKE or SIMILAR TO as a whole.
+fn matches_pattern(
+    args: &[ArrayRef],
+    rows: usize,
+    regex_of: fn(&str, Option<char>) -> Option<String>,
+) -> Result<ArrayRef> {
+    let (text, pattern) = (texts(&args[0]), texts(&args[1]));
+    let escape = args.get(2).map(texts);
+    let mut compiled: Option<((String, Option<String>), Regex)> = None;
+    let mut out = Vec::with_capacity(rows);
+    for row in 0..rows {
+        if text.is_null(row) || pattern.is_null(row) || escape.is_some_and(|e| e.is_null(row)) {
+            out.push(None);
+            continue;
+        }
+        let written = (pattern.value(row).to_string(), escape.map(|e| e.value(row).to_string()));
+        if compiled.as_ref().is_none_or(|(known, _)| *known != written) {
+            let mut escapes = written.1.as_deref().unwrap_or("").chars();
+            let regex = match (escapes.next(), escapes.next()) {
+                (_, Some(_)) => None,
+                (escape, None) => regex_of(&written.0, escape),
+            };
+            let regex = regex.and_then(|regex| Regex::new(&regex).ok());
+            let Some(regex) = regex else { return exec_err!("'{}' is not a valid pattern", written.0) };
+            compiled = Some((written, regex));
+        }
+        out.push(compiled.as_ref().map(|(_, regex)| regex.is_match(text.value(row))));
+    }
+    Ok(Arc::new(BooleanArray::from(out)))
+}
+
+/// `None` if the escape character stands before anything but itself, `%` and `_`.
+fn like_regex(pattern: &str, escape: Option<char>) -> Option<String> {
+    let mut regex = String::from("(?s)^");
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            _ if Some(c) == escape => match chars.next()? {
+                next if next == c || next == '%' || next == '_' => {
+                    regex.push_str(&regex::escape(next.encode_utf8(&mut [0; 4])));
+                }
+                _ => return None,
+            },
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            other => regex.push_str(&regex::escape(other.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    regex.push('$');
+    Some(regex)
+}
+
+/// `%` and `_` are those of LIKE; `|`, `*`, `+`, `?`, `{n}`, `(…)` and `[…]` those of regular expressions.
+fn similar_regex(pattern: &str, escape: Option<char>) -> Option<String> {
+    const CLASSES: [(&str, &str); 8] = [
+        ("[:ALPHA:]", r"\p{Alphabetic}"),
+        ("[:UPPER:]", r"\p{Uppercase}"),
+        ("[:LOWER:]", r"\p{Lowercase}"),
+        ("[:DIGIT:]", r"\d"),
+        ("[:ALNUM:]", r"\p{Alphabetic}\d"),
+        ("[:SPACE:]", " "),
+        ("[:WHITESPACE:]", r"\s"),
+        ("[:", ""),
+    ];
+    let mut regex = String::from("(?s)^(?:");
+    let mut rest = pattern;
+    let mut enumerated = false;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        let literal = |c: char| regex::escape(c.encode_utf8(&mut [0; 4]));
+        match c {
+            _ if Some(c) == escape => {
+                let next = rest.chars().next()?;
+                rest = &rest[next.len_utf8()..];
+                regex.push_str(&literal(next));
+            }
+            '[' if enumerated => {
+                let (name, class) = CLASSES.iter().find(|(name, _)| rest.starts_with(&name[1..]))?;
+                if class.is_empty() {
+                    return None;
+                }
+                rest = &rest[name.len() - 1..];
+                regex.push_str(class);
+            }
+            '[' | ']' => {
+                enumerated = c == '[';
+                regex.push(c);
+            }
+            '^' | '-' if enumerated => regex.push(c),
+            _ if enumerated => regex.push_str(&literal(c)),
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '|' | '*' | '+' | '?' | '{' | '}' | '(' | ')' | '.' | '^' => regex.push(c),
+            other => regex.push_str(&literal(other)),
+        }
+    }
+    regex.push_str(")$");
+    Some(regex)
 }
 
 /// Compiles a pattern once for a run of rows that share it. A pattern that is not valid matches nothing, as in
@@ -155,14 +461,14 @@ fn split_index(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 #[derive(Default)]
 struct PatternCache {
     text: Option<String>,
-    compiled: Option<regex::Regex>,
+    compiled: Option<Regex>,
 }
 
 impl PatternCache {
-    fn get(&mut self, pattern: &str) -> Option<&regex::Regex> {
+    fn get(&mut self, pattern: &str) -> Option<&Regex> {
         if self.text.as_deref() != Some(pattern) {
             self.text = Some(pattern.to_string());
-            self.compiled = regex::Regex::new(pattern).ok();
+            self.compiled = Regex::new(pattern).ok();
         }
         self.compiled.as_ref()
     }
@@ -209,7 +515,11 @@ fn regexp_replace(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             continue;
         }
         match cache.get(pattern.value(row)) {
-            Some(regex) => out.append_value(regex.replace_all(text.value(row), replacement.value(row))),
+            // Flink quotes the replacement: `$1` in it is plain text.
+            Some(regex) => {
+                let plain = regex::NoExpand(replacement.value(row));
+                out.append_value(regex.replace_all(text.value(row), plain));
+            }
             None => out.append_null(),
         }
     }
@@ -265,7 +575,7 @@ fn timestamp_text(time: &NaiveDateTime, digits: usize) -> String {
     text
 }
 
-/// The time in a row of a timestamp array of any unit. `None` if it is NULL or beyond the calendar.
+/// The time in a row of a timestamp array of any unit, of a DATE at midnight, or of a TIME on the first day. `None` if it is NULL or beyond the calendar.
 pub(super) fn datetime(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
     if array.is_null(row) {
         return None;
@@ -283,6 +593,10 @@ pub(super) fn datetime(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             temporal::timestamp_ns_to_datetime(array.as_primitive::<TimestampNanosecondType>().value(row))
         }
+        DataType::Date32 => temporal::date32_to_datetime(array.as_primitive::<Date32Type>().value(row)),
+        DataType::Time32(TimeUnit::Millisecond) => temporal::timestamp_ms_to_datetime(
+            array.as_primitive::<Time32MillisecondType>().value(row).into(),
+        ),
         _ => None,
     }
 }

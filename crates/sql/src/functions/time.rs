@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Date32Array, Int32Array, Int64Array, StringArray, StringBuilder,
-    TimestampMillisecondArray,
+    Array, ArrayRef, AsArray, Date32Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
+    StringBuilder, Time32MillisecondArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+    TimestampNanosecondArray,
 };
-use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
+use arrow::datatypes::{
+    DataType, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, TimeDelta};
 use datafusion_common::{Result, exec_err};
 
@@ -97,7 +100,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         parameters: &[Parameter::Text, Parameter::Time],
         least: 2,
         most: 2,
-        returns: |_| TIMESTAMP_3,
+        returns: |types| types[1].clone(),
         invoke: |args, rows| round_time(args, rows, false),
         signature: pure,
     },
@@ -106,7 +109,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         parameters: &[Parameter::Text, Parameter::Time],
         least: 2,
         most: 2,
-        returns: |_| TIMESTAMP_3,
+        returns: |types| types[1].clone(),
         invoke: |args, rows| round_time(args, rows, true),
         signature: pure,
     },
@@ -115,8 +118,30 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         parameters: &[Parameter::Text, Parameter::Long, Parameter::Time],
         least: 3,
         most: 3,
-        returns: |_| TIMESTAMP_3,
-        invoke: timestamp_add,
+        returns: |types| match &types[2] {
+            DataType::Date32 => TIMESTAMP_3,
+            other => other.clone(),
+        },
+        invoke: |args, rows| timestamp_add(args, rows, &TIMESTAMP_3),
+        signature: pure,
+    },
+    FlinkFunction {
+        // With a unit of days or more, which leaves a DATE one.
+        name: "flink_date_add",
+        parameters: &[Parameter::Text, Parameter::Long, Parameter::Time],
+        least: 3,
+        most: 3,
+        returns: |types| types[2].clone(),
+        invoke: |args, rows| timestamp_add(args, rows, &DataType::Date32),
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_interval_times",
+        parameters: &[Parameter::Long, Parameter::Any],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Interval(IntervalUnit::MonthDayNano),
+        invoke: interval_times,
         signature: pure,
     },
     FlinkFunction {
@@ -157,6 +182,31 @@ fn millis(times: impl Iterator<Item = Option<NaiveDateTime>>) -> ArrayRef {
     Arc::new(TimestampMillisecondArray::from_iter(
         times.map(|time| time.map(|time| time.and_utc().timestamp_millis())),
     ))
+}
+
+/// Times as a column of this type; one that it cannot hold is NULL.
+fn of_type(times: impl Iterator<Item = Option<NaiveDateTime>>, to: &DataType) -> Result<ArrayRef> {
+    Ok(match to {
+        DataType::Timestamp(TimeUnit::Millisecond, None) => millis(times),
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            let nanos = times.map(|time| time?.and_utc().timestamp_nanos_opt());
+            Arc::new(TimestampNanosecondArray::from_iter(nanos).with_timezone_opt(zone.clone()))
+        }
+        DataType::Timestamp(_, zone) => {
+            let micros = times.map(|time| Some(time?.and_utc().timestamp_micros()));
+            let micros = TimestampMicrosecondArray::from_iter(micros).with_timezone_opt(zone.clone());
+            arrow::compute::cast(&micros, to)?
+        }
+        DataType::Date32 => {
+            let epoch_days = |time: NaiveDateTime| (time.date() - NaiveDate::default()).num_days() as i32;
+            Arc::new(Date32Array::from_iter(times.map(|time| time.map(epoch_days))))
+        }
+        // A TIME goes round the clock.
+        DataType::Time32(TimeUnit::Millisecond) => Arc::new(Time32MillisecondArray::from_iter(
+            times.map(|time| Some(time?.and_utc().timestamp_millis().rem_euclid(86_400_000) as i32)),
+        )),
+        other => return exec_err!("{other} is not a time"),
+    })
 }
 
 fn pattern(text: &str) -> Result<JavaPattern> {
@@ -303,7 +353,7 @@ fn round_time(args: &[ArrayRef], rows: usize, up: bool) -> Result<ArrayRef> {
         let down = floor_time(time, name)?;
         if up && down < time { add(down, name, 1) } else { Some(down) }
     });
-    Ok(millis(rounded))
+    of_type(rounded, args[1].data_type())
 }
 
 fn floor_time(time: NaiveDateTime, unit: &str) -> Option<NaiveDateTime> {
@@ -349,14 +399,38 @@ fn add(time: NaiveDateTime, unit: &str, count: i64) -> Option<NaiveDateTime> {
     }
 }
 
-fn timestamp_add(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+/// `of_date` is what a DATE becomes.
+fn timestamp_add(args: &[ArrayRef], rows: usize, of_date: &DataType) -> Result<ArrayRef> {
     let (unit, count) = (args[0].as_string::<i32>(), args[1].as_primitive::<Int64Type>());
-    Ok(millis((0..rows).map(|row| {
+    let times = (0..rows).map(|row| {
         if unit.is_null(row) || count.is_null(row) {
             return None;
         }
         add(datetime(&args[2], row)?, unit.value(row), count.value(row))
-    })))
+    });
+    let given = args[2].data_type();
+    of_type(times, if *given == DataType::Date32 { of_date } else { given })
+}
+
+/// `n * INTERVAL …`. Beyond what an interval can hold it is an error.
+fn interval_times(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (count, interval) =
+        (args[0].as_primitive::<Int64Type>(), args[1].as_primitive::<IntervalMonthDayNanoType>());
+    let mut out = IntervalMonthDayNanoArray::builder(rows);
+    for row in 0..rows {
+        if count.is_null(row) || interval.is_null(row) {
+            out.append_null();
+            continue;
+        }
+        let (count, one) = (count.value(row), interval.value(row));
+        let short = |part: i32| i32::try_from(count.checked_mul(part.into())?).ok();
+        let parts = (short(one.months), short(one.days), count.checked_mul(one.nanoseconds));
+        let (Some(months), Some(days), Some(nanoseconds)) = parts else {
+            return exec_err!("an interval is too long");
+        };
+        out.append_value(IntervalMonthDayNano { months, days, nanoseconds });
+    }
+    Ok(Arc::new(out.finish()))
 }
 
 /// Whole units from the second argument to the third, towards zero.

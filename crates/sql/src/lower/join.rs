@@ -9,7 +9,7 @@ use laxity_operators::{IntervalJoinInput, IntervalJoinSpec, JoinKind, WindowJoin
 
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, plain};
 use super::{Lowered, Lowering, unsupported};
-use crate::error::{Fault, NOWHERE, SqlErrorKind};
+use crate::error::{Fault, NOWHERE};
 use crate::explain::duration_text;
 use crate::planning::time_part_of;
 
@@ -198,18 +198,11 @@ impl Lowering<'_> {
         else {
             return Err(unbounded(&left, &right, processing, bounds.is_some()));
         };
-        if lower_ms > upper_ms {
-            return Err(Fault::new(
-                SqlErrorKind::Invalid,
-                NOWHERE,
-                "the bounds on time of this join exclude each other",
-            ));
-        }
-        if keys.is_empty() {
-            return Err(unsupported(
-                "an interval join needs at least one equal key besides the bounds on time",
-            )
-            .hint("add l.key = r.key to the condition"));
+        // Bounds that exclude each other match nothing; outer rows have nothing to wait for.
+        let is_empty = lower_ms > upper_ms;
+        let (lower_ms, upper_ms) = if is_empty { (0, 0) } else { (lower_ms, upper_ms) };
+        if is_empty {
+            residual.push(datafusion_expr::lit(false));
         }
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
         let (left, left_keys) = self.key_columns(left, &left_keys)?;
@@ -222,12 +215,15 @@ impl Lowering<'_> {
             Some(filter) => Some(self.joined_expression(&filter, join, &left, &right)?),
             None => None,
         };
-        let mut details = vec![format!(
-            "{} join, {} <= left.time - right.time <= {}",
-            kind_text(kind),
-            duration_text(lower_ms),
-            duration_text(upper_ms)
-        )];
+        let mut details = vec![match is_empty {
+            true => format!("{} join, no interval", kind_text(kind)),
+            false => format!(
+                "{} join, {} <= left.time - right.time <= {}",
+                kind_text(kind),
+                duration_text(lower_ms),
+                duration_text(upper_ms)
+            ),
+        }];
         details.extend(keys_detail(&left, &left_keys, &right, &right_keys));
         details.extend(condition.as_ref().map(|c| format!("where {}", plain(&c.to_string()))));
         let spec = IntervalJoinSpec {

@@ -4,7 +4,7 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{Between, BinaryExpr, Expr, Operator, Window};
-use laxity_operators::{RankOrder, WindowRankSpec};
+use laxity_operators::{RankOrder, RankTies, WindowRankSpec};
 
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of};
 use super::{Lowered, Lowering, unsupported};
@@ -79,6 +79,19 @@ impl Lowering<'_> {
         }
         let orders = params.order_by.iter().map(|order| self.physical(&order.expr, schema));
         let orders = orders.collect::<Lowered<Vec<_>>>()?;
+        // Behind a source and what has no state, rows come in the order of the source. Elsewhere, as in Flink, their
+        // order depends on how instances and inputs interleave, and must not be seen.
+        let is_ordered = matches!(input.open.stage, OpenStage::Source(_));
+        let by_time = match orders.as_slice() {
+            [order] => column_of(order).is_some_and(|index| input.outputs[index].role == Role::EventTime),
+            _ => false,
+        };
+        let ties = match is_ordered {
+            // Flink's deduplication that keeps the newest row lets a later one of the same time replace it.
+            true if by_time && to == 1 && !params.order_by[0].asc => RankTies::LastArrival,
+            true => RankTies::FirstArrival,
+            false => RankTies::Columns,
+        };
         let all: Vec<_> = keys.iter().chain(&orders).cloned().collect();
         let (input, columns) = self.key_columns(input, &all)?;
         let (key_columns, order_columns) = columns.split_at(keys.len());
@@ -116,6 +129,7 @@ impl Lowering<'_> {
             order_by,
             from: ranks.from,
             to,
+            ties,
             rank_column: Some("rownum".into()),
         };
         let output_schema = spec.output_schema();

@@ -1,32 +1,40 @@
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
-use datafusion_common::ScalarValue;
-use datafusion_expr::LogicalPlan;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column, ScalarValue};
+use datafusion_expr::{Expr, LogicalPlan, cast};
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_expr::expressions::{CastExpr, Literal};
+use datafusion_physical_expr::expressions::Literal;
 use laxity_connect::{SinkSpec, TableSpec};
 use laxity_graph::{Input, Partitioning};
 use laxity_operators::Stage;
 
-use super::relation::{Relation, Slot};
-use super::{Lowered, Lowering};
-use crate::data_type::display;
+use super::relation::{Relation, Slot, column_of};
+use super::{Lowered, Lowering, df_schema};
+use crate::data_type::{CharLength, display};
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
+use crate::functions;
 
 impl Lowering<'_> {
     /// Writes a plan's rows to a table. `columns` are the table's columns that the query gives, in its order;
-    /// the others are NULL.
-    pub fn insert(&mut self, plan: &LogicalPlan, table: &Arc<TableSpec>, columns: &[usize]) -> Lowered<()> {
+    /// the others are NULL. `lengths` are those of the table's CHAR and VARCHAR columns, or empty.
+    pub fn insert(
+        &mut self,
+        plan: &LogicalPlan,
+        table: &Arc<TableSpec>,
+        lengths: &[Option<CharLength>],
+        columns: &[usize],
+    ) -> Lowered<()> {
         let relation = self.relation(plan)?;
         let relation = self.expand(relation)?;
         // Flink's name for a column that is an expression without AS.
-        let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '$');
         let fields = plan.schema().fields().iter().enumerate();
         let names: Vec<String> = fields
             .map(|(i, field)| if is_word(field.name()) { field.name().clone() } else { format!("EXPR${i}") })
             .collect();
-        let relation = self.as_table(relation, &names, table, columns)?;
+        let relation = self.as_table(relation, &names, table, lengths, columns)?;
         let parallelism = relation.open.parallelism;
         let from = self.close(relation)?;
         let edge = Input { from, partitioning: Partitioning::Forward };
@@ -46,6 +54,7 @@ impl Lowering<'_> {
         relation: Relation,
         names: &[String],
         table: &TableSpec,
+        lengths: &[Option<CharLength>],
         columns: &[usize],
     ) -> Lowered<Relation> {
         let given: Vec<DataType> = relation
@@ -62,12 +71,9 @@ impl Lowering<'_> {
             let position = columns.iter().position(|column| *column == index);
             let expr: Arc<dyn PhysicalExpr> = match position.map(|position| relation.outputs[position].slot) {
                 Some(Slot::Column(column)) => {
-                    let expr = relation.column(column);
-                    if relation.schema.field(column).data_type().equals_datatype(field.data_type()) {
-                        expr
-                    } else {
-                        Arc::new(CastExpr::new(expr, field.data_type().clone(), None))
-                    }
+                    let given = relation.schema.field(column).data_type();
+                    let length = lengths.get(index).copied().flatten();
+                    self.stored(relation.column(column), given, field.data_type(), length)?
                 }
                 Some(slot) => return Err(Fault::internal(NOWHERE, format!("{slot:?} reaches a sink"))),
                 None => {
@@ -78,6 +84,41 @@ impl Lowering<'_> {
             projection.push((expr, field.name().clone()));
         }
         relation.calc(projection).map_err(|e| self.planner.fault(e))
+    }
+}
+
+impl Lowering<'_> {
+    /// A value as a column takes it: Flink's implicit cast, cut or padded to the column's length.
+    fn stored(
+        &self,
+        value: Arc<dyn PhysicalExpr>,
+        given: &DataType,
+        to: &DataType,
+        length: Option<CharLength>,
+    ) -> Lowered<Arc<dyn PhysicalExpr>> {
+        if given.equals_datatype(to) && length.is_none() {
+            return Ok(value);
+        }
+        let schema = df_schema(&Arc::new(Schema::new(vec![Field::new("value", given.clone(), true)])))?;
+        let mut expr = Expr::Column(Column::new_unqualified("value"));
+        if !given.equals_datatype(to) {
+            let cast = cast(expr, to.clone());
+            expr = functions::flink_cast(&cast, &schema).unwrap_or(cast);
+        }
+        let limited = |function: &str, length: u32| {
+            let length = ScalarValue::Int32(i32::try_from(length).ok());
+            functions::own(function).call(vec![expr.clone(), Expr::Literal(length, None)])
+        };
+        let expr = match length {
+            Some(CharLength::Exactly(length)) => limited(functions::TO_CHAR, length),
+            Some(CharLength::AtMost(length)) => limited(functions::TO_VARCHAR, length),
+            None => expr,
+        };
+        let stored = self.physical(&expr, &schema)?.transform(|node| {
+            let is_value = column_of(&node).is_some();
+            Ok(if is_value { Transformed::yes(Arc::clone(&value)) } else { Transformed::no(node) })
+        });
+        stored.map(|stored| stored.data).map_err(|e| self.planner.fault(e))
     }
 }
 

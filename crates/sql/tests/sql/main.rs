@@ -11,3 +11,4 @@ mod functions;
 mod golden;
 mod never_panics;
 mod queries;
+mod values;

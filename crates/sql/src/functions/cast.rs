@@ -1,0 +1,388 @@
+//! CAST between numbers, and from text to numbers, as Flink does it: whole numbers wrap around, floats saturate,
+//! decimals that do not fit are NULL, and only text that is no number is an error.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, PrimitiveArray,
+};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type,
+};
+use datafusion_common::{DFSchema, Result, ScalarValue, exec_err, internal_err, plan_err};
+use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion_expr::{
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+
+use super::digits::Digits;
+use super::{TO_STRING, own};
+use crate::data_type::display;
+
+/// Name of the call that stands for a CAST until types are known; its second argument is the type as text.
+pub(crate) const CAST: &str = "cast";
+
+/// The same for a TRY_CAST.
+pub(crate) const TRY_CAST: &str = "try_cast";
+
+/// The functions of these names. The planner calls a CAST like its argument, so that `SUM(x), SUM(CAST(x AS DOUBLE))`
+/// would be two columns of one name; a call has a name of its own.
+pub(super) fn named() -> [ScalarUDF; 2] {
+    [CAST, TRY_CAST].map(|name| {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        ScalarUDF::new_from_impl(NamedCast { name, signature })
+    })
+}
+
+/// The CAST that such a call stands for.
+pub(crate) fn as_cast(call: &ScalarFunction) -> Option<Expr> {
+    let lenient = match call.func.name() {
+        CAST => false,
+        TRY_CAST => true,
+        _ => return None,
+    };
+    let [expr, Expr::Literal(ScalarValue::Utf8(Some(sql)), _)] = call.args.as_slice() else { return None };
+    let to = crate::data_type::parse_text(sql).ok()?.data_type;
+    let expr = Box::new(expr.clone());
+    Some(if lenient { Expr::TryCast(TryCast::new(expr, to)) } else { Expr::Cast(Cast::new(expr, to)) })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NamedCast {
+    name: &'static str,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for NamedCast {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        Ok(given.to_vec())
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        internal_err!("the type of a CAST is its second argument")
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let Some(Some(ScalarValue::Utf8(Some(sql)))) = args.scalar_arguments.get(1) else {
+            return internal_err!("a CAST without a type");
+        };
+        match crate::data_type::parse_text(sql) {
+            Ok(parsed) => Ok(Arc::new(Field::new(self.name, parsed.data_type, true))),
+            Err(error) => plan_err!("{error}"),
+        }
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("a CAST is called by its name")
+    }
+}
+
+/// A CAST or TRY_CAST as Flink computes it. `None` if Arrow's cast does the same.
+pub(crate) fn flink_cast(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let (inner, to, lenient) = match expr {
+        Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), false),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type(), true),
+        _ => return None,
+    };
+    let from = inner.get_type(schema).ok()?;
+    let own_cast = || {
+        let signature = Signature::any(1, Volatility::Immutable);
+        let function = ScalarUDF::new_from_impl(FlinkCast { to: to.clone(), lenient, signature });
+        Some(function.call(vec![(**inner).clone()]))
+    };
+    // Arrow's TRY_CAST is NULL where digits are lost in front of the point, and rounds half up behind it.
+    let null_if_too_long =
+        |fits: bool| (!fits && !lenient).then(|| Expr::TryCast(TryCast::new(inner.clone(), to.clone())));
+    use DataType::{Boolean, Decimal128, Float32, Float64, Timestamp, Utf8};
+    match (&from, to) {
+        (Boolean | Float32 | Float64 | Timestamp(..), Utf8) => {
+            Some(own(TO_STRING).call(vec![(**inner).clone()]))
+        }
+        (Decimal128(p1, s1), Decimal128(p2, s2)) => {
+            // Rounding may carry into one more digit.
+            let whole = *p1 as i8 - s1 + i8::from(s2 < s1);
+            null_if_too_long(whole <= *p2 as i8 - s2)
+        }
+        (from, Decimal128(precision, scale)) if int_digits(from).is_some() => {
+            null_if_too_long(int_digits(from)? <= *precision as i8 - scale)
+        }
+        (from, to) if int_digits(from).is_some() && int_digits(to).is_some() => {
+            if int_digits(from) > int_digits(to) { own_cast() } else { None }
+        }
+        (Float32 | Float64, Decimal128(..)) => own_cast(),
+        (Float32 | Float64 | Decimal128(..), to) if int_digits(to).is_some() => own_cast(),
+        (Utf8, Float32 | Float64 | Decimal128(..) | Boolean) => own_cast(),
+        (Utf8, to) if int_digits(to).is_some() => own_cast(),
+        _ => None,
+    }
+}
+
+/// Decimal digits of the whole numbers of a type.
+fn int_digits(given: &DataType) -> Option<i8> {
+    Some(match given {
+        DataType::Int8 => 3,
+        DataType::Int16 => 5,
+        DataType::Int32 => 10,
+        DataType::Int64 => 19,
+        _ => return None,
+    })
+}
+
+/// The cast to one type.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FlinkCast {
+    to: DataType,
+    /// TRY_CAST: what is an error otherwise is NULL.
+    lenient: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for FlinkCast {
+    fn name(&self) -> &str {
+        match (&self.to, self.lenient) {
+            (DataType::Boolean, false) => "CAST_BOOLEAN",
+            (DataType::Int8, false) => "CAST_TINYINT",
+            (DataType::Int16, false) => "CAST_SMALLINT",
+            (DataType::Int32, false) => "CAST_INT",
+            (DataType::Int64, false) => "CAST_BIGINT",
+            (DataType::Float32, false) => "CAST_FLOAT",
+            (DataType::Float64, false) => "CAST_DOUBLE",
+            (_, false) => "CAST_DECIMAL",
+            (DataType::Boolean, true) => "TRY_CAST_BOOLEAN",
+            (DataType::Int8, true) => "TRY_CAST_TINYINT",
+            (DataType::Int16, true) => "TRY_CAST_SMALLINT",
+            (DataType::Int32, true) => "TRY_CAST_INT",
+            (DataType::Int64, true) => "TRY_CAST_BIGINT",
+            (DataType::Float32, true) => "TRY_CAST_FLOAT",
+            (DataType::Float64, true) => "TRY_CAST_DOUBLE",
+            (_, true) => "TRY_CAST_DECIMAL",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match &call.args[0] {
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(self.cast(array)?)),
+            ColumnarValue::Scalar(value) => {
+                let cast = self.cast(&value.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?))
+            }
+        }
+    }
+}
+
+impl FlinkCast {
+    fn cast(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        match array.data_type() {
+            DataType::Int8 => integers::<Int8Type>(array, &self.to),
+            DataType::Int16 => integers::<Int16Type>(array, &self.to),
+            DataType::Int32 => integers::<Int32Type>(array, &self.to),
+            DataType::Int64 => integers::<Int64Type>(array, &self.to),
+            DataType::Float32 => self.floats(&array.as_primitive::<Float32Type>().unary(f64::from)),
+            DataType::Float64 => self.floats(array.as_primitive()),
+            DataType::Decimal128(_, scale) => decimals(array.as_primitive(), *scale, &self.to),
+            DataType::Utf8 => self.texts(array),
+            other => internal_err!("no cast from {other} to {}", self.to),
+        }
+    }
+
+    fn floats(&self, values: &PrimitiveArray<Float64Type>) -> Result<ArrayRef> {
+        Ok(match &self.to {
+            // As Java: NaN is 0; what is too large for an INT is its largest; smaller types take the INT's end.
+            DataType::Int8 => Arc::new(values.unary::<_, Int8Type>(|v| v as i32 as i8)),
+            DataType::Int16 => Arc::new(values.unary::<_, Int16Type>(|v| v as i32 as i16)),
+            DataType::Int32 => Arc::new(values.unary::<_, Int32Type>(|v| v as i32)),
+            DataType::Int64 => Arc::new(values.unary::<_, Int64Type>(|v| v as i64)),
+            DataType::Decimal128(precision, scale) => {
+                let mut out = Decimal128Array::builder(values.len());
+                for value in values {
+                    match value {
+                        None => out.append_null(),
+                        Some(value) if value.is_finite() => {
+                            out.append_option(float_to_decimal(value, *precision, *scale));
+                        }
+                        Some(_) if self.lenient => out.append_null(),
+                        Some(value) => return exec_err!("{value} has no value as a {}", display(&self.to)),
+                    }
+                }
+                Arc::new(out.finish().with_precision_and_scale(*precision, *scale)?)
+            }
+            other => return internal_err!("no cast from a float to {other}"),
+        })
+    }
+
+    fn texts(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let texts = array.as_string::<i32>();
+        macro_rules! each {
+            ($collect:ty, $read:expr) => {{
+                let read = texts.iter().map(|text| {
+                    let Some(text) = text else { return Ok(None) };
+                    match $read(text) {
+                        Some(value) => Ok(Some(value)),
+                        None if self.lenient => Ok(None),
+                        None => exec_err!("'{text}' is not a {}", display(&self.to)),
+                    }
+                });
+                Arc::new(read.collect::<Result<$collect>>()?) as ArrayRef
+            }};
+        }
+        let int = |text: &str| read_integer(text, i64::from(i32::MIN));
+        Ok(match &self.to {
+            DataType::Boolean => each!(BooleanArray, read_boolean),
+            DataType::Int8 => each!(PrimitiveArray<Int8Type>, |text| i8::try_from(int(text)?).ok()),
+            DataType::Int16 => each!(PrimitiveArray<Int16Type>, |text| i16::try_from(int(text)?).ok()),
+            DataType::Int32 => each!(PrimitiveArray<Int32Type>, |text| i32::try_from(int(text)?).ok()),
+            DataType::Int64 => each!(PrimitiveArray<Int64Type>, |text| read_integer(text, i64::MIN)),
+            DataType::Float32 => each!(PrimitiveArray<Float32Type>, read_float::<f32>),
+            DataType::Float64 => each!(PrimitiveArray<Float64Type>, read_float::<f64>),
+            DataType::Decimal128(precision, scale) => {
+                let mut out = Decimal128Array::builder(texts.len());
+                for text in texts {
+                    match text.map(|text| (text, Digits::parse(trimmed(text)))) {
+                        None => out.append_null(),
+                        Some((_, Some(digits))) => out.append_option(digits.into_decimal(*precision, *scale)),
+                        Some(_) if self.lenient => out.append_null(),
+                        Some((text, None)) => return exec_err!("'{text}' is not a {}", display(&self.to)),
+                    }
+                }
+                Arc::new(out.finish().with_precision_and_scale(*precision, *scale)?)
+            }
+            other => return internal_err!("no cast from text to {other}"),
+        })
+    }
+}
+
+fn integers<T: ArrowPrimitiveType>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef>
+where
+    T::Native: Into<i64>,
+{
+    let values = array.as_primitive::<T>();
+    Ok(match to {
+        DataType::Int8 => Arc::new(values.unary::<_, Int8Type>(|v| v.into() as i8)),
+        DataType::Int16 => Arc::new(values.unary::<_, Int16Type>(|v| v.into() as i16)),
+        DataType::Int32 => Arc::new(values.unary::<_, Int32Type>(|v| v.into() as i32)),
+        other => return internal_err!("no cast from {} to {other}", array.data_type()),
+    })
+}
+
+/// The whole part, wrapped around.
+fn decimals(values: &PrimitiveArray<Decimal128Type>, scale: i8, to: &DataType) -> Result<ArrayRef> {
+    let one = super::decimal::power_of_ten(scale.unsigned_abs().into());
+    let whole = |v: i128| (v / one) as i64;
+    Ok(match to {
+        DataType::Int8 => Arc::new(values.unary::<_, Int8Type>(|v| whole(v) as i8)),
+        DataType::Int16 => Arc::new(values.unary::<_, Int16Type>(|v| whole(v) as i16)),
+        DataType::Int32 => Arc::new(values.unary::<_, Int32Type>(|v| whole(v) as i32)),
+        DataType::Int64 => Arc::new(values.unary::<_, Int64Type>(whole)),
+        other => return internal_err!("no cast from a decimal to {other}"),
+    })
+}
+
+/// The digits that Java prints for `value`, rounded half up. `None` if they do not fit.
+fn float_to_decimal(value: f64, precision: u8, scale: i8) -> Option<i128> {
+    match super::digits::scaled(value, scale.into()) {
+        Some(scaled) => {
+            let most = super::decimal::power_of_ten(precision.into());
+            Some(scaled as i128).filter(|value| value.unsigned_abs() < most.unsigned_abs())
+        }
+        None => Digits::of(value).into_decimal(precision, scale),
+    }
+}
+
+/// Flink's reading of whole numbers: a fraction is cut off, blanks are not allowed.
+fn read_integer(text: &str, least: i64) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if !whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    // Negative numbers reach one further.
+    let value = whole.bytes().try_fold(0_i64, |value, digit| {
+        value.checked_mul(10)?.checked_sub(i64::from(digit - b'0')).filter(|value| *value >= least)
+    })?;
+    if negative { Some(value) } else { value.checked_neg().filter(|value| *value <= -(least + 1)) }
+}
+
+/// As `Double.parseDouble`, but for hexadecimal.
+pub(super) fn read_float<T: std::str::FromStr>(text: &str) -> Option<T> {
+    let text = text.trim_matches(|c: char| c <= ' ');
+    let unsigned = text.trim_start_matches(['+', '-']);
+    if text.len() - unsigned.len() > 1 {
+        return None;
+    }
+    if matches!(unsigned, "NaN" | "Infinity") {
+        return text.parse().ok();
+    }
+    let number = text.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(text);
+    let plain = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-');
+    if number.chars().all(plain) { number.parse().ok() } else { None }
+}
+
+fn read_boolean(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "t" | "true" | "y" | "yes" | "1" => Some(true),
+        "f" | "false" | "n" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches([' ', '\n', '\t'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_as_flink_does() {
+        let long = |text| read_integer(text, i64::MIN);
+        assert_eq!(long("-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(long("9223372036854775807"), Some(i64::MAX));
+        assert_eq!(long("9223372036854775808"), None);
+        assert_eq!(long("12.7"), Some(12));
+        assert_eq!(long("-.9"), Some(0));
+        assert_eq!(long("+3."), Some(3));
+        for bad in ["", "-", "+", " 1", "1 ", "1e3", "1.2.3", "--1", "1.x", "٣"] {
+            assert_eq!(long(bad), None, "{bad:?}");
+        }
+        let int = |text| read_integer(text, i64::from(i32::MIN));
+        assert_eq!(int("-2147483648"), Some(-2147483648));
+        assert_eq!(int("2147483648"), None);
+    }
+
+    #[test]
+    fn floats_are_read_as_java_does() {
+        assert_eq!(read_float::<f64>(" 1.5e3 "), Some(1500.0));
+        assert_eq!(read_float::<f64>("-Infinity"), Some(f64::NEG_INFINITY));
+        assert!(read_float::<f64>("NaN").is_some_and(f64::is_nan));
+        assert_eq!(read_float::<f64>("2d"), Some(2.0));
+        for bad in ["", "inf", "nan", "infinity", "1x", "++1", "e", "1e", "d"] {
+            assert_eq!(read_float::<f64>(bad), None, "{bad:?}");
+        }
+    }
+}
