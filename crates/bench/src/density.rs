@@ -101,14 +101,20 @@ pub fn run(args: &DensityArgs, own: &Path, scratch: &Path) -> anyhow::Result<()>
     }
     let mut folder = RunFolder::create(&args.runs, "density")?;
     let mut calibration = calibration(args)?;
-    for point in &selection.points {
-        if let Some(line) = calibration.measure(point.shape, &launcher, measured_at_first(args))? {
-            println!("  {line}");
-            calibration.write(&folder.path().join("calibration.json"))?;
-        }
-    }
     let mut cells = Vec::new();
+    let mut not_run = Vec::new();
     for point in selection.points {
+        match calibration.measure(point.shape, &launcher, measured_at_first(args)) {
+            Ok(None) => {}
+            Ok(Some(line)) => {
+                println!("  {line}");
+                calibration.write(&folder.path().join("calibration.json"))?;
+            }
+            Err(error) => {
+                not_run.push(format!("{point} was NOT RUN, its rates are not known: {error:#}"));
+                continue;
+            }
+        }
         let (cell, rates) = calibration.cell(&point)?;
         cells.push(Planned { cell, point: Some(point), load: rates.load, measured: args.measured(&point) });
     }
@@ -119,7 +125,8 @@ pub fn run(args: &DensityArgs, own: &Path, scratch: &Path) -> anyhow::Result<()>
     if !cells.is_empty() {
         let mut rounds = Rounds::new(args, cells);
         rounds.run(&launcher, folder.path())?;
-        let findings = rounds.findings();
+        let mut findings = rounds.findings();
+        findings.summary.splice(0..0, not_run);
         findings.summary.iter().for_each(|line| println!("  {line}"));
         folder.add("density", &findings)?;
         if args.simulate {

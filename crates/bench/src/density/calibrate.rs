@@ -2,6 +2,7 @@
 //! under `laxity`, and the rates follow.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -117,23 +118,23 @@ impl Calibration {
             return Ok(None);
         }
         let half = self.cores * TOGETHER_AT / 2.0;
-        if !self.lines.contains_key(&heavy_key(shape)) {
+        if let Entry::Vacant(vacant) = self.lines.entry(heavy_key(shape)) {
             let cell = |rows_per_s| Cell {
                 name: heavy_key(shape),
                 urgent: Urgent { queries: 0, ..shape.urgent(1) },
                 heavy: heavy(shape.tables(), rows_per_s),
             };
             let line = line(half, guess(half, HEAVY_QUERIES), launcher, measured, cell)?;
-            self.lines.insert(heavy_key(shape), line);
+            vacant.insert(line);
         }
-        if !self.lines.contains_key(&urgent_key(shape)) {
+        if let Entry::Vacant(vacant) = self.lines.entry(urgent_key(shape)) {
             let cell = |rows_per_s| Cell {
                 name: urgent_key(shape),
                 urgent: shape.urgent(rows_per_s),
                 heavy: Heavy::NONE,
             };
             let line = line(half, guess(half, shape.queries), launcher, measured, cell)?;
-            self.lines.insert(urgent_key(shape), line);
+            vacant.insert(line);
         }
         // Side by side they cost each other caches and switches, or share what was idle.
         let point = Point { shape, load: TOGETHER_AT };

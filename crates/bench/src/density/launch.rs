@@ -54,7 +54,7 @@ impl Drop for Killed {
 }
 
 /// Starting, draining and writing may take so long beside the run itself before a process counts as hung.
-const GRACE: Duration = Duration::from_secs(90);
+const GRACE: Duration = Duration::from_secs(60);
 
 impl Launcher {
     /// A launcher of this program, with a new folder below `scratch`.

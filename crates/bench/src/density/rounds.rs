@@ -124,6 +124,8 @@ impl Rounds {
         let mut raw = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         writeln!(raw, "{}", columns().join(","))?;
         let threads_max = matrix::threads_max();
+        // A thread for each operator ends somewhere, limits or not: where it gave nothing, more of them would not.
+        let mut os_fits_below = usize::MAX;
         for round in 0..self.rounds {
             for (index, planned) in self.cells.iter().enumerate() {
                 let text = sql::text(&planned.cell, &launcher.scratch);
@@ -131,11 +133,13 @@ impl Rounds {
                 sql::write_input(&planned.cell, &launcher.scratch, planned.measured.as_secs_f64() + 2.0)?;
                 for (place, policy) in self.policies.iter().enumerate() {
                     let queries = planned.cell.urgent.queries + planned.cell.heavy.queries;
-                    if let Some(refusal) = matrix::refusal(policy, queries, threads_max) {
-                        if round == 0 {
-                            self.refusals
-                                .push(format!("{policy} is not in {}: {refusal}", planned.cell.name));
-                        }
+                    let is_os = policy == "os";
+                    let refusal = matrix::refusal(policy, queries, threads_max);
+                    if refusal.is_some() || is_os && queries >= os_fits_below {
+                        let refused = refusal.filter(|_| round == 0);
+                        self.refusals.extend(
+                            refused.map(|why| format!("{policy} is not in {}: {why}", planned.cell.name)),
+                        );
                         continue;
                     }
                     let run = launcher.run(&Launch::new(&text, policy, planned.measured));
@@ -144,14 +148,19 @@ impl Rounds {
                             let failed = figures.queries.iter().find_map(|query| query.error.clone());
                             (Outcome::of(&planned.cell, &figures), failed)
                         }
+                        Err(error) if is_os => {
+                            os_fits_below = queries;
+                            let refusal =
+                                format!("os is not in cells of {queries} queries and more: {error:#}");
+                            println!("  {refusal}");
+                            self.refusals.push(refusal);
+                            continue;
+                        }
                         // Nothing came out, so nothing was in time.
                         Err(error) => (Outcome::nothing(planned.measured), Some(format!("{error:#}"))),
                     };
-                    println!(
-                        "  {round} {} {policy}: {}",
-                        planned.cell.name,
-                        error.clone().unwrap_or_else(|| short(&outcome))
-                    );
+                    let told = error.clone().unwrap_or_else(|| short(&outcome));
+                    println!("  {round} {} {policy}: {told}", planned.cell.name);
                     let row = row(round, planned, policy, &outcome, error.as_deref());
                     writeln!(raw, "{}", row.join(","))?;
                     self.rows.push(row);
