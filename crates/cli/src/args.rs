@@ -61,6 +61,17 @@ pub struct RunArgs {
     #[arg(long = "for", value_name = "DURATION")]
     pub run_for: Option<HumaneDuration>,
 
+    /// Offer replayed and generated tables as fast as this machine can bear, times this: '0.9' is nine tenths of it.
+    /// How fast that is, the queries show first, in a few seconds under policy laxity [default: the speeds in the
+    /// files].
+    #[arg(long, value_name = "SHARE")]
+    pub pace: Option<Factor>,
+
+    /// Offer replayed and generated tables at so many times the speeds in the files: what '--pace' found, for another
+    /// run to be compared with.
+    #[arg(long, value_name = "FACTOR", conflicts_with = "pace")]
+    pub speed: Option<Factor>,
+
     /// Write what happened as JSON.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -194,6 +205,7 @@ Examples:
   laxity run tenants/*.sql --for '10 min'            many files, one process
   laxity run pipeline.sql --policy fifo              the same without deadlines
   laxity run pipeline.sql --switch '10 s=klink'      another policy from the tenth second on
+  laxity run pipeline.sql --pace 0.9                 as fast as this machine nearly bears
   laxity run pipeline.sql --report run.json --plain  for scripts
 
 A query's own settings are SET statements before its INSERT:

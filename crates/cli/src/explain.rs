@@ -9,7 +9,7 @@ use crate::script;
 /// # Errors
 /// If the SQL is wrong.
 pub fn explain(args: &ExplainArgs) -> Result<String, Failure> {
-    let script = script::compile(&args.files, 0)?;
+    let script = script::compile(&script::read(&args.files)?, 0)?;
     let plans = script.queries.iter().map(|query| query.explain.trim_end());
     let mut paragraphs: Vec<&str> =
         script.explanations.iter().map(|text| text.trim_end()).chain(plans).collect();

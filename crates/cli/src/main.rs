@@ -6,6 +6,7 @@ mod explain;
 mod failure;
 mod live;
 mod outcome;
+mod pace;
 mod policies;
 mod policy;
 mod quantity;

@@ -7,24 +7,27 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use laxity_connect::ConnectError;
+use laxity_connect::{ConnectError, ScanSpec, SinkSpec};
 use laxity_engine::{
     Clock, Engine, EngineConfig, EngineSnapshot, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
 };
+use laxity_graph::Dataflow;
 use laxity_operators::Stage;
+use laxity_sql::{LateSink, PlannedQuery, SqlFile};
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, QUERY_FAILED, SUCCESS};
+use crate::pace::Pace;
 use crate::policy::Switch;
 use crate::quantity::short_duration;
 use crate::report::Report;
 use crate::screen::Screen;
 use crate::signals::StopRequest;
 use crate::view::{RunView, progress};
-use crate::{live, outcome, policy, script};
+use crate::{live, outcome, pace, policy, script};
 
 /// How often we look for a reason to stop.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the files to their end and says what happened.
 ///
@@ -33,7 +36,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// here but in the exit code.
 pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let clock = Clock::start();
-    let script = script::compile(&args.files, clock.unix_start_ms())?;
+    let files = script::read(&args.files)?;
+    let script = script::compile(&files, clock.unix_start_ms())?;
     let config = config(args, policy::of_run(args, script.policy.as_ref())?);
     let workers = config.workers;
     for text in &script.explanations {
@@ -49,15 +53,28 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let report = args.report.as_deref().map(create).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;
 
+    let mut start = Start { clock, queries: script.queries, cpu_before_ns: 0 };
+    if let Some(share) = args.pace {
+        match start.paced(share.0, &files, &config, screen, &stop_request)? {
+            Some(paced) => start = paced,
+            None => return Ok(ExitCode::from(SUCCESS)),
+        }
+    }
+    if let Some(speed) = args.speed {
+        let (queries, told) = Pace::given(speed.0, &start.queries)?.apply(start.queries);
+        screen.say(&told);
+        start.queries = queries;
+    }
+    let Start { clock, queries, cpu_before_ns } = start;
     let policy = config.policy.name().to_string();
     let engine = Engine::with_clock(config, clock);
-    let show = Show::choose(args, script.queries.iter().any(prints));
-    for query in script.queries {
-        engine.submit(plan(query)).map_err(refused)?;
+    let show = Show::choose(args, queries.iter().any(prints));
+    for query in queries {
+        engine.submit(plan(query.dataflow, query.late)).map_err(refused)?;
     }
     engine.start().map_err(refused)?;
 
-    let mut watch = Watch { args, screen, workers, policy, show, last: None, looks: 0 };
+    let mut watch = Watch { args, screen, workers, policy, show, cpu_before_ns, last: None, looks: 0 };
     let mut switches = args.switches.clone();
     switches.sort_by_key(|switch| Reverse(switch.after));
     let started = clock.now();
@@ -94,6 +111,38 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed { QUERY_FAILED } else { SUCCESS }))
 }
 
+/// What a run begins with.
+struct Start {
+    /// Reads zero when the run begins.
+    clock: Clock,
+    queries: Vec<PlannedQuery>,
+    /// CPU time that the process had taken by then, ns.
+    cpu_before_ns: u64,
+}
+
+impl Start {
+    /// The same queries at the pace of this machine; `None` if somebody asked to stop while that was measured.
+    fn paced(
+        &self,
+        share: f64,
+        files: &[SqlFile],
+        config: &EngineConfig,
+        screen: &Screen,
+        stop_request: &StopRequest,
+    ) -> Result<Option<Start>, Failure> {
+        screen.say("running the queries for some seconds to see how fast their tables can be offered here");
+        let Some(pace) = pace::measure(&self.queries, share, config, self.clock, stop_request)? else {
+            return Ok(None);
+        };
+        // Compiled anew, so that neither the run nor its processing time begins before.
+        let clock = Clock::start();
+        let script = script::compile(files, clock.unix_start_ms())?;
+        let (queries, told) = pace.apply(script.queries);
+        screen.say(&format!("{}\n{told}", pace.told));
+        Ok(Some(Start { clock, queries, cpu_before_ns: pace.cpu_ns }))
+    }
+}
+
 fn config(args: &RunArgs, policy: Policy) -> EngineConfig {
     let defaults = EngineConfig::default();
     EngineConfig {
@@ -111,9 +160,10 @@ fn create(path: &std::path::Path) -> Result<BufWriter<File>, Failure> {
         .map_err(|error| Failure::User(format!("--report: cannot create {}: {error}", path.display())))
 }
 
-fn plan(query: laxity_sql::PlannedQuery) -> QueryPlan {
-    let late = query.late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
-    QueryPlan { dataflow: query.dataflow, late }
+/// A query as the engine takes it.
+pub(crate) fn plan(dataflow: Dataflow<Stage<ScanSpec, SinkSpec>>, late: Option<LateSink>) -> QueryPlan {
+    let late = late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
+    QueryPlan { dataflow, late }
 }
 
 /// Whose fault it is that a query cannot start.
@@ -138,7 +188,7 @@ fn tell(view: &RunView, screen: &Screen) {
 }
 
 /// True if a sink of the query writes to the standard output.
-fn prints(query: &laxity_sql::PlannedQuery) -> bool {
+fn prints(query: &PlannedQuery) -> bool {
     query.dataflow.nodes().iter().any(|node| match &node.stage {
         Stage::Sink(sink) => {
             sink.table.options.get("connector").is_some_and(|connector| connector == "print")
@@ -184,6 +234,8 @@ struct Watch<'a> {
     /// In force, after those before it: "laxity", "laxity, klink from 10 s".
     policy: String,
     show: Show,
+    /// CPU time that the process had taken before the run, ns.
+    cpu_before_ns: u64,
     /// Wall and CPU time at the last look, ns.
     last: Option<(u64, u64)>,
     looks: u32,
@@ -212,7 +264,8 @@ impl Watch<'_> {
         }
     }
 
-    fn view(&mut self, engine: EngineSnapshot) -> RunView {
+    fn view(&mut self, mut engine: EngineSnapshot) -> RunView {
+        engine.cpu_ns = engine.cpu_ns.saturating_sub(self.cpu_before_ns);
         let now = (engine.wall_ns, engine.cpu_ns);
         let (wall_ns, cpu_ns) = self.last.replace(now).unwrap_or_default();
         let cores_busy = now.1.saturating_sub(cpu_ns) as f64 / now.0.saturating_sub(wall_ns).max(1) as f64;

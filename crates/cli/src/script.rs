@@ -8,19 +8,25 @@ use laxity_sql::{CompileOptions, Script, SqlFile};
 
 use crate::failure::Failure;
 
-/// Compiles the files in their order, as one script. `-` is the standard input.
-/// `processing_origin_ms` is the Unix time of the engine's start.
+/// Reads the files. `-` is the standard input.
 ///
 /// # Errors
-/// [`Failure::User`] if the SQL is wrong or a file cannot be read.
-pub fn compile(files: &[PathBuf], processing_origin_ms: i64) -> Result<Script, Failure> {
-    let files = files.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<SqlFile>>>();
-    let files = files.map_err(|error| Failure::User(format!("{error:#}")))?;
-    laxity_sql::compile_with(&files, CompileOptions { processing_origin_ms })
+/// [`Failure::User`] if one cannot be read.
+pub fn read(files: &[PathBuf]) -> Result<Vec<SqlFile>, Failure> {
+    let files = files.iter().map(|path| read_one(path)).collect::<anyhow::Result<Vec<SqlFile>>>();
+    files.map_err(|error| Failure::User(format!("{error:#}")))
+}
+
+/// Compiles the files in their order, as one script. `processing_origin_ms` is the Unix time of the engine's start.
+///
+/// # Errors
+/// [`Failure::User`] if the SQL is wrong.
+pub fn compile(files: &[SqlFile], processing_origin_ms: i64) -> Result<Script, Failure> {
+    laxity_sql::compile_with(files, CompileOptions { processing_origin_ms })
         .map_err(|error| Failure::User(error.to_string()))
 }
 
-fn read(path: &Path) -> anyhow::Result<SqlFile> {
+fn read_one(path: &Path) -> anyhow::Result<SqlFile> {
     let mut text = String::new();
     if path == Path::new("-") {
         std::io::stdin().read_to_string(&mut text).context("cannot read the standard input")?;

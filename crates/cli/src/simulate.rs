@@ -25,7 +25,7 @@ use crate::{policy, script};
 /// If the SQL is wrong, it cannot be run here, or the measurements are of other SQL.
 pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<String, Failure> {
     let clock = Clock::start();
-    let script = script::compile(&args.files, clock.unix_start_ms())?;
+    let script = script::compile(&script::read(&args.files)?, clock.unix_start_ms())?;
     if script.queries.is_empty() {
         return Err(Failure::User("nothing to simulate: the files have no INSERT and no SELECT".into()));
     }

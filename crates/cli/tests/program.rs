@@ -249,6 +249,60 @@ fn two_tenants_run() {
     assert!(fs::read_to_string(folder.path().join("out/board.csv")).unwrap().lines().count() > 0);
 }
 
+#[test]
+fn the_main_job_is_many_urgent_queries_beside_six_heavy_ones() {
+    let folder = examples();
+    let args = ["explain", "examples/two-tenants.sql", "examples/boards.sql"];
+    let output = laxity().current_dir(folder.path()).args(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let boards = fs::read_to_string(folder.path().join("examples/boards.sql")).unwrap();
+    let names: Vec<&str> =
+        boards.lines().filter_map(|line| line.strip_prefix("SET 'pipeline.name' = '")).collect();
+    assert!(names.len() >= 300, "{}", names.len());
+    for name in names {
+        assert!(text.contains(name.trim_end_matches("';")), "{name}");
+    }
+    assert!(text.contains("tower board") && text.contains("storms"));
+}
+
+#[test]
+fn a_pace_is_measured_and_told() {
+    // Rows are dear here, so that even a slow machine is soon found to be busy.
+    let sql = "
+CREATE TABLE ticks (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at)
+WITH ('connector' = 'datagen', 'rows-per-second' = '1000000', 'fields.n.min' = '0', 'fields.n.max' = '9999');
+SET 'pipeline.name' = 'distinct';
+SELECT window_end, COUNT(DISTINCT n) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '0.2' SECOND))
+GROUP BY window_start, window_end;";
+    let output = piped(sql, &["run", "-", "--workers", "1", "--pace", "0.5", "--for", "1 s"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("so the most this machine can do is") && told.contains("ticks "), "{told}");
+    // The run begins when the measuring is over: neither its rows nor its time count.
+    let printed = stdout(&output).lines().count();
+    assert!((2..=6).contains(&printed), "{printed} windows of 0.2 s in a second");
+    assert!(told.lines().any(|line| line.contains(" rows in 1")), "{told}");
+    let speed = told.lines().find_map(|line| line.strip_prefix("offered at ")?.split(' ').next()).unwrap();
+    assert!(speed.parse::<f64>().unwrap() > 0.0, "{told}");
+
+    let output = piped(sql, &["run", "-", "--speed", "0.002", "--for", "1200 ms"]);
+    assert!(stderr(&output).contains("ticks 2000 rows/s"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("measured for"));
+}
+
+#[test]
+fn a_pace_needs_a_table_that_has_one() {
+    let sql = "
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'numbers.csv', 'format' = 'csv');
+SELECT n FROM numbers;";
+    for option in [["--pace", "0.9"], ["--speed", "2x"]] {
+        let output = piped(sql, &[&["run", "-"][..], &option].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("laxity.replay.time-column"), "{}", stderr(&output));
+    }
+}
+
 /// A run that goes on until it is interrupted.
 #[cfg(unix)]
 struct Interruptible {
