@@ -2,9 +2,11 @@
 # fetches the rest. Everything goes to target/ and out/.
 
 POLICY  ?= laxity
-FOR     ?=
+FOR     ?= 60 s
+PACE    ?= 0.9
 WORKERS ?=
-FILE    ?= examples/two-tenants.sql
+FILE    ?= examples/two-tenants.sql examples/boards.sql
+DENSITY ?=
 FIGURE  ?= all
 SCALE   ?= paper
 FIGURES ?= benchmarks/figures
@@ -15,7 +17,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-small figures simulate attach-demo attach-test bench-attach clean
+.PHONY: help build run test lint wasm bench bench-density bench-small figures simulate attach-demo attach-test bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -23,8 +25,8 @@ help: ## show this list
 build: ## build the laxity program (release, about 9 minutes on two cores the first time)
 	cargo build --locked --release -p laxity-cli -p laxity-bench
 
-run: build ## run the two tenants; make run POLICY=fifo or POLICY=os to compare, FOR='20 s' to cut it short
-	$(LAXITY) run $(FILE) --policy $(POLICY) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
+run: build ## run the main job at nine tenths of what this machine can do; POLICY=fifo or POLICY=os to compare, FOR='20 s'
+	$(LAXITY) run $(FILE) --policy $(POLICY) $(if $(PACE),--pace $(PACE)) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
 
 test: ## run every test, then model-check the workers' sleeping protocol
 	cargo test --locked --workspace
@@ -41,8 +43,12 @@ wasm: ## build the pure crates for wasm32-unknown-unknown
 bench: build ## measure every number the README quotes (a quarter of an hour; leave the machine alone)
 	$(TARGET_DIR)/release/laxity-bench
 
+bench-density: build ## how many queries two cores carry (two hours; DENSITY='--cells issue' and the like for less)
+	$(TARGET_DIR)/release/laxity-bench density $(DENSITY)
+
 bench-small: build ## see that every benchmark still runs
 	$(TARGET_DIR)/release/laxity-bench --small --runs $(TARGET_DIR)/bench-runs
+	$(TARGET_DIR)/release/laxity-bench density --small --runs $(TARGET_DIR)/bench-runs
 
 figures: build ## make the figures of the papers in the simulator; FIGURE=cameo-8a for one, SCALE=small for seconds
 	$(LAXITY) bench $(FIGURE) --scale $(SCALE) --out $(FIGURES)

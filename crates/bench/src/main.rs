@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use laxity_bench::density::engine_run::{self, EngineRunArgs};
+use laxity_bench::density::{self, DensityArgs, questions};
 use laxity_bench::run_folder::RunFolder;
 use laxity_bench::{
     Findings, Size, files, idle, main_job, message_cost, overhead, policies, scheduler_cost, start,
@@ -24,7 +26,10 @@ const ALL: [&str; 9] = [
 
 /// Measures what the README quotes.
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Benchmarks to run; all if none is named.
     names: Vec<String>,
     /// Do little, to see that everything still runs.
@@ -33,9 +38,21 @@ struct Arguments {
     /// Where run folders go.
     #[arg(long, default_value = "benchmarks/runs")]
     runs: PathBuf,
-    /// The SQL of the main job.
-    #[arg(long, default_value = "examples/two-tenants.sql")]
-    main_job: PathBuf,
+    /// The SQL of the main job; several files with commas.
+    #[arg(long, value_delimiter = ',', default_value = "examples/two-tenants.sql,examples/boards.sql")]
+    main_job: Vec<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// How many queries do the cores carry, each inside its target? A matrix; two hours, or as little as is asked for.
+    Density(Box<DensityArgs>),
+    /// The process of one cell of it.
+    #[command(hide = true)]
+    EngineRun(EngineRunArgs),
+    /// A neighbour that wants a core.
+    #[command(hide = true)]
+    Spin,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -48,6 +65,12 @@ fn main() -> anyhow::Result<()> {
     };
     let own = std::env::current_exe().context("cannot find this program")?;
     let bin = own.parent().unwrap_or(Path::new("."));
+    match &arguments.command {
+        Some(Command::Density(args)) => return density::run(args, &own, &bin.join("bench-scratch")),
+        Some(Command::EngineRun(args)) => return engine_run::run(args),
+        Some(Command::Spin) => questions::spin(),
+        None => {}
+    }
     let label = if let [one] = names[..] { one } else { "all" };
     let mut folder = RunFolder::create(&arguments.runs, label)?;
     for name in names {
@@ -65,7 +88,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(name: &str, size: Size, program: &Path, scratch: &Path, sql: &Path) -> anyhow::Result<Findings> {
+fn run(name: &str, size: Size, program: &Path, scratch: &Path, sql: &[PathBuf]) -> anyhow::Result<Findings> {
     match name {
         "start" => start::run(size, program, scratch),
         "scheduler-cost" => scheduler_cost::run(size),

@@ -3,7 +3,7 @@
 //! What the simulator says of them at the papers' sizes, confirmed on two cores as far as they go: the main job,
 //! every policy in turn, several rounds in one run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::main_job::rounds;
 use crate::{Findings, Size, median};
@@ -19,7 +19,7 @@ const BEHIND_MAX: f64 = 0.05;
 ///
 /// # Errors
 /// If the program is missing or fails.
-pub fn run(size: Size, program: &Path, sql: &Path, scratch: &Path) -> anyhow::Result<Findings> {
+pub fn run(size: Size, program: &Path, sql: &[PathBuf], scratch: &Path) -> anyhow::Result<Findings> {
     let (mut findings, mut series) = rounds(&POLICIES, size, program, sql, scratch)?;
     series.pop();
     let p99: Vec<f64> = series.iter().map(|series| median(&series.p99_ms)).collect();

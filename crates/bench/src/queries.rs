@@ -20,7 +20,15 @@ pub fn compile(sql: &str) -> anyhow::Result<Script> {
 /// # Errors
 /// If the SQL is wrong or a table cannot be opened.
 pub fn submit(engine: &Engine, sql: &str) -> anyhow::Result<()> {
-    for query in compile(sql)?.queries {
+    submit_all(engine, compile(sql)?)
+}
+
+/// Submits the queries of a script.
+///
+/// # Errors
+/// If a table cannot be opened.
+pub fn submit_all(engine: &Engine, script: Script) -> anyhow::Result<()> {
+    for query in script.queries {
         let late =
             query.late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
         engine.submit(QueryPlan { dataflow: query.dataflow, late }).context("cannot submit a query")?;

@@ -1,0 +1,221 @@
+//! The process of one cell: the engine over one SQL text for some seconds, and what that took.
+//!
+//! A process of its own, so that resident size and CPU time are the cell's. It is started by [`super::launch`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use laxity_engine::{Clock, Engine, EngineConfig, EngineSnapshot, Outcome, QuerySnapshot};
+use laxity_operators::Stage;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::memory_table::SilentScan;
+use crate::queries::{compile, submit_all};
+use crate::thread_cpu::cpu_ns_of;
+
+/// What the process is told.
+#[derive(Args, Debug)]
+pub struct EngineRunArgs {
+    /// The SQL.
+    #[arg(long)]
+    pub sql: PathBuf,
+    /// Who decides what runs next.
+    #[arg(long)]
+    pub policy: String,
+    /// For how long, from the start of the sources.
+    #[arg(long)]
+    pub millis: u64,
+    /// No row ever comes from any table.
+    #[arg(long)]
+    pub silent: bool,
+    /// Nobody looks while it runs; else there is a look every second, as `laxity run --plain` has it.
+    #[arg(long)]
+    pub unwatched: bool,
+    /// Where the figures go, as JSON.
+    #[arg(long)]
+    pub out: PathBuf,
+}
+
+/// What a run of the engine took and gave.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct EngineFigures {
+    /// The wall clock when the sources started, Unix ms.
+    pub origin_ms: i64,
+    /// From then until the last look, s. Everything below is of this time, but for the results of rows that were
+    /// admitted by its end.
+    pub measured_s: f64,
+    /// From reading the SQL until the sources had started, s.
+    pub start_s: f64,
+    /// CPU time of the process, s.
+    pub cpu_s: f64,
+    /// Of that, of the threads that run operators.
+    pub worker_cpu_s: f64,
+    /// Of that, inside operators; 0 under `os`.
+    pub operator_s: f64,
+    /// Batches and watermarks that operators took in; 0 under `os`.
+    pub activations: u64,
+    /// Resident size before the SQL was read.
+    pub bytes_before: u64,
+    /// Largest resident size.
+    pub peak_bytes: u64,
+    /// In order of submission.
+    pub queries: Vec<QueryFigures>,
+}
+
+/// What one query gave.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct QueryFigures {
+    /// Its name.
+    pub name: String,
+    /// Rows admitted.
+    pub rows_in: u64,
+    /// Results that left the sink.
+    pub results: u64,
+    /// Of those, within the target.
+    pub met: u64,
+    /// Median latency.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Longest.
+    pub max_ns: u64,
+    /// Why it was stopped, if an error stopped it.
+    pub error: Option<String>,
+}
+
+/// How long admitted rows may take to come out after the end: longer than any urgent target, so that what is cut off
+/// is late in any case.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// Runs the engine and writes the figures.
+///
+/// # Errors
+/// If the SQL is wrong, a table cannot be opened, or the system does not say what the process took.
+pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
+    let bytes_before = status_bytes("VmRSS:")?;
+    let began = Instant::now();
+    let sql = fs::read_to_string(&args.sql).context("cannot read the SQL")?;
+    let policy = args.policy.parse().map_err(|error| anyhow!("{error}"))?;
+    let config = EngineConfig { policy, drain_timeout: DRAIN, ..EngineConfig::default() };
+    let clock = Clock::start();
+    let engine = Engine::with_clock(config, clock);
+    let script = compile(&sql)?;
+    drop(sql);
+    if args.silent {
+        let nodes = script.queries.iter().flat_map(|query| query.dataflow.nodes());
+        for node in nodes {
+            if let Stage::Source { scan, .. } = &node.stage {
+                engine.provide(&scan.table.name, |_, _| Ok(Box::new(SilentScan)));
+            }
+        }
+    }
+    submit_all(&engine, script)?;
+    let cpu_before = Cpu::now()?;
+    let origin = clock.now();
+    engine.start().context("cannot start")?;
+    let start_s = began.elapsed().as_secs_f64();
+
+    let end = origin.plus(Duration::from_millis(args.millis));
+    const LOOK: Duration = Duration::from_secs(1);
+    loop {
+        let left = Duration::from_nanos(end.since_ns(clock.now()));
+        if engine.wait(left.min(LOOK)) || clock.now() >= end {
+            break;
+        }
+        if !args.unwatched {
+            std::hint::black_box(engine.snapshot());
+        }
+    }
+    let measured_s = clock.now().since_ns(origin) as f64 / 1e9;
+    let cpu = Cpu::now()?;
+    let mut figures = EngineFigures {
+        origin_ms: clock.unix_start_ms() + (origin.0 / 1_000_000) as i64,
+        measured_s,
+        start_s,
+        cpu_s: (cpu.process_ns - cpu_before.process_ns) as f64 / 1e9,
+        worker_cpu_s: (cpu.workers_ns - cpu_before.workers_ns) as f64 / 1e9,
+        activations: activations(&engine),
+        bytes_before,
+        ..EngineFigures::default()
+    };
+    // Written before the stop too: where a stalled file holds that up, the process is killed.
+    figures.take(&engine.snapshot());
+    let rows_in: Vec<u64> = figures.queries.iter().map(|query| query.rows_in).collect();
+    figures.write(&args.out)?;
+    engine.stop();
+    figures.take(&engine.snapshot());
+    figures.queries.iter_mut().zip(rows_in).for_each(|(query, rows_in)| query.rows_in = rows_in);
+    figures.write(&args.out)
+}
+
+impl EngineFigures {
+    fn take(&mut self, snapshot: &EngineSnapshot) {
+        if self.queries.is_empty() {
+            self.operator_s = snapshot.operator_ns as f64 / 1e9;
+        }
+        self.peak_bytes = snapshot.peak_rss_bytes;
+        self.queries = snapshot.queries.iter().map(QueryFigures::from).collect();
+    }
+
+    fn write(&self, path: &Path) -> anyhow::Result<()> {
+        // Renamed, so that whoever reads it never sees half of it.
+        let part = path.with_extension("part");
+        fs::write(&part, serde_json::to_vec(self)?).context("cannot write the figures")?;
+        fs::rename(&part, path).context("cannot write the figures")
+    }
+}
+
+impl From<&QuerySnapshot> for QueryFigures {
+    fn from(query: &QuerySnapshot) -> QueryFigures {
+        QueryFigures {
+            name: query.name.clone(),
+            rows_in: query.rows_in,
+            results: query.lateness.results,
+            met: query.lateness.met,
+            p50_ns: query.latency.p50_ns,
+            p90_ns: query.latency.p90_ns,
+            p99_ns: query.latency.p99_ns,
+            p999_ns: query.latency.p999_ns,
+            max_ns: query.latency.max_ns,
+            error: match &query.outcome {
+                Outcome::Failed(error) => Some(error.clone()),
+                Outcome::Running | Outcome::Finished => None,
+            },
+        }
+    }
+}
+
+/// CPU time so far.
+struct Cpu {
+    process_ns: u64,
+    workers_ns: u64,
+}
+
+impl Cpu {
+    fn now() -> anyhow::Result<Cpu> {
+        let process = clock_gettime(ClockId::ProcessCPUTime);
+        Ok(Cpu {
+            process_ns: process.tv_sec as u64 * 1_000_000_000 + process.tv_nsec as u64,
+            // The engine's workers, or under `os` the threads of operators.
+            workers_ns: cpu_ns_of("laxity-worker")? + cpu_ns_of("op-")?,
+        })
+    }
+}
+
+fn activations(engine: &Engine) -> u64 {
+    engine.measurements().iter().map(|operator| operator.totals.batches + operator.totals.watermarks).sum()
+}
+
+fn status_bytes(field: &str) -> anyhow::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status").context("needs Linux")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).context("no such field")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? * 1_024)
+}
