@@ -72,6 +72,6 @@ pub use waker::Waker;
 /// Rows of a batch at most: what the engine's operators are tuned for.
 pub(crate) const MAX_BATCH_ROWS: usize = 8_192;
 
-/// Rows decoded at a time, at most: some 50 KB of text and a quarter of a millisecond. Batches of eight times as
-/// many are decoded no more than 2 % faster (`examples/decode_speed.rs`).
+/// Rows decoded at a time, at most: some 50 KB of text and a quarter of a millisecond. `examples/decode_speed.rs`
+/// shows what that costs.
 pub(crate) const PIECE_ROWS: usize = 1_024;

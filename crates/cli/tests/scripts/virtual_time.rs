@@ -155,7 +155,7 @@ fn sources(query: &Query, poll_ns: u64) -> Vec<(NodeId, Vec<RowArrival>, EventCl
             match scan.poll(now).unwrap() {
                 ScanEvent::Batch(batch) => batches.push(RowArrival { at: batch.arrival, rows: batch.rows }),
                 ScanEvent::NotBefore(at) => now = at.max(now.plus_ns(poll_ns)),
-                ScanEvent::Waiting => panic!("a file has all its bytes"),
+                ScanEvent::Waiting => unreachable!("the tables are files"),
                 ScanEvent::End => break,
             }
         }
