@@ -111,6 +111,7 @@ impl SinkPool {
                         Err(error) => fail(&outlet.query, &error),
                     }
                 }
+                outlet.written(&stamps);
             }
             Written::End => {
                 if let Some(Err(error)) = sink.map(|sink| sink.close()) {
