@@ -212,9 +212,16 @@ A query's own settings are SET statements before its INSERT:
   SET 'pipeline.name' = 'alerts';
   SET 'laxity.latency.target' = '50 ms';
 
-The columns of the table: p50 and p99 of the latency, from the arrival of the last row that mattered to a result
-to its leaving the sink; met, the share of results within the target; rows in and out; lag, how far behind
-the watermark is; late, rows too late for their window; dead, rows that could not be read; queue, rows waiting.
+A result is a batch of rows that a sink has written: what a window gives when it closes, in pieces if it is large;
+without a window, what comes through of a batch that was read. Its latency runs from the arrival of the last row that
+mattered to it, when that was due, to its leaving the sink. A result that is due and not out has missed its target as
+soon as the target is over.
+
+The columns of the table: p50 and p99 of the latency; last min, the p99 of the last minute; met, the share of results
+within the target; stuck, for how long the oldest result has been due, where it has missed its target; rows in and
+out; lag, how far behind the watermark is; late, rows too late for their window; dead, rows that could not be read;
+queue, rows waiting. A narrow terminal shows fewer. With more queries than lines, those in most trouble are shown.
+docs/report.md describes the file that --report writes.
 
 Ctrl-C stops reading, finishes what was read, prints the summary and exits with 0; a second one exits at once.";
 

@@ -1,10 +1,10 @@
 //! A run as text: the table that is redrawn, the line for a log, the last word. Pure: a view in, text out.
 
-use laxity_engine::{Outcome, QuerySnapshot};
+use laxity_engine::{Outcome, QueryFigures, QuerySnapshot};
 
-use crate::quantity::{plural, short_bytes, short_count, short_duration, short_share};
+use crate::quantity::{grouped, plural, short_bytes, short_count, short_duration, short_share};
 use crate::table::{Column, Table, cut};
-use crate::view::{RunView, keeps_target};
+use crate::view::{LiveView, Rest, RunView, Standing, most_troubled, rest};
 
 /// How much room there is, and whether colours are welcome.
 #[derive(Clone, Copy, Debug)]
@@ -17,67 +17,67 @@ pub struct Canvas {
     pub colour: bool,
 }
 
-// The higher a number, the earlier a narrow terminal loses the column.
-const COLUMNS: &[Column] = &[
-    Column { title: "query", right: false, dispensable: 0 },
-    number("target", 0),
-    number("p50", 2),
-    number("p99", 0),
-    number("met", 0),
-    number("in", 5),
-    number("out", 4),
-    number("lag", 1),
-    number("late", 6),
-    number("dead", 7),
-    number("queue", 3),
-];
-
-const fn number(title: &'static str, dispensable: u8) -> Column {
-    Column { title, right: true, dispensable }
+impl Canvas {
+    /// How many queries the display has room for.
+    pub fn queries(&self) -> usize {
+        // A line for the heading, one for the table's, one for the bar, one for what is left out, one for the cursor.
+        self.height.saturating_sub(5).max(1)
+    }
 }
 
+/// How many queries a line for a log names.
+pub const LOG_QUERIES: usize = 4;
+
+/// How many queries the table at the end of a run shows.
+const SUMMARY_QUERIES: usize = 50;
+
 /// The whole display while a run goes on.
-pub fn display(view: &RunView, canvas: Canvas) -> String {
+pub fn display(view: &LiveView, canvas: Canvas) -> String {
     let mut lines = vec![cut(&heading(view), canvas.width)];
-    // One line for the heading, one for the table's, one for the bar, one for what is left out, one for the cursor.
-    let room = canvas.height.saturating_sub(5).max(1);
-    let shown = most_troubled(&view.engine.queries, room);
-    lines.extend(table(&shown, canvas));
-    if shown.len() < view.engine.queries.len() {
-        lines.push(format!("and {} more with less trouble", view.engine.queries.len() - shown.len()));
-    }
-    lines.extend(view.progress.map(|progress| bar(progress, view.engine.wall_ns, canvas.width)));
+    let shown: Vec<&QuerySnapshot> = view.shown.iter().collect();
+    lines.extend(table(&shown, view.wall_ns, canvas));
+    lines.extend(others(&view.rest).map(|others| cut(&(others + &rows(&view.rest)), canvas.width)));
+    lines.extend(view.progress.map(|progress| bar(progress, view.wall_ns, canvas.width)));
     lines.join("\n") + "\n"
 }
 
-/// One line for a log: the queries in most trouble first.
-pub fn log_line(view: &RunView) -> String {
-    const QUERIES_SHOWN: usize = 4;
-    let shown = most_troubled(&view.engine.queries, QUERIES_SHOWN);
+/// One line for a log: the queries in most trouble.
+pub fn log_line(view: &LiveView) -> String {
     let mut line = heading(view);
-    for query in &shown {
+    for query in &view.shown {
         line.push_str(&format!(
             " | {} p99 {} of {}, met {}",
             query.name,
             latency(query, query.latency.p99_ns),
             short_duration(query.target_ns),
-            short_share(query.lateness.met, query.lateness.results),
+            met(query),
         ));
+        if let Some(age) = stuck(query) {
+            line.push_str(&format!(", oldest unfinished {age}"));
+        }
     }
-    if shown.len() < view.engine.queries.len() {
-        line.push_str(&format!(" | and {} more", view.engine.queries.len() - shown.len()));
+    if let Some(others) = others(&view.rest) {
+        line.push_str(" | ");
+        line.push_str(&others);
     }
     line
 }
 
-/// The table at the end of a run, with every query.
+/// The table at the end of a run: every query, or of many the worst and what the others come to.
 pub fn summary(view: &RunView, canvas: Canvas) -> String {
-    let queries: Vec<&QuerySnapshot> = view.engine.queries.iter().collect();
-    let mut text = table(&queries, canvas).join("\n") + "\n";
+    let queries = &view.engine.queries;
+    let figures: Vec<QueryFigures> = queries.iter().map(QuerySnapshot::figures).collect();
+    let places = most_troubled(&figures, SUMMARY_QUERIES);
+    let shown: Vec<&QuerySnapshot> = places.iter().map(|&place| &queries[place]).collect();
+    let mut text = table(&shown, view.engine.wall_ns, canvas).join("\n") + "\n";
+    let others_rest = rest(&figures, &places);
+    if let Some(others) = others(&others_rest) {
+        text.push_str(&format!("{others}{}\n", rows(&others_rest)));
+    }
     let wall_s = view.engine.wall_ns as f64 / 1e9;
     text.push_str(&format!(
         "{} rows in {}: policy {}, {} of {} used, {} at most\n",
-        short_count(view.engine.queries.iter().map(|query| query.rows_in).sum()),
+        short_count(queries.iter().map(|query| query.rows_in).sum()),
         short_duration(view.engine.wall_ns),
         view.policy,
         format_args!("{:.2}", view.engine.cpu_ns as f64 / 1e9 / wall_s.max(1e-9)),
@@ -87,27 +87,66 @@ pub fn summary(view: &RunView, canvas: Canvas) -> String {
     text
 }
 
-fn heading(view: &RunView) -> String {
+fn heading(view: &LiveView) -> String {
     format!(
         "{} · {} · {} · {:.2} cores busy · {} held",
-        short_duration(view.engine.wall_ns),
+        short_duration(view.wall_ns),
         view.policy,
         plural(view.workers, "worker"),
         view.cores_busy,
-        short_bytes(view.engine.memory_bytes),
+        short_bytes(view.memory_bytes),
     )
 }
 
-fn table(queries: &[&QuerySnapshot], canvas: Canvas) -> Vec<String> {
-    let mut table = Table::new(COLUMNS);
+/// "and 9 980 more: 9 979 keep their target, 1 does not".
+fn others(rest: &Rest) -> Option<String> {
+    let parts = [
+        (rest.kept, "keeps its target", "keep their target"),
+        (rest.missed, "does not", "do not"),
+        (rest.silent, "gave no result", "gave no result"),
+        (rest.failed, "failed", "failed"),
+    ];
+    let said: Vec<String> = parts
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|&(count, one, several)| {
+            format!("{} {}", grouped(count), if count == 1 { one } else { several })
+        })
+        .collect();
+    // "do not" is said of the target, which only those before it name.
+    let said = match (rest.kept, rest.missed) {
+        (0, 1..) => said.join(", ").replacen("does not", "misses its target", 1).replacen(
+            "do not",
+            "miss their target",
+            1,
+        ),
+        _ => said.join(", "),
+    };
+    (rest.count() > 0).then(|| format!("and {} more: {said}", grouped(rest.count())))
+}
+
+fn rows(rest: &Rest) -> String {
+    let mut text = format!("; rows: {} in, {} out", short_count(rest.rows_in), short_count(rest.rows_out));
+    for (count, kind) in [(rest.rows_late, "late"), (rest.rows_dead, "dead")] {
+        if count > 0 {
+            text.push_str(&format!(", {} {kind}", short_count(count)));
+        }
+    }
+    text
+}
+
+fn table(queries: &[&QuerySnapshot], wall_ns: u64, canvas: Canvas) -> Vec<String> {
+    let columns = columns(queries, wall_ns);
+    let titles: Vec<Column> = columns.iter().map(|(column, _)| *column).collect();
+    let mut table = Table::new(&titles);
     for query in queries {
-        table.push(cells(query));
+        table.push(columns.iter().map(|(_, cell)| cell(query)).collect());
     }
     let mut lines = table.lines(canvas.width);
     if canvas.colour {
         lines[0] = format!("\x1b[1m{}\x1b[0m", lines[0]);
         for (line, query) in lines[1..].iter_mut().zip(queries) {
-            if matches!(query.outcome, Outcome::Failed(_)) || !keeps_target(query) {
+            if matches!(Standing::of(&query.figures()), Standing::Failed | Standing::Missed) {
                 *line = format!("\x1b[31m{line}\x1b[0m");
             }
         }
@@ -115,47 +154,65 @@ fn table(queries: &[&QuerySnapshot], canvas: Canvas) -> Vec<String> {
     lines
 }
 
-fn cells(query: &QuerySnapshot) -> Vec<String> {
-    vec![
-        query.name.clone(),
-        short_duration(query.target_ns),
-        latency(query, query.latency.p50_ns),
-        latency(query, query.latency.p99_ns),
-        match query.outcome {
-            Outcome::Failed(_) => "failed".into(),
-            _ => short_share(query.lateness.met, query.lateness.results),
-        },
-        short_count(query.rows_in),
-        short_count(query.rows_out),
-        match query.outcome {
+type Cell = fn(&QuerySnapshot) -> String;
+
+/// The columns with what stands in them. What went wrong is shown on any terminal.
+fn columns(queries: &[&QuerySnapshot], wall_ns: u64) -> Vec<(Column, Cell)> {
+    // Before that it is the same as that of the whole run.
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let unless_zero = |is_zero: bool, else_lost: u8| if is_zero { else_lost } else { 0 };
+    let late = unless_zero(queries.iter().all(|query| query.rows_late == 0), 8);
+    let dead = unless_zero(queries.iter().all(|query| query.rows_dead == 0), 9);
+    // The higher a number, the earlier a narrow terminal loses the column.
+    let mut columns: Vec<(Column, Cell)> = vec![
+        (Column { title: "query", right: false, dispensable: 0 }, |query| query.name.clone()),
+        (number("target", 0), |query| short_duration(query.target_ns)),
+        (number("p50", 3), |query| latency(query, query.latency.p50_ns)),
+        (number("p99", 0), |query| latency(query, query.latency.p99_ns)),
+    ];
+    if wall_ns > MINUTE_NS {
+        columns.push((number("last min", 1), |query| match query.last_minute.count {
+            0 => "-".into(),
+            _ => short_duration(query.last_minute.p99_ns),
+        }));
+    }
+    columns.push((number("met", 0), met));
+    if queries.iter().any(|query| stuck(query).is_some()) {
+        columns.push((number("stuck", 0), |query| stuck(query).unwrap_or("-".into())));
+    }
+    columns.extend([
+        (number("in", 6), (|query| short_count(query.rows_in)) as Cell),
+        (number("out", 5), |query| short_count(query.rows_out)),
+        (number("lag", 2), |query| match query.outcome {
             Outcome::Running => query.watermark_lag_ns.map_or("-".into(), short_duration),
             _ => "-".into(),
-        },
-        short_count(query.rows_late),
-        short_count(query.rows_dead),
-        short_count(query.rows_queued),
-    ]
+        }),
+        (number("late", late), |query| short_count(query.rows_late)),
+        (number("dead", dead), |query| short_count(query.rows_dead)),
+        (number("queue", 4), |query| short_count(query.rows_queued)),
+    ]);
+    columns
+}
+
+const fn number(title: &'static str, dispensable: u8) -> Column {
+    Column { title, right: true, dispensable }
+}
+
+/// The share of the results within the target, of those that are out and those that are overdue.
+fn met(query: &QuerySnapshot) -> String {
+    match query.outcome {
+        Outcome::Failed(_) => "failed".into(),
+        _ => short_share(query.lateness.met, query.lateness.results + query.overdue),
+    }
+}
+
+/// How long the oldest result has been due, if it has missed its target by now.
+fn stuck(query: &QuerySnapshot) -> Option<String> {
+    query.oldest_owed_ns.filter(|_| query.overdue > 0).map(short_duration)
 }
 
 fn latency(query: &QuerySnapshot, ns: u64) -> String {
     if query.lateness.results == 0 { "-".into() } else { short_duration(ns) }
-}
-
-/// The `room` queries that need a look the most, in the order of the files.
-fn most_troubled(queries: &[QuerySnapshot], room: usize) -> Vec<&QuerySnapshot> {
-    let mut order: Vec<usize> = (0..queries.len()).collect();
-    order.sort_by(|&a, &b| trouble(&queries[b]).total_cmp(&trouble(&queries[a])));
-    order.truncate(room);
-    order.sort_unstable();
-    order.into_iter().map(|index| &queries[index]).collect()
-}
-
-/// p99 as a multiple of the target: what comes next to missing it matters as much as what just missed.
-fn trouble(query: &QuerySnapshot) -> f64 {
-    match query.outcome {
-        Outcome::Failed(_) => f64::INFINITY,
-        _ => query.latency.p99_ns as f64 / query.target_ns.max(1) as f64,
-    }
 }
 
 fn bar(progress: f64, wall_ns: u64, width: usize) -> String {
@@ -174,32 +231,71 @@ fn bar(progress: f64, wall_ns: u64, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::sample::{query, run};
+    use crate::view::sample::{MS, live, query, run};
 
     const PLAIN: Canvas = Canvas { width: 100, height: 40, colour: false };
+
+    fn names(text: &str) -> Vec<&str> {
+        text.lines().map(|line| line.split("  ").next().unwrap()).collect()
+    }
 
     #[test]
     fn the_display_shows_every_query_and_how_far_the_input_is() {
         let queries =
             vec![query("urgent", 50, 12, 1_000, 1_000), query("top routes", 20_000, 31_000, 1_000, 980)];
-        let view = RunView { progress: Some(0.25), ..run(queries) };
+        let view = LiveView { progress: Some(0.25), ..live(queries, 9) };
         assert_eq!(
             display(&view, Canvas { width: 80, ..PLAIN }),
             "\
 12 s · laxity · 2 workers · 1.50 cores busy · 120 MB held
 query       target    p50    p99     met     in  out     lag  late  dead  queue
-urgent       50 ms   3 ms  12 ms   100 %  1.23M   42  400 ms     7     0  15.0k
-top routes    20 s  7.8 s   31 s  98.0 %  1.23M   42  400 ms     7     0  15.0k
+urgent       50 ms   3 ms  12 ms   100 %  1.23M   42  400 ms     0     0  15.0k
+top routes    20 s  7.8 s   31 s  98.0 %  1.23M   42  400 ms     0     0  15.0k
 ━━━━━━━━━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌  25 % done  36 s left
 "
         );
     }
 
     #[test]
+    fn after_a_minute_the_last_one_stands_beside_the_whole_run() {
+        let calmed = QuerySnapshot {
+            last_minute: query("", 50, 8, 100, 100).latency,
+            ..query("urgent", 50, 900, 1_000, 900)
+        };
+        let silent = QuerySnapshot { last_minute: Default::default(), ..query("old", 50, 12, 9, 9) };
+        let view = LiveView { wall_ns: 90_000 * MS, ..live(vec![calmed, silent], 9) };
+        let text = display(&view, PLAIN);
+        assert!(text.contains("   p99  last min "), "{text}");
+        assert!(
+            text.contains("900 ms      8 ms  90.0 %") && text.contains(" 12 ms         -   100 %"),
+            "{text}"
+        );
+        assert!(!display(&live(vec![query("q", 50, 1, 9, 9)], 9), PLAIN).contains("last min"));
+    }
+
+    #[test]
+    fn what_went_wrong_is_shown_at_80_columns_whatever_the_name() {
+        let name = "departures of the last hour by carrier, airport and destination";
+        let lossy = QuerySnapshot { rows_late: 12, rows_dead: 3, ..query(name, 50, 12, 1_000, 1_000) };
+        let stuck = QuerySnapshot { overdue: 1_000, oldest_owed_ns: Some(12_000 * MS), ..lossy };
+        let canvas = Canvas { width: 80, ..PLAIN };
+        let expected = "\
+query                                   target    p99     met  stuck  late  dead
+departures of the last hour by carrie…   50 ms  12 ms  50.0 %   12 s    12     3";
+        let live_text = display(&live(vec![stuck.clone()], 9), canvas);
+        assert_eq!(live_text.lines().skip(1).collect::<Vec<_>>().join("\n"), expected);
+        let final_text = summary(&run(vec![stuck]), canvas);
+        assert_eq!(final_text.lines().take(2).collect::<Vec<_>>().join("\n"), expected);
+        // What is zero goes first.
+        let text = display(&live(vec![query("q", 50, 12, 9, 9)], 9), Canvas { width: 60, ..PLAIN });
+        assert!(!text.contains("late") && text.contains("queue"), "{text}");
+    }
+
+    #[test]
     fn a_query_without_results_has_no_latency() {
         let idle = QuerySnapshot { watermark_lag_ns: None, ..query("idle", 60_000, 0, 0, 0) };
-        let text = display(&run(vec![idle]), PLAIN);
-        assert!(text.contains("idle    1 min    -    -    -  1.23M   42    -     7     0  15.0k"), "{text}");
+        let text = display(&live(vec![idle], 9), PLAIN);
+        assert!(text.contains("idle    1 min    -    -    -  1.23M   42    -     0     0  15.0k"), "{text}");
     }
 
     #[test]
@@ -208,30 +304,57 @@ top routes    20 s  7.8 s   31 s  98.0 %  1.23M   42  400 ms     7     0  15.0k
         queries[17] = query("late", 50, 900, 9, 1);
         queries[3] =
             QuerySnapshot { outcome: Outcome::Failed("disk full".into()), ..query("broken", 50, 1, 9, 9) };
-        let text = display(&run(queries), Canvas { height: 7, ..PLAIN });
-        let names: Vec<&str> = text.lines().map(|line| line.split("  ").next().unwrap()).collect();
-        assert_eq!(names[2..], ["broken", "late", "and 18 more with less trouble"]);
+        let canvas = Canvas { height: 7, ..PLAIN };
+        let text = display(&live(queries, canvas.queries()), canvas);
+        assert_eq!(
+            names(&text)[2..],
+            ["broken", "late", "and 18 more: 18 keep their target; rows: 22.2M in, 756 out"]
+        );
         assert!(text.lines().nth(2).unwrap().contains("failed"), "{text}");
     }
 
     #[test]
+    fn the_rest_is_one_line() {
+        let rest = Rest { kept: 9_979, missed: 1, rows_in: 5, rows_out: 4, rows_late: 12, ..Rest::default() };
+        assert_eq!(
+            others(&rest).unwrap() + &rows(&rest),
+            "and 9 980 more: 9 979 keep their target, 1 does not; rows: 5 in, 4 out, 12 late"
+        );
+        let said = |kept, missed, silent, failed| {
+            others(&Rest { kept, missed, silent, failed, ..Rest::default() }).unwrap()
+        };
+        assert_eq!(said(0, 2, 1, 0), "and 3 more: 2 miss their target, 1 gave no result");
+        assert_eq!(said(0, 1, 0, 2), "and 3 more: 1 misses its target, 2 failed");
+        assert_eq!(said(1, 0, 0, 0), "and 1 more: 1 keeps its target");
+        assert_eq!(others(&Rest::default()), None);
+    }
+
+    #[test]
     fn colours_mark_what_misses_its_target() {
-        let view = run(vec![query("a", 50, 12, 9, 9), query("b", 50, 99, 9, 8)]);
+        let stuck = QuerySnapshot { overdue: 1, oldest_owed_ns: Some(99 * MS), ..query("c", 50, 12, 9, 9) };
+        let view = live(vec![query("a", 50, 12, 9, 9), query("b", 50, 99, 9, 8), stuck], 9);
         let text = display(&view, Canvas { colour: true, ..PLAIN });
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("\x1b[1mquery"), "{text}");
         assert!(lines[2].starts_with("a ") && lines[3].starts_with("\x1b[31mb "), "{text}");
+        assert!(lines[4].starts_with("\x1b[31mc "), "{text}");
     }
 
     #[test]
     fn a_log_line_names_the_few_in_trouble() {
         let mut queries: Vec<_> = (0..6).map(|n| query(&format!("q{n}"), 1_000, n, 9, 9)).collect();
         queries.push(query("late", 50, 900, 1_000, 10));
+        queries.push(QuerySnapshot {
+            overdue: 991,
+            oldest_owed_ns: Some(12_000 * MS),
+            ..query("stuck", 50, 12, 9, 9)
+        });
         assert_eq!(
-            log_line(&run(queries)),
+            log_line(&live(queries, LOG_QUERIES)),
             "12 s · laxity · 2 workers · 1.50 cores busy · 120 MB held \
-             | q3 p99 3 ms of 1 s, met 100 % | q4 p99 4 ms of 1 s, met 100 % | q5 p99 5 ms of 1 s, met 100 % \
-             | late p99 900 ms of 50 ms, met 1.0 % | and 3 more"
+             | q4 p99 4 ms of 1 s, met 100 % | q5 p99 5 ms of 1 s, met 100 % \
+             | late p99 900 ms of 50 ms, met 1.0 % | stuck p99 12 ms of 50 ms, met 0.9 %, oldest unfinished 12 s \
+             | and 4 more: 4 keep their target"
         );
     }
 
@@ -240,5 +363,15 @@ top routes    20 s  7.8 s   31 s  98.0 %  1.23M   42  400 ms     7     0  15.0k
         let text = summary(&run(vec![query("a", 50, 12, 9, 9), query("b", 50, 12, 9, 9)]), PLAIN);
         let last = "2.47M rows in 12 s: policy laxity, 1.95 of 2 workers used, 300 MB at most\n";
         assert!(text.ends_with(last), "{text}");
+    }
+
+    #[test]
+    fn the_summary_of_many_shows_the_worst_and_what_the_others_come_to() {
+        let mut queries: Vec<_> = (0..200).map(|n| query(&format!("calm {n}"), 1_000, 1, 9, 9)).collect();
+        queries[150] = query("late", 50, 900, 9, 1);
+        let text = summary(&run(queries), PLAIN);
+        let names = names(&text);
+        assert_eq!((names.len(), names[50]), (1 + 50 + 2, "late"));
+        assert_eq!(names[51], "and 150 more: 150 keep their target; rows: 185M in, 6300 out");
     }
 }

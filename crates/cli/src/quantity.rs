@@ -135,6 +135,19 @@ pub fn short_count(count: u64) -> String {
     format!("{value:.decimals$}{suffix}")
 }
 
+/// A count to the last digit, in groups of three: `9 980`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A size with its unit: `312 MB`. A megabyte is 2²⁰ bytes.
 pub fn short_bytes(bytes: u64) -> String {
     const STEPS: &[(f64, &str)] = &[(1.0, "B"), (1024.0, "KB"), (1_048_576.0, "MB"), (1_073_741_824.0, "GB")];
@@ -258,6 +271,10 @@ mod tests {
         assert_eq!(short_count(999_600), "1.00M");
         assert_eq!(short_count(4_560_000), "4.56M");
         assert_eq!(short_count(123_456_789), "123M");
+        assert_eq!(
+            [7, 999, 1_000, 9_980, 1_234_567].map(grouped),
+            ["7", "999", "1 000", "9 980", "1 234 567"]
+        );
         assert_eq!(short_bytes(500), "500 B");
         assert_eq!(short_bytes(312 << 20), "312 MB");
         assert_eq!(short_bytes(3 << 29), "1.5 GB");

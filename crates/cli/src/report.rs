@@ -1,9 +1,10 @@
-//! The `--report` file: what a run did, for programs.
+//! The `--report` file: what a run did, for programs. docs/report.md says it to their authors.
 
 use laxity_engine::{LatencySummary, Outcome, QuerySnapshot};
 use laxity_sched::{Cause, Lateness};
 use serde::Serialize;
 
+use crate::outcome::dropped;
 use crate::view::RunView;
 
 /// The whole file.
@@ -21,14 +22,20 @@ pub struct Report {
 struct QueryReport {
     name: String,
     target_ms: f64,
-    /// Output batches of a window; output batches where there is no window.
+    /// Batches that left a sink.
     results: u64,
-    /// The fraction of results within the target; `null` without results.
+    /// Results that were due, not out at the end, and later than the target already.
+    unfinished: u64,
+    /// How long the oldest result had been due that was not out, whether later than the target or not; `null` without.
+    oldest_unfinished_ms: Option<f64>,
+    /// The fraction of results within the target, unfinished ones among those that are not; `null` without any.
     met: Option<f64>,
     /// Mean utility of the results by the query's curve, 0 to 1; `null` without results.
     utility: Option<f64>,
     /// From the arrival of the last row that influenced a result to its leaving the sink.
     latency_ms: Percentiles,
+    /// The same of about the last minute, to two digits; `null` if nothing came out in it.
+    last_minute_latency_ms: Option<Percentiles>,
     /// From the instant a window's end was due; `null` where the source has no pace of its own.
     event_time_latency_ms: Option<Percentiles>,
     rows_in: u64,
@@ -37,6 +44,8 @@ struct QueryReport {
     rows_dead: u64,
     /// Dropped at the sources to shed load.
     rows_shed: u64,
+    /// Admitted and never processed: they were still queued when the time to drain was over.
+    rows_dropped: u64,
     /// Shares of the time of the results that missed the target; all 0 if none did.
     late_because: Causes,
     /// Only where the query was stopped by an error.
@@ -78,20 +87,25 @@ impl From<&RunView> for Report {
 
 impl From<&QuerySnapshot> for QueryReport {
     fn from(query: &QuerySnapshot) -> QueryReport {
+        let due = query.lateness.results + query.overdue;
+        let last_minute = Some(&query.last_minute).filter(|latency| latency.count > 0);
         QueryReport {
             name: query.name.clone(),
             target_ms: milliseconds(query.target_ns),
             results: query.lateness.results,
-            met: (query.lateness.results > 0)
-                .then(|| query.lateness.met as f64 / query.lateness.results as f64),
+            unfinished: query.overdue,
+            oldest_unfinished_ms: query.oldest_owed_ns.map(milliseconds),
+            met: (due > 0).then(|| query.lateness.met as f64 / due as f64),
             utility: query.utility,
             latency_ms: Percentiles::from(&query.latency),
+            last_minute_latency_ms: last_minute.map(Percentiles::from),
             event_time_latency_ms: query.event_time_latency.as_ref().map(Percentiles::from),
             rows_in: query.rows_in,
             rows_out: query.rows_out,
             rows_late: query.rows_late,
             rows_dead: query.rows_dead,
             rows_shed: query.rows_shed,
+            rows_dropped: dropped(&query.figures()),
             late_because: Causes::from(&query.lateness),
             error: match &query.outcome {
                 Outcome::Failed(error) => Some(error.clone()),
@@ -150,30 +164,40 @@ mod tests {
         urgent.lateness.missed = late;
         urgent.utility = Some(0.5);
         urgent.rows_shed = 3;
+        urgent.rows_late = 7;
+        urgent.outcome = Outcome::Finished;
+        urgent.overdue = 200;
+        urgent.oldest_owed_ns = Some(12_500_000_000);
         let broken = QuerySnapshot {
             outcome: Outcome::Failed("disk full".into()),
             rows_in: 0,
             rows_out: 0,
-            rows_late: 0,
             rows_dead: 1,
+            rows_queued: 0,
             ..query("broken", 1_000, 0, 0, 0)
         };
         let expected = serde_json::json!({
             "policy": "laxity", "workers": 2, "wall_s": 12.0, "cpu_s": 23.4, "peak_rss_bytes": 314572800,
             "queries": [
                 {
-                    "name": "urgent", "target_ms": 50.0, "results": 800, "met": 0.9975, "utility": 0.5,
+                    "name": "urgent", "target_ms": 50.0, "results": 800, "unfinished": 200,
+                    "oldest_unfinished_ms": 12500.0, "met": 0.798, "utility": 0.5,
                     "latency_ms": {"p50": 3.0, "p90": 6.0, "p99": 12.0, "p999": 18.0, "max": 24.0, "mean": 4.0},
+                    "last_minute_latency_ms":
+                        {"p50": 3.0, "p90": 6.0, "p99": 12.0, "p999": 18.0, "max": 24.0, "mean": 4.0},
                     "event_time_latency_ms":
                         {"p50": 5.0, "p90": 6.0, "p99": 12.0, "p999": 18.0, "max": 24.0, "mean": 4.0},
                     "rows_in": 1234567, "rows_out": 42, "rows_late": 7, "rows_dead": 0, "rows_shed": 3,
+                    "rows_dropped": 15000,
                     "late_because": {"source": 0.125, "queue": 0.75, "execute": 0.125, "frontier": 0.0, "sink": 0.0},
                 },
                 {
-                    "name": "broken", "target_ms": 1000.0, "results": 0, "met": null, "utility": null,
+                    "name": "broken", "target_ms": 1000.0, "results": 0, "unfinished": 0,
+                    "oldest_unfinished_ms": null, "met": null, "utility": null,
                     "latency_ms": {"p50": 0.0, "p90": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0, "mean": 0.0},
-                    "event_time_latency_ms": null,
+                    "last_minute_latency_ms": null, "event_time_latency_ms": null,
                     "rows_in": 0, "rows_out": 0, "rows_late": 0, "rows_dead": 1, "rows_shed": 0,
+                    "rows_dropped": 0,
                     "late_because": {"source": 0.0, "queue": 0.0, "execute": 0.0, "frontier": 0.0, "sink": 0.0},
                     "error": "disk full",
                 },

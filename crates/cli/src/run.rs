@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context;
 use laxity_connect::{ConnectError, ScanSpec, SinkSpec};
 use laxity_engine::{
-    Clock, Engine, EngineConfig, EngineSnapshot, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
+    Clock, Engine, EngineConfig, EngineFigures, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
 };
-use laxity_graph::Dataflow;
+use laxity_graph::{Dataflow, ProcessingTime};
 use laxity_operators::Stage;
 use laxity_sql::{LateSink, PlannedQuery, SqlFile};
 
@@ -23,7 +23,7 @@ use crate::quantity::short_duration;
 use crate::report::Report;
 use crate::screen::Screen;
 use crate::signals::StopRequest;
-use crate::view::{RunView, progress};
+use crate::view::{LiveView, RunView, most_troubled, progress, rest};
 use crate::{live, outcome, pace, policy, script};
 
 /// How often we look for a reason to stop.
@@ -74,7 +74,7 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     }
     engine.start().map_err(refused)?;
 
-    let mut watch = Watch { args, screen, workers, policy, show, cpu_before_ns, last: None, looks: 0 };
+    let mut watch = Watch::new(args, screen, workers, policy, show, cpu_before_ns);
     let mut switches = args.switches.clone();
     switches.sort_by_key(|switch| Reverse(switch.after));
     let started = clock.now();
@@ -101,7 +101,7 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     }
     engine.stop();
 
-    let view = watch.view(engine.snapshot());
+    let view = RunView { policy: watch.policy, workers, engine: engine.snapshot() };
     tell(&view, screen);
     if let Some(mut report) = report {
         serde_json::to_writer_pretty(&mut report, &Report::from(&view)).context("cannot write the report")?;
@@ -237,11 +237,27 @@ struct Watch<'a> {
     /// CPU time that the process had taken before the run, ns.
     cpu_before_ns: u64,
     /// Wall and CPU time at the last look, ns.
-    last: Option<(u64, u64)>,
+    last: (u64, u64),
     looks: u32,
+    /// The next look is not before that.
+    rests_until: ProcessingTime,
+    figures: EngineFigures,
 }
 
-impl Watch<'_> {
+impl<'a> Watch<'a> {
+    fn new(
+        args: &'a RunArgs,
+        screen: &'a Screen,
+        workers: usize,
+        policy: String,
+        show: Show,
+        cpu_before_ns: u64,
+    ) -> Watch<'a> {
+        let (last, looks) = ((0, 0), 0);
+        let (rests_until, figures) = (ProcessingTime::ZERO, EngineFigures::default());
+        Watch { args, screen, workers, policy, show, cpu_before_ns, last, looks, rests_until, figures }
+    }
+
     fn switch(&mut self, engine: &Engine, next: &Switch) {
         let after = short_duration(u64::try_from(next.after.as_nanos()).unwrap_or(u64::MAX));
         match engine.set_policy(&next.policy) {
@@ -252,29 +268,45 @@ impl Watch<'_> {
     }
 
     fn look(&mut self, engine: &Engine) {
+        // Whatever a look takes, with however many queries and on whatever machine: no more than a hundredth of a core,
+        // but for one every few seconds.
+        const REST_FACTOR: u64 = 100;
+        const REST_NS_MAX: u64 = 5_000_000_000;
         self.looks += 1;
-        if !self.looks.is_multiple_of(self.show.period_looks()) {
+        let began = engine.clock().now();
+        if !self.looks.is_multiple_of(self.show.period_looks()) || began < self.rests_until {
             return;
         }
-        let view = self.view(engine.snapshot());
         match self.show {
-            Show::Display => self.screen.draw(&live::display(&view, Screen::canvas())),
-            Show::Lines => self.screen.say(&live::log_line(&view)),
+            Show::Display => {
+                let canvas = Screen::canvas();
+                let view = self.view(engine, canvas.queries());
+                self.screen.draw(&live::display(&view, canvas));
+            }
+            Show::Lines => self.screen.say(&live::log_line(&self.view(engine, live::LOG_QUERIES))),
             Show::Rows => {}
         }
+        let took_ns = engine.clock().now().since_ns(began);
+        self.rests_until = began.plus_ns((took_ns * REST_FACTOR).min(REST_NS_MAX));
     }
 
-    fn view(&mut self, mut engine: EngineSnapshot) -> RunView {
-        engine.cpu_ns = engine.cpu_ns.saturating_sub(self.cpu_before_ns);
-        let now = (engine.wall_ns, engine.cpu_ns);
-        let (wall_ns, cpu_ns) = self.last.replace(now).unwrap_or_default();
+    /// The run as it is now, with the `room` queries that need a look the most.
+    fn view(&mut self, engine: &Engine, room: usize) -> LiveView {
+        engine.figures(&mut self.figures);
+        let figures = &self.figures;
+        let now = (figures.wall_ns, figures.cpu_ns.saturating_sub(self.cpu_before_ns));
+        let (wall_ns, cpu_ns) = std::mem::replace(&mut self.last, now);
         let cores_busy = now.1.saturating_sub(cpu_ns) as f64 / now.0.saturating_sub(wall_ns).max(1) as f64;
-        RunView {
+        let places = most_troubled(&figures.queries, room);
+        LiveView {
             policy: self.policy.clone(),
             workers: self.workers,
+            wall_ns: figures.wall_ns,
+            memory_bytes: figures.memory_bytes,
             cores_busy,
-            progress: progress(&engine, self.args.run_for.map(|run_for| run_for.0)),
-            engine,
+            progress: progress(figures, self.args.run_for.map(|run_for| run_for.0)),
+            rest: rest(&figures.queries, &places),
+            shown: places.iter().filter_map(|&place| engine.query(figures.queries[place].id)).collect(),
         }
     }
 }

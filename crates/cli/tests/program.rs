@@ -33,6 +33,7 @@ fn help_teaches_with_examples() {
         help.contains("laxity run pipeline.sql --policy fifo") && help.contains("laxity.latency.target"),
         "{help}"
     );
+    assert!(help.contains("A result is a batch of rows that a sink has written"), "{help}");
 }
 
 #[test]
@@ -70,9 +71,55 @@ fn a_report_is_json_with_every_query() {
     assert_eq!((&query["rows_in"], &query["rows_out"], &query["met"]), (&10.into(), &5.into(), &1.0.into()));
     assert!(query["results"].as_u64().unwrap() >= 1);
     assert!(query["latency_ms"]["p99"].as_f64().unwrap() > 0.0);
+    // Everything came out, so nothing is owed.
+    assert_eq!((&query["unfinished"], &query["rows_dropped"]), (&0.into(), &0.into()));
+    assert!(query["oldest_unfinished_ms"].is_null(), "{query}");
+    assert!(query["last_minute_latency_ms"]["p99"].as_f64().unwrap() > 0.0);
     assert!(report["peak_rss_bytes"].as_u64().unwrap() > 1_000_000);
     // The system may count CPU time in hundredths of a second, more than this run takes.
     assert!(report["wall_s"].as_f64().unwrap() > 0.0 && report["cpu_s"].is_number());
+}
+
+#[test]
+fn every_field_of_the_report_is_documented() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    piped(BOUNDED, &["run", "-", "--report", report.to_str().unwrap()]);
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    let documented = fs::read_to_string(repository().join("docs/report.md")).unwrap();
+    let fields = [&report, &report["queries"][0], &report["queries"][0]["latency_ms"]];
+    for field in fields.iter().flat_map(|object| object.as_object().unwrap().keys()) {
+        assert!(documented.contains(&format!("`{field}`")), "docs/report.md says nothing of {field}");
+    }
+}
+
+#[test]
+fn silence_and_losses_are_explained() {
+    let told = stderr(&piped(&BOUNDED.replace("MOD(n, 2) = 0", "n > 100"), &["run", "-"]));
+    let filtered = "evens gave no result: none of its 10 rows passed its conditions or found a match.";
+    assert!(told.contains(filtered), "{told}");
+
+    let waiting = "
+CREATE TABLE ticks (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at)
+WITH ('connector' = 'datagen', 'rows-per-second' = '1000');
+SET 'pipeline.name' = 'yearly';
+SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '365' DAY)) GROUP BY window_start, window_end;
+";
+    let told = stderr(&piped(waiting, &["run", "-", "--for", "1 s"]));
+    assert!(told.contains("yearly gave no result: its watermark stands at 20"), "{told}");
+    assert!(told.contains(" while its next window ends at 20"), "{told}");
+
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("import.csv"), "1\n2\nthree\n").unwrap();
+    let import = "
+CREATE TABLE import (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'import.csv', 'format' = 'csv');
+SET 'pipeline.name' = 'import';
+SELECT n FROM import;
+";
+    fs::write(folder.path().join("import.sql"), import).unwrap();
+    let told = stderr(&laxity().current_dir(folder.path()).args(["run", "import.sql"]).output().unwrap());
+    let last = "Not in the results: 1 row dead (import, 33.3 % of its rows).";
+    assert_eq!(told.trim_end().lines().last(), Some(last), "{told}");
 }
 
 #[test]

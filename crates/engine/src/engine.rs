@@ -18,7 +18,9 @@ use crate::operator_threads::OperatorThreads;
 use crate::plan::{QueryPlan, SubmitError};
 use crate::shared::{Entry, Shared};
 use crate::sink_io::SinkPool;
-use crate::snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot, RecordedFeed};
+use crate::snapshot::{
+    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, RecordedFeed,
+};
 use crate::submission::Submission;
 use crate::tables::Connectors;
 use crate::worker::{self, Unit, WorkerTimes};
@@ -264,7 +266,7 @@ impl Engine {
         self.shared.queries.read().values().flat_map(|entry| &entry.instances).filter_map(feed).collect()
     }
 
-    /// How the engine and its queries stand.
+    /// How the engine and its queries stand, percentiles of every query included: for the end of a run and its report.
     pub fn snapshot(&self) -> EngineSnapshot {
         let shared = &self.shared;
         let queries = shared
@@ -275,6 +277,23 @@ impl Engine {
             .collect();
         let operator_ns = shared.worker_times.iter().map(WorkerTimes::operator_ns).sum();
         EngineSnapshot::new(&shared.clock, shared.process.memory.used_bytes(), operator_ns, queries)
+    }
+
+    /// How the engine and its queries stand, in counts alone: cheap enough to ask for several times a second, however
+    /// many queries there are. Takes the place of what `figures` held before.
+    pub fn figures(&self, figures: &mut EngineFigures) {
+        let shared = &self.shared;
+        let now = shared.clock.now();
+        figures.of_engine(now, shared.process.memory.used_bytes());
+        let queries = shared.queries.read();
+        figures.queries.extend(queries.values().map(|entry| QueryFigures::of(&entry.query, now)));
+    }
+
+    /// How one query stands, percentiles included; `None` if there is no query of that id.
+    pub fn query(&self, id: QueryId) -> Option<QuerySnapshot> {
+        let shared = &self.shared;
+        let query = shared.queries.read().get(&id).map(|entry| entry.query.clone())?;
+        Some(QuerySnapshot::of(&query, &shared.clock))
     }
 }
 

@@ -24,9 +24,11 @@ mod worker;
 pub use clock::Clock;
 pub use config::{CannotSwitch, EngineConfig, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
-pub use laxity_runtime::{LatencySummary, Outcome, RecordedArrival, Totals};
+pub use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, RecordedArrival, Totals};
 pub use plan::{LatePlan, QueryPlan, SubmitError};
-pub use snapshot::{EngineSnapshot, OperatorMeasurement, QuerySnapshot, RecordedFeed};
+pub use snapshot::{
+    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, QueryState, RecordedFeed,
+};
 
 /// An error with what caused it, in one line: for places that have room for just that.
 fn chain_of_causes(error: &dyn std::error::Error) -> String {

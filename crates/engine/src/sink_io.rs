@@ -186,6 +186,7 @@ impl SinkPool {
                         if !outlet.query.failed() {
                             outlet.count(rows, &stamps, window_end, ready, ready);
                         }
+                        outlet.written(&stamps);
                         self.release(&outlet.query, held);
                     }
                 }
@@ -387,6 +388,7 @@ impl Turn {
                         Err(error) => fail(query, &error),
                     }
                 }
+                self.outlet.written(&stamps);
                 self.spare.give(bytes);
             }
             Bytes::Last { bytes } => {

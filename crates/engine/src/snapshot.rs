@@ -1,5 +1,7 @@
-use laxity_graph::EventTime;
-use laxity_runtime::{LatencySummary, Outcome, Query, RecordedArrival, Totals};
+use std::sync::atomic::Ordering::Relaxed;
+
+use laxity_graph::{EventTime, ProcessingTime, QueryId};
+use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, Query, RecordedArrival, Totals};
 use laxity_sched::Lateness;
 
 use crate::{Clock, process};
@@ -21,9 +23,72 @@ pub struct EngineSnapshot {
     pub queries: Vec<QuerySnapshot>,
 }
 
-/// How one query stands.
+/// How an engine stands, in counts alone. Made once and filled again and again, so that looking does not allocate.
+#[derive(Clone, Debug, Default)]
+pub struct EngineFigures {
+    /// Time since the engine was made, ns.
+    pub wall_ns: u64,
+    /// CPU time of the whole process, ns.
+    pub cpu_ns: u64,
+    /// Bytes of state and queued rows of all queries.
+    pub memory_bytes: u64,
+    /// The queries in order of submission.
+    pub queries: Vec<QueryFigures>,
+}
+
+/// How one query stands, in counts alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryFigures {
+    /// Which.
+    pub id: QueryId,
+    /// Its latency target, ns.
+    pub target_ns: u64,
+    /// Whether it runs.
+    pub state: QueryState,
+    /// Output batches that left a sink.
+    pub results: u64,
+    /// Those within the target.
+    pub met: u64,
+    /// Largest latency, ns.
+    pub worst_ns: u64,
+    /// The same of about the last minute.
+    pub last_minute: MinuteFigures,
+    /// Results that are due, not out, and later than the target already.
+    pub overdue: u64,
+    /// How long the oldest result that is due has been so, ns.
+    pub oldest_owed_ns: Option<u64>,
+    /// Rows admitted from sources.
+    pub rows_in: u64,
+    /// Rows written by sinks.
+    pub rows_out: u64,
+    /// Rows that came after their window closed.
+    pub rows_late: u64,
+    /// Rows that could not be read.
+    pub rows_dead: u64,
+    /// Rows dropped at the sources to shed load.
+    pub rows_shed: u64,
+    /// Rows admitted and not yet processed.
+    pub rows_queued: u64,
+    /// Part of a bounded input read so far, 0 to 1.
+    pub progress: Option<f64>,
+}
+
+/// [`Outcome`] without its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryState {
+    /// Rows may still come.
+    Running,
+    /// It has come to its end.
+    Finished,
+    /// An error has stopped it.
+    Failed,
+}
+
+/// How one query stands, percentiles included.
 #[derive(Clone, Debug)]
 pub struct QuerySnapshot {
+    /// Which.
+    pub id: QueryId,
     /// Its name.
     pub name: String,
     /// Its latency target, ns.
@@ -34,8 +99,17 @@ pub struct QuerySnapshot {
     pub latency: LatencySummary,
     /// Event-time latency (Klink §6.1.2), where the source places events on the clock.
     pub event_time_latency: Option<LatencySummary>,
+    /// Output latency of about the last minute, to two digits.
+    pub last_minute: LatencySummary,
+    /// Results of about the last minute that kept the target.
+    pub last_minute_met: u64,
     /// Output batches that left a sink, those within the target, and why the others were late.
     pub lateness: Lateness,
+    /// Results that are due, not out, and later than the target already: the engine knows of rows held back at the
+    /// source, of windows whose end the watermark has passed, and of batches on their way into a sink.
+    pub overdue: u64,
+    /// How long the oldest result that is due has been so, ns.
+    pub oldest_owed_ns: Option<u64>,
     /// Mean utility of the results by the query's curve, 0 to 1; `None` without results.
     pub utility: Option<f64>,
     /// Rows admitted from sources.
@@ -58,6 +132,8 @@ pub struct QuerySnapshot {
     pub watermark: Option<EventTime>,
     /// How long ago that watermark was due, ns, where the source places events on the clock.
     pub watermark_lag_ns: Option<u64>,
+    /// The end of the window that closes next, where the windows of the query are aligned and it has a watermark.
+    pub next_window: Option<EventTime>,
     /// Part of a bounded input read so far, 0 to 1.
     pub progress: Option<f64>,
 }
@@ -98,20 +174,53 @@ pub struct RecordedFeed {
     pub arrivals: Vec<RecordedArrival>,
 }
 
+impl QueryFigures {
+    pub(crate) fn of(query: &Query, now: ProcessingTime) -> QueryFigures {
+        let results = query.figures(now);
+        QueryFigures {
+            id: query.id,
+            target_ns: query.settings.latency_target.ns(),
+            state: match (query.stopped(), query.failed()) {
+                (false, _) => QueryState::Running,
+                (true, false) => QueryState::Finished,
+                (true, true) => QueryState::Failed,
+            },
+            results: results.results,
+            met: results.met,
+            worst_ns: results.worst_ns,
+            last_minute: results.last_minute,
+            overdue: results.overdue,
+            oldest_owed_ns: results.oldest_owed.map(|arrival| now.since_ns(arrival)),
+            rows_in: query.rows_in.load(Relaxed),
+            rows_out: query.rows_out.load(Relaxed),
+            rows_late: query.rows_late.load(Relaxed),
+            rows_dead: query.rows_dead.load(Relaxed),
+            rows_shed: query.rows_shed.load(Relaxed),
+            rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,
+            progress: query.progress(),
+        }
+    }
+}
+
 impl QuerySnapshot {
     pub(crate) fn of(query: &Query, clock: &Clock) -> QuerySnapshot {
-        use std::sync::atomic::Ordering::Relaxed;
-
-        let results = query.results();
+        let now = clock.now();
+        let results = query.results(now);
+        let figures = results.figures;
         let watermark = Some(EventTime(query.watermark_ms.load(Relaxed))).filter(|&w| w != EventTime::MIN);
-        let lag = |watermark| Some(clock.now().since_ns(query.event_clock.get()?.due(watermark)));
+        let lag = |watermark| Some(now.since_ns(query.event_clock.get()?.due(watermark)));
         QuerySnapshot {
+            id: query.id,
             name: query.settings.name.clone(),
             target_ns: query.settings.latency_target.ns(),
             outcome: query.outcome(),
             latency: results.latency,
             event_time_latency: results.event_time_latency,
+            last_minute: results.last_minute,
+            last_minute_met: figures.last_minute.met,
             lateness: results.lateness,
+            overdue: figures.overdue,
+            oldest_owed_ns: figures.oldest_owed.map(|arrival| now.since_ns(arrival)),
             utility: results.utility,
             rows_in: query.rows_in.load(Relaxed),
             rows_out: query.rows_out.load(Relaxed),
@@ -123,8 +232,49 @@ impl QuerySnapshot {
             state_bytes: query.state_bytes.load(Relaxed).max(0) as u64,
             watermark,
             watermark_lag_ns: watermark.and_then(lag),
+            next_window: watermark.and_then(|watermark| query.next_window(watermark)),
             progress: query.progress(),
         }
+    }
+
+    /// Its counts alone.
+    pub fn figures(&self) -> QueryFigures {
+        QueryFigures {
+            id: self.id,
+            target_ns: self.target_ns,
+            state: match self.outcome {
+                Outcome::Running => QueryState::Running,
+                Outcome::Finished => QueryState::Finished,
+                Outcome::Failed(_) => QueryState::Failed,
+            },
+            results: self.lateness.results,
+            met: self.lateness.met,
+            worst_ns: self.latency.max_ns,
+            last_minute: MinuteFigures {
+                results: self.last_minute.count,
+                met: self.last_minute_met,
+                worst_ns: self.last_minute.max_ns,
+            },
+            overdue: self.overdue,
+            oldest_owed_ns: self.oldest_owed_ns,
+            rows_in: self.rows_in,
+            rows_out: self.rows_out,
+            rows_late: self.rows_late,
+            rows_dead: self.rows_dead,
+            rows_shed: self.rows_shed,
+            rows_queued: self.rows_queued,
+            progress: self.progress,
+        }
+    }
+}
+
+impl EngineFigures {
+    /// Those of the engine itself; the queries are for the caller to add.
+    pub(crate) fn of_engine(&mut self, now: ProcessingTime, memory_bytes: u64) {
+        self.wall_ns = now.0;
+        self.cpu_ns = process::cpu_ns();
+        self.memory_bytes = memory_bytes;
+        self.queries.clear();
     }
 }
 

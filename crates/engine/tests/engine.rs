@@ -6,14 +6,18 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use laxity_connect::{ConnectError, Scan, ScanEvent, ScanSpec, ScannedBatch, SinkSpec, TableSpec};
-use laxity_engine::{Engine, EngineConfig, LatePlan, Outcome, Policy, QueryPlan};
+use laxity_engine::{
+    Engine, EngineConfig, EngineFigures, LatePlan, Outcome, Policy, QueryFigures, QueryPlan, QueryState,
+};
 use laxity_graph::{
     Dataflow, EventTime, Input, LatencyTarget, Node, NodeId, Partitioning, ProcessingTime, QuerySettings,
+    WindowShape,
 };
 use laxity_operators::{
     Flow, LateColumn, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
@@ -39,6 +43,8 @@ enum Middle {
     Hoard,
     /// Calls every tenth row late.
     Late,
+    /// Closes windows of a second, and at the end of its input waits until it may go on.
+    HoldAtEnd(&'static AtomicBool),
 }
 
 struct MiddleOperator {
@@ -85,6 +91,7 @@ impl Operator for MiddleOperator {
                 std::thread::sleep(Duration::from_millis(5));
                 out.batch(batch);
             }
+            Middle::HoldAtEnd(_) => {}
             Middle::Hoard => self.kept += batch.num_rows() * 1_000,
             Middle::Late => {
                 let late: Vec<bool> = values.values().iter().map(|v| v % 10 == 0).collect();
@@ -103,6 +110,11 @@ impl Operator for MiddleOperator {
 
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         if watermark == EventTime::MAX {
+            if let Middle::HoldAtEnd(may_go_on) = self.what {
+                while !may_go_on.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
             self.ending = true;
             self.firing = self.sums.iter().rev().map(|(&k, &v)| (k, v)).collect();
             return self.resume(out);
@@ -173,11 +185,13 @@ fn write_input(folder: &Path, rows: i64) {
 fn plan(name: &str, folder: &Path, input: &Arc<TableSpec>, middle: Middle, parallelism: usize) -> QueryPlan {
     let mut flow = Dataflow::new(QuerySettings::named(name));
     let scan = ScanSpec { table: input.clone(), columns: vec![0, 1] };
+    let second = WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true };
+    let closes_windows = matches!(middle, Middle::HoldAtEnd(_));
     let node = |name: &str, parallelism, inputs, stage| Node {
         name: name.into(),
         parallelism,
         inputs,
-        window: None,
+        window: (name == "middle" && closes_windows).then_some(second),
         stage,
     };
     let source = flow
@@ -407,6 +421,80 @@ fn a_stop_writes_what_was_admitted_and_ends_all_threads() {
         assert_eq!(query.rows_out, query.rows_in);
         assert_eq!(output(folder.path(), "q").len() as u64, query.rows_out);
     }
+}
+
+/// The figures of the one query, once they are as wanted.
+fn figures_once(engine: &Engine, wanted: impl Fn(&QueryFigures) -> bool) -> QueryFigures {
+    let mut figures = EngineFigures::default();
+    let started = engine.clock().now();
+    loop {
+        engine.figures(&mut figures);
+        let [query] = figures.queries[..] else { panic!("one query was submitted: {figures:?}") };
+        if wanted(&query) {
+            return query;
+        }
+        assert!(engine.clock().now().since_ns(started) < TIMEOUT.as_nanos() as u64, "{query:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A target that nothing here meets by chance once it waits.
+fn within_50_ms(mut plan: QueryPlan) -> QueryPlan {
+    plan.dataflow.settings.latency_target = LatencyTarget::new(Duration::from_millis(50)).unwrap();
+    plan
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_stalled_sink_holds_up_misses_its_target_before_it_is_out() {
+    use std::io::Read;
+
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 100_000);
+    let input = table(folder.path(), "in.csv");
+    let pipe = folder.path().join("q.csv");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (read, may_read) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut pipe = fs::File::open(pipe).unwrap();
+        may_read.recv().unwrap();
+        let mut text = String::new();
+        pipe.read_to_string(&mut text).unwrap();
+        text.lines().count()
+    });
+    let engine = engine("laxity");
+    let id = engine.submit(within_50_ms(plan("q", folder.path(), &input, Middle::Pass, 1))).unwrap();
+    engine.start().unwrap();
+    let stalled = figures_once(&engine, |query| query.overdue > 0);
+    assert!(stalled.oldest_owed_ns.unwrap() > 50_000_000, "{stalled:?}");
+    assert_eq!(stalled.state, QueryState::Running);
+    read.send(()).unwrap();
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    assert_eq!(reader.join().unwrap(), 100_000);
+    let query = engine.query(id).unwrap();
+    assert_eq!((query.overdue, query.oldest_owed_ns), (0, None));
+    assert!(query.lateness.met < query.lateness.results, "{query:?}");
+    assert_eq!(query.figures().results, query.latency.count);
+}
+
+#[test]
+fn a_window_that_is_due_misses_its_target_before_it_is_out() {
+    static MAY_GO_ON: AtomicBool = AtomicBool::new(false);
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 100);
+    let input = table(folder.path(), "in.csv");
+    let engine = engine("laxity");
+    let middle = Middle::HoldAtEnd(&MAY_GO_ON);
+    engine.submit(within_50_ms(plan("q", folder.path(), &input, middle, 1))).unwrap();
+    engine.start().unwrap();
+    let held = figures_once(&engine, |query| query.overdue > 0);
+    assert_eq!((held.overdue, held.results), (1, 0));
+    MAY_GO_ON.store(true, Ordering::Release);
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    let over = figures_once(&engine, |_| true);
+    assert_eq!((over.overdue, over.oldest_owed_ns, over.state), (0, None, QueryState::Finished));
 }
 
 #[test]

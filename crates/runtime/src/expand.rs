@@ -3,6 +3,7 @@ use std::sync::Arc;
 use laxity_graph::{Dataflow, NodeId, OperatorId, Partitioning};
 use laxity_sched::OperatorSpec;
 
+use crate::results::DueBy;
 use crate::{Content, Instance, Outlet, Query, Route, Spread};
 
 /// What a node of a dataflow does, as far as its instances need to know.
@@ -92,6 +93,7 @@ pub fn expand<S, B: Blueprint<S>>(
     record: bool,
     blueprint: &mut B,
 ) -> Result<Expanded<B::Content>, B::Error> {
+    query.due_by.get_or_init(|| DueBy::of(flow));
     // Ids first: a route names instances that are not made yet.
     let mut next_id = first.0;
     let mut ids: Vec<Vec<OperatorId>> = Vec::new();

@@ -230,6 +230,9 @@ impl<C: Content> Instance<C> {
         cell.totals.rows_out += u64::from(report.rows_out);
         let rose = cell.is_source && cell.out_watermark > watermark_before;
         let progress = ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested));
+        if let Some((watermark, ingested)) = progress {
+            self.query.source_progress(watermark_before, watermark, ingested);
+        }
         Run { report, progress, ended, returned_credit }
     }
 

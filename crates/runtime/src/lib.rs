@@ -21,6 +21,7 @@ mod outlet;
 mod payload;
 mod process;
 mod query;
+mod results;
 mod route;
 
 #[cfg(feature = "operators")]
@@ -35,5 +36,6 @@ pub use merge::{MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, fits};
 pub use outlet::{Outlet, Write, Written};
 pub use payload::{Parcel, Payload};
 pub use process::Process;
-pub use query::{InFlight, LatencySummary, Outcome, Query, ResultSummary};
+pub use query::{InFlight, Outcome, Query};
+pub use results::{LatencySummary, MinuteFigures, ResultFigures, ResultSummary};
 pub use route::{Route, Spread};

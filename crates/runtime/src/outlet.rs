@@ -33,7 +33,7 @@ pub struct Write<C: Content> {
 /// Rows, or the end of them.
 #[derive(Debug)]
 pub enum Written<B> {
-    /// Rows to write; once they are written, [`Outlet::written`].
+    /// Rows to write; once they are written, [`Outlet::count`], and then in any case, [`Outlet::written`].
     Rows {
         /// The rows.
         batch: B,
@@ -82,6 +82,9 @@ impl Outlet {
             self.count(rows, &stamps, window_end, now, now);
             return;
         }
+        if self.is_result {
+            self.query.owe(|owed| owed.due(stamps.ingested));
+        }
         let bytes = C::bytes(&batch);
         let what = Written::Rows { batch, rows, bytes, stamps, window_end, ready: now };
         writes.push(Write { outlet: self.clone(), what });
@@ -97,6 +100,7 @@ impl Outlet {
             writes.push(Write { outlet: self.clone(), what: Written::End });
         } else if self.is_result {
             self.query.watermark_ms.fetch_max(watermark.0, Ordering::Relaxed);
+            self.query.watermark_out(watermark);
         }
     }
 
@@ -115,9 +119,20 @@ impl Outlet {
         }
     }
 
+    /// Rows that were to be written are, or are dropped.
+    pub fn written(&self, stamps: &Stamps) {
+        if self.is_result {
+            self.query.owe(|owed| owed.out(stamps.ingested));
+        }
+    }
+
     /// Takes an end; true if it was the last.
     pub fn end_channel(&self) -> bool {
-        self.open_channels.fetch_sub(1, Ordering::AcqRel) == 1
+        let is_last = self.open_channels.fetch_sub(1, Ordering::AcqRel) == 1;
+        if is_last && self.is_result {
+            self.query.watermark_out(EventTime::MAX);
+        }
+        is_last
     }
 
     /// The output is complete. The last of a query's results ends it.

@@ -3,12 +3,12 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use hdrhistogram::Histogram;
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QosCurve, QueryId, QuerySettings};
-use laxity_sched::{Lateness, Stamps};
+use laxity_sched::Stamps;
 use parking_lot::Mutex;
 
 use crate::Process;
+use crate::results::{DueBy, Owed, ResultFigures, ResultSummary, Results};
 
 /// A query while it runs: what the user set, what it holds, what it has done.
 ///
@@ -57,6 +57,11 @@ pub struct Query {
     failed: AtomicBool,
     outcome: Mutex<Outcome>,
     results: Mutex<Results>,
+    /// What makes its results due, once it has operators.
+    pub(crate) due_by: OnceLock<DueBy>,
+    /// End of the first window that is owed, event-time ms; `i64::MAX` while none is. Written under the lock of
+    /// `results`, so that a watermark that has nothing to settle need not take it.
+    owed_window_ms: AtomicI64,
     late_windows: Mutex<BTreeMap<i64, u64>>,
 }
 
@@ -96,55 +101,16 @@ pub enum Outcome {
     Failed(String),
 }
 
-#[derive(Debug, Default)]
-struct Results {
-    sum_ns: u128,
-    // Made at the first result: 1 000 idle queries must not pay 16 KB each for them.
-    latency_ns: Option<Box<Histogram<u64>>>,
-    event_time_ns: Option<Box<Histogram<u64>>>,
-    event_time_sum_ns: u128,
-    lateness: Lateness,
-    utility_sum: f64,
-}
-
-/// Percentiles of one kind of latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct LatencySummary {
-    /// Results counted.
-    pub count: u64,
-    /// Median, ns.
-    pub p50_ns: u64,
-    /// 90th percentile, ns.
-    pub p90_ns: u64,
-    /// 99th percentile, ns.
-    pub p99_ns: u64,
-    /// 99.9th percentile, ns.
-    pub p999_ns: u64,
-    /// Largest, ns.
-    pub max_ns: u64,
-    /// Mean, ns.
-    pub mean_ns: u64,
-}
-
-/// What the sinks know of a query's results.
-#[derive(Clone, Debug)]
-pub struct ResultSummary {
-    /// Output latency.
-    pub latency: LatencySummary,
-    /// From when the event times were due.
-    pub event_time_latency: Option<LatencySummary>,
-    /// How many were in time, and why the others were not.
-    pub lateness: Lateness,
-    /// Mean over results, 0 to 1.
-    pub utility: Option<f64>,
-}
-
 impl Query {
     /// A query that starts, with so many sinks for results.
     pub fn new(id: QueryId, settings: QuerySettings, sinks: usize, process: Arc<Process>) -> Query {
+        let curve = settings.curve();
         Query {
             id,
-            curve: settings.curve(),
+            results: Mutex::new(Results::new(settings.latency_target.ns(), curve.clone())),
+            due_by: OnceLock::new(),
+            owed_window_ms: AtomicI64::new(i64::MAX),
+            curve,
             settings,
             rows_in: AtomicU64::new(0),
             rows_out: AtomicU64::new(0),
@@ -165,7 +131,6 @@ impl Query {
             stopped: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             outcome: Mutex::new(Outcome::Running),
-            results: Mutex::new(Results::default()),
             late_windows: Mutex::new(BTreeMap::new()),
         }
     }
@@ -328,58 +293,50 @@ impl Query {
         ready: ProcessingTime,
         now: ProcessingTime,
     ) {
-        let latency_ns = now.since_ns(stamps.ingested);
-        let parts = stamps.parts(ready, now);
         let event_time_ns = match (window_end, self.event_clock.get()) {
             (Some(end), Some(clock)) => Some(now.since_ns(clock.due(end))),
             _ => None,
         };
+        self.results.lock().record(stamps, ready, now, event_time_ns);
+    }
+
+    /// Says of its results what is due and what is out.
+    pub(crate) fn owe(&self, change: impl FnOnce(&mut Owed)) {
         let mut results = self.results.lock();
-        results.lateness.record(self.settings.latency_target.ns(), parts);
-        results.utility_sum += self.curve.utility(latency_ns);
-        results.sum_ns += u128::from(latency_ns);
-        record(&mut results.latency_ns, latency_ns);
-        if let Some(ns) = event_time_ns {
-            results.event_time_sum_ns += u128::from(ns);
-            record(&mut results.event_time_ns, ns);
+        change(&mut results.owed);
+        let next_ms = results.owed.next_window().map_or(i64::MAX, |end| end.0);
+        self.owed_window_ms.store(next_ms, Relaxed);
+    }
+
+    /// The watermark of a source has risen, by rows of that arrival.
+    pub(crate) fn source_progress(&self, before: EventTime, after: EventTime, arrival: ProcessingTime) {
+        let Some(due_by) = self.due_by.get() else { return };
+        if let Some(end) = due_by.window_passed(before, after) {
+            self.owe(|owed| owed.window_due(end, arrival));
         }
     }
 
-    /// What is known of its results.
-    pub fn results(&self) -> ResultSummary {
-        let results = self.results.lock();
-        ResultSummary {
-            latency: summarize(results.latency_ns.as_deref(), results.sum_ns),
-            event_time_latency: results
-                .event_time_ns
-                .as_deref()
-                .map(|histogram| summarize(Some(histogram), results.event_time_sum_ns)),
-            lateness: results.lateness,
-            utility: (results.lateness.results > 0)
-                .then(|| results.utility_sum / results.lateness.results as f64),
+    /// A watermark has passed the last operator: what it released has been handed to the sinks.
+    pub(crate) fn watermark_out(&self, watermark: EventTime) {
+        // A window is owed before the watermark that fires it can get here, so it is seen.
+        if watermark.0 >= self.owed_window_ms.load(Relaxed) {
+            self.owe(|owed| owed.windows_out(watermark));
         }
     }
-}
 
-fn record(histogram: &mut Option<Box<Histogram<u64>>>, ns: u64) {
-    // Three digits: a p99 read off it is within 0.1 % of the true one.
-    const SIGNIFICANT_DIGITS: u8 = 3;
-    let histogram = histogram
-        .get_or_insert_with(|| Box::new(Histogram::new(SIGNIFICANT_DIGITS).expect("3 digits are legal")));
-    // An auto-resizing histogram takes every u64 but 0, which it counts as 1.
-    histogram.record(ns.max(1)).expect("auto-resizing");
-}
+    /// Counts of its results. Cheap enough to ask of every query each time that a screen is drawn.
+    pub fn figures(&self, now: ProcessingTime) -> ResultFigures {
+        self.results.lock().figures(now)
+    }
 
-fn summarize(histogram: Option<&Histogram<u64>>, sum_ns: u128) -> LatencySummary {
-    let Some(histogram) = histogram else { return LatencySummary::default() };
-    LatencySummary {
-        count: histogram.len(),
-        p50_ns: histogram.value_at_quantile(0.5),
-        p90_ns: histogram.value_at_quantile(0.9),
-        p99_ns: histogram.value_at_quantile(0.99),
-        p999_ns: histogram.value_at_quantile(0.999),
-        max_ns: histogram.max(),
-        mean_ns: (sum_ns / u128::from(histogram.len().max(1))) as u64,
+    /// What is known of its results, percentiles included: goes through all counts.
+    pub fn results(&self, now: ProcessingTime) -> ResultSummary {
+        self.results.lock().summary(now)
+    }
+
+    /// The end of the window that closes next after the watermark, where its windows are aligned.
+    pub fn next_window(&self, watermark: EventTime) -> Option<EventTime> {
+        self.due_by.get()?.next_window(watermark)
     }
 }
 

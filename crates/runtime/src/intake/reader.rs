@@ -20,6 +20,8 @@ pub struct Reader<C: Content> {
     pub columns: Option<Vec<usize>>,
     backlog: VecDeque<Waiting<C::Batch>>,
     backlog_bytes: u64,
+    /// From when on each batch of the backlog counts as owed; none where that cannot be told of this query.
+    owed: VecDeque<ProcessingTime>,
     /// Rows given to this reader, its backlog included.
     rows_offered: u64,
     last_batch: ProcessingTime,
@@ -53,6 +55,7 @@ impl<C: Content> Reader<C> {
             columns,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
+            owed: VecDeque::new(),
             rows_offered: rows_before,
             last_batch: start,
             idle: false,
@@ -113,6 +116,7 @@ impl<C: Content> Reader<C> {
         let bytes = C::bytes(&batch);
         self.backlog_bytes += bytes;
         self.backlog.push_back(Waiting { batch, arrival, bytes });
+        self.owe(arrival);
         self.flush::<F, K, S>(table, now, context);
     }
 
@@ -130,6 +134,7 @@ impl<C: Content> Reader<C> {
         while !self.backlog.is_empty() && self.query.has_credit(table) {
             let Some(Waiting { batch, arrival, bytes }) = self.backlog.pop_front() else { return };
             self.backlog_bytes -= bytes;
+            self.settle_one();
             self.admit::<F>(batch, arrival, now, context.staged);
         }
     }
@@ -163,7 +168,25 @@ impl<C: Content> Reader<C> {
             self.backlog.pop_front_if(|waiting| now.since_ns(waiting.arrival) > after_ns)
         {
             self.backlog_bytes -= waiting.bytes;
+            self.settle_one();
             self.query.rows_shed.fetch_add(u64::from(C::rows(&waiting.batch)), Relaxed);
+        }
+    }
+
+    /// Rows of that arrival are held back, behind those that are already.
+    fn owe(&mut self, arrival: ProcessingTime) {
+        let due_by = self.query.due_by.get();
+        let due = due_by.and_then(|due_by| due_by.held_back(arrival, self.query.event_clock.get()));
+        if let Some(due) = due {
+            self.owed.push_back(due);
+            self.query.owe(|owed| owed.due(due));
+        }
+    }
+
+    /// The first rows of the backlog are held back no longer.
+    fn settle_one(&mut self) {
+        if let Some(due) = self.owed.pop_front() {
+            self.query.owe(|owed| owed.out(due));
         }
     }
 
