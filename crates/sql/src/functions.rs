@@ -8,7 +8,9 @@ mod decimal;
 pub(crate) mod decimal_type;
 mod digits;
 mod java_time;
+mod json;
 mod number;
+mod pattern;
 mod text;
 mod time;
 
@@ -38,8 +40,15 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
             }
             all.insert(function.name().to_string(), Arc::clone(&function));
         }
-        let own =
-            [text::FUNCTIONS, time::FUNCTIONS, number::FUNCTIONS, decimal::FUNCTIONS, collection::FUNCTIONS];
+        let own = [
+            text::FUNCTIONS,
+            pattern::FUNCTIONS,
+            json::FUNCTIONS,
+            time::FUNCTIONS,
+            number::FUNCTIONS,
+            decimal::FUNCTIONS,
+            collection::FUNCTIONS,
+        ];
         for function in own.into_iter().flatten() {
             all.insert(function.name.to_string(), Arc::new(ScalarUDF::from(function.clone())));
         }
@@ -88,6 +97,8 @@ const PUBLIC: &[&str] = &[
     "floor",
     "from_unixtime",
     "initcap",
+    "json_exists",
+    "json_value",
     "left",
     "ln",
     "log",

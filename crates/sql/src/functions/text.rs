@@ -100,57 +100,12 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         signature: pure,
     },
     FlinkFunction {
-        name: "flink_similar",
-        parameters: &[Parameter::Text],
-        least: 2,
-        most: 3,
-        returns: |_| DataType::Boolean,
-        invoke: |args, rows| matches_pattern(args, rows, similar_regex),
-        signature: pure,
-    },
-    FlinkFunction {
-        name: "flink_like",
-        parameters: &[Parameter::Text],
-        least: 2,
-        most: 3,
-        returns: |_| DataType::Boolean,
-        invoke: |args, rows| matches_pattern(args, rows, like_regex),
-        signature: pure,
-    },
-    FlinkFunction {
         name: "split_index",
         parameters: &[Parameter::Text, Parameter::TextOrLong, Parameter::Int],
         least: 3,
         most: 3,
         returns: |_| DataType::Utf8,
         invoke: split_index,
-        signature: pure,
-    },
-    FlinkFunction {
-        name: "regexp_extract",
-        parameters: &[Parameter::Text, Parameter::Text, Parameter::Int],
-        least: 2,
-        most: 3,
-        returns: |_| DataType::Utf8,
-        invoke: regexp_extract,
-        signature: pure,
-    },
-    FlinkFunction {
-        name: "flink_regexp",
-        parameters: &[Parameter::Text],
-        least: 2,
-        most: 2,
-        returns: |_| DataType::Boolean,
-        invoke: regexp,
-        signature: pure,
-    },
-    FlinkFunction {
-        name: "flink_regexp_replace",
-        parameters: &[Parameter::Text],
-        least: 3,
-        most: 3,
-        returns: |_| DataType::Utf8,
-        invoke: regexp_replace,
         signature: pure,
     },
     FlinkFunction {
@@ -174,7 +129,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     },
 ];
 
-fn texts(array: &ArrayRef) -> &StringArray {
+pub(super) fn texts(array: &ArrayRef) -> &StringArray {
     array.as_string::<i32>()
 }
 
@@ -356,176 +311,6 @@ fn split_index(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(StringArray::from_iter((0..rows).map(part))))
 }
 
-/// Whether texts match patterns of LIKE or SIMILAR TO as a whole.
-fn matches_pattern(
-    args: &[ArrayRef],
-    rows: usize,
-    regex_of: fn(&str, Option<char>) -> Option<String>,
-) -> Result<ArrayRef> {
-    let (text, pattern) = (texts(&args[0]), texts(&args[1]));
-    let escape = args.get(2).map(texts);
-    let mut compiled: Option<((String, Option<String>), Regex)> = None;
-    let mut out = Vec::with_capacity(rows);
-    for row in 0..rows {
-        if text.is_null(row) || pattern.is_null(row) || escape.is_some_and(|e| e.is_null(row)) {
-            out.push(None);
-            continue;
-        }
-        let written = (pattern.value(row).to_string(), escape.map(|e| e.value(row).to_string()));
-        if compiled.as_ref().is_none_or(|(known, _)| *known != written) {
-            let mut escapes = written.1.as_deref().unwrap_or("").chars();
-            let regex = match (escapes.next(), escapes.next()) {
-                (_, Some(_)) => None,
-                (escape, None) => regex_of(&written.0, escape),
-            };
-            let regex = regex.and_then(|regex| Regex::new(&regex).ok());
-            let Some(regex) = regex else { return exec_err!("'{}' is not a valid pattern", written.0) };
-            compiled = Some((written, regex));
-        }
-        out.push(compiled.as_ref().map(|(_, regex)| regex.is_match(text.value(row))));
-    }
-    Ok(Arc::new(BooleanArray::from(out)))
-}
-
-/// `None` if the escape character stands before anything but itself, `%` and `_`.
-fn like_regex(pattern: &str, escape: Option<char>) -> Option<String> {
-    let mut regex = String::from("(?s)^");
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            _ if Some(c) == escape => match chars.next()? {
-                next if next == c || next == '%' || next == '_' => {
-                    regex.push_str(&regex::escape(next.encode_utf8(&mut [0; 4])));
-                }
-                _ => return None,
-            },
-            '%' => regex.push_str(".*"),
-            '_' => regex.push('.'),
-            other => regex.push_str(&regex::escape(other.encode_utf8(&mut [0; 4]))),
-        }
-    }
-    regex.push('$');
-    Some(regex)
-}
-
-/// `%` and `_` are those of LIKE; `|`, `*`, `+`, `?`, `{n}`, `(…)` and `[…]` those of regular expressions.
-fn similar_regex(pattern: &str, escape: Option<char>) -> Option<String> {
-    const CLASSES: [(&str, &str); 8] = [
-        ("[:ALPHA:]", r"\p{Alphabetic}"),
-        ("[:UPPER:]", r"\p{Uppercase}"),
-        ("[:LOWER:]", r"\p{Lowercase}"),
-        ("[:DIGIT:]", r"\d"),
-        ("[:ALNUM:]", r"\p{Alphabetic}\d"),
-        ("[:SPACE:]", " "),
-        ("[:WHITESPACE:]", r"\s"),
-        ("[:", ""),
-    ];
-    let mut regex = String::from("(?s)^(?:");
-    let mut rest = pattern;
-    let mut enumerated = false;
-    while let Some(c) = rest.chars().next() {
-        rest = &rest[c.len_utf8()..];
-        let literal = |c: char| regex::escape(c.encode_utf8(&mut [0; 4]));
-        match c {
-            _ if Some(c) == escape => {
-                let next = rest.chars().next()?;
-                rest = &rest[next.len_utf8()..];
-                regex.push_str(&literal(next));
-            }
-            '[' if enumerated => {
-                let (name, class) = CLASSES.iter().find(|(name, _)| rest.starts_with(&name[1..]))?;
-                if class.is_empty() {
-                    return None;
-                }
-                rest = &rest[name.len() - 1..];
-                regex.push_str(class);
-            }
-            '[' | ']' => {
-                enumerated = c == '[';
-                regex.push(c);
-            }
-            '^' | '-' if enumerated => regex.push(c),
-            _ if enumerated => regex.push_str(&literal(c)),
-            '%' => regex.push_str(".*"),
-            '_' => regex.push('.'),
-            '|' | '*' | '+' | '?' | '{' | '}' | '(' | ')' | '.' | '^' => regex.push(c),
-            other => regex.push_str(&literal(other)),
-        }
-    }
-    regex.push_str(")$");
-    Some(regex)
-}
-
-/// Compiles a pattern once for a run of rows that share it. A pattern that is not valid matches nothing, as in
-/// Flink, where these functions give NULL or false then.
-#[derive(Default)]
-struct PatternCache {
-    text: Option<String>,
-    compiled: Option<Regex>,
-}
-
-impl PatternCache {
-    fn get(&mut self, pattern: &str) -> Option<&Regex> {
-        if self.text.as_deref() != Some(pattern) {
-            self.text = Some(pattern.to_string());
-            self.compiled = Regex::new(pattern).ok();
-        }
-        self.compiled.as_ref()
-    }
-}
-
-fn regexp_extract(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (text, pattern) = (texts(&args[0]), texts(&args[1]));
-    let group = args.get(2).map(|array| array.as_primitive::<Int32Type>());
-    let mut cache = PatternCache::default();
-    let mut out = StringBuilder::with_capacity(rows, rows * 8);
-    for row in 0..rows {
-        let extracted = (|| {
-            if text.is_null(row) || pattern.is_null(row) || group.is_some_and(|g| g.is_null(row)) {
-                return None;
-            }
-            let group = usize::try_from(group.map_or(0, |g| g.value(row))).ok()?;
-            let captures = cache.get(pattern.value(row))?.captures(text.value(row))?;
-            captures.get(group).map(|found| found.as_str())
-        })();
-        out.append_option(extracted);
-    }
-    Ok(Arc::new(out.finish()))
-}
-
-fn regexp(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (text, pattern) = (texts(&args[0]), texts(&args[1]));
-    let mut cache = PatternCache::default();
-    let found = (0..rows).map(|row| {
-        if text.is_null(row) || pattern.is_null(row) {
-            return None;
-        }
-        Some(cache.get(pattern.value(row)).is_some_and(|regex| regex.is_match(text.value(row))))
-    });
-    Ok(Arc::new(found.collect::<BooleanArray>()))
-}
-
-fn regexp_replace(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (text, pattern, replacement) = (texts(&args[0]), texts(&args[1]), texts(&args[2]));
-    let mut cache = PatternCache::default();
-    let mut out = StringBuilder::with_capacity(rows, rows * 8);
-    for row in 0..rows {
-        if text.is_null(row) || pattern.is_null(row) || replacement.is_null(row) {
-            out.append_null();
-            continue;
-        }
-        match cache.get(pattern.value(row)) {
-            // Flink quotes the replacement: `$1` in it is plain text.
-            Some(regex) => {
-                let plain = regex::NoExpand(replacement.value(row));
-                out.append_value(regex.replace_all(text.value(row), plain));
-            }
-            None => out.append_null(),
-        }
-    }
-    Ok(Arc::new(out.finish()))
-}
-
 /// CAST(x AS STRING) as Flink writes it: timestamps with a blank and as many digits as their precision has,
 /// booleans in capitals, floats as Java prints them.
 fn to_string(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
@@ -602,7 +387,7 @@ pub(super) fn datetime(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
 }
 
 /// Java's `Double.toString` from Rust's shortest digits: `1.0E10` from 10^7 and below 10^-3.
-fn java_float(shortest: String, value: f64) -> String {
+pub(super) fn java_float(shortest: String, value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
     }

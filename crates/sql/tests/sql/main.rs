@@ -10,5 +10,6 @@ mod explain;
 mod functions;
 mod golden;
 mod never_panics;
+mod nexmark;
 mod queries;
 mod values;

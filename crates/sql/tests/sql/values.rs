@@ -303,3 +303,22 @@ fn arrays_and_maps_have_items() {
         ("TIMESTAMP '2020-01-01 00:00:00' + CAST(NULL AS INT) * INTERVAL '1' SECOND", ""),
     ]);
 }
+
+#[test]
+fn json_is_looked_into() {
+    check_one(&[
+        (r#"JSON_VALUE('{"a": {"b": [1, "x", true, 1e3, null]}}', '$.a.b[1]')"#, "x"),
+        (r#"JSON_VALUE('{"a": {"b": [1, "x", true, 1e3, null]}}', 'lax $.a.b[2]')"#, "true"),
+        (r#"JSON_VALUE('{"a": {"b": [1, "x", true, 1e3, null]}}', '$.a.b[3]')"#, "1000.0"),
+        (r#"JSON_VALUE('{"a": {"b": [1, "x", true, 1e3, null]}}', '$.a.b[4]')"#, ""),
+        (r#"JSON_VALUE('{"a": {"b": 9223372036854775807}}', '$.a[''b'']')"#, "9223372036854775807"),
+        (r#"JSON_VALUE('{"a": {}}', '$.a')"#, ""),
+        (r#"JSON_VALUE('{"a": {}}', '$.b')"#, ""),
+        ("JSON_VALUE('nonsense', '$.b')", ""),
+        ("JSON_VALUE(CAST(NULL AS STRING), '$.b')", ""),
+        (r#"JSON_EXISTS('{"a": null}', '$.a')"#, "TRUE"),
+        (r#"JSON_EXISTS('{"a": null}', '$.b')"#, "FALSE"),
+        ("JSON_EXISTS('nonsense', '$')", "FALSE"),
+        ("JSON_EXISTS(CAST(NULL AS STRING), '$')", ""),
+    ]);
+}

@@ -1,0 +1,151 @@
+//! JSON_VALUE and JSON_EXISTS, with the NULL and FALSE that Flink gives unless told otherwise.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, StringArray};
+use arrow::datatypes::DataType;
+use datafusion_common::{Result, exec_err};
+use serde_json::Value;
+
+use super::text::{java_float, texts};
+use super::{FlinkFunction, Parameter, pure};
+
+pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+    FlinkFunction {
+        name: "json_value",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Utf8,
+        invoke: |args, rows| {
+            let mut values = Vec::with_capacity(rows);
+            for_each(args, rows, |found| values.push(found.and_then(|found| scalar(found?))))?;
+            Ok(Arc::new(StringArray::from(values)))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "json_exists",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Boolean,
+        invoke: |args, rows| {
+            let mut values = Vec::with_capacity(rows);
+            for_each(args, rows, |found| values.push(found.map(|found| found.is_some())))?;
+            Ok(Arc::new(BooleanArray::from(values)))
+        },
+        signature: pure,
+    },
+];
+
+/// Gives for each row what is at the path, `Some(None)` if nothing is or the text is no JSON, `None` if an argument
+/// is NULL.
+fn for_each(args: &[ArrayRef], rows: usize, mut take: impl FnMut(Option<Option<&Value>>)) -> Result<()> {
+    let (json, paths) = (texts(&args[0]), texts(&args[1]));
+    let mut known: Option<(&str, Vec<Step>)> = None;
+    for row in 0..rows {
+        if json.is_null(row) || paths.is_null(row) {
+            take(None);
+            continue;
+        }
+        let written = paths.value(row);
+        if known.as_ref().is_none_or(|(path, _)| *path != written) {
+            let Some(steps) = steps(written) else {
+                return exec_err!("'{written}' is not a JSON path of names and indexes, such as '$.a[0].b'");
+            };
+            known = Some((written, steps));
+        }
+        let steps = known.as_ref().map_or(&[][..], |(_, steps)| steps);
+        let value: Option<Value> = serde_json::from_str(json.value(row)).ok();
+        take(Some(
+            value.as_ref().and_then(|value| steps.iter().try_fold(value, |inner, step| step.of(inner))),
+        ));
+    }
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Field(String),
+    /// From 0, or from the end if it is negative.
+    Index(i64),
+}
+
+impl Step {
+    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        match self {
+            Step::Field(name) => value.as_object()?.get(name),
+            Step::Index(index) => {
+                let items = value.as_array()?;
+                let index = if *index < 0 { *index + items.len() as i64 } else { *index };
+                items.get(usize::try_from(index).ok()?)
+            }
+        }
+    }
+}
+
+fn steps(path: &str) -> Option<Vec<Step>> {
+    let path = path.trim();
+    let path =
+        path.strip_prefix("lax ").or_else(|| path.strip_prefix("strict ")).unwrap_or(path).trim_start();
+    let mut rest = path.strip_prefix('$')?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(behind) = rest.strip_prefix('.') {
+            let end = behind.find(['.', '[']).unwrap_or(behind.len());
+            let name = &behind[..end];
+            if name.is_empty() || name.contains(['*', '?', '@', '(', ']']) {
+                return None;
+            }
+            steps.push(Step::Field(name.to_string()));
+            rest = &behind[end..];
+        } else {
+            let behind = rest.strip_prefix('[')?;
+            let quote = behind.chars().next().filter(|c| matches!(c, '\'' | '"'));
+            let (step, end) = match quote {
+                Some(quote) => {
+                    let end = behind[1..].find(quote)? + 1;
+                    (Step::Field(behind[1..end].to_string()), end + 1)
+                }
+                None => {
+                    let end = behind.find(']')?;
+                    (Step::Index(behind[..end].trim().parse().ok()?), end)
+                }
+            };
+            steps.push(step);
+            rest = behind[end..].strip_prefix(']')?;
+        }
+    }
+    Some(steps)
+}
+
+/// As Java prints it. Objects, lists and null have no text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(number) if number.is_f64() => {
+            let value = number.as_f64()?;
+            Some(java_float(value.to_string(), value))
+        }
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_names_and_indexes() {
+        let field = |name: &str| Step::Field(name.into());
+        assert_eq!(steps("$"), Some(vec![]));
+        assert_eq!(steps("lax $.a.b[0]"), Some(vec![field("a"), field("b"), Step::Index(0)]));
+        assert_eq!(steps("$['a.b'][\"c]\"][-1]"), Some(vec![field("a.b"), field("c]"), Step::Index(-1)]));
+        for bad in ["", "a", "$.", "$..a", "$.*", "$[*]", "$[0", "$['a]", "$a", "$[?(@.x)]"] {
+            assert_eq!(steps(bad), None, "{bad}");
+        }
+    }
+}
