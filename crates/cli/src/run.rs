@@ -101,7 +101,9 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     }
     engine.stop();
 
-    let view = RunView { policy: watch.policy, workers, engine: engine.snapshot() };
+    let mut last = engine.snapshot();
+    last.cpu_ns = last.cpu_ns.saturating_sub(cpu_before_ns);
+    let view = RunView { policy: watch.policy, workers, engine: last };
     tell(&view, screen);
     if let Some(mut report) = report {
         serde_json::to_writer_pretty(&mut report, &Report::from(&view)).context("cannot write the report")?;

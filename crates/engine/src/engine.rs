@@ -144,9 +144,11 @@ impl Engine {
     /// If a table cannot be opened; nothing runs then.
     pub fn start(&self) -> Result<(), SubmitError> {
         let shared = &self.shared;
-        let start = shared.clock.now();
+        let mut submission = self.submission.lock();
+        let start = shared.clock.now().plus_ns(submission.opening_ns());
         let start_wall = EventTime(shared.clock.unix_start_ms() + (start.0 / 1_000_000) as i64);
-        self.submission.lock().start(shared, ScanEnvironment::new(start, start_wall))?;
+        submission.start(shared, ScanEnvironment::new(start, start_wall))?;
+        drop(submission);
         if let Dispatch::Scheduled(_) = shared.dispatch {
             for worker in 0..shared.config.workers {
                 let body = worker::body(shared.clone(), WorkerId(worker as u32));

@@ -142,9 +142,11 @@ where
         let known = self.values.len();
         self.values.resize(rows.total, self.start);
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        // A slice of its own: through `self` its place would be read again for every row.
+        let (values, fold) = (self.values.as_mut_slice(), &self.fold);
         if nulls.is_none() && filter.is_none() {
             for (&group, &value) in rows.groups.iter().zip(added) {
-                (self.fold)(&mut self.values[group], value);
+                fold(&mut values[group], value);
             }
             self.seen.add_all(rows);
             return Ok(());
@@ -152,7 +154,7 @@ where
         let seen = self.seen.begin(known, rows.total);
         for (row, (&group, &value)) in rows.range.clone().zip(rows.groups.iter().zip(added)) {
             if nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row) {
-                (self.fold)(&mut self.values[group], value);
+                fold(&mut values[group], value);
                 seen[group] = true;
             }
         }
@@ -190,13 +192,14 @@ impl Accumulate for Count {
     ) -> Result<()> {
         self.0.resize(rows.total, 0);
         let nulls = arguments.first().and_then(|array| array.logical_nulls());
+        let counts = self.0.as_mut_slice();
         if nulls.is_none() && filter.is_none() {
-            rows.groups.iter().for_each(|&group| self.0[group] += 1);
+            rows.groups.iter().for_each(|&group| counts[group] += 1);
             return Ok(());
         }
         for (row, &group) in rows.range.clone().zip(rows.groups) {
-            let counts = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
-            self.0[group] += i64::from(counts);
+            let is_counted = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
+            counts[group] += i64::from(is_counted);
         }
         Ok(())
     }
@@ -246,10 +249,18 @@ impl Accumulate for Mean {
         self.counts.resize(rows.total, 0);
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let added = &array.values()[rows.range.clone()];
+        let (sums, counts) = (self.sums.as_mut_slice(), self.counts.as_mut_slice());
+        if nulls.is_none() && filter.is_none() {
+            for (&group, &value) in rows.groups.iter().zip(added) {
+                sums[group] += value;
+                counts[group] += 1;
+            }
+            return Ok(());
+        }
         for (row, (&group, &value)) in rows.range.clone().zip(rows.groups.iter().zip(added)) {
             if nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row) {
-                self.sums[group] += value;
-                self.counts[group] += 1;
+                sums[group] += value;
+                counts[group] += 1;
             }
         }
         Ok(())
