@@ -78,6 +78,8 @@ pub struct Intake<C: Content> {
     backlog_bytes: u64,
     /// Looks keep this distance.
     spacing_ns: u64,
+    /// At most this.
+    spacing_max_ns: u64,
     /// When it is to be looked at again, as it said last.
     look_at: ProcessingTime,
 }
@@ -157,6 +159,7 @@ impl<C: Content> Intake<C> {
             dead_rows_seen: 0,
             backlog_bytes: 0,
             spacing_ns: 0,
+            spacing_max_ns: SPACING_NS_MAX,
             look_at: ProcessingTime::ZERO,
         };
         intake.space();
@@ -182,7 +185,13 @@ impl<C: Content> Intake<C> {
 
     /// Readers have come or gone, or their targets have changed.
     pub fn space(&mut self) {
-        self.spacing_ns = (self.target_ns() / LOOKS_PER_TARGET).min(SPACING_NS_MAX);
+        self.spacing_ns = (self.target_ns() / LOOKS_PER_TARGET).min(self.spacing_max_ns);
+    }
+
+    /// Looks keep no distance: rows are seen when they arrive. Where a look costs nothing.
+    #[must_use]
+    pub fn without_rest(self) -> Intake<C> {
+        Intake { spacing_ns: 0, spacing_max_ns: 0, ..self }
     }
 
     /// Looks at the table if that is due, else prepares what will be; admits what the readers' credit allows.
