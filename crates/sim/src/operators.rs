@@ -379,9 +379,9 @@ impl Content for CalledRows {
         Ok(flow)
     }
 
-    fn rows_that_fit(called: &Called, next_row: usize, _: u64, _: f64) -> usize {
-        let fixed_ns = if next_row == 0 { called.cost.fixed_ns } else { 0.0 };
-        called.clock.rows_that_fit(fixed_ns, called.cost.per_row_ns)
+    fn rows_that_fit(called: &Called, _: usize, _: u64, _: f64) -> usize {
+        // What the call itself costs comes on top.
+        called.clock.rows_that_fit(0.0, called.cost.per_row_ns)
     }
 
     fn on_held_back(called: &mut Called) {

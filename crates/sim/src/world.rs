@@ -46,9 +46,7 @@ pub(crate) struct World<C: Modelled> {
     clocks: Vec<EventClock>,
     running: Vec<Arc<Query>>,
     instances: Vec<Arc<Instance<C>>>,
-    /// Bytes of state by operator, as each last said.
-    state_bytes: Vec<u64>,
-    /// By operator: progress of the message in hand, or of the last.
+    /// By operator, for the timeline: progress of the message in hand, or of the last.
     progress: Vec<EventTime>,
     /// Of the run that is being worked out; shared with all operators.
     clock: Rc<RunClock>,
@@ -190,8 +188,7 @@ impl<C: Modelled> World<C> {
             instances,
             running,
             failed: None,
-            state_bytes: vec![0; topology.operators.len()],
-            progress: vec![EventTime::MIN; topology.operators.len()],
+            progress: vec![EventTime::MIN; if setup.keep.timeline { topology.operators.len() } else { 0 }],
             clock,
             written: keeps_rows.then(Vec::new),
             queries,
@@ -321,7 +318,7 @@ impl<C: Modelled> World<C> {
         underway: &mut Underway<C>,
     ) {
         self.clock.begin(begin);
-        let instance = Arc::clone(&self.instances[operator as usize]);
+        let instance = &self.instances[operator as usize];
         let mut context = RunContext {
             clock: &*self.clock,
             quantum_ns: self.clock.quantum_ns(),
@@ -335,15 +332,13 @@ impl<C: Modelled> World<C> {
         underway.late_rows = self.clock.late_rows.get();
         underway.cpu_ns = self.clock.cpu_ns();
         underway.sleep_ns = self.clock.slept_ns();
-        let state_bytes = instance.inspect(C::state_bytes);
-        let before = std::mem::replace(&mut self.state_bytes[operator as usize], state_bytes);
-        if state_bytes != before {
-            self.state_changed(operator, before, state_bytes);
-        }
         if instance.query.failed()
             && let Ended::Failed(message) = instance.query.outcome()
         {
             self.fail(operator, message);
+        }
+        if underway.run.state_grown_bytes != 0 {
+            self.state_changed(operator, underway.run.state_grown_bytes);
         }
     }
 

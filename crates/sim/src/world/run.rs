@@ -1,4 +1,4 @@
-use laxity_graph::WorkerId;
+use laxity_graph::{EventTime, WorkerId};
 use laxity_runtime::{InFlight, MERGED_MESSAGES_MAX, Parcel, Run};
 use laxity_sched::{Message, RunReport, Work};
 use laxity_workload::{Cost, StageKind};
@@ -101,7 +101,7 @@ impl<C: Modelled> World<C> {
         self.totals.grants += 1;
         core.granted = self.now;
         core.started = self.clock.done(machine as usize, number as usize, self.now, overhead_ns);
-        let (started, operator_index) = (core.started, operator as usize);
+        let started = core.started;
         let is_sink = place.kind == StageKind::Sink;
         let work = match grant.work {
             Work::Message { message, enqueued } => {
@@ -110,7 +110,7 @@ impl<C: Modelled> World<C> {
                     .on(self.now, Event::Granted { machine, core: number, operator, message: Some(id) });
                 state.queued_rows -= u64::from(message.rows);
                 state.queued_messages -= 1;
-                self.progress[operator_index] = message.progress;
+                Self::note_progress(&mut self.progress, operator, message.progress);
                 // The engine's sinks write what comes, batch by batch.
                 if let Some(rows_max) = self.setup.merge_rows_max.filter(|_| !is_sink) {
                     let fits = |next: &Message<Ticket<C>>| message.body.goes_with(&next.body.payload);
@@ -122,8 +122,7 @@ impl<C: Modelled> World<C> {
                         self.watch.on(self.now, event);
                         state.queued_rows -= u64::from(more.rows);
                         state.queued_messages -= 1;
-                        let progress = &mut self.progress[operator_index];
-                        *progress = (*progress).max(more.progress);
+                        Self::note_progress(&mut self.progress, operator, more.progress);
                         self.merged.push(more);
                     }
                 }
@@ -150,13 +149,20 @@ impl<C: Modelled> World<C> {
         true
     }
 
-    /// An operator holds so many bytes now, after so many before.
-    pub(super) fn state_changed(&mut self, operator: u32, before: u64, after: u64) {
+    /// An operator holds so many bytes more than before.
+    pub(super) fn state_changed(&mut self, operator: u32, grown_bytes: i64) {
         let place = self.topology.operator(operator);
         let machine = &mut self.machines[place.machine as usize];
-        machine.bytes = machine.bytes + after - before;
-        self.bytes = self.bytes + after - before;
+        machine.bytes = machine.bytes.saturating_add_signed(grown_bytes);
+        self.bytes = self.bytes.saturating_add_signed(grown_bytes);
         self.totals.memory_peak_bytes = self.totals.memory_peak_bytes.max(self.bytes);
+    }
+
+    /// What the timeline says of a run of this operator.
+    pub(super) fn note_progress(progress: &mut [EventTime], operator: u32, of_message: EventTime) {
+        if let Some(progress) = progress.get_mut(operator as usize) {
+            *progress = of_message;
+        }
     }
 
     pub(super) fn finish(&mut self, core_index: u32, run: u32) {

@@ -152,7 +152,7 @@ impl<C: Modelled> World<C> {
         let mut underway = std::mem::take(&mut thread.underway);
         let (upstream, local) = (place.upstream.clone(), place.local);
         let (id, message) = unpack(message);
-        self.progress[operator as usize] = message.progress;
+        Self::note_progress(&mut self.progress, operator, message.progress);
         // The run is worked out whole, as on a core of its own; how its time passes is the operating system's matter.
         let begin = Begin { at: started, core: None, call_ns: 0, is_message: true };
         self.work(operator, Work::Message { message, enqueued }, begin, &mut underway);
