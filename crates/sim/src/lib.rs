@@ -1,5 +1,5 @@
-//! The scheduler in virtual time: the same [`laxity_sched::Scheduler`] that the engine drives, with machines,
-//! cores, networks, costs and faults that are numbers. Exact on a noisy machine, and at scales that no machine
+//! The engine in virtual time: the same `laxity-runtime` and [`laxity_sched::Scheduler`] that the engine drives, with
+//! machines, cores, networks, costs and faults that are numbers. Exact on a noisy machine, and at scales that no machine
 //! here has. The same seed gives the same trace, byte for byte.
 //!
 //! Not here: policies (`sched`), what arrives (`workload`). A batch is a count and a time, and operators are costs; with

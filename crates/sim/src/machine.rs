@@ -53,7 +53,8 @@ pub(crate) struct Core<C: Content> {
     pub charged_ns: u64,
     pub granted: ProcessingTime,
     pub started: ProcessingTime,
-    pub underway: Underway<C>,
+    /// Moved about with every run, so no more than a pointer. `None` before the first.
+    pub underway: Option<Box<Underway<C>>>,
 }
 
 /// What a run did, which nobody knows of before its time has passed.
@@ -92,7 +93,7 @@ impl<C: Content> Core<C> {
             charged_ns: 0,
             granted: ProcessingTime::ZERO,
             started: ProcessingTime::ZERO,
-            underway: Underway::default(),
+            underway: None,
         }
     }
 }

@@ -129,7 +129,8 @@ impl RunClock {
 
     /// CPU time of the run.
     pub fn cpu_ns(&self) -> u64 {
-        self.used_ns.get().round() as u64
+        // Rounded; it is never negative.
+        (self.used_ns.get() + 0.5) as u64
     }
 
     pub fn slept_ns(&self) -> u64 {

@@ -80,7 +80,7 @@ pub(crate) struct Thread<C: Content> {
     pub asleep: bool,
     /// Of the message in hand: what comes of it when it is done.
     pub in_hand: bool,
-    pub underway: Underway<C>,
+    pub underway: Option<Box<Underway<C>>>,
     /// CPU time that it still takes, and has taken.
     pub left_ns: u64,
     pub worked_ns: u64,
@@ -180,7 +180,7 @@ impl<C: Content> Default for Thread<C> {
             blocked: false,
             asleep: false,
             in_hand: false,
-            underway: Underway::default(),
+            underway: None,
             left_ns: 0,
             worked_ns: 0,
             sleep_ns: 0,

@@ -65,8 +65,10 @@ impl<C: Modelled> World<C> {
 
     fn ending(&self) -> Ending {
         // Of a run that is not over: what went into windows already.
-        let not_told =
-            |underway: &Underway<C>| underway.late_rows as i64 - i64::from(underway.run.report.rows_in);
+        let not_told = |underway: &Option<Box<Underway<C>>>| {
+            let told_later = |u: &Underway<C>| u.late_rows as i64 - i64::from(u.run.report.rows_in);
+            underway.as_deref().map_or(0, told_later)
+        };
         let waiting = |place: &crate::topology::Place| match &self.machines[place.machine as usize].sharing {
             Sharing::Scheduler(scheduler) => scheduler.queued_messages(place.local) as u64,
             Sharing::Threads(_) => 0,

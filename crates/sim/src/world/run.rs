@@ -133,7 +133,7 @@ impl<C: Modelled> World<C> {
                 Work::Resume
             }
         };
-        let mut underway = std::mem::take(&mut self.cores[core_index as usize].underway);
+        let mut underway = self.cores[core_index as usize].underway.take().unwrap_or_default();
         let begin = Begin {
             at: started,
             core: Some((machine as usize, number as usize)),
@@ -143,7 +143,7 @@ impl<C: Modelled> World<C> {
         self.work(operator, work, begin, &mut underway);
         let done = underway.run.ended;
         let core = &mut self.cores[core_index as usize];
-        core.underway = underway;
+        core.underway = Some(underway);
         core.run = core.run.wrapping_add(1);
         self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
         true
@@ -177,7 +177,7 @@ impl<C: Modelled> World<C> {
         let (machine, number) = (core.machine, core.number);
         let Some(operator) = core.operator else { return };
         let (granted, started) = (core.granted, core.started);
-        let mut underway = std::mem::take(&mut core.underway);
+        let mut underway = core.underway.take().unwrap_or_default();
         let elapsed_ns = self.now.since_ns(started);
         self.send(operator, &mut underway, 0, 0);
         let busy_ns = elapsed_ns.saturating_sub(underway.sleep_ns);
@@ -195,13 +195,13 @@ impl<C: Modelled> World<C> {
                 progress: self.progress[operator as usize],
             });
         }
-        let (run, late_rows) = (underway.run, underway.late_rows);
+        let (run, late_rows) = (&underway.run, underway.late_rows);
         let RunReport { rows_in, more, .. } = run.report;
         let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more };
         self.watch.on(self.now, event);
         self.account(operator, rows_in, late_rows, busy_ns, run.done);
-        self.report(machine, number, operator, &run);
-        self.cores[core_index as usize].underway = underway;
+        self.report(machine, number, operator, run);
+        self.cores[core_index as usize].underway = Some(underway);
         if !self.start(machine, number) {
             self.machines[machine as usize].idle.push(number);
         }

@@ -149,7 +149,7 @@ impl<C: Modelled> World<C> {
         thread.bytes -= message.bytes;
         machine.queued_rows -= u64::from(message.rows);
         machine.queued_messages -= 1;
-        let mut underway = std::mem::take(&mut thread.underway);
+        let mut underway = thread.underway.take().unwrap_or_default();
         let (upstream, local) = (place.upstream.clone(), place.local);
         let (id, message) = unpack(message);
         Self::note_progress(&mut self.progress, operator, message.progress);
@@ -160,7 +160,7 @@ impl<C: Modelled> World<C> {
         (thread.in_hand, thread.began, thread.worked_ns) = (true, started, 0);
         thread.left_ns = underway.cpu_ns + call_ns;
         (thread.sleep_ns, thread.slept_ns) = (underway.sleep_ns, 0);
-        thread.underway = underway;
+        thread.underway = Some(underway);
         self.unblock_threads(&upstream);
         Some(id)
     }
@@ -259,12 +259,12 @@ impl<C: Modelled> World<C> {
         state.in_hand = false;
         let execute_ns = state.worked_ns + state.slept_ns;
         let began = state.began;
-        let mut underway = std::mem::take(&mut state.underway);
+        let mut underway = state.underway.take().unwrap_or_default();
         let wait_ns = self.now.since_ns(began).saturating_sub(execute_ns);
         // It was worked out as if nobody else needed the core.
         let counted_ns = underway.cpu_ns + underway.sleep_ns;
         self.send(operator, &mut underway, execute_ns.saturating_sub(counted_ns), wait_ns);
-        let Underway { run, late_rows, cpu_ns, .. } = underway;
+        let Underway { run, late_rows, cpu_ns, .. } = *underway;
         let (rows_in, rows_out) = (run.report.rows_in, run.report.rows_out);
         let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more: false };
         self.watch.on(self.now, event);
@@ -272,7 +272,7 @@ impl<C: Modelled> World<C> {
         let full = self.is_blocked(operator);
         let Some(threads) = self.threads_of(operator) else { return };
         let state = &mut threads.threads[thread.index()];
-        state.underway = underway;
+        state.underway = Some(underway);
         state.blocked = full;
         state.observe(rows_in, rows_out, cpu_ns);
     }
