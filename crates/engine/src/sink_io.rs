@@ -171,11 +171,11 @@ impl SinkPool {
                 let encoding = self.encodings.read()[outlet.number].clone();
                 // Held until what was encoded is queued: the order of the one is that of the other.
                 let mut open = encoding.lock();
-                let encoded = open.encode(&outlet, &batch.rows).and_then(|bytes| {
+                let encoded = open.encode(&outlet, &batch.rows).map(|bytes| {
                     let rows = Bytes::Rows { bytes, rows, stamps, window_end, ready };
                     let returned_credit = outlet.query.settle(rows.in_flight(), held);
                     self.push(&outlet, rows);
-                    Some(returned_credit)
+                    returned_credit
                 });
                 drop(open);
                 match encoded {
@@ -275,8 +275,7 @@ impl SinkPool {
     /// What the thread does that serves one output alone. It ends with the output.
     fn run_own(&self, index: usize) {
         let mut state = self.state.lock();
-        loop {
-            let Some(entry) = &state.sinks[index] else { break };
+        while let Some(entry) = &state.sinks[index] {
             if !entry.writes.is_empty() {
                 if self.serve(&mut state, index) {
                     break;

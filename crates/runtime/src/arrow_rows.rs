@@ -113,8 +113,8 @@ impl Content for ArrowRows {
         &mut outbox.dead
     }
 
-    fn window_ends(late: &LateRows) -> &[i64] {
-        late.window_end.values()
+    fn late_windows(late: &LateRows) -> impl Iterator<Item = (i64, u64)> {
+        late.window_end.values().iter().map(|&end| (end, 1))
     }
 
     fn late_rows(late: &LateRows, shape: &LateShape) -> Result<StreamBatch, OperatorError> {

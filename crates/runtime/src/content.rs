@@ -33,6 +33,17 @@ pub trait Content: Sized + 'static {
     /// So many rows from an offset on.
     fn slice(batch: &Self::Batch, offset: usize, rows: usize) -> Self::Batch;
 
+    /// As far as is known before anybody has looked at rows that come in: no result of them depends on an event later than
+    /// this.
+    fn progress(_: &Self::Batch) -> EventTime {
+        EventTime::MIN
+    }
+
+    /// What is left of a batch that comes in, all rows of which are dropped: if it carries a watermark, that.
+    fn without_rows(_: &Self::Batch) -> Option<Self::Batch> {
+        None
+    }
+
     /// Batches of one channel as one.
     ///
     /// # Errors
@@ -76,6 +87,26 @@ pub trait Content: Sized + 'static {
     /// As [`on_batch`](Content::on_batch).
     fn resume(operator: &mut Self::Operator, outbox: &mut Self::Outbox) -> Result<Flow, Self::Error>;
 
+    /// How many rows of a batch, from `next_row` on, an operator is to take next, where so much is left of the quantum
+    /// and a row of late took so long; 0: not known. Less than all of them only where more would take too long; at
+    /// least one.
+    fn rows_that_fit(_: &Self::Operator, _next_row: usize, left_ns: u64, ns_per_row: f64) -> usize {
+        // Never so few that the call's overhead dominates.
+        const ROWS_MIN: usize = 128;
+        if ns_per_row <= 0.0 {
+            return usize::MAX;
+        }
+        ((left_ns as f64 / ns_per_row) as usize).max(ROWS_MIN)
+    }
+
+    /// A channel's watermark rose, and others hold that of the instance back. There is nothing to do; under a cost model
+    /// it may take time all the same.
+    fn on_held_back(_: &mut Self::Operator) {}
+
+    /// How many runs of an instance lie between two questions for the size of its state. To ask a window walks its slices:
+    /// every few runs is near enough for a bound.
+    const RUNS_BETWEEN_STATE_CHECKS: u32 = 16;
+
     /// Bytes of an operator's state.
     fn state_bytes(operator: &Self::Operator) -> u64;
 
@@ -97,8 +128,8 @@ pub trait Content: Sized + 'static {
     /// What they refused otherwise, to be taken out.
     fn dead(outbox: &mut Self::Outbox) -> &mut Vec<Self::Dead>;
 
-    /// The end of the last window that each late row missed, ms.
-    fn window_ends(late: &Self::Late) -> &[i64];
+    /// The end of the last window that late rows missed, ms, and how many missed it; in any order and number.
+    fn late_windows(late: &Self::Late) -> impl Iterator<Item = (i64, u64)>;
 
     /// Late rows as a late table takes them.
     ///

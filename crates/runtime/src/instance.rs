@@ -54,8 +54,16 @@ pub struct Run {
     pub report: RunReport,
     /// Of a source whose watermark rose: how far, and when the rows that raised it were due.
     pub progress: Option<(EventTime, ProcessingTime)>,
+    /// As `progress`, of an instance that is no source too.
+    pub risen: Option<(EventTime, ProcessingTime)>,
     /// When the operator was done; what it sent was handed on after that.
     pub ended: ProcessingTime,
+    /// What it sent, and what it is done with, to be [settled](Query::settle) before anyone can see what it sent.
+    pub sent: InFlight,
+    /// See `sent`.
+    pub done: InFlight,
+    /// Bytes by which its state grew, as far as that was asked for.
+    pub state_grown_bytes: i64,
     /// Tables wait for the credit that this run gave back: [`Query::wake`] them.
     pub returned_credit: bool,
 }
@@ -181,6 +189,14 @@ impl<C: Content> Instance<C> {
     ///
     /// Whatever the operator does, an error or a panic, ends its query and no other.
     pub fn run<K: Clock>(&self, work: Work<Payload<C::Batch>>, context: &mut RunContext<'_, C, K>) -> Run {
+        let run = self.work(work, context);
+        let returned_credit = self.query.settle(run.sent, run.done);
+        Run { returned_credit, ..run }
+    }
+
+    /// As [`run`](Instance::run), for a driver that settles with the query itself, once the time of the run has passed
+    /// for everybody else too.
+    pub fn work<K: Clock>(&self, work: Work<Payload<C::Batch>>, context: &mut RunContext<'_, C, K>) -> Run {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
         match work {
@@ -194,10 +210,9 @@ impl<C: Content> Instance<C> {
         let (staged_before, writes_before) = (context.staged.len(), context.writes.len());
         let mut report = RunReport::default();
         if self.query.stopped() {
-            let returned_credit = self.drop_message(&mut cell);
-            return Run { ended: started, returned_credit, ..Run::default() };
+            return Run { ended: started, done: cell.finish(), ..Run::default() };
         }
-        let watermark_before = cell.out_watermark;
+        let (watermark_before, state_before) = (cell.out_watermark, cell.state_bytes);
         let ingested = cell.running.as_ref().map(|running| running.latest);
         report.rows_in = cell.rows_in_hand();
         let outcome =
@@ -217,28 +232,39 @@ impl<C: Content> Instance<C> {
                 context.clock.now()
             }
         };
-        let returned_credit = if self.query.stopped() {
+        if self.query.stopped() {
             context.staged.truncate(staged_before);
             context.writes.truncate(writes_before);
             report.more = false;
-            self.drop_message(&mut cell)
-        } else {
-            let done = if report.more { InFlight::default() } else { cell.finish() };
-            let sent = in_flight(&context.staged[staged_before..], &context.writes[writes_before..]);
-            self.query.settle(sent, done)
-        };
+        }
+        let done = if report.more { InFlight::default() } else { cell.finish() };
+        let sent = in_flight(&context.staged[staged_before..], &context.writes[writes_before..]);
         cell.totals.rows_out += u64::from(report.rows_out);
-        let rose = cell.is_source && cell.out_watermark > watermark_before;
-        let progress = ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested));
+        let rose = cell.out_watermark > watermark_before;
+        let risen = ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested));
+        let progress = risen.filter(|_| cell.is_source);
         if let Some((watermark, ingested)) = progress {
             self.query.source_progress(watermark_before, watermark, ingested);
         }
-        Run { report, progress, ended, returned_credit }
+        let state_grown_bytes = cell.state_bytes - state_before;
+        Run { report, progress, risen, ended, sent, done, state_grown_bytes, returned_credit: false }
     }
 
     /// What it has done so far.
     pub fn totals(&self) -> Totals {
         self.cell.lock().totals
+    }
+
+    /// Looks at the operator.
+    pub fn inspect<R>(&self, look: impl FnOnce(&C::Operator) -> R) -> R {
+        look(&self.cell.lock().operator)
+    }
+
+    /// Rows in hand that the operator has not been given yet.
+    pub fn rows_left(&self) -> usize {
+        let cell = self.cell.lock();
+        let running = cell.running.as_ref();
+        running.map_or(0, |r| r.batch.as_ref().map_or(0, |batch| C::rows(batch) as usize - r.next_row))
     }
 
     /// What arrived, if it is a source and was asked to keep that.
@@ -276,18 +302,28 @@ impl<C: Content> Instance<C> {
         report: &mut RunReport,
     ) -> Result<ProcessingTime, C::Error> {
         let mut step_started = started;
+        let (staged_from, writes_from) = (context.staged.len(), context.writes.len());
         loop {
-            let rows = cell.step(context.quantum_ns)?;
+            let rows = cell.step(context.quantum_ns.saturating_sub(step_started.since_ns(started)))?;
             let now = context.clock.now();
             let step_ns = now.since_ns(step_started);
+            // What was sent before leaves with the rest, when the run is over.
+            for message in &mut context.staged[staged_from..] {
+                message.body.stamps.execute_ns += step_ns;
+            }
+            for write in &mut context.writes[writes_from..] {
+                write.what.delay(step_ns, 0, now);
+            }
             context.operator_ns += step_ns;
             cell.count_step(step_ns);
             cell.learn(rows, step_ns);
             cell.running.as_mut().expect("a message is in hand").stamps.execute_ns += step_ns;
-            self.send(cell, now, context, report)?;
+            self.send(cell, now, staged_from, context, report)?;
             let more = cell.has_more();
             let elapsed_ns = now.since_ns(started);
-            if !more || elapsed_ns >= context.quantum_ns {
+            // A batch was cut to fill the quantum: another piece would pass it.
+            let is_full = cell.is_cut() && elapsed_ns >= context.quantum_ns / 2;
+            if !more || is_full || elapsed_ns >= context.quantum_ns {
                 report.cpu_ns = elapsed_ns;
                 report.more = more;
                 if more {
@@ -305,13 +341,13 @@ impl<C: Content> Instance<C> {
         &self,
         cell: &mut Cell<C>,
         now: ProcessingTime,
+        staged_from: usize,
         context: &mut RunContext<'_, C, K>,
         report: &mut RunReport,
     ) -> Result<(), C::Error> {
         let Cell { outbox, routes, late, out_watermark, running, frontier, totals, last_window_end, .. } =
             cell;
         let running = running.as_ref().expect("a message is in hand");
-        let sent_from = context.staged.len();
         let mut sent = Sent { staged: &mut *context.staged, writes: &mut *context.writes };
         for emitted in C::emitted(outbox).drain(..) {
             match emitted {
@@ -338,7 +374,8 @@ impl<C: Content> Instance<C> {
                 Emitted::Watermark(watermark) => {
                     *out_watermark = (*out_watermark).max(watermark);
                     for route in routes.iter_mut() {
-                        route.watermark(watermark, running.stamps, &mut sent, sent_from);
+                        // With the rows that this run has sent, of whatever step: one message less to dispatch.
+                        route.watermark(watermark, running.stamps, &mut sent, staged_from);
                     }
                 }
             }
@@ -349,7 +386,7 @@ impl<C: Content> Instance<C> {
             }
         }
         for rows in C::late(outbox).drain(..) {
-            self.query.count_late(C::window_ends(&rows));
+            self.query.count_late(C::late_windows(&rows));
             if let Some((outlet, shape)) = late {
                 outlet.send(C::late_rows(&rows, shape)?, running.stamps, None, now, sent.writes);
             }
@@ -369,13 +406,11 @@ impl<C: Content> Instance<C> {
     }
 
     fn account_state(&self, cell: &mut Cell<C>) {
-        // Asking a window for its size walks its slices: every few runs is near enough for a memory bound.
-        const RUNS_BETWEEN_CHECKS: u32 = 16;
         if cell.runs_until_state_check > 0 {
             cell.runs_until_state_check -= 1;
             return;
         }
-        cell.runs_until_state_check = RUNS_BETWEEN_CHECKS;
+        cell.runs_until_state_check = C::RUNS_BETWEEN_STATE_CHECKS;
         let bytes = C::state_bytes(&cell.operator) as i64;
         let total = self.query.grow_state(bytes - cell.state_bytes);
         cell.state_bytes = bytes;
@@ -468,8 +503,13 @@ impl<C: Content> Cell<C> {
         self.running.as_ref().is_some_and(|r| r.resuming || r.batch.is_some() || r.watermark.is_some())
     }
 
-    /// One piece of work, about a quantum long at most; the rows it took in.
-    fn step(&mut self, quantum_ns: u64) -> Result<usize, C::Error> {
+    /// Some of the batch was done, and some is left.
+    fn is_cut(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.next_row > 0 && running.batch.is_some())
+    }
+
+    /// One piece of work, about as long as what is left of the quantum at most; the rows it took in.
+    fn step(&mut self, left_ns: u64) -> Result<usize, C::Error> {
         let Some(running) = &mut self.running else { return Ok(0) };
         if running.resuming {
             running.resuming = C::resume(&mut self.operator, &mut self.outbox)? == Flow::More;
@@ -478,17 +518,18 @@ impl<C: Content> Cell<C> {
         if let Some(batch) = &running.batch {
             let total = C::rows(batch) as usize;
             let left = total - running.next_row;
-            let take = left.min(rows_in(quantum_ns, self.ns_per_row));
+            let fit = C::rows_that_fit(&self.operator, running.next_row, left_ns, self.ns_per_row);
+            let take = left.min(fit.max(1));
             let piece = if take == total {
                 running.batch.take().expect("seen above")
             } else {
                 let piece = C::slice(batch, running.next_row, take);
-                running.next_row += take;
                 if take == left {
                     running.batch = None;
                 }
                 piece
             };
+            running.next_row += take;
             self.frontier.on_active(running.channel as usize);
             let input = usize::from(self.input_of_channel[running.channel as usize]);
             let ingested = running.stamps.ingested;
@@ -511,6 +552,8 @@ impl<C: Content> Cell<C> {
         if let Some(watermark) = risen {
             running.resuming =
                 C::on_watermark(&mut self.operator, watermark, &mut self.outbox)? == Flow::More;
+        } else {
+            C::on_held_back(&mut self.operator);
         }
         Ok(0)
     }
@@ -540,15 +583,6 @@ impl<C: Content> Cell<C> {
             };
         }
     }
-}
-
-/// Rows that fit in a quantum, never so few that the call's overhead dominates.
-fn rows_in(quantum_ns: u64, ns_per_row: f64) -> usize {
-    const ROWS_MIN: usize = 128;
-    if ns_per_row <= 0.0 {
-        return usize::MAX;
-    }
-    ((quantum_ns as f64 / ns_per_row) as usize).max(ROWS_MIN)
 }
 
 /// What a panic said.

@@ -185,7 +185,13 @@ impl<C: Content> Intake<C> {
 
     /// Readers have come or gone, or their targets have changed.
     pub fn space(&mut self) {
-        self.spacing = Spacing::of_target(self.target_ns());
+        self.spacing = self.spacing.with_target(self.target_ns());
+    }
+
+    /// Looks keep no distance: rows are seen when they arrive. Where a look costs nothing.
+    #[must_use]
+    pub fn without_rest(self) -> Intake<C> {
+        Intake { spacing: Spacing::NONE, ..self }
     }
 
     /// Looks at the table if that is due, else prepares what will be; admits what the readers' credit allows.

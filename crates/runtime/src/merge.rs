@@ -19,8 +19,7 @@ pub const MERGED_MESSAGES_MAX: usize = 256;
 
 /// Whether `next` may be processed together with what was granted before it.
 pub fn fits<C: Content>(first: &Parcel<C>, next: &Parcel<C>) -> bool {
-    // Results of two windows are due at two times.
-    !first.body.idle && !next.body.idle && first.body.window_end == next.body.window_end
+    first.body.goes_with(&next.body)
 }
 
 /// Appends the rows of `others` to `first`, and empties it. Returns the latest arrival among all.

@@ -69,7 +69,7 @@ impl Outlet {
     }
 
     /// Rows reach the outlet. What is in flight of them from now on.
-    pub(crate) fn send<C: Content>(
+    pub fn send<C: Content>(
         self: &Arc<Outlet>,
         batch: C::Batch,
         stamps: Stamps,
@@ -144,6 +144,15 @@ impl Outlet {
 }
 
 impl<B> Written<B> {
+    /// The run that sent it worked for so long more, and was kept from working for so long, until it was over.
+    pub fn delay(&mut self, execute_ns: u64, wait_ns: u64, over: ProcessingTime) {
+        if let Written::Rows { stamps, ready, .. } = self {
+            stamps.execute_ns += execute_ns;
+            stamps.queue_ns += wait_ns;
+            *ready = over;
+        }
+    }
+
     /// What is in flight until it is done.
     pub fn in_flight(&self) -> InFlight {
         match self {

@@ -19,6 +19,14 @@ pub struct Payload<B> {
     pub window_end: Option<EventTime>,
 }
 
+impl<B> Payload<B> {
+    /// Whether the next of its channel may be processed together with it.
+    pub fn goes_with(&self, next: &Payload<B>) -> bool {
+        // Results of two windows are due at two times.
+        !self.idle && !next.idle && self.window_end == next.window_end
+    }
+}
+
 /// A message of a runtime.
 pub type Parcel<C> = Message<Payload<<C as Content>::Batch>>;
 

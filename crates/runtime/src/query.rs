@@ -184,7 +184,7 @@ impl Query {
     }
 
     /// Whether a table may admit more rows. If not, it is among those that wait.
-    pub(crate) fn has_credit(&self, table: OperatorId) -> bool {
+    pub fn has_credit(&self, table: OperatorId) -> bool {
         let enough = || {
             self.in_flight_bytes.load(SeqCst) < self.process.credit_bytes as i64
                 && self.process.memory.admits(self)
@@ -227,6 +227,11 @@ impl Query {
         (self.in_flight_bytes.load(Relaxed).max(0) + self.state_bytes.load(Relaxed).max(0)) as u64
     }
 
+    /// What it shares with others.
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
     /// Its latency target, ns.
     pub fn target_ns(&self) -> u64 {
         self.settings.latency_target.ns()
@@ -267,14 +272,16 @@ impl Query {
         self.outcome.lock().clone()
     }
 
-    pub(crate) fn count_late(&self, window_ends: &[i64]) {
+    pub(crate) fn count_late(&self, missed: impl Iterator<Item = (i64, u64)>) {
         // Counts per window are for people: the last thousand windows that lost rows.
         const WINDOWS_KEPT: usize = 1_000;
-        self.rows_late.fetch_add(window_ends.len() as u64, Relaxed);
+        let mut all = 0;
         let mut windows = self.late_windows.lock();
-        for &end in window_ends {
-            *windows.entry(end).or_insert(0) += 1;
+        for (end, rows) in missed {
+            all += rows;
+            *windows.entry(end).or_insert(0) += rows;
         }
+        self.rows_late.fetch_add(all, Relaxed);
         while windows.len() > WINDOWS_KEPT {
             windows.pop_first();
         }

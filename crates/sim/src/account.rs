@@ -1,10 +1,13 @@
+use std::sync::atomic::Ordering::Relaxed;
+
 use hdrhistogram::Histogram;
 use laxity_graph::{ProcessingTime, QosCurve};
+use laxity_runtime::Query;
 use laxity_sched::{Lateness, Parts};
 
 use crate::QueryOutcome;
 
-/// What is counted of one query while it runs.
+/// What is measured of one query while it runs, beside what the runtime counts.
 #[derive(Debug)]
 pub(crate) struct Account {
     name: String,
@@ -17,18 +20,10 @@ pub(crate) struct Account {
     latency_sum_ns: u128,
     event_time_latency_sum_ns: u128,
     utility_sum: f64,
-    pub rows_in: u64,
     /// Taken in by sources since the warm-up.
     pub rows_taken: u64,
-    pub rows_out: u64,
     pub rows_late: u64,
-    pub rows_shed: u64,
     pub busy_ns: u64,
-    /// Bytes and messages admitted and not yet processed.
-    pub in_flight_bytes: u64,
-    pub in_flight_messages: u64,
-    /// Sources that hold arrivals back until there is credit.
-    pub held: Vec<u32>,
 }
 
 impl Account {
@@ -44,15 +39,9 @@ impl Account {
             latency_sum_ns: 0,
             event_time_latency_sum_ns: 0,
             utility_sum: 0.0,
-            rows_in: 0,
             rows_taken: 0,
-            rows_out: 0,
             rows_late: 0,
-            rows_shed: 0,
             busy_ns: 0,
-            in_flight_bytes: 0,
-            in_flight_messages: 0,
-            held: Vec::new(),
         }
     }
 
@@ -72,7 +61,7 @@ impl Account {
         note(self.event_time_latency.get_or_insert_with(fresh), event_time_ns);
     }
 
-    pub fn outcome(self, rows_queued: u64, measured_s: f64) -> QueryOutcome {
+    pub fn outcome(self, query: &Query, rows_queued: u64, measured_s: f64) -> QueryOutcome {
         let results = self.lateness.results.max(1) as f64;
         QueryOutcome {
             name: self.name,
@@ -83,11 +72,11 @@ impl Account {
             lateness: self.lateness,
             latency: self.latency,
             event_time_latency: self.event_time_latency,
-            rows_in: self.rows_in,
+            rows_in: query.rows_in.load(Relaxed),
             throughput: if measured_s > 0.0 { self.rows_taken as f64 / measured_s } else { 0.0 },
-            rows_out: self.rows_out,
+            rows_out: query.rows_out.load(Relaxed),
             rows_late: self.rows_late,
-            rows_shed: self.rows_shed,
+            rows_shed: query.rows_shed.load(Relaxed),
             rows_queued,
             busy_ns: self.busy_ns,
         }

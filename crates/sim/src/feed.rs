@@ -1,50 +1,103 @@
-use laxity_graph::{EventTime, ProcessingTime};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use laxity_graph::{EventClock, EventTime, ProcessingTime, QueryId};
+use laxity_runtime::FeedEvent;
 use laxity_workload::{Arrival, Arrivals};
 
+use crate::Fault;
+use crate::fault::burst;
+use crate::modelled::Modelled;
+
 /// What one source instance reads, and the batch it is about to take in.
-#[derive(Debug)]
-pub(crate) struct Feed {
-    /// The source.
-    pub operator: u32,
+pub(crate) struct Feed<B> {
     arrivals: Box<dyn Arrivals>,
-    /// Arrived, or about to.
-    pub next: Option<Arrival>,
-    /// Arrived, and held back.
-    pub held: bool,
-    /// It stands in the list of its query, and in that of its machine; in each at most once.
-    pub in_query_list: bool,
-    pub in_machine_list: bool,
+    /// The rows themselves, where they are more than a number.
+    pub rows: VecDeque<B>,
+    /// Arrived, or about to; once it has been looked at.
+    next: Option<Arrival>,
+    has_begun: bool,
+    /// Behind the last arrival the input ends; else nothing is known of what may still come.
+    pub ends: bool,
+    /// What cannot be taken in when it is due comes into being only then.
+    pub is_closed_loop: bool,
     /// By how much everything comes later than its arrivals say: a closed loop's.
     behind_ms: u64,
+    pub query: QueryId,
+    /// Bursts among them.
+    pub faults: Rc<[Fault]>,
 }
 
-impl Feed {
-    pub fn new(operator: u32, arrivals: Box<dyn Arrivals>) -> Feed {
+impl<B> Feed<B> {
+    pub fn new(arrivals: Box<dyn Arrivals>) -> Feed<B> {
         Feed {
-            operator,
             arrivals,
+            rows: VecDeque::new(),
             next: None,
-            held: false,
-            in_query_list: false,
-            in_machine_list: false,
+            has_begun: false,
+            ends: false,
+            is_closed_loop: false,
             behind_ms: 0,
+            query: QueryId(0),
+            faults: Rc::new([]),
         }
     }
 
+    /// The batch that it has not given yet.
+    pub fn next(&mut self) -> Option<Arrival> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.advance();
+        }
+        self.next
+    }
+
     /// Looks at the batch after this one.
-    pub fn advance(&mut self) -> Option<Arrival> {
+    fn advance(&mut self) {
         let behind_ms = self.behind_ms;
         self.next = self.arrivals.next().map(|arrival| later(arrival, behind_ms));
-        self.next
     }
 
     /// Its batch could only be taken in now: its rows come into being now, and all later ones as much later. In
     /// whole milliseconds, so that event time keeps up.
-    pub fn fall_behind(&mut self, now: ProcessingTime) {
+    fn fall_behind(&mut self, now: ProcessingTime) {
         let Some(arrival) = self.next else { return };
         let late_ms = now.since_ns(arrival.at).div_ceil(1_000_000);
         self.behind_ms += late_ms;
         self.next = Some(later(arrival, late_ms));
+    }
+
+    /// More rows than were meant to come, in a burst.
+    fn burst(&self, arrival: Arrival) -> Arrival {
+        let factor = burst(&self.faults, self.query, arrival.at);
+        if factor == 1.0 {
+            return arrival;
+        }
+        Arrival {
+            rows: (f64::from(arrival.rows) * factor).round() as u32,
+            bytes: (arrival.bytes as f64 * factor) as u64,
+            ..arrival
+        }
+    }
+
+    /// The batch that is due, or when there will be one.
+    pub fn poll<C: Modelled<Batch = B>>(&mut self, now: ProcessingTime) -> FeedEvent<B> {
+        let Some(due) = self.next() else {
+            return if self.ends { FeedEvent::End } else { FeedEvent::Waiting };
+        };
+        if due.at > now {
+            return FeedEvent::NotBefore(due.at);
+        }
+        if self.is_closed_loop {
+            self.fall_behind(now);
+        }
+        let arrival = self.next.map_or(due, |arrival| self.burst(arrival));
+        let batch = C::arrived(&mut self.rows, &arrival);
+        self.advance();
+        FeedEvent::Batch(batch, arrival.at)
+    }
+
+    pub fn event_clock(&self) -> EventClock {
+        self.arrivals.clock()
     }
 }
 
@@ -74,15 +127,19 @@ mod tests {
             bytes: 1,
             watermark: Some(EventTime(ms as i64 - 5)),
         };
-        let mut feed = Feed::new(0, Box::new(Recorded::new([10, 20, 30].map(arrival).to_vec(), None)));
-        assert_eq!(feed.advance(), Some(arrival(10)));
+        let arrivals = Recorded::new([10, 20, 30].map(arrival).to_vec(), None);
+        let mut feed: Feed<()> = Feed::new(Box::new(arrivals));
+        assert_eq!(feed.next(), Some(arrival(10)));
         feed.fall_behind(at(10));
-        assert_eq!(feed.next, Some(arrival(10)));
+        assert_eq!(feed.next(), Some(arrival(10)));
         // 1 ns late counts as a millisecond; what follows is as late, and falls behind further.
         feed.fall_behind(ProcessingTime(10_000_001));
-        assert_eq!(feed.next, Some(arrival(11)));
-        assert_eq!(feed.advance(), Some(arrival(21)));
+        assert_eq!(feed.next(), Some(arrival(11)));
+        feed.advance();
+        assert_eq!(feed.next(), Some(arrival(21)));
         feed.fall_behind(at(25));
-        assert_eq!((feed.next, feed.advance()), (Some(arrival(25)), Some(arrival(35))));
+        assert_eq!(feed.next(), Some(arrival(25)));
+        feed.advance();
+        assert_eq!(feed.next(), Some(arrival(35)));
     }
 }

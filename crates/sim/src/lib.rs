@@ -1,5 +1,5 @@
-//! The scheduler in virtual time: the same [`laxity_sched::Scheduler`] that the engine drives, with machines,
-//! cores, networks, costs and faults that are numbers. Exact on a noisy machine, and at scales that no machine
+//! The engine in virtual time: the same `laxity-runtime` and [`laxity_sched::Scheduler`] that the engine drives, with
+//! machines, cores, networks, costs and faults that are numbers. Exact on a noisy machine, and at scales that no machine
 //! here has. The same seed gives the same trace, byte for byte.
 //!
 //! Not here: policies (`sched`), what arrives (`workload`). A batch is a count and a time, and operators are costs; with
@@ -11,20 +11,22 @@ pub mod bound;
 mod account;
 mod check;
 mod cluster;
-mod contents;
+mod counted;
 mod event;
 mod fault;
 mod feed;
-mod instance;
 mod machine;
+mod modelled;
 #[cfg(feature = "operators")]
 mod operators;
 mod outcome;
 mod queue;
+mod run_clock;
 mod scenario;
 mod setup;
 mod simulation;
 mod sleep;
+mod table;
 mod threads;
 mod topology;
 mod watch;

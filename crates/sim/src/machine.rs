@@ -1,13 +1,16 @@
+use std::fmt;
+
 use laxity_graph::ProcessingTime;
+use laxity_runtime::{Content, Parcel, Payload, Run, Write};
 use laxity_sched::Scheduler;
 
-use crate::instance::{Body, Emitted, Step, Watermark};
+use crate::run_clock::Said;
 use crate::threads::Threads;
 
 /// A machine: its cores, and who shares them among its operators.
 #[derive(Debug)]
-pub(crate) struct Machine {
-    pub sharing: Sharing,
+pub(crate) struct Machine<C: Content> {
+    pub sharing: Sharing<C>,
     /// Cores without work, the one to be used next at the end.
     pub idle: Vec<u32>,
     /// By the id that the scheduler knows: the operator in the simulation.
@@ -16,32 +19,26 @@ pub(crate) struct Machine {
     pub bytes: u64,
     pub queued_rows: u64,
     pub queued_messages: u64,
-    /// Sources that wait for memory.
-    pub held: Vec<u32>,
     /// When the scheduler is asked again although nothing happened.
     pub tick_at: Option<ProcessingTime>,
 }
 
 /// Who shares the cores.
 #[derive(Debug)]
-pub(crate) enum Sharing {
-    Scheduler(Scheduler<Body>),
-    Threads(Threads),
+pub(crate) enum Sharing<C: Content> {
+    Scheduler(Scheduler<Ticket<C>>),
+    Threads(Threads<C>),
 }
 
-impl Sharing {
-    /// Who knows the graph.
-    pub fn graph(&mut self) -> &mut Scheduler<Body> {
-        match self {
-            Sharing::Scheduler(scheduler) => scheduler,
-            Sharing::Threads(threads) => &mut threads.graph,
-        }
-    }
+/// What waits in a mailbox, and its number: different for every message, rising in the order in which they were enqueued.
+pub(crate) struct Ticket<C: Content> {
+    pub id: u64,
+    pub payload: Payload<C::Batch>,
 }
 
 /// A core and its run.
-#[derive(Debug, Default)]
-pub(crate) struct Core {
+#[derive(Debug)]
+pub(crate) struct Core<C: Content> {
     pub machine: u32,
     /// Its number on the machine.
     pub number: u32,
@@ -51,13 +48,72 @@ pub(crate) struct Core {
     pub run: u32,
     /// Of a core that runs threads: it runs none.
     pub idle: bool,
-    /// Of a thread's run: CPU time that was charged to it already.
+    /// Of a thread's run: CPU time of it that passes on this core, and what was charged to it already.
+    pub piece_ns: u64,
     pub charged_ns: u64,
     pub granted: ProcessingTime,
     pub started: ProcessingTime,
-    pub step: Step,
-    /// What the run sends on.
-    pub emitted: Vec<Emitted>,
-    /// The watermark of the operator before the run.
-    pub before: Watermark,
+    /// Moved about with every run, so no more than a pointer. `None` before the first.
+    pub underway: Option<Box<Underway<C>>>,
+}
+
+/// What a run did, which nobody knows of before its time has passed.
+#[derive(Debug)]
+pub(crate) struct Underway<C: Content> {
+    pub run: Run,
+    /// For other instances, and for the outside.
+    pub staged: Vec<Parcel<C>>,
+    pub writes: Vec<Write<C>>,
+    pub said: Vec<Said>,
+    pub late_rows: u64,
+    /// CPU time of the operator, and time it slept, before it worked.
+    pub cpu_ns: u64,
+    pub sleep_ns: u64,
+}
+
+impl<C: Content> Sharing<C> {
+    /// Who knows the graph.
+    pub fn graph(&mut self) -> &mut Scheduler<Ticket<C>> {
+        match self {
+            Sharing::Scheduler(scheduler) => scheduler,
+            Sharing::Threads(threads) => &mut threads.graph,
+        }
+    }
+}
+
+impl<C: Content> Core<C> {
+    pub fn new(machine: u32, number: u32) -> Core<C> {
+        Core {
+            machine,
+            number,
+            operator: None,
+            run: 0,
+            idle: false,
+            piece_ns: 0,
+            charged_ns: 0,
+            granted: ProcessingTime::ZERO,
+            started: ProcessingTime::ZERO,
+            underway: None,
+        }
+    }
+}
+
+impl<C: Content> Default for Underway<C> {
+    fn default() -> Underway<C> {
+        Underway {
+            run: Run::default(),
+            staged: Vec::new(),
+            writes: Vec::new(),
+            said: Vec::new(),
+            late_rows: 0,
+            cpu_ns: 0,
+            sleep_ns: 0,
+        }
+    }
+}
+
+impl<C: Content> fmt::Debug for Ticket<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("id", &self.id).field("payload", &self.payload).finish()
+    }
 }

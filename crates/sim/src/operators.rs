@@ -9,23 +9,25 @@
 //! Left out: rows that are shed and bursts (both change what is computed), channels that fall silent, tables stamped with
 //! the processing time, rows of late tables (they are counted).
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use arrow::array::RecordBatch;
-use laxity_graph::{Dataflow, DataflowError, EventClock, EventTime, Node, NodeId, ProcessingTime, QueryId};
-use laxity_operators::{
-    Emitted, Flow, HashPartitioner, InstanceContext, Operator, OperatorError, OperatorFactory, Outbox, Stage,
-    StreamBatch,
+use laxity_graph::{
+    Dataflow, DataflowError, Emitted, EventClock, EventTime, Node, NodeId, ProcessingTime, QueryId,
 };
-use laxity_runtime::Frontier;
+use laxity_operators::{
+    DeadRows, Flow, HashPartitioner, InstanceContext, LateRows, Operator, OperatorError, OperatorFactory,
+    Outbox, Stage, StreamBatch,
+};
+use laxity_runtime::{ArrowRows, Content, LateShape};
 use laxity_sched::Composition;
 use laxity_workload::{Arrival, Arrivals, Cost, Feed, QueryModel, StageKind, Workload};
 
-use crate::contents::{Answer, Call, Contents, Part, Rows, Sent, Split};
-use crate::world::World;
-use crate::{Outcome, Setup, Simulation, SimulationError};
+use crate::modelled::{Made, Modelled};
+use crate::run_clock::{RunClock, Said};
+use crate::world::{Plans, World};
+use crate::{FaultKind, Outcome, Setup, Simulation, SimulationError};
 
 /// A query whose operators are called, and the rows it reads.
 #[derive(Debug)]
@@ -142,18 +144,64 @@ impl RowSimulation {
     /// # Errors
     /// As [`Simulation::run`], and if an operator cannot be made or fails.
     pub fn run(self) -> Result<RowOutcome, SimulationError> {
-        let results = Rc::new(RefCell::new(Vec::new()));
-        let mut contents = Batches { results: Rc::clone(&results), ..Batches::default() };
+        let (mut plans, mut rows) = (Vec::new(), Vec::new());
         let mut queries = Vec::new();
-        for query in self.queries {
-            queries.push(contents.add(query, self.batch_rows)?);
+        for RowQuery { model, factories, feeds } in self.queries {
+            let feeds = feeds.into_iter().map(|feed| {
+                let (feed, batches) = feed.open();
+                rows.push(batches);
+                feed
+            });
+            let feeds = feeds.collect();
+            queries.push(QueryModel { dataflow: model, feeds, deployed: ProcessingTime::ZERO });
+            plans.push(Factories { factories, batch_rows: self.batch_rows });
         }
+        let sinks: Vec<Vec<NodeId>> = queries.iter().map(instances).collect();
         let workload = Workload { name: "rows".into(), queries };
-        let setup = Setup { shed: false, ..self.setup };
+        // Bursts and shedding would change what is computed.
+        let mut setup = Setup { shed: false, ..self.setup };
+        setup.faults.retain(|fault| !matches!(fault.kind, FaultKind::Burst { .. }));
         let simulation = Simulation { workload, policy: self.policy, setup };
-        let outcome = World::new(simulation, Some(Box::new(contents)))?.run()?;
-        let results = std::mem::take(&mut *results.borrow_mut());
-        Ok(RowOutcome { outcome, results })
+        let plans = Plans::<CalledRows> { plans, rows, feeds_end: true, keeps_rows: true };
+        let (outcome, written) = World::new(simulation, plans)?.run()?;
+        let nodes = sinks.concat();
+        let results = written.into_iter().map(|written| RowResult {
+            query: written.query,
+            sink: nodes[written.sink as usize],
+            written: written.at,
+            rows: written.batch.batch.rows,
+        });
+        Ok(RowOutcome { outcome, results: results.collect() })
+    }
+}
+
+/// The nodes of a query, each as often as it has instances.
+fn instances(query: &QueryModel) -> Vec<NodeId> {
+    let nodes = query.dataflow.nodes().iter().enumerate();
+    nodes.flat_map(|(index, node)| std::iter::repeat_n(NodeId(index), node.parallelism)).collect()
+}
+
+impl RowFeed {
+    /// What the world reads: when something comes, and what.
+    fn open(self) -> (Feed, VecDeque<CalledBatch>) {
+        let RowFeed { source, batches, clock } = self;
+        let (mut arrivals, mut rows) = (VecDeque::new(), VecDeque::new());
+        for RowArrival { at, rows: batch } in batches {
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            // What is no window's result counts from here.
+            let event_time = event_time(&clock, at);
+            arrivals.push_back(Arrival {
+                at,
+                event_time,
+                rows: batch.num_rows() as u32,
+                bytes: batch.num_rows() as u64 * u64::from(ROW_BYTES),
+                watermark: None,
+            });
+            rows.push_back(CalledBatch { batch: StreamBatch::on_time(batch), event_time, ends: true });
+        }
+        (Feed { node: source, instance: 0, arrivals: Box::new(Listed { arrivals, clock }) }, rows)
     }
 }
 
@@ -170,197 +218,251 @@ impl std::fmt::Debug for RowSimulation {
 /// Of a row, for policies and bounds that go by bytes: picked out of thin air, some columns of eight bytes.
 const ROW_BYTES: u32 = 64;
 
-/// All rows and operators of a simulation.
+/// Rows and operators are those of the engine; what a call costs is a number.
+#[derive(Debug)]
+struct CalledRows;
+
+/// Rows, and the time at which those that are no window's result count as having happened.
+#[derive(Clone, Debug)]
+struct CalledBatch {
+    batch: StreamBatch,
+    event_time: EventTime,
+    /// The last of them is the last of its message.
+    ends: bool,
+}
+
+/// An operator, or a sink, under its cost.
+struct Called {
+    clock: Rc<RunClock>,
+    cost: Cost,
+    /// `None`: a sink, which keeps the pieces of a batch until it is done.
+    operator: Option<Box<dyn Operator>>,
+    gathered: Vec<StreamBatch>,
+    /// Of the rows that it was called with last.
+    event_time: EventTime,
+}
+
+/// What operators send, and where they put it first.
 #[derive(Default)]
-struct Batches {
-    /// By operator; of a sink none.
-    operators: Vec<Option<Instance>>,
-    /// By operator: of which node it is an instance.
-    nodes: Vec<NodeId>,
-    /// By feed: what is still to arrive.
-    arriving: Vec<VecDeque<RecordBatch>>,
-    /// By route.
-    partitioners: BTreeMap<u32, HashPartitioner>,
-    /// Rows in messages, and places that are free.
-    rows: Vec<Option<StreamBatch>>,
-    unused: Vec<u32>,
-    outbox: Outbox,
-    /// Outlives the world.
-    results: Rc<RefCell<Vec<RowResult>>>,
+struct CalledOutbox {
+    raw: Outbox,
+    emitted: Vec<Emitted<CalledBatch>>,
 }
 
-/// A parallel copy of an operator.
-struct Instance {
-    operator: Box<dyn Operator>,
-    frontier: Frontier,
-    input_of_channel: Vec<u16>,
+/// What the operators of a query are made of, by node; of a sink nothing.
+#[derive(Default)]
+struct Factories {
+    factories: Vec<Option<OperatorFactory>>,
+    batch_rows: usize,
 }
 
-impl Batches {
-    /// Makes the instances of a query, and its model.
-    fn add(&mut self, query: RowQuery, batch_rows: usize) -> Result<QueryModel, SimulationError> {
-        let RowQuery { model, factories, feeds } = query;
-        for (index, (node, factory)) in model.nodes().iter().zip(&factories).enumerate() {
-            for instance in 0..node.parallelism {
-                let context = InstanceContext { instance, parallelism: node.parallelism, batch_rows };
-                let made = factory.as_ref().map(|factory| factory.make(&context)).transpose();
-                let operator = made.map_err(|error| SimulationError::Operator {
-                    query: model.settings.name.clone(),
-                    message: error.to_string(),
-                })?;
-                let input_of_channel = model.channels(NodeId(index));
-                self.operators.push(operator.map(|operator| Instance {
-                    operator,
-                    frontier: Frontier::new(input_of_channel.len()),
-                    input_of_channel,
-                }));
-                self.nodes.push(NodeId(index));
-            }
-        }
-        let feeds = feeds.into_iter().map(|feed| self.add_feed(feed)).collect();
-        Ok(QueryModel { dataflow: model, feeds, deployed: ProcessingTime::ZERO })
-    }
-
-    fn add_feed(&mut self, feed: RowFeed) -> Feed {
-        let RowFeed { source, batches, clock } = feed;
-        let arrival = |batch: &RowArrival| Arrival {
-            at: batch.at,
-            // What is no window's result counts from here.
-            event_time: event_time(&clock, batch.at),
-            rows: batch.rows.num_rows() as u32,
-            bytes: batch.rows.num_rows() as u64 * u64::from(ROW_BYTES),
-            watermark: None,
-        };
-        let batches: Vec<RowArrival> =
-            batches.into_iter().filter(|batch| batch.rows.num_rows() > 0).collect();
-        let mut arrivals: VecDeque<Arrival> = batches.iter().map(arrival).collect();
-        let end = arrivals.back().map_or(ProcessingTime::ZERO, |last| last.at);
-        arrivals.push_back(Arrival {
-            at: end,
-            event_time: event_time(&clock, end),
-            rows: 0,
-            bytes: 0,
-            watermark: Some(EventTime::MAX),
-        });
-        self.arriving.push(batches.into_iter().map(|batch| batch.rows).collect());
-        Feed { node: source, instance: 0, arrivals: Box::new(Listed { arrivals, clock }) }
-    }
-
-    fn keep(&mut self, batch: StreamBatch) -> Rows {
-        match self.unused.pop() {
-            Some(place) => {
-                self.rows[place as usize] = Some(batch);
-                Rows(place)
-            }
-            None => {
-                self.rows.push(Some(batch));
-                Rows(self.rows.len() as u32 - 1)
-            }
-        }
-    }
-
-    fn take(&mut self, rows: Rows) -> Option<StreamBatch> {
-        let batch = self.rows[rows.0 as usize].take();
-        if batch.is_some() {
-            self.unused.push(rows.0);
-        }
-        batch
-    }
-
-    fn try_call(&mut self, operator: u32, call: Call) -> Result<Flow, OperatorError> {
-        let batch = match call {
-            Call::Rows { rows, first, count, .. } => {
-                let whole = self.rows[rows.0 as usize].as_ref().map(StreamBatch::num_rows);
-                let batch = if whole == Some((first + count) as usize) {
-                    self.take(rows)
-                } else {
-                    self.rows[rows.0 as usize].clone()
-                };
-                batch.map(|batch| batch.slice(first as usize, count as usize))
-            }
-            Call::Watermark { .. } | Call::Resume => None,
-        };
-        let Some(instance) = &mut self.operators[operator as usize] else { return Ok(Flow::Done) };
-        let Instance { operator, frontier, input_of_channel } = instance;
-        match call {
-            Call::Rows { channel, ingested, .. } => {
-                let Some(batch) = batch else { return Ok(Flow::Done) };
-                frontier.on_active(channel as usize);
-                let input = usize::from(input_of_channel[channel as usize]);
-                operator.on_batch(input, batch, ingested, &mut self.outbox)
-            }
-            Call::Watermark { channel, watermark } => {
-                match frontier.on_watermark(channel as usize, watermark) {
-                    Some(risen) => operator.on_watermark(risen, &mut self.outbox),
-                    None => Ok(Flow::Done),
+impl Called {
+    /// Takes down what a call has sent; how many rows.
+    fn tell(&self, outbox: &mut CalledOutbox) -> u32 {
+        let mut rows_out = 0;
+        for emitted in outbox.raw.emitted.drain(..) {
+            outbox.emitted.push(match emitted {
+                Emitted::Batch { batch, ingested, window_end } => {
+                    let rows = batch.num_rows() as u32;
+                    rows_out += rows;
+                    self.clock.say(Said::Rows(rows));
+                    let batch = CalledBatch { batch, event_time: self.event_time, ends: true };
+                    Emitted::Batch { batch, ingested, window_end }
                 }
-            }
-            Call::Resume => operator.resume(&mut self.outbox),
+                Emitted::Watermark(watermark) => {
+                    self.clock.say(Said::Watermark(watermark));
+                    Emitted::Watermark(watermark)
+                }
+            });
+        }
+        let late: usize = outbox.raw.late.iter().map(|late| late.rows.num_rows()).sum();
+        self.clock.late_rows.set(self.clock.late_rows.get() + late as u64);
+        rows_out
+    }
+
+    /// Pays for a call that took no rows in.
+    fn pay(&self, rows_out: u32, flow: Flow) {
+        if rows_out == 0 && flow == Flow::Done {
+            self.clock.call(self.cost.watermark_ns);
+        } else {
+            self.clock.call(self.cost.fixed_ns);
+            self.clock.spend(self.cost.per_row_ns * f64::from(rows_out));
         }
     }
 }
 
-impl Contents for Batches {
-    fn arrive(&mut self, feed: u32) -> Option<Rows> {
-        let rows = self.arriving[feed as usize].pop_front()?;
-        Some(self.keep(StreamBatch::on_time(rows)))
+impl Content for CalledRows {
+    type Batch = CalledBatch;
+    type Operator = Called;
+    type Outbox = CalledOutbox;
+    type Partitioner = HashPartitioner;
+    type Late = LateRows;
+    type LateShape = LateShape;
+    type Dead = DeadRows;
+    type Error = OperatorError;
+
+    fn rows(batch: &CalledBatch) -> u32 {
+        ArrowRows::rows(&batch.batch)
     }
 
-    fn call(&mut self, operator: u32, call: Call, sent: &mut Vec<Sent>) -> Result<Answer, String> {
-        let flow = self.try_call(operator, call).map_err(|error| error.to_string())?;
-        let emitted = std::mem::take(&mut self.outbox.emitted);
-        sent.extend(emitted.into_iter().map(|emitted| match emitted {
-            Emitted::Batch { batch, ingested, window_end } => {
-                let count = batch.num_rows() as u32;
-                Sent::Rows { rows: self.keep(batch), count, ingested, window_end }
+    fn bytes(batch: &CalledBatch) -> u64 {
+        // As the model says, so that bounds do not depend on how wide rows are in memory.
+        u64::from(Self::rows(batch)) * u64::from(ROW_BYTES)
+    }
+
+    fn slice(batch: &CalledBatch, offset: usize, rows: usize) -> CalledBatch {
+        let ends = batch.ends && offset + rows == batch.batch.num_rows();
+        CalledBatch { batch: ArrowRows::slice(&batch.batch, offset, rows), ends, ..*batch }
+    }
+
+    fn concat(batches: &[&CalledBatch]) -> Result<CalledBatch, OperatorError> {
+        let parts: Vec<&StreamBatch> = batches.iter().map(|batch| &batch.batch).collect();
+        Ok(CalledBatch { batch: ArrowRows::concat(&parts)?, ..*batches[0] })
+    }
+
+    fn split(
+        partitioner: &mut HashPartitioner,
+        batch: &CalledBatch,
+    ) -> Result<Vec<Option<CalledBatch>>, OperatorError> {
+        let parts = ArrowRows::split(partitioner, &batch.batch)?.into_iter();
+        Ok(parts.map(|part| Some(CalledBatch { batch: part?, ..*batch })).collect())
+    }
+
+    fn on_batch(
+        called: &mut Called,
+        input: usize,
+        batch: CalledBatch,
+        ingested: ProcessingTime,
+        outbox: &mut CalledOutbox,
+    ) -> Result<Flow, OperatorError> {
+        let CalledBatch { batch, event_time, ends } = batch;
+        called.clock.call(called.cost.fixed_ns);
+        called.clock.spend(called.cost.per_row_ns * batch.num_rows() as f64);
+        called.event_time = event_time;
+        let flow = match &mut called.operator {
+            Some(operator) => ArrowRows::on_batch(operator, input, batch, ingested, &mut outbox.raw)?,
+            None => {
+                called.gathered.push(batch);
+                if ends {
+                    let pieces = std::mem::take(&mut called.gathered);
+                    outbox.raw.batch(ArrowRows::concat(&pieces.iter().collect::<Vec<_>>())?);
+                }
+                Flow::Done
             }
-            Emitted::Watermark(watermark) => Sent::Watermark(watermark),
-        }));
-        self.outbox.dead.clear();
-        let late_rows = self.outbox.late.drain(..).map(|late| late.rows.num_rows() as u64).sum();
-        Ok(Answer { more: flow == Flow::More, late_rows })
-    }
-
-    fn split(&mut self, split: &Split<'_>) -> Result<Vec<Part>, String> {
-        let Some(batch) = self.take(split.rows) else { return Ok(Vec::new()) };
-        let partitioner = self
-            .partitioners
-            .entry(split.route)
-            .or_insert_with(|| HashPartitioner::new(split.keys.to_vec(), split.targets as usize));
-        let parts = partitioner.split(&batch).map_err(|error| error.to_string())?;
-        let parts = parts.into_iter().zip(0..).filter_map(|(part, target)| Some((part?, target)));
-        let part = |(part, target): (StreamBatch, u32)| {
-            let count = part.num_rows() as u32;
-            Part { target, rows: self.keep(part), count }
         };
-        Ok(parts.collect::<Vec<_>>().into_iter().map(part).collect())
+        called.tell(outbox);
+        Ok(flow)
     }
 
-    fn share(&mut self, rows: Rows) -> Rows {
-        match self.rows[rows.0 as usize].clone() {
-            Some(batch) => self.keep(batch),
-            None => rows,
-        }
+    fn on_watermark(
+        called: &mut Called,
+        watermark: EventTime,
+        outbox: &mut CalledOutbox,
+    ) -> Result<Flow, OperatorError> {
+        let flow = match &mut called.operator {
+            Some(operator) => ArrowRows::on_watermark(operator, watermark, &mut outbox.raw)?,
+            None => {
+                outbox.raw.watermark(watermark);
+                Flow::Done
+            }
+        };
+        let rows_out = called.tell(outbox);
+        called.pay(rows_out, flow);
+        Ok(flow)
     }
 
-    fn free(&mut self, rows: Rows) {
-        self.take(rows);
+    fn resume(called: &mut Called, outbox: &mut CalledOutbox) -> Result<Flow, OperatorError> {
+        let Some(operator) = &mut called.operator else { return Ok(Flow::Done) };
+        let flow = ArrowRows::resume(operator, &mut outbox.raw)?;
+        let rows_out = called.tell(outbox);
+        called.clock.spend(called.cost.per_row_ns * f64::from(rows_out));
+        Ok(flow)
     }
 
-    fn write(&mut self, query: QueryId, sink: u32, rows: Rows, written: ProcessingTime) {
-        let Some(batch) = self.take(rows) else { return };
-        let sink = self.nodes[sink as usize];
-        self.results.borrow_mut().push(RowResult { query, sink, written, rows: batch.rows });
+    fn rows_that_fit(called: &Called, _: usize, _: u64, _: f64) -> usize {
+        // What the call itself costs comes on top.
+        called.clock.rows_that_fit(0.0, called.cost.per_row_ns)
     }
 
-    fn state_bytes(&self, operator: u32) -> u64 {
-        self.operators[operator as usize].as_ref().map_or(0, |o| o.operator.state_bytes() as u64)
+    fn on_held_back(called: &mut Called) {
+        called.clock.call(called.cost.watermark_ns);
+    }
+
+    const RUNS_BETWEEN_STATE_CHECKS: u32 = 0;
+
+    fn state_bytes(called: &Called) -> u64 {
+        called.operator.as_ref().map_or(0, ArrowRows::state_bytes)
+    }
+
+    fn event_times(called: &Called) -> Option<(EventTime, EventTime)> {
+        called.operator.as_ref().and_then(ArrowRows::event_times)
+    }
+
+    fn follows_processing_time(called: &Called) -> bool {
+        called.operator.as_ref().is_some_and(ArrowRows::follows_processing_time)
+    }
+
+    fn ended() -> Called {
+        unreachable!("the first error ends the simulation")
+    }
+
+    fn emitted(outbox: &mut CalledOutbox) -> &mut Vec<Emitted<CalledBatch>> {
+        &mut outbox.emitted
+    }
+
+    fn late(outbox: &mut CalledOutbox) -> &mut Vec<LateRows> {
+        &mut outbox.raw.late
+    }
+
+    fn dead(outbox: &mut CalledOutbox) -> &mut Vec<DeadRows> {
+        &mut outbox.raw.dead
+    }
+
+    fn late_windows(late: &LateRows) -> impl Iterator<Item = (i64, u64)> {
+        ArrowRows::late_windows(late)
+    }
+
+    fn late_rows(late: &LateRows, shape: &LateShape) -> Result<CalledBatch, OperatorError> {
+        let batch = ArrowRows::late_rows(late, shape)?;
+        Ok(CalledBatch { batch, event_time: EventTime::MIN, ends: true })
+    }
+
+    fn dead_rows(dead: &DeadRows) -> (u64, String) {
+        ArrowRows::dead_rows(dead)
     }
 }
 
-impl std::fmt::Debug for Batches {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batches").field("operators", &self.operators.len()).finish_non_exhaustive()
+impl Modelled for CalledRows {
+    type Plan = Factories;
+
+    fn operator(plan: &Factories, made: Made<'_>) -> Result<Called, String> {
+        let Made { place, node, instance, parallelism, clock, .. } = made;
+        let context = InstanceContext { instance, parallelism, batch_rows: plan.batch_rows };
+        let factory = plan.factories.get(node.0).and_then(Option::as_ref);
+        let operator = factory.map(|factory| factory.make(&context)).transpose();
+        Ok(Called {
+            clock,
+            cost: place.cost,
+            operator: operator.map_err(|error| error.to_string())?,
+            gathered: Vec::new(),
+            event_time: EventTime::MIN,
+        })
+    }
+
+    fn partitioner(keys: &[usize], targets: usize) -> HashPartitioner {
+        HashPartitioner::new(keys.to_vec(), targets)
+    }
+
+    fn arrived(waiting: &mut VecDeque<CalledBatch>, _: &Arrival) -> CalledBatch {
+        waiting.pop_front().expect("as many batches as arrivals")
+    }
+
+    fn event_time(batch: &CalledBatch) -> EventTime {
+        batch.event_time
+    }
+
+    fn held_and_closed_rows(_: &Called) -> (u64, u64) {
+        (0, 0)
     }
 }
 

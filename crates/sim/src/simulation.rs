@@ -1,7 +1,7 @@
 use laxity_sched::Composition;
 use laxity_workload::{DelayError, Workload};
 
-use crate::world::World;
+use crate::world::{Plans, World};
 use crate::{Outcome, Setup};
 
 /// A workload, a policy, and everything else.
@@ -73,7 +73,7 @@ impl Simulation {
     /// # Errors
     /// If the delay of the network or the length of a sleep is none, or a feed has no source.
     pub fn run(self) -> Result<Outcome, SimulationError> {
-        World::new(self, None)?.run()
+        Ok(World::new(self, Plans::counted())?.run()?.0)
     }
 }
 

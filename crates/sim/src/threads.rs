@@ -9,7 +9,9 @@ use laxity_sched::{
     Composition, CostModel, HeadSnapshot, Message, OperatorSnapshot, Rank, Scheduler, Selectivity, Snapshot,
 };
 
-use crate::instance::{Body, Emitted, Step, Watermark};
+use laxity_runtime::Content;
+
+use crate::machine::{Ticket, Underway};
 
 pub(crate) use self::eevdf::FairQueue;
 pub(crate) use self::nice::nice_values;
@@ -57,11 +59,11 @@ impl std::fmt::Debug for Renice {
 
 /// The threads of one machine.
 #[derive(Debug)]
-pub(crate) struct Threads {
+pub(crate) struct Threads<C: Content> {
     /// Knows the graph, and runs nothing.
-    pub graph: Scheduler<Body>,
+    pub graph: Scheduler<Ticket<C>>,
     /// By the id that the machine knows.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<Thread<C>>,
     pub fair: FairQueue,
     pub rank: Option<Box<dyn Rank>>,
     priorities: Vec<f64>,
@@ -69,17 +71,16 @@ pub(crate) struct Threads {
 
 /// A thread: it has nothing to do, waits for a core, runs, sleeps with its operator, or is blocked by a full mailbox
 /// below it.
-#[derive(Debug, Default)]
-pub(crate) struct Thread {
-    pub mailbox: VecDeque<Message<Body>>,
+#[derive(Debug)]
+pub(crate) struct Thread<C: Content> {
+    /// With when each was enqueued.
+    pub mailbox: VecDeque<(ProcessingTime, Message<Ticket<C>>)>,
     pub bytes: u64,
     pub blocked: bool,
     pub asleep: bool,
-    /// Of the message in hand: what it sends on when it is done.
+    /// Of the message in hand: what comes of it when it is done.
     pub in_hand: bool,
-    pub step: Step,
-    pub emitted: Vec<Emitted>,
-    pub before: Watermark,
+    pub underway: Option<Box<Underway<C>>>,
     /// CPU time that it still takes, and has taken.
     pub left_ns: u64,
     pub worked_ns: u64,
@@ -91,13 +92,13 @@ pub(crate) struct Thread {
     selectivity: Selectivity,
 }
 
-impl Threads {
+impl<C: Content> Threads<C> {
     pub fn new(
-        graph: Scheduler<Body>,
+        graph: Scheduler<Ticket<C>>,
         operators: usize,
         slice_ns: u64,
         rank: Option<Box<dyn Rank>>,
-    ) -> Threads {
+    ) -> Threads<C> {
         Threads {
             graph,
             threads: (0..operators).map(|_| Thread::default()).collect(),
@@ -140,7 +141,7 @@ impl Threads {
     }
 }
 
-impl Thread {
+impl<C: Content> Thread<C> {
     pub fn is_ready(&self) -> bool {
         !self.blocked && !self.asleep && (self.in_hand || !self.mailbox.is_empty())
     }
@@ -155,18 +156,38 @@ impl Thread {
         snapshot.resumes = self.in_hand;
         snapshot.blocked = self.blocked;
         snapshot.queued_messages = self.mailbox.len();
-        snapshot.queued_rows = self.mailbox.iter().map(|message| u64::from(message.rows)).sum();
+        snapshot.queued_rows = self.mailbox.iter().map(|(_, message)| u64::from(message.rows)).sum();
         snapshot.queued_bytes = self.bytes;
-        snapshot.head = self.mailbox.front().map(|message| HeadSnapshot {
+        snapshot.head = self.mailbox.front().map(|&(enqueued, ref message)| HeadSnapshot {
             ingested: message.ingested,
-            enqueued: message.body.enqueued,
+            enqueued,
             deadline: message.ingested.plus_ns(target_ns),
             rows: message.rows,
         });
-        snapshot.mean_ingested = self.mailbox.front().map(|message| message.ingested);
+        snapshot.mean_ingested = self.mailbox.front().map(|(_, message)| message.ingested);
         snapshot.cost = self.cost.line();
         snapshot.usual_cost_ns = self.cost.usual_ns();
         snapshot.usual_rows = self.cost.usual_rows();
         snapshot.selectivity = self.selectivity.get();
+    }
+}
+
+impl<C: Content> Default for Thread<C> {
+    fn default() -> Thread<C> {
+        Thread {
+            mailbox: VecDeque::new(),
+            bytes: 0,
+            blocked: false,
+            asleep: false,
+            in_hand: false,
+            underway: None,
+            left_ns: 0,
+            worked_ns: 0,
+            sleep_ns: 0,
+            slept_ns: 0,
+            began: ProcessingTime::ZERO,
+            cost: CostModel::default(),
+            selectivity: Selectivity::default(),
+        }
     }
 }

@@ -11,8 +11,6 @@ pub(crate) struct Topology {
     pub operators: Vec<Place>,
     pub queries: Vec<Range<u32>>,
     routes: Vec<Route>,
-    /// By the counter of a route: the columns by which it spreads rows; none where it goes by something else.
-    keys: Vec<Vec<usize>>,
     /// Input channels of all operators: how many tables by channel need.
     pub channels: usize,
     /// Some query has operators on several machines.
@@ -46,23 +44,13 @@ pub(crate) struct Place {
 /// The way from one instance to the instances of a consumer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
-    pub spread: Spread,
     /// The first instance that this way leads to; the others follow.
     pub first: u32,
     pub targets: u32,
     /// The channel by which each of them hears this instance.
     pub channel: u32,
-    /// Place of its counter in the table of counters.
-    pub counter: u32,
-}
-
-/// Which target gets which rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spread {
-    All,
-    /// Evenly, as many keys would.
-    Hash,
-    RoundRobin,
+    /// Among all routes.
+    pub number: u32,
 }
 
 impl Topology {
@@ -99,11 +87,6 @@ impl Topology {
     pub fn routes(&self, operator: u32) -> &[Route] {
         let range = &self.operators[operator as usize].routes;
         &self.routes[range.start as usize..range.end as usize]
-    }
-
-    /// The columns by which a route spreads rows.
-    pub fn keys(&self, route: &Route) -> &[usize] {
-        &self.keys[route.counter as usize]
     }
 
     pub fn route_count(&self) -> usize {
@@ -177,20 +160,15 @@ impl Topology {
             let channels = query.dataflow.channels(consumer);
             let before = channels.iter().take_while(|&&of| usize::from(of) < input).count() as u32;
             let targets = first[consumer.0];
-            let (spread, first, targets, channel) = match partitioning {
-                Partitioning::Forward => (Spread::All, targets + instance, 1, before),
-                Partitioning::Gather => (Spread::All, targets, 1, before + instance),
-                Partitioning::Hash(_) => (Spread::Hash, targets, node.parallelism as u32, before + instance),
-                Partitioning::RoundRobin => {
-                    (Spread::RoundRobin, targets, node.parallelism as u32, before + instance)
+            let (first, targets, channel) = match partitioning {
+                Partitioning::Forward => (targets + instance, 1, before),
+                Partitioning::Gather => (targets, 1, before + instance),
+                Partitioning::Hash(_) | Partitioning::RoundRobin => {
+                    (targets, node.parallelism as u32, before + instance)
                 }
             };
-            let counter = self.routes.len() as u32;
-            self.keys.push(match partitioning {
-                Partitioning::Hash(columns) => columns.clone(),
-                _ => Vec::new(),
-            });
-            self.routes.push(Route { spread, first, targets, channel, counter });
+            let number = self.routes.len() as u32;
+            self.routes.push(Route { first, targets, channel, number });
         }
     }
 }

@@ -38,8 +38,7 @@ impl Windows {
         ingested: ProcessingTime,
     ) -> bool {
         let slide_ms = shape.slide_ms.max(1);
-        let last_start = event_time.0.div_euclid(slide_ms) * slide_ms;
-        let mut end_ms = last_start.saturating_add(shape.size_ms.max(1));
+        let mut end_ms = Windows::last_end(shape, event_time).0;
         let mut last_of = rows;
         // From the last window that holds the event to the first.
         while end_ms > event_time.0 && end_ms - 1 > before.0 {
@@ -52,6 +51,13 @@ impl Windows {
             end_ms -= slide_ms;
         }
         last_of == 0
+    }
+
+    /// The end of the last window that holds an event time.
+    pub fn last_end(shape: WindowShape, event_time: EventTime) -> EventTime {
+        let slide_ms = shape.slide_ms.max(1);
+        let last_start = event_time.0.div_euclid(slide_ms) * slide_ms;
+        EventTime(last_start.saturating_add(shape.size_ms.max(1)))
     }
 
     /// The first window that the watermark closes.

@@ -6,31 +6,32 @@ mod run;
 mod send;
 mod threads;
 
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
-use laxity_sched::{Composition, Config, CostReport, Message, Scheduler, StreamReport, Unit};
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_runtime::{Instance, Outcome as Ended, Parcel, Payload, Process, Query, RunContext, expand};
+use laxity_sched::{Composition, Config, CostReport, Scheduler, StreamReport, Unit, Work};
 use laxity_workload::{DelaySampler, QueryModel, StageKind};
-use rand_core::SeedableRng;
-use rand_pcg::Pcg32;
 
 use crate::account::Account;
 use crate::check::Promise;
-use crate::contents::Contents;
 use crate::event::Event;
-use crate::fault::Speeds;
 use crate::feed::Feed;
-use crate::instance::{Body, Emitted, Instance, Manner, Step};
-use crate::machine::{Core, Machine, Sharing};
+use crate::machine::{Core, Machine, Sharing, Underway};
+use crate::modelled::{Maker, Modelled, with_outlets};
 use crate::queue::{Coming, Queue};
-use crate::sleep::Sleeper;
+use crate::run_clock::{Begin, RunClock};
+use crate::table::Table;
 use crate::threads::Threads;
 use crate::topology::Topology;
 use crate::watch::Watch;
-use crate::{Driver, Outcome, ResultRecord, Sample, Setup, Simulation, SimulationError, Slice};
+use crate::{Driver, Fault, Outcome, ResultRecord, Sample, Setup, Simulation, SimulationError, Slice};
 
 /// A simulation under way.
-pub(crate) struct World {
+pub(crate) struct World<C: Modelled> {
     setup: Setup,
     policy: String,
     now: ProcessingTime,
@@ -38,35 +39,33 @@ pub(crate) struct World {
     topology: Topology,
     queries: Vec<QueryModel>,
     accounts: Vec<Account>,
-    feeds: Vec<Feed>,
-    /// Feeds of each query.
-    feeds_of: Vec<Vec<u32>>,
+    tables: Vec<Table<C>>,
+    /// Tables of each query.
+    tables_of: Vec<Vec<u32>>,
     /// Where the event times of each query lie: as its first feed says.
     clocks: Vec<EventClock>,
-    instances: Vec<Instance>,
-    /// The rows in messages, and the operators that take them; `None` where stages do instead.
-    contents: Option<Box<dyn Contents>>,
+    running: Vec<Arc<Query>>,
+    instances: Vec<Arc<Instance<C>>>,
+    /// By operator, for the timeline: progress of the message in hand, or of the last.
+    progress: Vec<EventTime>,
+    /// Of the run that is being worked out; shared with all operators.
+    clock: Rc<RunClock>,
+    /// What went out by sinks, if anybody wants the rows.
+    written: Option<Vec<WrittenRows<C>>>,
     /// Why it cannot go on.
     failed: Option<SimulationError>,
-    /// Watermarks of the input channels of all instances.
-    channels: Vec<EventTime>,
-    /// By route: whose turn it is.
-    counters: Vec<u32>,
-    machines: Vec<Machine>,
-    cores: Vec<Core>,
-    speeds: Speeds,
-    manner: Manner,
+    machines: Vec<Machine<C>>,
+    cores: Vec<Core<C>>,
     watch: Watch,
     network: DelaySampler,
     /// Between machines; `None`: free.
-    travellers: Vec<Option<Traveller>>,
+    travellers: Vec<Option<Traveller<C>>>,
     free: Vec<u32>,
     /// By route and target: when the last message arrives, which the next must not overtake.
     arrivals: std::collections::BTreeMap<(u32, u32), ProcessingTime>,
-    /// Messages of a run, on their way out.
-    staged: Vec<Message<Body>>,
-    /// By operator: place of the last message staged for it.
-    staged_at: Vec<u32>,
+    /// Messages that a table admits, or that go with the one granted.
+    staged: Vec<Parcel<C>>,
+    merged: Vec<Parcel<C>>,
     next_message: u64,
     /// Messages that are queued, in hand or between machines.
     outstanding: u64,
@@ -90,24 +89,67 @@ struct Totals {
     memory_peak_bytes: u64,
 }
 
+/// Rows that a sink wrote.
+#[cfg_attr(not(feature = "operators"), expect(dead_code, reason = "wanted where they are more than numbers"))]
+pub(crate) struct WrittenRows<C: Modelled> {
+    pub query: QueryId,
+    pub sink: u32,
+    pub at: ProcessingTime,
+    pub batch: C::Batch,
+}
+
+/// What the operators and tables of a query are made of.
+pub(crate) struct Plans<C: Modelled> {
+    /// By query.
+    pub plans: Vec<C::Plan>,
+    /// By feed of all queries: the rows that it brings, where they are more than numbers.
+    pub rows: Vec<VecDeque<C::Batch>>,
+    /// Behind the last of them the input ends.
+    pub feeds_end: bool,
+    /// Rows that are written are kept.
+    pub keeps_rows: bool,
+}
+
 /// What travels between machines.
-#[derive(Clone, Debug)]
-enum Traveller {
-    Message(Message<Body>),
+#[derive(Debug)]
+enum Traveller<C: Modelled> {
+    /// With the route that it goes by.
+    Message(u32, Parcel<C>),
     Watermarks(u32, StreamReport),
     Costs(u32, CostReport),
 }
 
-impl World {
-    pub fn new(
-        simulation: Simulation,
-        contents: Option<Box<dyn Contents>>,
-    ) -> Result<World, SimulationError> {
+impl<C: Modelled> World<C> {
+    pub fn new(simulation: Simulation, plans: Plans<C>) -> Result<World<C>, SimulationError> {
         let Simulation { workload, policy, setup } = simulation;
         let mut topology = Topology::new(&workload.queries, &setup.cluster);
-        topology.carries_rows = contents.is_some();
+        topology.carries_rows = plans.keeps_rows;
+        let Plans { mut plans, rows, feeds_end, keeps_rows } = plans;
         let mut queries = workload.queries;
-        let (mut feeds, mut feeds_of, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
+        plans.resize_with(queries.len(), C::Plan::default);
+        let clock = Rc::new(RunClock::new(&setup));
+        let processes: Vec<Arc<Process>> =
+            (0..setup.cluster.machines()).map(|_| Arc::new(process(&setup))).collect();
+        let mut running = Vec::new();
+        for (index, query) in queries.iter().enumerate() {
+            let first = topology.queries[index].start;
+            let home = topology.operators.get(first as usize).map_or(0, |place| place.machine as usize);
+            let settings = query.dataflow.settings.clone();
+            let sinks = query.dataflow.nodes().iter().filter(|node| node.stage.kind == StageKind::Sink);
+            let (id, process) = (QueryId(index as u32), Arc::clone(&processes[home]));
+            running.push(Arc::new(Query::new(id, settings, sinks.count(), process)));
+        }
+        let mut instances = Vec::with_capacity(topology.operators.len());
+        for ((query, running), plan) in queries.iter().zip(&running).zip(&plans) {
+            let next = instances.len() as u32;
+            let mut maker =
+                Maker::<C> { plan, query: running, topology: &topology, setup: &setup, clock: &clock, next };
+            let flow = with_outlets(&query.dataflow).expect("outlets keep what a dataflow keeps");
+            instances.extend(expand(&flow, running, OperatorId(next), false, &mut maker)?.instances);
+        }
+        let mut rows = rows.into_iter();
+        let faults: Rc<[Fault]> = setup.faults.as_slice().into();
+        let (mut tables, mut tables_of, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
         for (index, query) in queries.iter_mut().enumerate() {
             let mut of_query = Vec::new();
             clocks.push(query.feeds.first().map_or(FROM_THE_START, |feed| feed.arrivals.clock()));
@@ -121,10 +163,15 @@ impl World {
                         instance: feed.instance,
                     });
                 };
-                of_query.push(feeds.len() as u32);
-                feeds.push(Feed::new(operator, feed.arrivals));
+                let mut feed = Feed::new(feed.arrivals);
+                feed.rows = rows.next().unwrap_or_default();
+                (feed.ends, feed.is_closed_loop) = (feeds_end, setup.closed_loop);
+                (feed.query, feed.faults) = (QueryId(index as u32), Rc::clone(&faults));
+                let id = tables.len() as u32;
+                of_query.push(id);
+                tables.push(Table::new(id, operator, Arc::clone(&running[index]), feed, query.deployed));
             }
-            feeds_of.push(of_query);
+            tables_of.push(of_query);
         }
         let accounts = queries.iter().map(|query| {
             let settings = &query.dataflow.settings;
@@ -132,7 +179,6 @@ impl World {
             Account::new(settings.name.clone(), target_ns, settings.curve(), setup.latency_digits)
         });
         let watch = Watch::new(&topology, &setup, promise(&setup, &policy()));
-        let instances = instances(&setup, &topology)?;
         let (machines, cores) = machines(&setup, &topology, &policy);
         let mut world = World {
             policy: policy().name(),
@@ -140,31 +186,25 @@ impl World {
             queue: Queue::default(),
             accounts: accounts.collect(),
             instances,
-            contents,
+            running,
             failed: None,
-            channels: vec![EventTime::MIN; topology.channels],
-            counters: vec![0; topology.route_count()],
-            staged_at: vec![0; topology.operators.len()],
+            progress: vec![EventTime::MIN; if setup.keep.timeline { topology.operators.len() } else { 0 }],
+            clock,
+            written: keeps_rows.then(Vec::new),
             queries,
             topology,
-            feeds,
-            feeds_of,
+            tables,
+            tables_of,
             clocks,
             machines,
             cores,
-            speeds: Speeds::new(&setup.faults),
-            manner: Manner {
-                cut: setup.cut,
-                quantum_ns: setup.config.quantum_ns,
-                rounding: setup.rounding,
-                random: Pcg32::seed_from_u64(setup.seed),
-            },
             watch,
             network: setup.cluster.network.sampler(setup.seed)?,
             travellers: Vec::new(),
             free: Vec::new(),
             arrivals: std::collections::BTreeMap::new(),
             staged: Vec::new(),
+            merged: Vec::new(),
             next_message: 0,
             outstanding: 0,
             closing: false,
@@ -200,14 +240,16 @@ impl World {
         }
     }
 
-    pub fn run(mut self) -> Result<Outcome, SimulationError> {
+    /// What came of it, and the rows that were written if they are kept.
+    pub fn run(mut self) -> Result<(Outcome, Vec<WrittenRows<C>>), SimulationError> {
         while self.step() {}
         if let Some(error) = self.failed {
             return Err(error);
         }
         let end = ProcessingTime::ZERO.plus(self.setup.duration);
         self.now = if self.setup.drain { self.now.max(end) } else { end };
-        Ok(self.outcome())
+        let written = self.written.take().unwrap_or_default();
+        Ok((self.outcome(), written))
     }
 
     /// Lets the next thing happen. False if it is over.
@@ -222,7 +264,7 @@ impl World {
             }
             self.closing = true;
         }
-        if let Some(resumes) = self.machine_of(coming).and_then(|m| self.speeds.paused_until(m, at)) {
+        if let Some(resumes) = self.machine_of(coming).and_then(|m| self.clock.paused_until(m, at)) {
             self.queue.put_off(resumes, order, coming);
             return true;
         }
@@ -234,7 +276,7 @@ impl World {
     fn happen(&mut self, coming: Coming) {
         match coming {
             Coming::Deploy(query) => self.deploy(query),
-            Coming::Arrive(feed) => self.arrive(feed),
+            Coming::Arrive(table) => self.arrive(table),
             Coming::Deliver(traveller) => self.deliver(traveller),
             Coming::Finish { core, run } => self.finish(core, run),
             Coming::Tick(machine) => self.tick(machine),
@@ -249,9 +291,9 @@ impl World {
     /// The machine that must be running for this to happen.
     fn machine_of(&self, coming: Coming) -> Option<usize> {
         let machine = match coming {
-            Coming::Arrive(feed) => self.topology.operator(self.feeds[feed as usize].operator).machine,
+            Coming::Arrive(table) => self.topology.operator(self.tables[table as usize].operator).machine,
             Coming::Deliver(traveller) => match self.travellers[traveller as usize].as_ref()? {
-                Traveller::Message(message) => self.topology.operator(message.to.0).machine,
+                Traveller::Message(_, message) => self.topology.operator(message.to.0).machine,
                 Traveller::Watermarks(entry, _) => self.topology.operator(*entry).machine,
                 Traveller::Costs(machine, _) => *machine,
             },
@@ -266,31 +308,38 @@ impl World {
         Some(machine as usize)
     }
 
-    /// Lets an operator work on what it has in hand.
-    fn advance(&mut self, operator: u32, emitted: &mut Vec<Emitted>) -> Step {
-        let place = self.topology.operator(operator);
-        let instance = &mut self.instances[operator as usize];
-        if let Some(contents) = &mut self.contents
-            && place.kind != StageKind::Sink
+    /// Works out what a run of an operator does, and how long it takes. The message and those in `merged`, or what is
+    /// left of the last; what comes of it is let out once that time has passed.
+    fn work(
+        &mut self,
+        operator: u32,
+        work: Work<Payload<C::Batch>>,
+        begin: Begin,
+        underway: &mut Underway<C>,
+    ) {
+        self.clock.begin(begin);
+        let instance = &self.instances[operator as usize];
+        let mut context = RunContext {
+            clock: &*self.clock,
+            quantum_ns: self.clock.quantum_ns(),
+            merged: &mut self.merged,
+            staged: &mut underway.staged,
+            writes: &mut underway.writes,
+            operator_ns: 0,
+        };
+        underway.run = instance.work(work, &mut context);
+        std::mem::swap(&mut underway.said, &mut self.clock.said.borrow_mut());
+        underway.late_rows = self.clock.late_rows.get();
+        underway.cpu_ns = self.clock.cpu_ns();
+        underway.sleep_ns = self.clock.slept_ns();
+        if instance.query.failed()
+            && let Ended::Failed(message) = instance.query.outcome()
         {
-            let before = contents.state_bytes(operator);
-            let step = instance.advance_called(operator, place, &self.manner, contents.as_mut(), emitted);
-            let after = contents.state_bytes(operator);
-            self.state_changed(operator, before, after);
-            return step.unwrap_or_else(|message| {
-                self.fail(operator, message);
-                Step::default()
-            });
+            self.fail(operator, message);
         }
-        let before = instance.windows.held_rows();
-        let channels = place.channels.start as usize..place.channels.end as usize;
-        let step = instance.advance(place, &mut self.channels[channels], &mut self.manner, emitted);
-        let after = instance.windows.held_rows();
-        if let StageKind::Window { state_row_bytes, .. } = place.kind {
-            let row_bytes = u64::from(state_row_bytes);
-            self.state_changed(operator, before * row_bytes, after * row_bytes);
+        if underway.run.state_grown_bytes != 0 {
+            self.state_changed(operator, underway.run.state_grown_bytes);
         }
-        step
     }
 
     /// The query of this operator, and with it the simulation, cannot go on.
@@ -319,7 +368,7 @@ impl World {
             queued_rows: self.machines.iter().map(|machine| machine.queued_rows).sum(),
             queued_messages: self.machines.iter().map(|machine| machine.queued_messages).sum(),
             bytes: self.bytes,
-            held_sources: self.feeds.iter().filter(|feed| feed.held).count() as u64,
+            held_sources: self.tables.iter().filter(|table| table.is_held).count() as u64,
         });
         if !self.closing {
             self.queue.push(self.now.plus(at_least(self.setup.sample)), Coming::Sample);
@@ -344,25 +393,17 @@ fn promise(setup: &Setup, composition: &Composition) -> Promise {
     }
 }
 
-/// What does not run yet; with the sleeps that are ahead of it.
-fn instances(setup: &Setup, topology: &Topology) -> Result<Vec<Instance>, SimulationError> {
-    let instances = topology.operators.iter().enumerate().map(|(operator, place)| {
-        let mut instance = Instance::default();
-        let Some(sleep) = &place.sleep else { return Ok(instance) };
-        let sleeper = Sleeper::new(sleep, setup.seed, operator as u32);
-        let sleeper =
-            sleeper.map_err(|source| SimulationError::Sleep { operator: place.name.clone(), source })?;
-        instance.sleeper = sleeper.map(Box::new);
-        Ok(instance)
-    });
-    instances.collect()
+/// What the queries of a machine share.
+fn process(setup: &Setup) -> Process {
+    let limit = |bytes: u64| bytes.clamp(1, i64::MAX as u64);
+    Process::new(limit(setup.memory_bound_bytes.unwrap_or(u64::MAX)), limit(setup.credit_bytes))
 }
 
-fn machines(
+fn machines<C: Modelled>(
     setup: &Setup,
     topology: &Topology,
     policy: &dyn Fn() -> Composition,
-) -> (Vec<Machine>, Vec<Core>) {
+) -> (Vec<Machine<C>>, Vec<Core<C>>) {
     let cores = setup.cluster.cores() as u32;
     let mut operators = vec![Vec::new(); setup.cluster.machines()];
     for (operator, place) in topology.operators.iter().enumerate() {
@@ -395,11 +436,10 @@ fn machines(
         bytes: 0,
         queued_rows: 0,
         queued_messages: 0,
-        held: Vec::new(),
         tick_at: None,
     };
     let all_cores = (0..setup.cluster.machines() as u32)
-        .flat_map(|machine| (0..cores).map(move |number| Core { machine, number, ..Core::default() }));
+        .flat_map(|machine| (0..cores).map(move |number| Core::new(machine, number)));
     (operators.into_iter().map(machine).collect(), all_cores.collect())
 }
 

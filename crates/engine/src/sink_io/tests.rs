@@ -83,17 +83,10 @@ impl Outputs {
 
     fn write(&self, sink: &Arc<Outlet>, count: usize) {
         let now = self.clock.now();
-        self.put(
-            sink,
-            Written::Rows {
-                batch: StreamBatch::on_time(rows(count)),
-                rows: count as u32,
-                bytes: 8 * count as u64,
-                stamps: Stamps::admitted(now, now),
-                window_end: None,
-                ready: now,
-            },
-        );
+        let (rows, stamps) = (StreamBatch::on_time(rows(count)), Stamps::admitted(now, now));
+        let mut writes = Vec::new();
+        sink.send::<ArrowRows>(rows, stamps, None, now, &mut writes);
+        writes.into_iter().for_each(|write| self.put(sink, write.what));
     }
 
     /// As a run does.

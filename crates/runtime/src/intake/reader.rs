@@ -67,6 +67,11 @@ impl<C: Content> Reader<C> {
         !self.backlog.is_empty()
     }
 
+    /// Rows that it holds back for want of credit.
+    pub fn backlog_rows(&self) -> u64 {
+        self.backlog.iter().map(|waiting| u64::from(C::rows(&waiting.batch))).sum()
+    }
+
     pub(super) fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
     }
@@ -101,12 +106,13 @@ impl<C: Content> Reader<C> {
         if dropped > 0 {
             self.query.rows_shed.fetch_add(u64::from(dropped), Relaxed);
         }
-        if dropped >= rows {
-            return;
-        }
         // The first go, so that the newest row, which moves the watermark, stays.
         let batch = match dropped {
             0 => batch,
+            _ if dropped >= rows => match C::without_rows(&batch) {
+                Some(batch) => batch,
+                None => return,
+            },
             _ => C::slice(&batch, dropped as usize, (rows - dropped) as usize),
         };
         if self.backlog.is_empty() && self.query.has_credit(table) {
@@ -151,6 +157,7 @@ impl<C: Content> Reader<C> {
             None => batch,
         };
         self.query.rows_in.fetch_add(u64::from(C::rows(&batch)), Relaxed);
+        let progress = C::progress(&batch);
         let payload = Payload {
             batch: Some(batch),
             watermark: None,
@@ -158,7 +165,7 @@ impl<C: Content> Reader<C> {
             stamps: Stamps::admitted(arrival, now),
             window_end: None,
         };
-        self.send(NO_PROGRESS, payload, staged);
+        self.send(progress, payload, staged);
     }
 
     /// Drops what has waited for credit until its results are worth nothing, where the query allows that.

@@ -3,9 +3,10 @@
 /// With time to spare a twentieth, so that a row is seen soon after it is due. As workers have less of it, up to a quarter:
 /// what a look costs is then shared by five times as many rows, and most of the target is still left for them. In
 /// between in proportion, so that a load does not swing about one number.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Spacing {
     target_ns: u64,
+    ns_max: u64,
 }
 
 /// Of the target, at rest.
@@ -21,15 +22,25 @@ const LOAD_HIGH: f64 = 0.9;
 const NS_MAX: u64 = 100_000_000;
 
 impl Spacing {
-    pub fn of_target(target_ns: u64) -> Spacing {
-        Spacing { target_ns }
+    /// Whatever the target is.
+    pub const NONE: Spacing = Spacing { target_ns: 0, ns_max: 0 };
+
+    /// For another target.
+    pub fn with_target(self, target_ns: u64) -> Spacing {
+        Spacing { target_ns, ..self }
     }
 
     /// The distance at this load, 0 to 1.
     pub fn ns(self, load: f64) -> u64 {
         let pressed = ((load - LOAD_LOW) / (LOAD_HIGH - LOAD_LOW)).clamp(0.0, 1.0);
         let share = SHARE_MIN + (SHARE_MAX - SHARE_MIN) * pressed;
-        ((self.target_ns as f64 * share) as u64).min(NS_MAX)
+        ((self.target_ns as f64 * share) as u64).min(self.ns_max)
+    }
+}
+
+impl Default for Spacing {
+    fn default() -> Spacing {
+        Spacing { target_ns: 0, ns_max: NS_MAX }
     }
 }
 
@@ -39,8 +50,11 @@ mod tests {
 
     #[test]
     fn looks_are_further_apart_under_load_and_for_far_targets() {
-        let near = Spacing::of_target(40_000_000);
-        assert_eq!([0.0, 0.5, 0.7, 0.9, 1.0].map(|load| near.ns(load).div_ceil(1_000_000)), [2, 2, 6, 10, 10]);
-        assert_eq!(Spacing::of_target(60_000_000_000).ns(0.0), NS_MAX);
+        let near = Spacing::default().with_target(40_000_000);
+        assert_eq!(
+            [0.0, 0.5, 0.7, 0.9, 1.0].map(|load| near.ns(load).div_ceil(1_000_000)),
+            [2, 2, 6, 10, 10]
+        );
+        assert_eq!(Spacing::default().with_target(60_000_000_000).ns(0.0), NS_MAX);
     }
 }

@@ -4,9 +4,10 @@ use laxity_sched::{OperatorSpec, QuerySpec};
 use super::World;
 use crate::event::Event;
 use crate::machine::Sharing;
+use crate::modelled::Modelled;
 
 /// How a query starts.
-impl World {
+impl<C: Modelled> World<C> {
     pub(super) fn deploy(&mut self, index: u32) {
         self.watch.on(self.now, Event::Deployed { query: index });
         let settings = &self.queries[index as usize].dataflow.settings;
@@ -39,8 +40,8 @@ impl World {
         if told.iter().filter(|&&told| told).count() > 1 {
             self.tell_of_windows_elsewhere(index);
         }
-        for feed in self.feeds_of[index as usize].clone() {
-            self.expect_arrival(feed);
+        for table in self.tables_of[index as usize].clone() {
+            self.appoint(table, self.now);
         }
     }
 

@@ -3,10 +3,11 @@ use laxity_graph::ProcessingTime;
 use super::{Totals, Traveller, World};
 use crate::Outcome;
 use crate::check::Ending;
-use crate::machine::Sharing;
+use crate::machine::{Sharing, Underway};
+use crate::modelled::Modelled;
 
 /// What is left at the end.
-impl World {
+impl<C: Modelled> World<C> {
     pub(super) fn outcome(mut self) -> Outcome {
         let ending = self.ending();
         let violations = self.watch.end(self.now, &ending);
@@ -21,7 +22,8 @@ impl World {
                 .accounts
                 .into_iter()
                 .zip(rows_queued)
-                .map(|(account, rows)| account.outcome(rows, measured_s))
+                .zip(&self.running)
+                .map(|((account, rows), query)| account.outcome(query, rows, measured_s))
                 .collect(),
             operators: self.topology.operators.into_iter().map(|place| place.name).collect(),
             ended: self.now,
@@ -45,16 +47,16 @@ impl World {
     /// By query: rows that wait in mailboxes or are held back.
     fn rows_queued(&self) -> Vec<u64> {
         let mut rows = vec![0u64; self.accounts.len()];
-        for feed in self.feeds.iter().filter(|feed| feed.held) {
-            let query = self.topology.operator(feed.operator).query;
-            rows[query.index()] += feed.next.map_or(0, |arrival| arrival.rows.into());
+        for table in &self.tables {
+            let query = self.topology.operator(table.operator).query;
+            rows[query.index()] += table.rows_held();
         }
         for place in &self.topology.operators {
             rows[place.query.index()] += match &self.machines[place.machine as usize].sharing {
                 Sharing::Scheduler(scheduler) => scheduler.queued_rows(place.local),
                 Sharing::Threads(threads) => {
                     let waiting = &threads.threads[place.local.index()].mailbox;
-                    waiting.iter().map(|message| u64::from(message.rows)).sum()
+                    waiting.iter().map(|(_, message)| u64::from(message.rows)).sum()
                 }
             };
         }
@@ -62,6 +64,11 @@ impl World {
     }
 
     fn ending(&self) -> Ending {
+        // Of a run that is not over: what went into windows already.
+        let not_told = |underway: &Option<Box<Underway<C>>>| {
+            let told_later = |u: &Underway<C>| u.late_rows as i64 - i64::from(u.run.report.rows_in);
+            underway.as_deref().map_or(0, told_later)
+        };
         let waiting = |place: &crate::topology::Place| match &self.machines[place.machine as usize].sharing {
             Sharing::Scheduler(scheduler) => scheduler.queued_messages(place.local) as u64,
             Sharing::Threads(_) => 0,
@@ -72,29 +79,29 @@ impl World {
             let machine = &self.machines[core.machine as usize];
             let idle = machine.idle.contains(&core.number) || matches!(machine.sharing, Sharing::Threads(_));
             if let Some(operator) = core.operator.filter(|_| !idle) {
-                in_hand_rows[operator as usize] += core.step.late_rows as i64 - i64::from(core.step.rows_in);
+                in_hand_rows[operator as usize] += not_told(&core.underway);
             }
         }
         for (operator, place) in self.topology.operators.iter().enumerate() {
             if let Sharing::Threads(threads) = &self.machines[place.machine as usize].sharing {
                 let thread = &threads.threads[place.local.index()];
                 if thread.in_hand {
-                    in_hand_rows[operator] += thread.step.late_rows as i64 - i64::from(thread.step.rows_in);
+                    in_hand_rows[operator] += not_told(&thread.underway);
                 }
             }
         }
         let mut travelling_rows = vec![0; self.topology.route_count()];
         for traveller in self.travellers.iter().flatten() {
-            if let Traveller::Message(message) = traveller
-                && let Some(route) = message.body.route
-            {
-                travelling_rows[route as usize] += u64::from(message.rows);
+            if let Traveller::Message(route, message) = traveller {
+                travelling_rows[*route as usize] += u64::from(message.rows);
             }
         }
+        let windows = self.instances.iter().map(|instance| instance.inspect(C::held_and_closed_rows));
+        let (held_rows, closed_rows) = windows.unzip();
         Ending {
             waiting: self.topology.operators.iter().map(waiting).collect(),
-            held_rows: self.instances.iter().map(|instance| instance.windows.held_rows()).collect(),
-            closed_rows: self.instances.iter().map(|instance| instance.windows.closed_rows()).collect(),
+            held_rows,
+            closed_rows,
             in_hand_rows,
             travelling_rows,
             drained: self.setup.drain,

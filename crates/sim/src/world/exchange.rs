@@ -3,6 +3,7 @@ use laxity_sched::{CostReport, StreamReport};
 
 use super::{Traveller, World, at_least};
 use crate::machine::Sharing;
+use crate::modelled::Modelled;
 use crate::queue::Coming;
 
 /// What neighbours tell each other of queries that span machines (Klink §4): when watermarks are due, downstream, and
@@ -10,7 +11,7 @@ use crate::queue::Coming;
 ///
 /// A machine tells of all streams of a query that it knows, also of those that do not lead to the neighbour: the
 /// latest of several counts there, so that a prediction may be later than it had to be, never earlier.
-impl World {
+impl<C: Modelled> World<C> {
     pub(super) fn exchange(&mut self) {
         for machine in 0..self.machines.len() as u32 {
             let Sharing::Scheduler(scheduler) = &mut self.machines[machine as usize].sharing else {
@@ -95,10 +96,12 @@ mod tests {
     use laxity_workload::{Cost, Delay, Feed, QueryModel, Stage, StageKind, Stream, Workload};
 
     use super::*;
+    use crate::counted::Counted;
+    use crate::world::Plans;
     use crate::{Cluster, Placement, Setup, Simulation};
 
     /// A source and a filter on machine 0, a window on 1, a sink on 2; rows of 1 ms each, one by one.
-    fn world() -> World {
+    fn world() -> World<Counted> {
         let window = WindowShape { size_ms: 500, slide_ms: 500, is_aligned: true };
         let answers =
             StageKind::Window { selectivity: 1.0, rows_max: 1.0, fire_per_row_ns: 0.0, state_row_bytes: 0 };
@@ -134,7 +137,7 @@ mod tests {
             ..Setup::default()
         };
         let workload = Workload { name: "far".into(), queries };
-        World::new(Simulation::new(workload, || "klink".parse().unwrap(), setup), None).unwrap()
+        World::new(Simulation::new(workload, || "klink".parse().unwrap(), setup), Plans::counted()).unwrap()
     }
 
     #[test]

@@ -1,15 +1,18 @@
 use laxity_graph::{EventTime, WorkerId};
-use laxity_sched::{RunReport, Work};
+use laxity_runtime::{InFlight, MERGED_MESSAGES_MAX, Parcel, Run};
+use laxity_sched::{Message, RunReport, Work};
 use laxity_workload::{Cost, StageKind};
 
 use super::World;
 use crate::Slice;
 use crate::event::Event;
-use crate::machine::Sharing;
+use crate::machine::{Sharing, Ticket};
+use crate::modelled::Modelled;
 use crate::queue::Coming;
+use crate::run_clock::Begin;
 
 /// How cores are given work, and what becomes of it.
-impl World {
+impl<C: Modelled> World<C> {
     /// Gives every idle core of a machine something to do while there is something.
     pub(super) fn dispatch(&mut self, machine: u32) {
         let bound = self.setup.memory_bound_bytes.unwrap_or(0);
@@ -97,54 +100,69 @@ impl World {
         core.operator = Some(operator);
         self.totals.grants += 1;
         core.granted = self.now;
-        core.started = self.speeds.done(machine as usize, number as usize, self.now, overhead_ns);
-        let instance = &mut self.instances[operator as usize];
-        match grant.work {
-            Work::Message { message, .. } => {
-                let event =
-                    Event::Granted { machine, core: number, operator, message: Some(message.body.id) };
-                self.watch.on(self.now, event);
+        core.started = self.clock.done(machine as usize, number as usize, self.now, overhead_ns);
+        let started = core.started;
+        let is_sink = place.kind == StageKind::Sink;
+        let work = match grant.work {
+            Work::Message { message, enqueued } => {
+                let (id, message) = unpack(message);
+                self.watch
+                    .on(self.now, Event::Granted { machine, core: number, operator, message: Some(id) });
                 state.queued_rows -= u64::from(message.rows);
                 state.queued_messages -= 1;
-                instance.accept(&message, core.started);
-                if let Some(rows_max) = self.setup.merge_rows_max {
-                    while let Some(more) = scheduler.merge(worker, rows_max, self.now) {
-                        let message = more.body.id;
-                        self.watch.on(self.now, Event::Merged { machine, core: number, operator, message });
+                Self::note_progress(&mut self.progress, operator, message.progress);
+                // The engine's sinks write what comes, batch by batch.
+                if let Some(rows_max) = self.setup.merge_rows_max.filter(|_| !is_sink) {
+                    let fits = |next: &Message<Ticket<C>>| message.body.goes_with(&next.body.payload);
+                    while self.merged.len() < MERGED_MESSAGES_MAX
+                        && let Some(more) = scheduler.merge_if(worker, rows_max, self.now, fits)
+                    {
+                        let (id, more) = unpack(more);
+                        let event = Event::Merged { machine, core: number, operator, message: id };
+                        self.watch.on(self.now, event);
                         state.queued_rows -= u64::from(more.rows);
                         state.queued_messages -= 1;
-                        instance.accept_more(&more, core.started);
+                        Self::note_progress(&mut self.progress, operator, more.progress);
+                        self.merged.push(more);
                     }
                 }
+                Work::Message { message, enqueued }
             }
             Work::Resume => {
                 self.watch.on(self.now, Event::Granted { machine, core: number, operator, message: None });
-                instance.unpause(core.started);
+                Work::Resume
             }
-        }
-        core.before = instance.watermark;
-        let mut emitted = std::mem::take(&mut core.emitted);
-        let mut step = self.advance(operator, &mut emitted);
-        if !is_spared {
-            step.cpu_ns += self.setup.overheads.call_ns;
-        }
+        };
+        let mut underway = self.cores[core_index as usize].underway.take().unwrap_or_default();
+        let begin = Begin {
+            at: started,
+            core: Some((machine as usize, number as usize)),
+            call_ns: if is_spared { 0 } else { self.setup.overheads.call_ns },
+            is_message: matches!(work, Work::Message { .. }),
+        };
+        self.work(operator, work, begin, &mut underway);
+        let done = underway.run.ended;
         let core = &mut self.cores[core_index as usize];
-        (core.step, core.emitted) = (step, emitted);
+        core.underway = Some(underway);
         core.run = core.run.wrapping_add(1);
-        // The worker sleeps along.
-        let awake = core.started.plus_ns(step.sleep_ns);
-        let done = self.speeds.done(machine as usize, number as usize, awake, step.cpu_ns);
         self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
         true
     }
 
-    /// An operator holds so many bytes now, after so many before.
-    pub(super) fn state_changed(&mut self, operator: u32, before: u64, after: u64) {
+    /// An operator holds so many bytes more than before.
+    pub(super) fn state_changed(&mut self, operator: u32, grown_bytes: i64) {
         let place = self.topology.operator(operator);
         let machine = &mut self.machines[place.machine as usize];
-        machine.bytes = machine.bytes + after - before;
-        self.bytes = self.bytes + after - before;
+        machine.bytes = machine.bytes.saturating_add_signed(grown_bytes);
+        self.bytes = self.bytes.saturating_add_signed(grown_bytes);
         self.totals.memory_peak_bytes = self.totals.memory_peak_bytes.max(self.bytes);
+    }
+
+    /// What the timeline says of a run of this operator.
+    pub(super) fn note_progress(progress: &mut [EventTime], operator: u32, of_message: EventTime) {
+        if let Some(progress) = progress.get_mut(operator as usize) {
+            *progress = of_message;
+        }
     }
 
     pub(super) fn finish(&mut self, core_index: u32, run: u32) {
@@ -156,16 +174,15 @@ impl World {
             self.finish_piece(core_index);
             return;
         }
-        let (machine, number, step, before) = (core.machine, core.number, core.step, core.before.0);
+        let (machine, number) = (core.machine, core.number);
         let Some(operator) = core.operator else { return };
         let (granted, started) = (core.granted, core.started);
-        let mut emitted = std::mem::take(&mut core.emitted);
+        let mut underway = core.underway.take().unwrap_or_default();
         let elapsed_ns = self.now.since_ns(started);
-        let rows_out = self.send(operator, &mut emitted, before, elapsed_ns, 0);
-        self.cores[core_index as usize].emitted = emitted;
-        let busy_ns = elapsed_ns.saturating_sub(step.sleep_ns);
+        self.send(operator, &mut underway, 0, 0);
+        let busy_ns = elapsed_ns.saturating_sub(underway.sleep_ns);
         self.totals.busy_ns += busy_ns;
-        self.totals.asleep_ns += step.sleep_ns;
+        self.totals.asleep_ns += underway.sleep_ns;
         self.totals.overhead_ns += started.since_ns(granted);
         if let Some(timeline) = &mut self.timeline {
             timeline.push(Slice {
@@ -175,49 +192,35 @@ impl World {
                 core: number,
                 query: self.topology.operator(operator).query,
                 operator,
-                progress: self.instances[operator as usize].progress.0,
+                progress: self.progress[operator as usize],
             });
         }
-        let event = Event::Finished {
-            machine,
-            core: number,
-            operator,
-            rows_in: step.rows_in,
-            late_rows: step.late_rows,
-            more: step.more,
-        };
+        let (run, late_rows) = (&underway.run, underway.late_rows);
+        let RunReport { rows_in, more, .. } = run.report;
+        let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more };
         self.watch.on(self.now, event);
-        let freed = self.instances[operator as usize].finish(step.more, started, self.now);
-        self.account(operator, step.rows_in, step.late_rows, busy_ns, freed);
-        self.report(machine, number, operator, rows_out, before);
+        self.account(operator, rows_in, late_rows, busy_ns, run.done);
+        self.report(machine, number, operator, run);
+        self.cores[core_index as usize].underway = Some(underway);
         if !self.start(machine, number) {
             self.machines[machine as usize].idle.push(number);
         }
-        let query = self.topology.operator(operator).query.index();
-        self.release_held(query, machine);
         self.dispatch(machine);
     }
 
     /// Tells the scheduler how a run went.
-    fn report(&mut self, machine: u32, number: u32, operator: u32, rows_out: u32, before: EventTime) {
-        let core_index = machine * self.setup.cluster.cores() as u32 + number;
-        let core = &self.cores[core_index as usize];
+    fn report(&mut self, machine: u32, number: u32, operator: u32, run: &Run) {
         let place = self.topology.operator(operator);
         let state = &mut self.machines[machine as usize];
         let Sharing::Scheduler(scheduler) = &mut state.sharing else { return };
         scheduler.on_memory(state.bytes, self.setup.memory_bound_bytes.unwrap_or(0));
-        let watermark = self.instances[operator as usize].watermark.0;
-        if self.topology.is_entry(operator) && watermark > before {
-            scheduler.on_progress(place.local, watermark, self.instances[operator as usize].ingested);
+        // Where rows enter the machine, which need not be a source.
+        if let Some((watermark, ingested)) = run.risen
+            && self.topology.is_entry(operator)
+        {
+            scheduler.on_progress(place.local, watermark, ingested);
         }
-        let report = RunReport {
-            rows_in: core.step.rows_in,
-            rows_out,
-            // As a worker's clock has it, which goes on while it sleeps.
-            cpu_ns: self.now.since_ns(core.started),
-            more: core.step.more,
-        };
-        scheduler.on_finished(WorkerId(number), report, self.now);
+        scheduler.on_finished(WorkerId(number), run.report, self.now);
     }
 
     pub(super) fn account(
@@ -226,7 +229,7 @@ impl World {
         rows_in: u32,
         late_rows: u64,
         busy_ns: u64,
-        freed: Option<(u64, u64)>,
+        done: InFlight,
     ) {
         let place = self.topology.operator(operator);
         let account = &mut self.accounts[place.query.index()];
@@ -237,12 +240,15 @@ impl World {
         {
             account.rows_taken += u64::from(rows_in);
         }
-        if let Some((messages, bytes)) = freed {
-            account.in_flight_bytes -= bytes;
-            account.in_flight_messages -= messages;
-            self.machines[place.machine as usize].bytes -= bytes;
-            self.bytes -= bytes;
-            self.outstanding -= messages;
-        }
+        let (messages, bytes) = (done.messages as u64, done.bytes as u64);
+        self.machines[place.machine as usize].bytes -= bytes;
+        self.bytes -= bytes;
+        self.outstanding -= messages;
     }
+}
+
+/// A message as operators take it, and its number.
+pub(super) fn unpack<C: Modelled>(message: Message<Ticket<C>>) -> (u64, Parcel<C>) {
+    let Message { to, channel, progress, ingested, rows, bytes, body: Ticket { id, payload } } = message;
+    (id, Message { to, channel, progress, ingested, rows, bytes, body: payload })
 }

@@ -1,174 +1,48 @@
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_sched::Message;
-use laxity_workload::StageKind;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Traveller, World, local};
+use laxity_graph::ProcessingTime;
+use laxity_runtime::{Outlet, Parcel, Written};
+use laxity_sched::Message;
+
+use super::{Traveller, World, WrittenRows, local};
 use crate::ResultRecord;
-use crate::contents::{Rows, Split};
 use crate::event::Event;
-use crate::instance::{Body, Emitted};
-use crate::machine::Sharing;
+use crate::machine::{Sharing, Ticket, Underway};
+use crate::modelled::Modelled;
 use crate::queue::Coming;
-use crate::topology::{Route, Spread};
+use crate::run_clock::Said;
 
 /// How rows and watermarks travel.
-impl World {
-    /// Gives what a run produced to those below. The rows that were sent, each once.
-    ///
-    /// The run worked for `execute_ns` and was kept from working for `wait_ns` in between; `before` is the watermark
-    /// that the operator had told of before it.
-    pub(super) fn send(
-        &mut self,
-        operator: u32,
-        emitted: &mut Vec<Emitted>,
-        before: EventTime,
-        execute_ns: u64,
-        wait_ns: u64,
-    ) -> u32 {
-        let mut progress = before;
-        let mut rows_out = 0;
-        let is_sink = self.topology.operator(operator).kind == StageKind::Sink;
-        for mut piece in emitted.drain(..) {
-            piece.stamps = piece.stamps(execute_ns, wait_ns);
-            if piece.rows == 0 {
-                progress = progress.max(piece.watermark);
-                self.watch.on(self.now, Event::Watermark { operator, watermark: piece.watermark });
-                self.stage_watermark(operator, &piece);
-                continue;
-            }
-            rows_out += piece.rows;
-            self.watch.on(self.now, Event::Sent { operator, rows: piece.rows });
-            if is_sink {
-                self.write(operator, &piece);
-            } else {
-                self.stage_rows(operator, &piece, progress);
-            }
+impl<C: Modelled> World<C> {
+    /// Lets out what a run did, now that its time is over. After the run was worked out it took `execute_ns` more, and was
+    /// kept from working for `wait_ns` in between.
+    pub(super) fn send(&mut self, operator: u32, underway: &mut Underway<C>, execute_ns: u64, wait_ns: u64) {
+        for said in underway.said.drain(..) {
+            self.watch.on(
+                self.now,
+                match said {
+                    Said::Rows(rows) => Event::Sent { operator, rows },
+                    Said::Watermark(watermark) => Event::Watermark { operator, watermark },
+                },
+            );
         }
-        let mut staged = std::mem::take(&mut self.staged);
-        for message in staged.drain(..) {
+        let query = self.topology.operator(operator).query.index();
+        if self.running[query].settle(underway.run.sent, underway.run.done) {
+            self.wake_tables(query);
+        }
+        for mut message in underway.staged.drain(..) {
+            message.body.stamps.execute_ns += execute_ns;
+            message.body.stamps.queue_ns += wait_ns;
             self.hand_over(operator, message);
         }
-        self.staged = staged;
-        rows_out
-    }
-
-    fn stage_rows(&mut self, operator: u32, piece: &Emitted, progress: EventTime) {
-        if let Some(rows) = piece.contents {
-            self.stage_contents(operator, rows, piece, progress);
-            return;
-        }
-        for place in 0..self.topology.routes(operator).len() {
-            let route = self.topology.routes(operator)[place];
-            match route.spread {
-                Spread::All => self.stage(operator, &route, route.first, piece.rows, piece, progress),
-                Spread::RoundRobin => {
-                    let counter = &mut self.counters[route.counter as usize];
-                    let target = route.first + *counter;
-                    *counter = (*counter + 1) % route.targets;
-                    self.stage(operator, &route, target, piece.rows, piece, progress);
-                }
-                Spread::Hash => {
-                    // Even keys: all the same, and the rows left over go on where the last ones ended.
-                    let (each, over) = (piece.rows / route.targets, piece.rows % route.targets);
-                    let counter = &mut self.counters[route.counter as usize];
-                    let first = *counter;
-                    *counter = (first + over) % route.targets;
-                    for target in 0..route.targets {
-                        let turn = (target + route.targets - first) % route.targets;
-                        let rows = each + u32::from(turn < over);
-                        if rows > 0 {
-                            self.stage(operator, &route, route.first + target, rows, piece, progress);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// As `stage_rows`, with rows that know where they go.
-    fn stage_contents(&mut self, operator: u32, rows: Rows, piece: &Emitted, progress: EventTime) {
-        let Some(mut contents) = self.contents.take() else { return };
-        for place in 0..self.topology.routes(operator).len() {
-            let route = self.topology.routes(operator)[place];
-            let shared = contents.share(rows);
-            let piece = Emitted { contents: Some(shared), ..*piece };
-            if route.spread == Spread::Hash && route.targets > 1 {
-                let keys = self.topology.keys(&route);
-                let split = Split { rows: shared, route: route.counter, keys, targets: route.targets };
-                match contents.split(&split) {
-                    Ok(parts) => parts.into_iter().for_each(|part| {
-                        let piece = Emitted { contents: Some(part.rows), ..piece };
-                        self.stage(operator, &route, route.first + part.target, part.count, &piece, progress);
-                    }),
-                    Err(message) => self.fail(operator, message),
-                }
-                continue;
-            }
-            let mut target = route.first;
-            if route.spread == Spread::RoundRobin {
-                let counter = &mut self.counters[route.counter as usize];
-                target += *counter;
-                *counter = (*counter + 1) % route.targets;
-            }
-            self.stage(operator, &route, target, piece.rows, &piece, progress);
-        }
-        contents.free(rows);
-        self.contents = Some(contents);
-    }
-
-    fn stage(
-        &mut self,
-        operator: u32,
-        route: &Route,
-        to: u32,
-        rows: u32,
-        piece: &Emitted,
-        progress: EventTime,
-    ) {
-        let row_bytes = self.topology.operator(operator).row_bytes;
-        self.staged_at[to as usize] = self.staged.len() as u32;
-        self.staged.push(Message {
-            to: OperatorId(to),
-            channel: route.channel,
-            progress,
-            ingested: piece.stamps.ingested,
-            rows,
-            bytes: u64::from(rows) * u64::from(row_bytes),
-            body: Body {
-                id: 0,
-                enqueued: ProcessingTime::ZERO,
-                stamps: piece.stamps,
-                route: Some(route.counter),
-                watermark: EventTime::MIN,
-                before: piece.before,
-                event_time: piece.event_time,
-                window_end: piece.window_end,
-                contents: piece.contents,
-            },
-        });
-    }
-
-    /// Tells every instance below: with the rows just staged for it, else by a message of its own.
-    fn stage_watermark(&mut self, operator: u32, piece: &Emitted) {
-        for place in 0..self.topology.routes(operator).len() {
-            let route = self.topology.routes(operator)[place];
-            for to in route.first..route.first + route.targets {
-                let last = self.staged_at[to as usize] as usize;
-                let is_last = |m: &Message<Body>| m.to.0 == to && m.channel == route.channel;
-                if let Some(message) = self.staged.get_mut(last).filter(|message| is_last(message)) {
-                    message.body.watermark = piece.watermark;
-                    message.progress = piece.watermark;
-                } else {
-                    self.stage(operator, &route, to, 0, piece, piece.watermark);
-                    let message = self.staged.last_mut().expect("just staged");
-                    message.body.watermark = piece.watermark;
-                }
-            }
+        for mut write in underway.writes.drain(..) {
+            write.what.delay(execute_ns, wait_ns, self.now);
+            self.write(operator, &write.outlet, write.what);
         }
     }
 
     /// To the mailbox of an operator here, or on the way to another machine.
-    fn hand_over(&mut self, from: u32, message: Message<Body>) {
+    fn hand_over(&mut self, from: u32, message: Parcel<C>) {
         self.count_in(&message);
         let to = message.to.0;
         if self.topology.operator(from).machine == self.topology.operator(to).machine {
@@ -178,10 +52,15 @@ impl World {
         let last = self.arrivals.entry((from, to)).or_insert(ProcessingTime::ZERO);
         *last = self.now.plus_ns(self.network.sample_ns()).max(*last);
         let at = *last;
-        self.travel(Traveller::Message(message), at);
+        let mut routes = self.topology.routes(from).iter();
+        let route = routes.find(|route| {
+            (route.first..route.first + route.targets).contains(&to) && route.channel == message.channel
+        });
+        let route = route.expect("it was sent along one").number;
+        self.travel(Traveller::Message(route, message), at);
     }
 
-    pub(super) fn travel(&mut self, traveller: Traveller, at: ProcessingTime) {
+    pub(super) fn travel(&mut self, traveller: Traveller<C>, at: ProcessingTime) {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.travellers[slot as usize] = Some(traveller);
@@ -199,7 +78,7 @@ impl World {
         let Some(traveller) = self.travellers[slot as usize].take() else { return };
         self.free.push(slot);
         match traveller {
-            Traveller::Message(message) => {
+            Traveller::Message(_, message) => {
                 let machine = self.topology.operator(message.to.0).machine;
                 self.enqueue(message);
                 self.dispatch(machine);
@@ -210,11 +89,8 @@ impl World {
     }
 
     /// A message exists from now on.
-    pub(super) fn count_in(&mut self, message: &Message<Body>) {
+    pub(super) fn count_in(&mut self, message: &Parcel<C>) {
         let place = self.topology.operator(message.to.0);
-        let account = &mut self.accounts[place.query.index()];
-        account.in_flight_bytes += message.bytes;
-        account.in_flight_messages += 1;
         self.machines[place.machine as usize].bytes += message.bytes;
         self.bytes += message.bytes;
         self.totals.memory_peak_bytes = self.totals.memory_peak_bytes.max(self.bytes);
@@ -223,30 +99,24 @@ impl World {
     }
 
     /// A message waits for its operator.
-    pub(super) fn enqueue(&mut self, mut message: Message<Body>) {
+    pub(super) fn enqueue(&mut self, message: Parcel<C>) {
         let operator = message.to.0;
         let place = self.topology.operator(operator);
         let machine = &mut self.machines[place.machine as usize];
-        message.body.id = self.next_message;
-        message.body.enqueued = self.now;
+        let Message { channel, progress, ingested, rows, bytes, body, .. } = message;
+        let id = self.next_message;
         self.next_message += 1;
         self.watch.on(
             self.now,
-            Event::Enqueued {
-                machine: place.machine,
-                operator,
-                channel: message.channel,
-                message: message.body.id,
-                rows: message.rows,
-                bytes: message.bytes,
-                ingested: message.ingested,
-            },
+            Event::Enqueued { machine: place.machine, operator, channel, message: id, rows, bytes, ingested },
         );
-        machine.queued_rows += u64::from(message.rows);
+        machine.queued_rows += u64::from(rows);
         machine.queued_messages += 1;
+        let to = local(&self.topology, operator);
+        let message =
+            Message { to, channel, progress, ingested, rows, bytes, body: Ticket { id, payload: body } };
         match &mut machine.sharing {
             Sharing::Scheduler(scheduler) => {
-                message.to = local(&self.topology, operator);
                 scheduler.on_message(message, self.now);
             }
             Sharing::Threads(_) => self.enqueue_at_thread(operator, message),
@@ -254,30 +124,42 @@ impl World {
     }
 
     /// A result leaves its sink.
-    fn write(&mut self, operator: u32, piece: &Emitted) {
-        let query = self.topology.operator(operator).query;
-        if let (Some(contents), Some(rows)) = (&mut self.contents, piece.contents) {
-            contents.write(query, operator, rows, self.now);
+    fn write(&mut self, operator: u32, outlet: &Outlet, what: Written<C::Batch>) {
+        let query = outlet.query.id;
+        let in_flight = what.in_flight();
+        match what {
+            Written::End => {
+                if outlet.end_channel() {
+                    outlet.closed();
+                }
+            }
+            Written::Rows { batch, rows, stamps, window_end, ready, .. } => {
+                outlet.query.rows_out.fetch_add(u64::from(rows), Relaxed);
+                let ingested = stamps.ingested;
+                self.watch.on(self.now, Event::Result { query: query.0, rows, ingested });
+                if self.now >= ProcessingTime::ZERO.plus(self.setup.warm_up) {
+                    let event_time = window_end.unwrap_or_else(|| C::event_time(&batch));
+                    let due = self.clocks[query.index()].due(event_time);
+                    let account = &mut self.accounts[query.index()];
+                    account.record(stamps.parts(ready, self.now), due, self.now);
+                    if let Some(results) = &mut self.results {
+                        results.push(ResultRecord {
+                            query,
+                            ingested,
+                            written: self.now,
+                            event_time,
+                            rows,
+                            execute_ns: stamps.execute_ns,
+                        });
+                    }
+                }
+                if let Some(written) = &mut self.written {
+                    written.push(WrittenRows { query, sink: operator, at: self.now, batch });
+                }
+            }
         }
-        let account = &mut self.accounts[query.index()];
-        account.rows_out += u64::from(piece.rows);
-        let ingested = piece.stamps.ingested;
-        self.watch.on(self.now, Event::Result { query: query.0, rows: piece.rows, ingested });
-        if self.now < ProcessingTime::ZERO.plus(self.setup.warm_up) {
-            return;
-        }
-        let event_time = if piece.window_end == EventTime::MIN { piece.event_time } else { piece.window_end };
-        let due = self.clocks[query.index()].due(event_time);
-        account.record(piece.stamps.parts(self.now, self.now), due, self.now);
-        if let Some(results) = &mut self.results {
-            results.push(ResultRecord {
-                query,
-                ingested,
-                written: self.now,
-                event_time,
-                rows: piece.rows,
-                execute_ns: piece.stamps.execute_ns,
-            });
+        if outlet.query.release(in_flight) {
+            self.wake_tables(query.index());
         }
     }
 }

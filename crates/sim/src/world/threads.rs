@@ -1,29 +1,33 @@
 use laxity_graph::ProcessingTime;
+use laxity_runtime::InFlight;
+use laxity_sched::{Message, Work};
 
+use super::run::unpack;
 use super::{World, at_least};
 use crate::event::Event;
-use crate::instance::Body;
-use crate::machine::Sharing;
+use crate::machine::{Sharing, Ticket, Underway};
+use crate::modelled::Modelled;
 use crate::queue::Coming;
+use crate::run_clock::Begin;
 use crate::threads::Threads;
-use crate::{Cut, Driver, Slice};
+use crate::{Driver, Slice};
 
 /// A thread per operator: how the operating system gives them the cores.
-impl World {
+impl<C: Modelled> World<C> {
     /// A message waits for its thread.
-    pub(super) fn enqueue_at_thread(&mut self, operator: u32, message: laxity_sched::Message<Body>) {
-        let thread = self.topology.operator(operator).local.0;
+    pub(super) fn enqueue_at_thread(&mut self, operator: u32, message: Message<Ticket<C>>) {
+        let (thread, now) = (self.topology.operator(operator).local.0, self.now);
         self.charge_running(self.topology.operator(operator).machine);
         let Some(threads) = self.threads_of(operator) else { return };
         let state = &mut threads.threads[thread as usize];
         state.bytes += message.bytes;
-        state.mailbox.push_back(message);
+        state.mailbox.push_back((now, message));
         if state.is_ready() && threads.fair.is_asleep(thread) {
             threads.fair.wake(thread);
         }
     }
 
-    fn threads_of(&mut self, operator: u32) -> Option<&mut Threads> {
+    fn threads_of(&mut self, operator: u32) -> Option<&mut Threads<C>> {
         let machine = self.topology.operator(operator).machine;
         match &mut self.machines[machine as usize].sharing {
             Sharing::Threads(threads) => Some(threads),
@@ -36,9 +40,9 @@ impl World {
         let core = &self.cores[core_index as usize];
         let elapsed_ns = self.now.since_ns(core.started);
         let (machine, number) = (core.machine as usize, core.number as usize);
-        let whole = self.speeds.done(machine, number, core.started, core.step.cpu_ns);
+        let whole = self.clock.done(machine, number, core.started, core.piece_ns);
         let share = elapsed_ns as f64 / whole.since_ns(core.started).max(1) as f64;
-        (core.step.cpu_ns as f64 * share.min(1.0)) as u64
+        (core.piece_ns as f64 * share.min(1.0)) as u64
     }
 
     /// Charges those that run for what they have had, so that the mean is that of now.
@@ -110,7 +114,7 @@ impl World {
         }
         self.totals.grants += 1;
         core.granted = self.now;
-        core.started = self.speeds.done(machine as usize, number as usize, self.now, overhead_ns);
+        core.started = self.clock.done(machine as usize, number as usize, self.now, overhead_ns);
         core.run = core.run.wrapping_add(1);
         core.idle = false;
         core.charged_ns = 0;
@@ -126,8 +130,8 @@ impl World {
             _ => 0,
         };
         let core = &mut self.cores[core_index as usize];
-        core.step.cpu_ns = piece_ns;
-        let done = self.speeds.done(machine as usize, number as usize, started, piece_ns);
+        core.piece_ns = piece_ns;
+        let done = self.clock.done(machine as usize, number as usize, started, piece_ns);
         self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
     }
 
@@ -141,23 +145,22 @@ impl World {
         if thread.in_hand {
             return None;
         }
-        let message = thread.mailbox.pop_front()?;
+        let (enqueued, message) = thread.mailbox.pop_front()?;
         thread.bytes -= message.bytes;
         machine.queued_rows -= u64::from(message.rows);
         machine.queued_messages -= 1;
-        let instance = &mut self.instances[operator as usize];
-        instance.accept(&message, started);
-        thread.before = instance.watermark;
-        let mut emitted = std::mem::take(&mut thread.emitted);
-        let (upstream, id, local) = (place.upstream.clone(), message.body.id, place.local);
-        let cut = std::mem::replace(&mut self.manner.cut, Cut::Never);
-        let step = self.advance(operator, &mut emitted);
-        self.manner.cut = cut;
+        let mut underway = thread.underway.take().unwrap_or_default();
+        let (upstream, local) = (place.upstream.clone(), place.local);
+        let (id, message) = unpack(message);
+        Self::note_progress(&mut self.progress, operator, message.progress);
+        // The run is worked out whole, as on a core of its own; how its time passes is the operating system's matter.
+        let begin = Begin { at: started, core: None, call_ns: 0, is_message: true };
+        self.work(operator, Work::Message { message, enqueued }, begin, &mut underway);
         let thread = &mut self.threads_of(operator)?.threads[local.index()];
-        thread.emitted = emitted;
-        (thread.in_hand, thread.step, thread.began, thread.worked_ns) = (true, step, started, 0);
-        thread.left_ns = step.cpu_ns + call_ns;
-        (thread.sleep_ns, thread.slept_ns) = (step.sleep_ns, 0);
+        (thread.in_hand, thread.began, thread.worked_ns) = (true, started, 0);
+        thread.left_ns = underway.cpu_ns + call_ns;
+        (thread.sleep_ns, thread.slept_ns) = (underway.sleep_ns, 0);
+        thread.underway = Some(underway);
         self.unblock_threads(&upstream);
         Some(id)
     }
@@ -165,10 +168,7 @@ impl World {
     /// The piece that a core was to run is done.
     pub(super) fn finish_piece(&mut self, core_index: u32) {
         let machine = self.cores[core_index as usize].machine;
-        let Some(operator) = self.cores[core_index as usize].operator else { return };
-        self.stop_thread(core_index, self.cores[core_index as usize].step.cpu_ns, true);
-        let query = self.topology.operator(operator).query.index();
-        self.release_held(query, machine);
+        self.stop_thread(core_index, self.cores[core_index as usize].piece_ns, true);
         self.dispatch_threads(machine);
     }
 
@@ -192,7 +192,7 @@ impl World {
                 core: number,
                 query: self.topology.operator(operator).query,
                 operator,
-                progress: self.instances[operator as usize].progress.0,
+                progress: self.progress[operator as usize],
             });
         }
         let thread = self.topology.operator(operator).local.0;
@@ -210,7 +210,7 @@ impl World {
             let event =
                 Event::Finished { machine, core: number, operator, rows_in: 0, late_rows: 0, more: true };
             self.watch.on(self.now, event);
-            self.account(operator, 0, 0, elapsed_ns, None);
+            self.account(operator, 0, 0, elapsed_ns, InFlight::default());
         }
         let ready = self.threads_of(operator).is_some_and(|t| t.threads[thread as usize].is_ready());
         if ready && goes_on {
@@ -257,29 +257,24 @@ impl World {
         let Some(threads) = self.threads_of(operator) else { return };
         let state = &mut threads.threads[thread.index()];
         state.in_hand = false;
-        let (step, before) = (state.step, state.before.0);
         let execute_ns = state.worked_ns + state.slept_ns;
         let began = state.began;
-        let mut emitted = std::mem::take(&mut state.emitted);
+        let mut underway = state.underway.take().unwrap_or_default();
         let wait_ns = self.now.since_ns(began).saturating_sub(execute_ns);
-        let rows_out = self.send(operator, &mut emitted, before, execute_ns, wait_ns);
-        let event = Event::Finished {
-            machine,
-            core: number,
-            operator,
-            rows_in: step.rows_in,
-            late_rows: step.late_rows,
-            more: false,
-        };
+        // It was worked out as if nobody else needed the core.
+        let counted_ns = underway.cpu_ns + underway.sleep_ns;
+        self.send(operator, &mut underway, execute_ns.saturating_sub(counted_ns), wait_ns);
+        let Underway { run, late_rows, cpu_ns, .. } = *underway;
+        let (rows_in, rows_out) = (run.report.rows_in, run.report.rows_out);
+        let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more: false };
         self.watch.on(self.now, event);
-        let freed = self.instances[operator as usize].finish(false, began, self.now);
-        self.account(operator, step.rows_in, step.late_rows, elapsed_ns, freed);
+        self.account(operator, rows_in, late_rows, elapsed_ns, run.done);
         let full = self.is_blocked(operator);
         let Some(threads) = self.threads_of(operator) else { return };
         let state = &mut threads.threads[thread.index()];
-        state.emitted = emitted;
+        state.underway = Some(underway);
         state.blocked = full;
-        state.observe(step.rows_in, rows_out, step.cpu_ns);
+        state.observe(rows_in, rows_out, cpu_ns);
     }
 
     /// A thread that ran waits again, or sleeps.
