@@ -455,7 +455,7 @@ fn what_a_stalled_sink_holds_up_misses_its_target_before_it_is_out() {
     let pipe = folder.path().join("q.csv");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (read, may_read) = std::sync::mpsc::channel();
-    let reader = std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().spawn(move || {
         let mut pipe = fs::File::open(pipe).unwrap();
         may_read.recv().unwrap();
         let mut text = String::new();
@@ -471,7 +471,7 @@ fn what_a_stalled_sink_holds_up_misses_its_target_before_it_is_out() {
     read.send(()).unwrap();
     assert!(engine.wait(TIMEOUT));
     engine.stop();
-    assert_eq!(reader.join().unwrap(), 100_000);
+    assert_eq!(reader.unwrap().join().unwrap(), 100_000);
     let query = engine.query(id).unwrap();
     assert_eq!((query.overdue, query.oldest_owed_ns), (0, None));
     assert!(query.lateness.met < query.lateness.results, "{query:?}");
