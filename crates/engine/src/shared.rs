@@ -74,7 +74,8 @@ impl Shared {
             quantum_ns: self.config.quantum.as_nanos() as u64,
             backlog_bytes: self.config.backlog_bytes,
             memory: &self.process.memory,
-            load: self.load.get(),
+            // Threads of their own know of no load: a table then keeps the distance that costs the least.
+            load: if let Dispatch::Threads(_) = self.dispatch { 1.0 } else { self.load.get() },
             sheds: &self.sheds,
         };
         let shed = |source, rows, now| self.dispatch.rows_to_shed(source, rows, now);
