@@ -350,7 +350,8 @@ impl<C: Content> Intake<C> {
     ) -> ProcessingTime {
         let mut at = at;
         for reader in &mut self.readers {
-            if let Some(told) = reader.told_time() {
+            // Who is behind is told once it has what came before; until then there is nothing to look for.
+            if let Some(told) = reader.told_time().filter(|_| !reader.is_behind()) {
                 at = at.min(told.plus_ns(TELL_TIME_EVERY_NS));
             }
             if let Some(silent) = reader.idle_after(now, context.staged) {
