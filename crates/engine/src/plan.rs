@@ -70,6 +70,8 @@ pub(crate) struct Builder<'a> {
     pub sinks: &'a Arc<SinkPool>,
     /// Numbers those who write into one table.
     pub next_part: &'a mut dyn FnMut(&str) -> usize,
+    /// What was opened, also if the rest could not be made.
+    pub opened: &'a mut Vec<Arc<Outlet>>,
 }
 
 impl Builder<'_> {
@@ -81,7 +83,9 @@ impl Builder<'_> {
         let environment = SinkEnvironment { part: (self.next_part)(&spec.table.name) };
         let sink = open_sink(spec, &environment)
             .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
-        Ok(self.sinks.add(self.query, sink, writers, is_result))
+        let outlet = self.sinks.add(self.query, sink, writers, is_result);
+        self.opened.push(outlet.clone());
+        Ok(outlet)
     }
 }
 

@@ -204,6 +204,15 @@ impl SinkPool {
         self.push(outlet, last);
     }
 
+    /// Forgets an output that nobody wrote to; what was there before stays.
+    pub(crate) fn discard(&self, outlet: &Arc<Outlet>) {
+        self.encodings.read()[outlet.number].lock().discard();
+        let mut state = self.state.lock();
+        if state.sinks[outlet.number].take().is_some() {
+            state.free.push(outlet.number);
+        }
+    }
+
     /// True while who reads the output has stopped doing so.
     pub(crate) fn is_stalled(&self, outlet: &Outlet) -> bool {
         let now = self.clock.now();

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use laxity_connect::{Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{OperatorId, QueryId};
 use laxity_operators::Stage;
-use laxity_runtime::{ArrowRows, Intake, Query, Reader, Source, expand};
-use laxity_sched::QuerySpec;
+use laxity_runtime::{ArrowRows, Expanded, Instance, Intake, Outlet, Query, Reader, Source, expand};
+use laxity_sched::{OperatorSpec, QuerySpec};
 
 use crate::plan::{Builder, QueryPlan, SubmitError};
 use crate::shared::{Entry, Shared};
@@ -40,6 +40,19 @@ struct Opened {
     readers: Vec<(Wanted, Option<Vec<usize>>)>,
 }
 
+/// The parts of a query that is not known to anybody yet.
+struct Made {
+    instances: Vec<Arc<Instance<ArrowRows>>>,
+    operators: Vec<OperatorSpec>,
+    outlets: Vec<Arc<Outlet>>,
+    /// Tables to be opened at the start.
+    wanted: Vec<Wanted>,
+    /// Those that are open.
+    tables: Vec<Opened>,
+    /// The instances, as workers know them.
+    added: Vec<Unit>,
+}
+
 impl Submission {
     pub fn submit(&mut self, shared: &Arc<Shared>, plan: &QueryPlan) -> Result<QueryId, SubmitError> {
         let settings = plan.dataflow.settings.clone();
@@ -51,6 +64,44 @@ impl Submission {
         let is_sink = |stage: &Stage<_, _>| matches!(stage, Stage::Sink(_));
         let sinks = plan.dataflow.nodes().iter().filter(|node| is_sink(&node.stage)).count();
         let query = Arc::new(Query::new(id, settings, sinks, shared.process.clone()));
+        let parts_before = self.parts.clone();
+        let mut opened = Vec::new();
+        let made = self.make(shared, plan, &query, &mut opened);
+        let Made { instances, operators, outlets, wanted, tables, added } = made.inspect_err(|_| {
+            // Its files may be asked for again.
+            opened.iter().for_each(|outlet| shared.sinks.discard(outlet));
+            self.parts = parts_before;
+        })?;
+        self.waiting.extend(wanted);
+        let spec = QuerySpec {
+            id,
+            target_ns: query.target_ns(),
+            weight: query.settings.weight,
+            qos: query.settings.qos.clone(),
+        };
+        let sheds = query.settings.shed;
+        // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
+        let entry = Entry { query, instances, outlets, retired: false };
+        shared.running.fetch_add(1, Ordering::AcqRel);
+        shared.queries.write().insert(id, entry);
+        shared.dispatch.add_query(spec, operators, &added);
+        if sheds {
+            shared.dispatch.allow_shedding(id);
+            shared.sheds.store(true, Ordering::Relaxed);
+        }
+        self.names.insert(name, id);
+        tables.into_iter().for_each(|opened| begin(shared, opened));
+        Ok(id)
+    }
+
+    /// Makes the parts of a query and opens what it needs. Where it fails, outlets in `opened` are all that stays.
+    fn make(
+        &mut self,
+        shared: &Arc<Shared>,
+        plan: &QueryPlan,
+        query: &Arc<Query>,
+        opened: &mut Vec<Arc<Outlet>>,
+    ) -> Result<Made, SubmitError> {
         let parts = &mut self.parts;
         let mut next_part = |table: &str| {
             let next = parts.entry(table.to_string()).or_insert(0);
@@ -58,52 +109,33 @@ impl Submission {
             *next - 1
         };
         let mut builder = Builder {
-            query: &query,
+            query,
             late: plan.late.as_ref(),
             batch_rows: shared.config.batch_rows,
             sinks: &shared.sinks,
             next_part: &mut next_part,
+            opened,
         };
-        // Only here are operators added, so their ids follow each other.
+        // Held until the operators stand there: their ids follow each other.
         let mut units = shared.units.write();
         let first = OperatorId(units.len() as u32);
-        let expanded = expand(&plan.dataflow, &query, first, shared.config.record, &mut builder)?;
-        let wanted = expanded.sources.iter().filter_map(|&source| {
+        let Expanded { instances, operators, sources, outlets } =
+            expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
+        let wanted = sources.into_iter().filter_map(|source| {
             let Stage::Source { scan, .. } = &plan.dataflow.node(source.node).stage else { return None };
             Some(Wanted { spec: scan.clone(), query: query.clone(), source })
         });
-        let wanted: Vec<Wanted> = wanted.collect();
-        let added: Vec<Unit> = expanded.instances.iter().cloned().map(Unit::Operator).collect();
-        units.extend(added.iter().cloned());
-        drop(units);
-        let opened = match &self.started {
-            None => {
-                self.waiting.extend(wanted);
-                Vec::new()
-            }
-            Some(environment) => {
-                let start = ScanEnvironment::new(shared.clock.now(), environment.start_wall);
-                let each = wanted.into_iter().map(|wanted| open(shared, vec![wanted], &start));
-                each.collect::<Result<Vec<Opened>, _>>()?
-            }
-        };
-        let spec = QuerySpec {
-            id,
-            target_ns: query.target_ns(),
-            weight: query.settings.weight,
-            qos: query.settings.qos.clone(),
-        };
-        shared.dispatch.add_query(spec, expanded.operators, &added);
-        if query.settings.shed {
-            shared.dispatch.allow_shedding(id);
-            shared.sheds.store(true, Ordering::Relaxed);
+        let mut wanted: Vec<Wanted> = wanted.collect();
+        let mut tables = Vec::new();
+        if let Some(environment) = &self.started {
+            let start = ScanEnvironment::new(shared.clock.now(), environment.start_wall);
+            let each =
+                std::mem::take(&mut wanted).into_iter().map(|wanted| open(shared, vec![wanted], &start));
+            tables = each.collect::<Result<Vec<Opened>, _>>()?;
         }
-        let entry = Entry { query, instances: expanded.instances, outlets: expanded.outlets, retired: false };
-        shared.queries.write().insert(id, entry);
-        shared.running.fetch_add(1, Ordering::AcqRel);
-        self.names.insert(name, id);
-        opened.into_iter().for_each(|opened| begin(shared, opened));
-        Ok(id)
+        let added: Vec<Unit> = instances.iter().cloned().map(Unit::Operator).collect();
+        units.extend(added.iter().cloned());
+        Ok(Made { instances, operators, outlets, wanted, tables, added })
     }
 
     /// How long it takes to open the tables of all queries so far, about: rows come due after that, so that none is late

@@ -513,6 +513,24 @@ fn names_are_unique_and_missing_files_are_named() {
 }
 
 #[test]
+fn a_submit_that_fails_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = table(folder.path(), "in.csv");
+    let engine = engine("laxity");
+    engine.start().unwrap();
+    let refused = engine.submit(plan("q", folder.path(), &input, Middle::Pass, 2)).unwrap_err();
+    assert!(format!("{refused:?}").contains("in.csv"), "{refused:?}");
+    assert!(engine.snapshot().queries.is_empty() && engine.wait(TIMEOUT), "nothing is waited for");
+    // Its name and its output are free, and the output is not of a second writer.
+    write_input(folder.path(), 100);
+    engine.submit(plan("q", folder.path(), &input, Middle::Pass, 2)).unwrap();
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    assert_eq!(outcome(&engine, "q"), Outcome::Finished);
+    assert_eq!(output(folder.path(), "q").len(), 100);
+}
+
+#[test]
 fn policies_are_found_by_name() {
     assert!(matches!("os".parse(), Ok(Policy::ThreadPerOperator)));
     let unknown = "quickest".parse::<Policy>().unwrap_err().to_string();

@@ -48,6 +48,11 @@ impl Open {
         Some(bytes)
     }
 
+    /// Nothing will be encoded.
+    pub fn discard(&mut self) {
+        self.encoder = None;
+    }
+
     /// What completes the output; `None` if it is complete.
     pub fn finish(&mut self, outlet: &Arc<Outlet>) -> Option<Vec<u8>> {
         let is_ours = Arc::ptr_eq(&self.outlet, outlet);
