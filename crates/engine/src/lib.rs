@@ -1,8 +1,9 @@
 //! The embedded engine: mailboxes, worker threads, back-pressure, accounting, the clock.
 //!
-//! Workers are as many as cores and run whatever operator the scheduler core names; I/O threads read and
-//! write beside them. What runs next is decided in `laxity_sched`, what an operator does in
-//! `laxity_operators`: this crate only moves batches between them, and counts. Start with [`Engine`].
+//! Workers are as many as cores and do whatever the scheduler core names: look at a table, run an operator,
+//! encode its results; threads beside them wait for bytes and write them. What runs next is decided in
+//! `laxity_sched`, what an operator does in `laxity_operators`, what an engine is besides threads in
+//! `laxity_runtime`: this crate drives them. Start with [`Engine`].
 
 mod clock;
 mod config;

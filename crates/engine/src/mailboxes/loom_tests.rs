@@ -94,6 +94,24 @@ fn a_message_always_wakes_a_worker() {
 }
 
 #[test]
+fn an_appointment_that_is_due_always_wakes_a_worker() {
+    loom::model(|| {
+        let mailboxes = mailboxes(1, 1);
+        let worker = {
+            let mailboxes = mailboxes.clone();
+            thread::spawn(move || {
+                let mut whereabouts = mailboxes.whereabouts(WorkerId(0));
+                let (mut staged, mut merged) = (Vec::new(), Vec::new());
+                let next = mailboxes.exchange(&mut whereabouts, None, &mut staged, &mut merged, || NOW);
+                assert!(matches!(next, Next::Run(grant) if grant.operator == OperatorId(0)));
+            })
+        };
+        mailboxes.appoint(OperatorId(0), Look { at: NOW, due: NOW }, NOW);
+        worker.join().unwrap();
+    });
+}
+
+#[test]
 fn a_message_on_another_shard_always_wakes_a_worker() {
     model(|| {
         let done = one_worker(2, |mailboxes| {

@@ -344,3 +344,49 @@ fn a_decision_is_made_with_the_end_of_the_run_unless_the_lock_was_waited_for() {
     });
     assert_eq!(asked.load(Relaxed), 1);
 }
+
+/// A table is looked at when its time has come, though nobody sends anything and all workers sleep.
+#[test]
+fn sleepers_keep_the_alarm_for_every_appointment() {
+    const APPOINTMENTS: u32 = 20;
+    let clock = Clock::start();
+    let mailboxes = mailboxes(1, 2, APPOINTMENTS, "llf");
+    let (send, looked) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        for worker in 0..2 {
+            let (mailboxes, send) = (&mailboxes, send.clone());
+            threads.spawn(move || {
+                let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
+                let (mut staged, mut merged, mut finished) = (Vec::new(), Vec::new(), None);
+                loop {
+                    let now = || clock.now();
+                    let next =
+                        mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, now);
+                    let Next::Run(grant) = next else { return };
+                    assert_eq!(seen(&grant).1, Some(LOOK));
+                    send.send((grant.operator, clock.now())).unwrap();
+                    let report = RunReport::default();
+                    let (operator, ended) = (grant.operator, clock.now());
+                    finished = Some(Finished { operator, report, progress: None, ended, look: None });
+                }
+            });
+        }
+        // The later one first: each new one is earlier than the alarm in force.
+        let appointed: Vec<(OperatorId, ProcessingTime)> = (0..APPOINTMENTS)
+            .map(|place| {
+                let (table, at) =
+                    (OperatorId(2 * place), clock.now().plus_ns(100_000_000 - 4_000_000 * u64::from(place)));
+                mailboxes.appoint(table, Look { at, due: at }, clock.now());
+                (table, at)
+            })
+            .collect();
+        for _ in 0..APPOINTMENTS {
+            let (table, at) = looked.recv_timeout(Duration::from_secs(20)).expect("a look is missed");
+            assert!(
+                appointed.iter().any(|&(of, due)| of == table && at >= due),
+                "{table} at {at:?} is too early"
+            );
+        }
+        mailboxes.stop();
+    });
+}
