@@ -24,7 +24,8 @@ id! {
     QueryId
 }
 id! {
-    /// An operator instance: one parallel copy of one node. Dense over all queries of a process.
+    /// An operator instance: one parallel copy of one node. Dense over all queries of a process, and given again once
+    /// nothing knows it any more.
     OperatorId
 }
 id! {

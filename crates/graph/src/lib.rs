@@ -7,6 +7,7 @@
 mod dataflow;
 mod emitted;
 mod id;
+mod id_space;
 mod qos;
 mod settings;
 mod time;
@@ -14,6 +15,7 @@ mod time;
 pub use dataflow::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning};
 pub use emitted::{Emitted, Flow};
 pub use id::{OperatorId, QueryId, WorkerId};
+pub use id_space::IdSpace;
 pub use qos::{InvalidQosCurve, QosCurve, QosPoint};
 pub use settings::{LatencyTarget, QuerySettings};
 pub use time::{EventClock, EventTime, ProcessingTime, WindowShape};

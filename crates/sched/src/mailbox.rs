@@ -90,6 +90,14 @@ impl<T> Mailbox<T> {
         self.queue.iter()
     }
 
+    /// Results are due so much earlier or later than they were.
+    pub fn alter_deadlines(&mut self, before_ns: u64, after_ns: u64) {
+        for queued in &mut self.queue {
+            let frontier = ProcessingTime(queued.deadline.0.saturating_sub(before_ns));
+            queued.deadline = frontier.plus_ns(after_ns);
+        }
+    }
+
     /// Gives every message another priority, asked for from front to back.
     pub fn rank_again(&mut self, inherit: bool, mut rank: impl FnMut(&Queued<T>) -> f64) {
         for queued in &mut self.queue {

@@ -284,6 +284,12 @@ pub trait Rank: fmt::Debug + Send {
         let _ = (query, source_rows, cpu_ns);
     }
 
+    /// A query was removed, and its id and those of its operators may be given again: what is kept by them goes. What
+    /// is made anew from every snapshot needs no telling.
+    fn forget(&mut self, query: QueryId) {
+        let _ = query;
+    }
+
     /// What differences between priorities mean.
     fn scale(&self) -> Scale {
         Scale::Order

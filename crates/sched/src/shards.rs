@@ -89,7 +89,14 @@ impl<T> Shards<T> {
 
     /// A query ends; see [`crate::Scheduler::remove_query`].
     pub fn remove_query(&mut self, id: QueryId) -> Vec<Message<T>> {
-        self.placement.remove(id).map_or_else(Vec::new, |shard| self.shards[shard].remove_query(id))
+        self.placement.remove(id).map_or_else(Vec::new, |(shard, _)| self.shards[shard].remove_query(id))
+    }
+
+    /// See [`crate::Scheduler::alter_query`].
+    pub fn alter_query(&mut self, spec: QuerySpec, now: ProcessingTime) {
+        if let Some(shard) = self.placement.shard_of(spec.id) {
+            self.shards[shard].alter_query(spec, now);
+        }
     }
 
     /// See [`crate::Scheduler::on_message`].

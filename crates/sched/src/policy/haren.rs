@@ -76,6 +76,10 @@ impl Rank for Periodic {
         self.rank.ran(query, source_rows, cpu_ns);
     }
 
+    fn forget(&mut self, query: QueryId) {
+        self.rank.forget(query);
+    }
+
     fn granted(&mut self, unit: u32, priority: f64) {
         self.rank.granted(unit, priority);
     }

@@ -205,6 +205,13 @@ impl Rank for Laxity {
         self.spent.ran(query, source_rows, cpu_ns);
     }
 
+    fn forget(&mut self, query: QueryId) {
+        self.spent.forget(query);
+        if let Some(put_off_ns) = self.put_off_ns.get_mut(query.index()) {
+            *put_off_ns = 0.0;
+        }
+    }
+
     fn review_period_ns(&self) -> Option<u64> {
         Some(self.period_ns)
     }

@@ -1,3 +1,4 @@
+use laxity_graph::QueryId;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -57,6 +58,10 @@ impl Rank for Perturbed {
 
     fn inherits(&self) -> bool {
         self.rank.inherits()
+    }
+
+    fn forget(&mut self, query: QueryId) {
+        self.rank.forget(query);
     }
 
     fn awaits_watermarks(&self) -> bool {

@@ -148,6 +148,12 @@ impl Shedder {
         self.allowed = self.allowed + usize::from(allowed) - usize::from(before);
     }
 
+    /// The query was removed, and its id may be given again.
+    pub fn forget(&mut self, query: QueryId) {
+        self.allow(query, false);
+        *self.ledger(query) = Ledger::default();
+    }
+
     /// Some query allows it: arrivals and runs must be told, of all queries.
     pub fn is_on(&self) -> bool {
         self.allowed > 0

@@ -43,13 +43,18 @@ impl Superbox {
         Superbox { ids, by_id, downstream, reach, post_order }
     }
 
-    /// Whether these are the operators it was made of.
+    /// Whether these are the operators it was made of, with the edges they had: ids come again, in other graphs.
     pub fn is_of(&self, operators: &[OperatorSnapshot]) -> bool {
         self.ids.len() == operators.len()
             && self.ids.iter().zip(operators).enumerate().all(|(place, (&id, operator))| {
-                // Edges come only with new operators: an operator's inputs are named as it is added.
-                id == operator.id && self.downstream.of(place).len() <= operator.downstream.len()
+                let mut kept = self.downstream.of(place).iter().map(|&place| self.ids[place as usize]).peekable();
+                let is_kept = |below: &OperatorId| kept.next_if_eq(below).is_some() || !self.has(*below);
+                id == operator.id && operator.downstream.iter().all(is_kept) && kept.peek().is_none()
             })
+    }
+
+    fn has(&self, id: OperatorId) -> bool {
+        self.by_id.binary_search_by_key(&id, |&(id, _)| id).is_ok()
     }
 
     pub fn id(&self, place: usize) -> OperatorId {

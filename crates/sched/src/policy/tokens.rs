@@ -138,6 +138,12 @@ impl Rank for Tokens {
         }
     }
 
+    fn forget(&mut self, query: QueryId) {
+        if let Some(tags) = self.tags.get_mut(query.index()) {
+            tags.clear();
+        }
+    }
+
     fn review_period_ns(&self) -> Option<u64> {
         Some(REVIEW_NS)
     }

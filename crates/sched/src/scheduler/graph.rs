@@ -1,6 +1,7 @@
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::operator::{Links, Operator, Query, Run};
+use super::switch::rank_operator_again;
 use crate::context::{Channel, deferring_slide_ms};
 use crate::mailbox::Mailbox;
 use crate::{CostModel, Frontier, Message, OperatorSpec, QuerySpec, Scheduler, Selectivity, Traversal, Unit};
@@ -105,13 +106,18 @@ impl<T> Scheduler<T> {
         };
         self.view.graph_changed();
         if let Some(shedder) = &mut self.shedder {
-            shedder.allow(id, false);
+            shedder.forget(id);
         }
         self.elsewhere.retain(|elsewhere| elsewhere.query != id);
+        self.composition.rank.forget(id);
         let mut messages = Vec::new();
         for id in query.operators {
             let Some(mut operator) = self.operators[id.index()].take() else { continue };
             self.ready.remove(operator.unit);
+            // Its number may come again, and another worker have that.
+            for worker in &mut self.workers {
+                worker.unit = worker.unit.filter(|&unit| unit != operator.unit);
+            }
             while let Some(queued) = operator.mailbox.pop() {
                 messages.push(queued.message);
             }
@@ -124,6 +130,27 @@ impl<T> Scheduler<T> {
             }
         }
         messages
+    }
+
+    /// A query has another target, weight or QoS from now on. What waits is ranked anew, as if it had come under them.
+    pub fn alter_query(&mut self, spec: QuerySpec, now: ProcessingTime) {
+        let Some(query) = self.queries.get_mut(spec.id.index()).and_then(Option::as_mut) else { return };
+        let (target_ns, weight) = (spec.target_ns, spec.weight as f32);
+        query.spec = spec;
+        self.view.graph_changed();
+        let operators = query.operators.clone();
+        for &id in &operators {
+            let Some(operator) = self.operators[id.index()].as_mut() else { continue };
+            let before_ns = std::mem::replace(&mut operator.target_ns, target_ns);
+            operator.weight = weight;
+            operator.mailbox.alter_deadlines(before_ns, target_ns);
+            rank_operator_again(operator, id, &mut *self.composition.rank, self.urgent_by.inherits(), now);
+        }
+        for id in operators {
+            if let Some(unit) = self.operator(id).map(|operator| operator.unit) {
+                self.urgency_changed(unit);
+            }
+        }
     }
 
     /// The reply context of a finished message: one hop up, as acknowledgements travel (Cameo §4.3).

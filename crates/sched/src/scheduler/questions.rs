@@ -24,6 +24,16 @@ impl<T> Scheduler<T> {
         self.cycle_work
     }
 
+    /// What this worker runs, by the id that it was granted under, removed since or not.
+    pub fn runs(&self, worker: WorkerId) -> Option<OperatorId> {
+        self.workers.get(worker.index())?.running
+    }
+
+    /// What workers run, removed since or not.
+    pub fn running(&self) -> impl Iterator<Item = OperatorId> {
+        self.workers.iter().filter_map(|worker| worker.running)
+    }
+
     /// Whether the last grant of this worker began a dispatch: the worker had just taken the unit.
     pub fn began_dispatch(&self, worker: WorkerId) -> bool {
         self.workers.get(worker.index()).is_some_and(|worker| worker.messages == 1)

@@ -177,6 +177,9 @@ impl Ready {
         let state = &mut self.units[unit as usize];
         state.ready = 0;
         state.held = false;
+        if let Some(priority) = self.priorities.get_mut(unit as usize) {
+            *priority = 0.0;
+        }
     }
 
     #[inline]

@@ -1,8 +1,8 @@
 use laxity_graph::{OperatorId, ProcessingTime};
 
-use super::operator::UrgentBy;
+use super::operator::{Operator, UrgentBy};
 use super::ready::Ready;
-use crate::{Composition, MessageContext, Scheduler};
+use crate::{Composition, MessageContext, Rank, Scheduler};
 
 impl<T> Scheduler<T> {
     /// Another policy from now on. Nothing queued or running is lost: every waiting message is ranked anew, and
@@ -36,34 +36,7 @@ impl<T> Scheduler<T> {
         for (index, operator) in self.operators.iter_mut().enumerate() {
             let Some(operator) = operator else { continue };
             operator.unit = if by_query { operator.query.0 } else { index as u32 };
-            let (target_ns, cost) = (operator.target_ns, operator.cost.clone());
-            let mut context = MessageContext {
-                operator: OperatorId(index as u32),
-                query: operator.query,
-                is_source: operator.is_source,
-                now,
-                ingested: now,
-                frontier: now,
-                target_ns,
-                cost_ns: cost.predict_ns(0),
-                backlog_ns: 0,
-                path_cost_ns: operator.path_cost_ns,
-                rows: 0,
-                weight: f64::from(operator.weight),
-            };
-            if operator.running || operator.resume {
-                // What was known of the message that it works on is gone: as if it came now.
-                operator.run.urgency = rank.message(&context);
-            }
-            operator.mailbox.rank_again(self.urgent_by.inherits(), |queued| {
-                context.ingested = queued.message.ingested;
-                context.frontier = ProcessingTime(queued.deadline.0.saturating_sub(target_ns));
-                context.rows = queued.message.rows;
-                context.cost_ns = cost.predict_ns(queued.message.rows);
-                let urgency = rank.message(&context);
-                context.backlog_ns += context.cost_ns;
-                urgency
-            });
+            rank_operator_again(operator, OperatorId(index as u32), rank, self.urgent_by.inherits(), now);
         }
     }
 
@@ -103,4 +76,42 @@ impl<T> Scheduler<T> {
             }
         }
     }
+}
+
+/// What waits at an operator, and what it works on, ranked as the rank and the query are now.
+pub(super) fn rank_operator_again<T>(
+    operator: &mut Operator<T>,
+    id: OperatorId,
+    rank: &mut dyn Rank,
+    inherits: bool,
+    now: ProcessingTime,
+) {
+    let (target_ns, cost) = (operator.target_ns, operator.cost.clone());
+    let mut context = MessageContext {
+        operator: id,
+        query: operator.query,
+        is_source: operator.is_source,
+        now,
+        ingested: now,
+        frontier: now,
+        target_ns,
+        cost_ns: cost.predict_ns(0),
+        backlog_ns: 0,
+        path_cost_ns: operator.path_cost_ns,
+        rows: 0,
+        weight: f64::from(operator.weight),
+    };
+    if operator.running || operator.resume {
+        // What was known of the message that it works on is gone: as if it came now.
+        operator.run.urgency = rank.message(&context);
+    }
+    operator.mailbox.rank_again(inherits, |queued| {
+        context.ingested = queued.message.ingested;
+        context.frontier = ProcessingTime(queued.deadline.0.saturating_sub(target_ns));
+        context.rows = queued.message.rows;
+        context.cost_ns = cost.predict_ns(queued.message.rows);
+        let urgency = rank.message(&context);
+        context.backlog_ns += context.cost_ns;
+        urgency
+    });
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use laxity_graph::{OperatorId, QueryId};
 
 /// Which shard has which query, and what its operators are called there.
@@ -5,8 +7,8 @@ use laxity_graph::{OperatorId, QueryId};
 /// A query is placed whole: back-pressure, path costs and the frontier never cross a shard.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// By query id: the shard and the operators.
-    queries: Vec<Option<(usize, Vec<OperatorId>)>>,
+    /// The shard and the operators of each.
+    queries: BTreeMap<QueryId, (usize, Vec<OperatorId>)>,
     /// By operator id.
     operators: Vec<Option<Address>>,
     /// Operators on each shard.
@@ -25,7 +27,7 @@ pub struct Address {
 impl Placement {
     /// Nothing placed on any of so many shards, one at least.
     pub fn new(shards: usize) -> Placement {
-        Placement { queries: Vec::new(), operators: Vec::new(), loads: vec![0; shards.max(1)] }
+        Placement { queries: BTreeMap::new(), operators: Vec::new(), loads: vec![0; shards.max(1)] }
     }
 
     /// Number of shards.
@@ -41,23 +43,26 @@ impl Placement {
     /// A query was given to a shard, where its operators are called from `first` on.
     pub fn place(&mut self, query: QueryId, operators: &[OperatorId], shard: usize, first: OperatorId) {
         for (local, id) in (first.0..).zip(operators) {
-            set(&mut self.operators, id.index(), Address { shard, local: OperatorId(local) });
+            if self.operators.len() <= id.index() {
+                self.operators.resize(id.index() + 1, None);
+            }
+            self.operators[id.index()] = Some(Address { shard, local: OperatorId(local) });
         }
         self.loads[shard] += operators.len();
-        set(&mut self.queries, query.index(), (shard, operators.to_vec()));
+        self.queries.insert(query, (shard, operators.to_vec()));
     }
 
-    /// A query ends; it was on that shard.
-    pub fn remove(&mut self, query: QueryId) -> Option<usize> {
-        let (shard, operators) = self.queries.get_mut(query.index())?.take()?;
+    /// A query ends; the shard where it was, and its operators.
+    pub fn remove(&mut self, query: QueryId) -> Option<(usize, Vec<OperatorId>)> {
+        let (shard, operators) = self.queries.remove(&query)?;
         self.loads[shard] -= operators.len();
         operators.iter().for_each(|id| self.operators[id.index()] = None);
-        Some(shard)
+        Some((shard, operators))
     }
 
     /// Where a query is, unless it was removed.
     pub fn shard_of(&self, query: QueryId) -> Option<usize> {
-        self.queries.get(query.index())?.as_ref().map(|&(shard, _)| shard)
+        self.queries.get(&query).map(|&(shard, _)| shard)
     }
 
     /// Where an operator is, unless its query was removed.
@@ -65,13 +70,6 @@ impl Placement {
     pub fn locate(&self, id: OperatorId) -> Option<Address> {
         self.operators.get(id.index()).copied().flatten()
     }
-}
-
-fn set<T>(places: &mut Vec<Option<T>>, index: usize, value: T) {
-    if places.len() <= index {
-        places.resize_with(index + 1, || None);
-    }
-    places[index] = Some(value);
 }
 
 #[cfg(test)]
@@ -96,7 +94,7 @@ mod tests {
         assert_eq!(place(&mut placement, 2, 2), 1);
         assert_eq!(placement.locate(OperatorId(7)), Some(Address { shard: 1, local: OperatorId(2) }));
         assert_eq!(placement.shard_of(QueryId(2)), Some(1));
-        assert_eq!(placement.remove(QueryId(0)), Some(0));
+        assert_eq!(placement.remove(QueryId(0)).unwrap().0, 0);
         assert_eq!(placement.shard_of(QueryId(0)), None);
         assert_eq!((placement.locate(OperatorId(0)), placement.remove(QueryId(0))), (None, None));
         assert_eq!(place(&mut placement, 3, 1), 0, "its room is free again");

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
+use laxity_graph::{EventTime, IdSpace, OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use super::Top;
 use crate::{Composition, Config, Grant, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Work};
@@ -15,8 +15,26 @@ pub struct Shard<T> {
     /// By local operator id: what the process calls it.
     operators: Vec<OperatorId>,
     /// By query id of the process.
-    queries: BTreeMap<QueryId, QueryId>,
-    queries_so_far: u32,
+    queries: BTreeMap<QueryId, Placed>,
+    query_ids: IdSpace,
+    operator_ids: IdSpace,
+    /// Of queries that were removed while operators of theirs ran: their ids come free as those runs are reported.
+    leaving: Vec<Leaving>,
+}
+
+/// A query by its ids here.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    query: QueryId,
+    first: u32,
+    operators: u32,
+}
+
+#[derive(Debug)]
+struct Leaving {
+    first: u32,
+    operators: u32,
+    running: usize,
 }
 
 impl<T> Shard<T> {
@@ -26,7 +44,9 @@ impl<T> Shard<T> {
             scheduler: Scheduler::new(composition, config),
             operators: Vec::new(),
             queries: BTreeMap::new(),
-            queries_so_far: 0,
+            query_ids: IdSpace::default(),
+            operator_ids: IdSpace::default(),
+            leaving: Vec::new(),
         }
     }
 
@@ -44,10 +64,11 @@ impl<T> Shard<T> {
     /// # Panics
     /// If an operator has an input that does not stand before it.
     pub fn add_query(&mut self, spec: QuerySpec, operators: &[OperatorSpec]) -> OperatorId {
-        let first = self.operators.len() as u32;
-        let query = QueryId(self.queries_so_far);
-        self.queries_so_far += 1;
-        self.queries.insert(spec.id, query);
+        let count = operators.len() as u32;
+        let first = self.operator_ids.take(count);
+        let query = QueryId(self.query_ids.take(1));
+        self.queries.insert(spec.id, Placed { query, first, operators: count });
+        self.operators.resize(self.operator_ids.bound() as usize, OperatorId(u32::MAX));
         self.scheduler.add_query(QuerySpec { id: query, ..spec });
         for (place, operator) in operators.iter().enumerate() {
             let local = |above: &OperatorId| {
@@ -61,17 +82,31 @@ impl<T> Shard<T> {
                 upstream: operator.upstream.iter().map(local).collect(),
                 ..operator.clone()
             });
-            self.operators.push(operator.id);
+            self.operators[first as usize + place] = operator.id;
         }
         OperatorId(first)
     }
 
     /// A query ends; see [`Scheduler::remove_query`].
     pub fn remove_query(&mut self, id: QueryId) -> Vec<Message<T>> {
-        let Some(query) = self.queries.remove(&id) else { return Vec::new() };
+        let Some(Placed { query, first, operators }) = self.queries.remove(&id) else { return Vec::new() };
         let mut messages = self.scheduler.remove_query(query);
         messages.iter_mut().for_each(|message| message.to = self.operators[message.to.index()]);
+        self.query_ids.give_back(query.0, 1);
+        let running = self.scheduler.running().filter(|id| (first..first + operators).contains(&id.0)).count();
+        if running == 0 {
+            self.operator_ids.give_back(first, operators);
+        } else {
+            self.leaving.push(Leaving { first, operators, running });
+        }
         messages
+    }
+
+    /// See [`Scheduler::alter_query`].
+    pub fn alter_query(&mut self, spec: QuerySpec, now: ProcessingTime) {
+        if let Some(&Placed { query, .. }) = self.queries.get(&spec.id) {
+            self.scheduler.alter_query(QuerySpec { id: query, ..spec }, now);
+        }
     }
 
     /// See [`Scheduler::on_message`].
@@ -89,7 +124,22 @@ impl<T> Shard<T> {
     /// See [`Scheduler::on_finished`].
     #[inline]
     pub fn on_finished(&mut self, worker: WorkerId, report: RunReport, now: ProcessingTime) {
+        if !self.leaving.is_empty() {
+            self.on_left(worker);
+        }
         self.scheduler.on_finished(worker, report, now);
+    }
+
+    /// What this worker ran may be the last that an ended query was waited for.
+    fn on_left(&mut self, worker: WorkerId) {
+        let Some(id) = self.scheduler.runs(worker) else { return };
+        let of = |query: &Leaving| (query.first..query.first + query.operators).contains(&id.0);
+        let Some(place) = self.leaving.iter().position(of) else { return };
+        self.leaving[place].running -= 1;
+        if self.leaving[place].running == 0 {
+            let Leaving { first, operators, .. } = self.leaving.swap_remove(place);
+            self.operator_ids.give_back(first, operators);
+        }
     }
 
     /// See [`Scheduler::next`].
@@ -129,7 +179,7 @@ impl<T> Shard<T> {
 
     /// See [`Scheduler::allow_shedding`].
     pub fn allow_shedding(&mut self, id: QueryId, allowed: bool) {
-        if let Some(&query) = self.queries.get(&id) {
+        if let Some(&Placed { query, .. }) = self.queries.get(&id) {
             self.scheduler.allow_shedding(query, allowed);
         }
     }
@@ -174,6 +224,11 @@ impl<T> Shard<T> {
     #[inline]
     pub fn top_for(&self, worker: WorkerId, now: ProcessingTime) -> Top {
         self.publish(self.scheduler.top_for(worker, now))
+    }
+
+    /// One more than the largest local id of an operator so far: how long tables by it are.
+    pub fn ids_bound(&self) -> u32 {
+        self.operator_ids.bound()
     }
 
     /// The scheduler, to ask it questions; ids are local.

@@ -1,6 +1,7 @@
-use laxity_graph::WindowShape;
+use laxity_graph::{IdSpace, WindowShape};
 use proptest::prelude::*;
-use rand_core::Rng;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
 
 use super::*;
 use crate::{Scheduler, Work};
@@ -395,4 +396,129 @@ fn who_works_elsewhere_does_not_starve_its_home() {
         let wait_ns = wait_at_the_home_of_a_wanderer(policy);
         assert!(wait_ns <= wait_ns_max, "{policy}: {wait_ns} ns");
     }
+}
+
+/// What a test knows of a query that lives.
+struct Living {
+    query: QueryId,
+    first: u32,
+    length: u32,
+    target_ns: u64,
+}
+
+/// Queries of one to four operators come, are altered and go while their messages wait and run, a million times.
+#[test]
+fn ids_come_again_and_nothing_is_lost_or_grows_over_a_million_lives() {
+    const STEPS: u32 = 1_000_000;
+    const AT_ONCE: usize = 40;
+    let mut random = Pcg32::seed_from_u64(11);
+    let mut ids = IdSpace::default();
+    let mut shards: Shards<u64> = Shards::new(2, 1, || "laxity".parse().unwrap(), &config());
+    let mut living: Vec<Living> = Vec::new();
+    let mut running: [Option<u32>; WORKERS as usize] = [None; WORKERS as usize];
+    let (mut queries, mut given, mut back, mut done, mut removed_running) = (0, 0_u64, 0_u64, 0_u64, 0);
+    let mut now = ProcessingTime(10_000);
+    for step in 0..u64::from(STEPS) {
+        now = now.plus_ns(u64::from(random.next_u32() % 500));
+        let worker = random.next_u32() % WORKERS;
+        let pick = |random: &mut Pcg32, living: &[Living]| random.next_u32() as usize % living.len().max(1);
+        match random.next_u32() % 10 {
+            0 if living.len() < AT_ONCE => {
+                let length = 1 + random.next_u32() % 4;
+                let (query, first) = (QueryId(queries), ids.take(length));
+                queries += 1;
+                let target_ns = 1_000 + u64::from(random.next_u32() % 100_000);
+                let operators: Vec<OperatorSpec> = (first..first + length)
+                    .map(|id| OperatorSpec {
+                        id: OperatorId(id),
+                        query,
+                        upstream: if id == first { vec![] } else { vec![OperatorId(id - 1)] },
+                        window: None,
+                        channels: 1,
+                    })
+                    .collect();
+                shards.add_query(QuerySpec { id: query, target_ns, weight: 1.0, qos: None }, &operators);
+                living.push(Living { query, first, length, target_ns });
+            }
+            1 if !living.is_empty() => {
+                let place = pick(&mut random, &living);
+                let Living { query, first, length, .. } = living.swap_remove(place);
+                let messages = shards.remove_query(query);
+                assert!(messages.iter().all(|message| (first..first + length).contains(&message.to.0)));
+                back += messages.len() as u64;
+                let runs = running.iter().flatten().any(|id| (first..first + length).contains(id));
+                removed_running += u32::from(runs);
+                // Whoever sends counts what is on its way; here, what runs sends nothing.
+                ids.give_back(first, length);
+                running.iter_mut().for_each(|id| {
+                    if id.is_some_and(|id| (first..first + length).contains(&id)) {
+                        *id = Some(u32::MAX);
+                    }
+                });
+            }
+            2 if !living.is_empty() => {
+                let place = pick(&mut random, &living);
+                let of = &mut living[place];
+                of.target_ns = 1_000 + u64::from(random.next_u32() % 100_000);
+                let spec = QuerySpec { id: of.query, target_ns: of.target_ns, weight: 2.0, qos: None };
+                shards.alter_query(spec, now);
+            }
+            3..=5 if !living.is_empty() => {
+                let place = pick(&mut random, &living);
+                let of = &living[place];
+                let to = of.first + random.next_u32() % of.length;
+                let message = Message { rows: 1 + random.next_u32() % 9, ..message(to, now.0 - 100, step) };
+                shards.on_message(message, now);
+                given += 1;
+            }
+            _ => match running[worker as usize].take() {
+                Some(_) => {
+                    let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 300, more: false };
+                    shards.on_finished(WorkerId(worker), report, now);
+                }
+                None => {
+                    let Some(grant) = shards.next(WorkerId(worker), now) else { continue };
+                    let id = grant.operator.0;
+                    assert!(!running.contains(&Some(id)), "{id} runs twice");
+                    let lives = living.iter().any(|of| (of.first..of.first + of.length).contains(&id));
+                    assert!(lives, "{id} is gone");
+                    done += 1;
+                    running[worker as usize] = Some(id);
+                }
+            },
+        }
+    }
+    for query in living.drain(..) {
+        back += shards.remove_query(query.query).len() as u64;
+        ids.give_back(query.first, query.length);
+    }
+    assert_eq!(done + back, given);
+    assert!(removed_running > 1_000 && queries > 50_000, "{removed_running} of {queries} went while they ran");
+    // Each length has at most as many blocks as queries were there at once.
+    let most = 10 * AT_ONCE as u32;
+    assert!(ids.bound() <= most, "{} ids for {AT_ONCE} queries at once", ids.bound());
+    for shard in shards.shards() {
+        assert!(shard.ids_bound() <= most + 4 * WORKERS, "{}", shard.ids_bound());
+        assert_eq!(shard.scheduler().waiting_units(), 0);
+    }
+}
+
+/// As if it had come with the other target: the nearer one goes first from then on, and what waits moves too.
+#[test]
+fn a_query_that_is_altered_is_ranked_as_if_it_had_always_been_so() {
+    let mut shards = shards(1, 0, "edf");
+    let now = ProcessingTime(10_000);
+    (0..QUERIES).for_each(|query| {
+        shards.on_message(message(2 * query, 9_000, u64::from(query)), now);
+    });
+    let target_ns = 10;
+    shards.alter_query(QuerySpec { target_ns, ..query(5) }, now);
+    shards.alter_query(QuerySpec { target_ns: 1_000_000, ..query(0) }, now);
+    let mut order = Vec::new();
+    while let Some((operator, _)) = seen(shards.next(WorkerId(0), now)) {
+        order.push(operator / 2);
+        shards.on_finished(WorkerId(0), RunReport::default(), now);
+    }
+    // The others by their targets of one, two and three microseconds.
+    assert_eq!(order, [5, 3, 1, 4, 2, 0]);
 }

@@ -39,6 +39,13 @@ impl Spent {
         }
     }
 
+    /// The id is another query's from now on.
+    pub fn forget(&mut self, query: QueryId) {
+        if let Some(of) = self.queries.get_mut(query.index()) {
+            *of = OfQuery::default();
+        }
+    }
+
     /// Takes in what came since the last look.
     pub fn look(&mut self) {
         for of in &mut self.queries {
