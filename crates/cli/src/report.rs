@@ -109,7 +109,7 @@ impl From<&QuerySnapshot> for QueryReport {
             late_because: Causes::from(&query.lateness),
             error: match &query.outcome {
                 Outcome::Failed(error) => Some(error.clone()),
-                Outcome::Running | Outcome::Finished => None,
+                Outcome::Running | Outcome::Finished | Outcome::Cancelled => None,
             },
         }
     }

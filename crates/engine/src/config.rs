@@ -73,6 +73,27 @@ impl Default for EngineConfig {
     }
 }
 
+/// How a query is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It takes in no more rows; results of those that it has are written, for as long as a stop waits at most
+    /// ([`EngineConfig::drain_timeout`]). Open windows are not fired: their results would be of half a window.
+    Drain,
+    /// At once: what it has taken in and not written is dropped.
+    Drop,
+}
+
+/// From where a query that comes later reads tables that others read already. A table that nobody reads begins at its
+/// first row in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JoinFrom {
+    /// From the next row on, together with the others.
+    #[default]
+    Now,
+    /// From the first row on, by a copy of its own, which also keeps the pace of a replay anew.
+    Start,
+}
+
 /// Who decides what runs next.
 #[derive(Clone, Debug, Default)]
 pub enum Policy {

@@ -7,21 +7,38 @@ use laxity_sched::{Message, OperatorSpec, QuerySpec};
 
 use crate::mailboxes::{Look, Mailboxes};
 use crate::operator_threads::OperatorThreads;
+use crate::tables::Table;
 use crate::worker::Unit;
 
 /// Who hands messages to operators: the scheduler core, or a thread for each operator.
 #[expect(clippy::large_enum_variant, reason = "there is one per engine")]
 pub(crate) enum Dispatch {
-    Scheduled(Mailboxes<Payload<StreamBatch>>),
+    Scheduled(Mailboxes<Payload<StreamBatch>, Unit>),
     Threads(Arc<OperatorThreads>),
 }
 
 impl Dispatch {
-    /// Adds a query with its operators, or a table.
-    pub(crate) fn add_query(&self, query: QuerySpec, operators: Vec<OperatorSpec>, units: &[Unit]) {
+    /// Adds a query with its operators.
+    pub(crate) fn add_query(&self, query: QuerySpec, operators: &[OperatorSpec], units: &[Unit]) {
         match self {
-            Dispatch::Scheduled(mailboxes) => mailboxes.add_query(query, &operators),
-            Dispatch::Threads(threads) => threads.add(query.id, &operators, units),
+            Dispatch::Scheduled(mailboxes) => mailboxes.add_query(query, operators, units),
+            Dispatch::Threads(threads) => threads.add(operators, units),
+        }
+    }
+
+    /// Adds a table. It rests until it is woken or an appointment is made.
+    pub(crate) fn add_table(&self, query: QuerySpec, operator: OperatorSpec, table: &Arc<Table>) {
+        let unit = Unit::Table(table.clone());
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.add_table(query, operator, unit),
+            Dispatch::Threads(threads) => threads.add(&[operator], &[unit]),
+        }
+    }
+
+    /// A query or a table has another target, weight or QoS from now on. To threads that is nothing.
+    pub(crate) fn alter_query(&self, query: QuerySpec, now: ProcessingTime) {
+        if let Dispatch::Scheduled(mailboxes) = self {
+            mailboxes.alter_query(query, now);
         }
     }
 
@@ -37,9 +54,7 @@ impl Dispatch {
     /// A table is to be looked at now.
     pub(crate) fn wake(&self, table: OperatorId, now: ProcessingTime) {
         match self {
-            Dispatch::Scheduled(mailboxes) => {
-                mailboxes.wake(table, now);
-            }
+            Dispatch::Scheduled(mailboxes) => mailboxes.wake(table, now),
             Dispatch::Threads(threads) => threads.wake(table),
         }
     }
@@ -74,15 +89,16 @@ impl Dispatch {
         }
     }
 
-    /// Forgets a query or a table; the messages it still had.
+    /// Forgets a query or a table with its operators; the messages they still had.
     pub(crate) fn remove_query(
         &self,
         query: QueryId,
+        operators: &[OperatorId],
         now: ProcessingTime,
     ) -> Vec<Message<Payload<StreamBatch>>> {
         match self {
             Dispatch::Scheduled(mailboxes) => mailboxes.remove_query(query, now),
-            Dispatch::Threads(threads) => threads.remove_query(query),
+            Dispatch::Threads(threads) => threads.remove(operators),
         }
     }
 

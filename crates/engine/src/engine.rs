@@ -1,29 +1,36 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, QueryId, WorkerId};
-use laxity_runtime::{ArrowRows, Instance, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Process, fits};
+use laxity_runtime::{
+    ArrowRows, Instance, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Process, Promise, fits,
+};
 use laxity_sched::Config;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::clock::Clock;
-use crate::config::{CannotSwitch, EngineConfig, Policy};
+use crate::config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy};
 use crate::dispatch::{Dispatch, look};
+use crate::life::{Entry, Stage};
 use crate::load::Load;
 use crate::mailboxes::{Mailboxes, Merging};
+use crate::open_tables::OpenTables;
 use crate::operator_threads::OperatorThreads;
 use crate::plan::{QueryPlan, SubmitError};
-use crate::shared::{Entry, Shared};
+use crate::shared::Shared;
 use crate::sink_io::SinkPool;
 use crate::snapshot::{
     EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, RecordedFeed,
 };
 use crate::submission::Submission;
 use crate::tables::Connectors;
-use crate::worker::{self, Unit, WorkerTimes};
+use crate::worker::{self, WorkerTimes};
+
+/// Who waits for a query to end looks at it himself so often: only ends of queries are told.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Threads that write tables. Two, so that one slow file does not hold up every other.
 const SINK_THREADS: usize = 2;
@@ -32,7 +39,8 @@ const SINK_THREADS: usize = 2;
 ///
 /// [`submit`](Engine::submit) queries, [`start`](Engine::start), then [`wait`](Engine::wait) for the end of
 /// bounded inputs or [`stop`](Engine::stop). Queries submitted before the start share the scan of a table
-/// they all read; one submitted later opens its own.
+/// they all read; one submitted later joins it ([`JoinFrom`]). While all others run, a query can be
+/// [cancelled](Engine::cancel), [altered](Engine::alter) and [replaced](Engine::replace).
 pub struct Engine {
     shared: Arc<Shared>,
     submission: Mutex<Submission>,
@@ -69,8 +77,13 @@ impl Engine {
         let shared = Arc::new(Shared {
             clock,
             connectors: Connectors::default(),
+            departing: Mutex::default(),
+            draining: Mutex::default(),
             queries: RwLock::default(),
-            units: RwLock::default(),
+            owners: RwLock::default(),
+            ids: Mutex::default(),
+            names: Mutex::default(),
+            open_tables: OpenTables::default(),
             next_query: AtomicUsize::new(0),
             dispatch,
             process: Arc::new(Process::new(config.memory_limit_bytes, config.credit_bytes)),
@@ -102,6 +115,11 @@ impl Engine {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The engine's clock: processing time zero is when it was made.
     pub fn clock(&self) -> Clock {
         self.shared.clock
@@ -117,12 +135,60 @@ impl Engine {
         self.shared.connectors.provide(table, Box::new(open));
     }
 
-    /// Adds a query. Where it fails, nothing of it stays.
+    /// Adds a query. Where it fails, nothing of it stays. Of a table that others read already it gets the rows from the
+    /// next on.
     ///
     /// # Errors
-    /// If a table cannot be opened, an operator cannot be built, or the name is taken.
+    /// If a table cannot be opened, an operator cannot be built, or the name is taken: that of a query that is not gone.
     pub fn submit(&self, plan: QueryPlan) -> Result<QueryId, SubmitError> {
-        self.submission.lock().submit(&self.shared, &plan)
+        self.submit_from(plan, JoinFrom::Now)
+    }
+
+    /// As [`submit`](Engine::submit), with a say in where it begins to read.
+    ///
+    /// # Errors
+    /// As for [`submit`](Engine::submit).
+    pub fn submit_from(&self, plan: QueryPlan, from: JoinFrom) -> Result<QueryId, SubmitError> {
+        self.submission.lock().submit(&self.shared, &plan, from)
+    }
+
+    /// Ends a query while all others run. It is gone, and its name free, a little later ([`wait_gone`](Engine::wait_gone));
+    /// its account stays until it is [forgotten](Engine::forget). False if there is no such query, or it has ended.
+    pub fn cancel(&self, id: QueryId, ending: Ending) -> bool {
+        self.submission.lock().withdraw(id);
+        self.shared.cancel(id, ending)
+    }
+
+    /// Promises a query something else, from what waits now on. False if there is no such query, or it has ended.
+    pub fn alter(&self, id: QueryId, promise: Promise) -> bool {
+        self.shared.alter(id, promise)
+    }
+
+    /// Puts a query in the place of another, which may have its name and write its tables: the old one is drained, and the
+    /// new one reads on, with a state of its own that begins empty. Whether the new one can be made is seen before the old
+    /// one ends; only where a table of the new one cannot be opened after that, neither runs.
+    ///
+    /// # Errors
+    /// As for [`submit`](Engine::submit).
+    pub fn replace(&self, id: QueryId, plan: QueryPlan) -> Result<QueryId, SubmitError> {
+        let shared = &self.shared;
+        Submission::try_out(&plan, shared.config.batch_rows)?;
+        // One that has ended already makes way too.
+        self.cancel(id, Ending::Drain);
+        self.wait_gone(id, shared.config.drain_timeout.saturating_mul(2));
+        self.submit(plan)
+    }
+
+    /// Waits until nothing of a query is on its way any more, at most for `timeout`; true if so, or if there is no such
+    /// query.
+    pub fn wait_gone(&self, id: QueryId, timeout: Duration) -> bool {
+        self.wait_until(timeout, || self.shared.is_gone(id))
+    }
+
+    /// Lets go of the account of a query that has ended, and says what it came to. Until then it is kept: who runs for
+    /// long forgets what has ended. `None` if there is no such query, or it runs.
+    pub fn forget(&self, id: QueryId) -> Option<QuerySnapshot> {
+        self.shared.forget(id)
     }
 
     /// Another policy from now on. What is queued and what runs goes on under it; nothing is lost.
@@ -166,14 +232,25 @@ impl Engine {
 
     /// Waits until every query has ended, at most for `timeout`; true if they have.
     pub fn wait(&self, timeout: Duration) -> bool {
+        self.wait_until(timeout, || self.shared.all_ended())
+    }
+
+    pub(crate) fn wait_until(&self, timeout: Duration, is_so: impl Fn() -> bool) -> bool {
         let deadline = self.shared.clock.instant(self.shared.clock.now().plus(timeout));
-        let mut guard = self.shared.ended_lock.lock();
-        while !self.shared.all_ended() {
-            if self.shared.ended.wait_until(&mut guard, deadline).timed_out() {
-                return self.shared.all_ended();
+        loop {
+            // Asked without the lock, which those who end queries take with others in hand; so nobody is waited for longer
+            // than this, should the answer change in between.
+            if is_so() {
+                return true;
+            }
+            let look_again = deadline.min(Instant::now() + LOOK_AGAIN);
+            let mut guard = self.shared.ended_lock.lock();
+            self.shared.ended.wait_until(&mut guard, look_again);
+            drop(guard);
+            if Instant::now() >= deadline {
+                return is_so();
             }
         }
-        true
     }
 
     /// Stops the sources, lets admitted rows reach the sinks (for `drain_timeout` at most), completes the
@@ -183,12 +260,8 @@ impl Engine {
         if shared.stopping.swap(true, Ordering::AcqRel) {
             return;
         }
-        for unit in shared.units.read().iter() {
-            if let Unit::Table(table) = unit {
-                // One that is being looked at is waited for, so nothing is admitted afterwards.
-                table.close();
-            }
-        }
+        // One that is being looked at is waited for, so nothing is admitted afterwards.
+        shared.open_tables.all().iter().for_each(|table| table.close());
         let deadline = shared.clock.now().plus(shared.config.drain_timeout);
         let is_done = |entry: &Entry| {
             let is_stalled = || entry.outlets.iter().any(|outlet| shared.sinks.is_stalled(outlet));
@@ -200,11 +273,7 @@ impl Engine {
         }
         for entry in shared.queries.read().values() {
             if !entry.query.drained() && !entry.query.stopped() {
-                tracing::warn!(
-                    query = entry.query.settings.name,
-                    rows = entry.query.in_flight_rows.load(Ordering::Relaxed),
-                    "rows still queued when the time to drain was over are dropped"
-                );
+                shared.count_dropped(&entry.query);
             }
             entry.outlets.iter().for_each(|outlet| shared.sinks.close(outlet));
         }
@@ -215,6 +284,11 @@ impl Engine {
         }
         shared.dispatch.stop();
         join(&self.workers);
+        for entry in shared.queries.read().values() {
+            entry.instances.iter().for_each(|instance| {
+                let _nobody_waits_any_more = instance.clear();
+            });
+        }
         if let Some(keeper) = self.keeper.lock().take() {
             let _ = keeper.join();
         }
@@ -224,10 +298,14 @@ impl Engine {
     /// policy os leaves it to threads.
     pub fn measurements(&self) -> Vec<OperatorMeasurement> {
         let Dispatch::Scheduled(mailboxes) = &self.shared.dispatch else { return Vec::new() };
-        let measure = |instance: &Arc<Instance<ArrowRows>>| {
-            let ((fixed_ns, per_row_ns), watermark_ns) = mailboxes
-                .ask(instance.id, |scheduler, id| (scheduler.cost_line(id), scheduler.cost_ns(id, 0)))
-                .unwrap_or_default();
+        let measure = |(stage, instance): (Stage, &Arc<Instance<ArrowRows>>)| {
+            let ask = || {
+                mailboxes
+                    .ask(instance.id, |scheduler, id| (scheduler.cost_line(id), scheduler.cost_ns(id, 0)))
+            };
+            // Its id may be another's once it has ended.
+            let lives = matches!(stage, Stage::Running | Stage::Draining(_));
+            let ((fixed_ns, per_row_ns), watermark_ns) = lives.then(ask).flatten().unwrap_or_default();
             OperatorMeasurement {
                 query: instance.query.settings.name.clone(),
                 node: instance.node,
@@ -239,7 +317,10 @@ impl Engine {
                 totals: instance.totals(),
             }
         };
-        self.shared.queries.read().values().flat_map(|entry| &entry.instances).map(measure).collect()
+        let of = |entry: &Entry| {
+            entry.instances.iter().map(|instance| measure((entry.stage, instance))).collect::<Vec<_>>()
+        };
+        self.shared.queries.read().values().flat_map(of).collect()
     }
 
     /// What a grant takes of a worker beside the operator itself, ns, as the scheduler sees it: the dearer kind,

@@ -9,8 +9,10 @@ mod clock;
 mod config;
 mod dispatch;
 mod engine;
+mod life;
 mod load;
 mod mailboxes;
+mod open_tables;
 mod operator_threads;
 mod plan;
 mod process;
@@ -23,9 +25,9 @@ mod tables;
 mod worker;
 
 pub use clock::Clock;
-pub use config::{CannotSwitch, EngineConfig, Policy, WORKERS_PER_SHARD};
+pub use config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
-pub use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, RecordedArrival, Totals};
+pub use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, Promise, RecordedArrival, Totals};
 pub use plan::{LatePlan, QueryPlan, SubmitError};
 pub use snapshot::{
     EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, QueryState, RecordedFeed,

@@ -31,8 +31,8 @@ use crate::sync::MutexGuard;
 const SAMPLED: usize = 1;
 
 /// Mailboxes of all operators, in the order the scheduler gives them out.
-pub(crate) struct Mailboxes<T> {
-    shards: Vec<Slot<T>>,
+pub(crate) struct Mailboxes<T, U> {
+    shards: Vec<Slot<T, U>>,
     /// For who adds and removes queries; the others go by `addresses`.
     placement: Mutex<Placement>,
     addresses: Addresses,
@@ -47,6 +47,9 @@ pub(crate) struct Mailboxes<T> {
 pub(crate) struct Whereabouts {
     worker: WorkerId,
     home: usize,
+    /// What it was granted, by its id on the shard where it is: that of the process may be another's by the time that
+    /// it is done.
+    granted: OperatorId,
     /// The shard whose unit it holds or held last.
     at: usize,
     /// Turns given elsewhere that its home has not heard of.
@@ -65,7 +68,6 @@ impl Whereabouts {
 /// What a worker has done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished {
-    pub operator: OperatorId,
     pub report: RunReport,
     /// Of a source whose watermark rose: how far, and when the rows that raised it were due.
     pub progress: Option<(EventTime, ProcessingTime)>,
@@ -86,8 +88,8 @@ pub(crate) struct Look {
 
 /// What a worker does next.
 #[derive(Debug)]
-pub(crate) enum Next<T> {
-    Run(Grant<T>),
+pub(crate) enum Next<T, U> {
+    Run(Grant<T>, U),
     Stop,
 }
 
@@ -123,7 +125,7 @@ impl<T> Merging<T> {
     }
 }
 
-impl<T> Mailboxes<T> {
+impl<T, U: Clone> Mailboxes<T, U> {
     /// With so many shards, but no more than workers.
     pub(crate) fn new(
         shards: usize,
@@ -131,8 +133,8 @@ impl<T> Mailboxes<T> {
         config: &Config,
         merging: Merging<T>,
         look: fn() -> T,
-    ) -> Mailboxes<T> {
-        let shards: Vec<Slot<T>> =
+    ) -> Mailboxes<T, U> {
+        let shards: Vec<Slot<T, U>> =
             Shard::several(shards, policy, config).into_iter().map(Slot::new).collect();
         Mailboxes {
             placement: Mutex::new(Placement::new(shards.len())),
@@ -154,28 +156,66 @@ impl<T> Mailboxes<T> {
     pub(crate) fn whereabouts(&self, worker: WorkerId) -> Whereabouts {
         let home = worker.index() % self.shards.len();
         let random = Pcg32::seed_from_u64(self.seed.wrapping_add(u64::from(worker.0)));
-        Whereabouts { worker, home, at: home, passed: 0, slept_ns: 0, random }
+        Whereabouts { worker, home, granted: OperatorId(u32::MAX), at: home, passed: 0, slept_ns: 0, random }
     }
 
-    /// Queries are added one at a time.
-    pub(crate) fn add_query(&self, query: QuerySpec, operators: &[OperatorSpec]) {
+    /// Adds a query with its operators, and what workers get in their hands that are granted one.
+    pub(crate) fn add_query(&self, query: QuerySpec, operators: &[OperatorSpec], units: &[U]) {
+        self.add(query, operators, units, false);
+    }
+
+    /// Adds a table: something that is to be looked at, called as this operator of this query.
+    pub(crate) fn add_table(&self, query: QuerySpec, operator: OperatorSpec, unit: U) {
+        self.add(query, &[operator], &[unit], true);
+    }
+
+    fn add(&self, query: QuerySpec, operators: &[OperatorSpec], units: &[U], is_table: bool) {
         let id = query.id;
-        let shard = self.placement.lock().emptiest();
-        let first = self.shards[shard].lock().shard.add_query(query, operators);
         let ids: Vec<OperatorId> = operators.iter().map(|operator| operator.id).collect();
-        for (local, &id) in (first.0..).zip(&ids) {
-            self.addresses.place(id, Address { shard, local: OperatorId(local) });
+        // Held throughout: who removes it finds all of it.
+        let mut placement = self.placement.lock();
+        let shard = placement.emptiest();
+        let mut desk = self.shards[shard].lock();
+        let first = desk.shard.add_query(query, operators);
+        let bound = desk.shard.ids_bound() as usize;
+        desk.units.resize(bound, None);
+        for ((local, &id), unit) in (first.0..).map(OperatorId).zip(&ids).zip(units) {
+            desk.units[local.index()] = Some(unit.clone());
+            if is_table {
+                desk.agenda.enlist(local);
+            }
+            self.addresses.place(id, Address { shard, local });
         }
-        self.placement.lock().place(id, &ids, shard, first);
+        drop(desk);
+        placement.place(id, &ids, shard, first);
     }
 
-    /// Forgets a query; the messages it still had.
+    /// Forgets a query or a table; the messages it still had.
     pub(crate) fn remove_query(&self, query: QueryId, now: ProcessingTime) -> Vec<Message<T>> {
-        let Some(place) = self.placement.lock().remove(query) else { return Vec::new() };
+        let mut placement = self.placement.lock();
+        let Some((place, ids)) = placement.remove(query) else { return Vec::new() };
         let mut desk = self.shards[place].lock();
+        drop(placement);
         let messages = desk.shard.remove_query(query);
+        let mut units = Vec::new();
+        for id in ids {
+            let Some(Address { local, .. }) = self.addresses.locate(id) else { continue };
+            self.addresses.forget(id);
+            desk.agenda.dismiss(local);
+            units.extend(desk.units[local.index()].take());
+        }
         self.leave(place, desk, now);
+        // What they hold is let go of without the lock.
+        drop(units);
         messages
+    }
+
+    /// A query or a table has another target, weight or QoS from now on.
+    pub(crate) fn alter_query(&self, query: QuerySpec, now: ProcessingTime) {
+        let Some(place) = self.placement.lock().shard_of(query.id) else { return };
+        let mut desk = self.shards[place].lock();
+        desk.shard.alter_query(query, now);
+        self.leave(place, desk, now);
     }
 
     /// Another policy from now on; nothing queued is lost. Shards change one after the other: meanwhile workers
@@ -205,8 +245,8 @@ impl<T> Mailboxes<T> {
 
     /// How many of the rows that have come to a source are to be dropped.
     pub(crate) fn rows_to_shed(&self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
-        let Some(Address { shard, local }) = self.addresses.locate(source) else { return 0 };
-        self.shards[shard].lock().shard.scheduler_mut().rows_to_shed(local, rows, now)
+        let Some((_, local, mut desk)) = self.desk_of(source) else { return 0 };
+        desk.shard.scheduler_mut().rows_to_shed(local, rows, now)
     }
 
     /// Asks the scheduler that has the operator, which it knows by the id given.
@@ -215,8 +255,8 @@ impl<T> Mailboxes<T> {
         operator: OperatorId,
         question: impl FnOnce(&Scheduler<T>, OperatorId) -> R,
     ) -> Option<R> {
-        let Address { shard, local } = self.addresses.locate(operator)?;
-        Some(question(self.shards[shard].lock().shard.scheduler(), local))
+        let (_, local, desk) = self.desk_of(operator)?;
+        Some(question(desk.shard.scheduler(), local))
     }
 
     /// Asks every scheduler.
@@ -224,19 +264,31 @@ impl<T> Mailboxes<T> {
         self.shards.iter().map(move |slot| question(slot.lock().shard.scheduler()))
     }
 
-    /// A table is to be looked at now, whatever was appointed. True if it is still there.
-    pub(crate) fn wake(&self, table: OperatorId, now: ProcessingTime) -> bool {
-        let mut look = vec![self.look_at(table, now)];
-        self.enqueue(&mut look, now);
-        look.is_empty()
+    /// A table is to be looked at now, whatever was appointed. Who wakes one that is gone may wake another: a look too
+    /// many does no harm.
+    pub(crate) fn wake(&self, table: OperatorId, now: ProcessingTime) {
+        let Some((shard, local, mut desk)) = self.desk_of(table) else { return };
+        if desk.agenda.has(local) {
+            let look = self.look_at(local, now);
+            desk.shard.on_message(local, look, now);
+        }
+        self.leave(shard, desk, now);
     }
 
     /// A table is to be looked at then.
     pub(crate) fn appoint(&self, table: OperatorId, look: Look, now: ProcessingTime) {
-        let Some(Address { shard, local }) = self.addresses.locate(table) else { return };
-        let mut desk = self.shards[shard].lock();
+        let Some((shard, local, mut desk)) = self.desk_of(table) else { return };
         desk.agenda.appoint(local, look.at, look.due);
         self.leave(shard, desk, now);
+    }
+
+    /// The shard that has an operator, locked, and its id there.
+    fn desk_of(&self, operator: OperatorId) -> Option<(usize, OperatorId, MutexGuard<'_, Desk<T, U>>)> {
+        let Address { shard, .. } = self.addresses.locate(operator)?;
+        let desk = self.shards[shard].lock();
+        // It may have gone meanwhile, and its id have come again elsewhere.
+        let address = self.addresses.locate(operator).filter(|address| address.shard == shard)?;
+        Some((shard, address.local, desk))
     }
 
     fn look_at(&self, table: OperatorId, due: ProcessingTime) -> Message<T> {
@@ -291,7 +343,7 @@ impl<T> Mailboxes<T> {
         staged: &mut Vec<Message<T>>,
         merged: &mut Vec<Message<T>>,
         now: impl Fn() -> ProcessingTime,
-    ) -> Next<T> {
+    ) -> Next<T, U> {
         let slot = &self.shards[worker.at];
         let at_once = finished.and_then(|finished| Some((slot.try_lock()?, finished.ended)));
         let (mut desk, mut instant) = at_once.unwrap_or_else(|| (slot.lock(), now()));
@@ -301,14 +353,13 @@ impl<T> Mailboxes<T> {
             self.take(worker.at, &mut desk.shard, message, &mut refused, instant);
         }
         staged.append(&mut refused);
-        if let Some(Finished { operator, report, progress, look, .. }) = finished {
-            if let Some(address) = self.addresses.locate(operator) {
-                if let Some((progress, ingested)) = progress {
-                    desk.shard.on_progress(address.local, progress, ingested);
-                }
-                if let Some(look) = look {
-                    desk.agenda.appoint(address.local, look.at, look.due);
-                }
+        if let Some(Finished { report, progress, look, .. }) = finished {
+            // Its id here comes again only after this report.
+            if let Some((progress, ingested)) = progress {
+                desk.shard.on_progress(worker.granted, progress, ingested);
+            }
+            if let Some(look) = look {
+                desk.agenda.appoint(worker.granted, look.at, look.due);
             }
             desk.shard.on_finished(worker.worker, report, instant);
         }
@@ -334,8 +385,10 @@ impl<T> Mailboxes<T> {
             }
             if let Some(grant) = desk.shard.next(worker.worker, instant) {
                 self.merging.merge(&mut desk.shard, worker.worker, &grant, instant, merged);
+                worker.granted = desk.shard.scheduler().runs(worker.worker).expect("it was just granted");
+                let unit = desk.units[worker.granted.index()].clone().expect("what is granted is there");
                 self.leave(worker.at, desk, instant);
-                return Next::Run(grant);
+                return Next::Run(grant, unit);
             }
             if chosen.is_some() {
                 // Others were quicker.
@@ -365,12 +418,10 @@ impl<T> Mailboxes<T> {
     }
 
     /// What a worker owes its home, whose lock it has, wherever it works.
-    fn attend(&self, worker: &mut Whereabouts, home: &mut Desk<T>, now: ProcessingTime) {
+    fn attend(&self, worker: &mut Whereabouts, home: &mut Desk<T, U>, now: ProcessingTime) {
         while let Some((local, due)) = home.agenda.pop_due(now) {
-            if home.shard.scheduler().has_operator(local) {
-                // The shard goes by local ids, and tells the process' own when it grants.
-                home.shard.on_message(local, self.look_at(local, due), now);
-            }
+            // The shard goes by local ids, and tells the process' own when it grants.
+            home.shard.on_message(local, self.look_at(local, due), now);
         }
         if self.shards.len() > 1 {
             home.shard.passed_over(std::mem::take(&mut worker.passed));
@@ -415,7 +466,7 @@ impl<T> Mailboxes<T> {
     }
 
     /// Lets go of a shard, and wakes a worker if one can do what is left there.
-    fn leave(&self, place: usize, desk: MutexGuard<'_, Desk<T>>, now: ProcessingTime) {
+    fn leave(&self, place: usize, desk: MutexGuard<'_, Desk<T, U>>, now: ProcessingTime) {
         self.publish(place, &desk, now);
         let work_waits = self.parking.has_sleepers() && desk.shard.scheduler().waiting_units() > 0;
         let wake = work_waits || self.parking.sleeps_past(desk.agenda.next());
@@ -425,7 +476,7 @@ impl<T> Mailboxes<T> {
         }
     }
 
-    fn publish(&self, place: usize, desk: &Desk<T>, now: ProcessingTime) {
+    fn publish(&self, place: usize, desk: &Desk<T, U>, now: ProcessingTime) {
         if self.shards.len() > 1 {
             self.shards[place].publish(desk, now);
         }

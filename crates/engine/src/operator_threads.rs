@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
-use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{OperatorId, ProcessingTime};
 use laxity_runtime::{ArrowRows, InFlight, Instance, Parcel, RunContext};
 use laxity_sched::{OperatorSpec, Work};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -23,7 +23,6 @@ pub(crate) struct OperatorThreads {
 }
 
 struct Mailbox {
-    query: QueryId,
     state: Mutex<MailboxState>,
     arrived: Condvar,
     taken: Condvar,
@@ -45,15 +44,11 @@ impl OperatorThreads {
     }
 
     /// Starts a thread for each unit.
-    pub(crate) fn add(self: &Arc<OperatorThreads>, query: QueryId, specs: &[OperatorSpec], units: &[Unit]) {
+    pub(crate) fn add(self: &Arc<OperatorThreads>, specs: &[OperatorSpec], units: &[Unit]) {
         let Some(shared) = self.surroundings.get().and_then(Weak::upgrade) else { return };
         for (spec, unit) in specs.iter().zip(units) {
-            let mailbox = Arc::new(Mailbox {
-                query,
-                state: Mutex::default(),
-                arrived: Condvar::new(),
-                taken: Condvar::new(),
-            });
+            let mailbox =
+                Arc::new(Mailbox { state: Mutex::default(), arrived: Condvar::new(), taken: Condvar::new() });
             let mut mailboxes = self.mailboxes.write();
             let index = spec.id.index();
             if mailboxes.len() <= index {
@@ -71,7 +66,11 @@ impl OperatorThreads {
                 Unit::Table(table) => threads.read(table, &mailbox, &shared),
             });
             match thread {
-                Ok(thread) => self.threads.lock().push(thread),
+                Ok(thread) => {
+                    let mut threads = self.threads.lock();
+                    threads.retain(|thread| !thread.is_finished());
+                    threads.push(thread);
+                }
                 Err(error) => {
                     let why = format!("cannot start a thread: {error}");
                     match on_error {
@@ -101,10 +100,12 @@ impl OperatorThreads {
         }
     }
 
-    pub(crate) fn remove_query(&self, query: QueryId) -> Vec<Parcel<ArrowRows>> {
+    /// Ends the threads of these; the messages that they still had.
+    pub(crate) fn remove(&self, operators: &[OperatorId]) -> Vec<Parcel<ArrowRows>> {
         let mut left = Vec::new();
-        for slot in self.mailboxes.write().iter_mut() {
-            if let Some(mailbox) = slot.take_if(|mailbox| mailbox.query == query) {
+        let mut mailboxes = self.mailboxes.write();
+        for operator in operators {
+            if let Some(mailbox) = mailboxes.get_mut(operator.index()).and_then(Option::take) {
                 mailbox.stop();
                 let mut state = mailbox.state.lock();
                 left.extend(state.messages.drain(..).map(|(message, _)| message));

@@ -52,6 +52,16 @@ pub enum SubmitError {
         /// The name.
         query: String,
     },
+    /// It asks for columns of a table that is read without them, and cannot be read once more from where it is.
+    #[error(
+        "query {query:?} asks for columns of {table:?} that those who read it already do not: read it from its start, or declare it under another name"
+    )]
+    Columns {
+        /// The query.
+        query: String,
+        /// The table.
+        table: String,
+    },
     /// A plan that breaks the engine's rules. The planner's bug.
     #[error("query {query:?} has no valid plan: {message} (please report this)")]
     Plan {

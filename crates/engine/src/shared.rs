@@ -1,35 +1,45 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use laxity_connect::ScanEnvironment;
-use laxity_graph::{OperatorId, QueryId};
-use laxity_runtime::{ArrowRows, InFlight, Instance, Intake, Outlet, Parcel, Process, Query, Split, Write};
-use laxity_sched::{OperatorSpec, QuerySpec};
+use laxity_graph::{IdSpace, OperatorId, QueryId};
+use laxity_runtime::{ArrowRows, InFlight, Intake, Parcel, Process, Query, Split, Write};
+use laxity_sched::OperatorSpec;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_of_causes;
 use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
+use crate::life::Entry;
 use crate::load::{Load, LoadSeen};
+use crate::open_tables::OpenTables;
 use crate::sink_io::SinkPool;
 use crate::tables::{Connectors, Looked, Table, TableContext, TableWaker};
-use crate::worker::{Unit, WorkerTimes};
+use crate::worker::WorkerTimes;
 
 /// What all threads of an engine see.
 ///
-/// Locks are taken in the order of the fields, where more than one is; none is held while a shard's is waited for, but
-/// those above `units` by who adds or removes a query.
+/// Locks are taken in the order of the fields, where more than one is; none is held while a shard's is waited for.
 pub(crate) struct Shared {
     pub clock: Clock,
     pub config: EngineConfig,
     pub connectors: Connectors,
+    /// Retired queries that something is left of.
+    pub departing: Mutex<Vec<QueryId>>,
+    /// Queries that take in no more rows and work off what they have.
+    pub draining: Mutex<Vec<QueryId>>,
     pub queries: RwLock<BTreeMap<QueryId, Entry>>,
-    /// By operator.
-    pub units: RwLock<Vec<Unit>>,
-    /// Of queries and tables.
+    /// By operator: whose it is, until nothing is on its way to it any more. `None` for tables.
+    pub owners: RwLock<Vec<Option<Arc<Query>>>>,
+    /// Of operators and tables.
+    pub ids: Mutex<IdSpace>,
+    /// Of queries that are not gone.
+    pub names: Mutex<HashSet<String>>,
+    pub open_tables: OpenTables,
+    /// Of queries and tables. Never given again.
     pub next_query: AtomicUsize,
     pub dispatch: Dispatch,
     pub process: Arc<Process>,
@@ -46,15 +56,6 @@ pub(crate) struct Shared {
     pub ended: Condvar,
     pub ended_lock: Mutex<()>,
     pub stopping: AtomicBool,
-}
-
-/// A query, running or not.
-pub(crate) struct Entry {
-    pub query: Arc<Query>,
-    pub instances: Vec<Arc<Instance<ArrowRows>>>,
-    pub outlets: Vec<Arc<Outlet>>,
-    /// Its messages are dropped and its state is freed.
-    pub retired: bool,
 }
 
 impl Shared {
@@ -95,15 +96,21 @@ impl Shared {
     /// Opens a copy of a table for readers that hold up the others.
     fn split(self: &Arc<Shared>, table: &Table, split: Split<ArrowRows>) {
         let waker = TableWaker::default();
-        let environment =
-            ScanEnvironment { skip_rows: split.skip_rows, waker: waker.waker(), ..table.environment.clone() };
+        let environment = ScanEnvironment {
+            skip_rows: split.position.rows,
+            waker: waker.waker(),
+            ..table.environment.clone()
+        };
         match self.connectors.open(&table.spec, &environment) {
             Ok(scan) => {
+                let readers: Vec<QueryId> = split.readers.iter().map(|reader| reader.query.id).collect();
                 let make = |id| {
                     let intake = Intake::of_split(id, split);
                     Table::new(self.query_id(), table.spec.clone(), environment, intake, scan)
                 };
                 let copy = self.add_table(&waker, make);
+                self.count_among_read(&copy, &readers);
+                self.retarget(table);
                 self.dispatch.wake(copy.id, self.clock.now());
             }
             Err(error) => split.fail(&chain_of_causes(&error)),
@@ -116,22 +123,51 @@ impl Shared {
         waker: &TableWaker,
         make: impl FnOnce(OperatorId) -> Table,
     ) -> Arc<Table> {
-        let mut units = self.units.write();
-        let id = OperatorId(units.len() as u32);
+        let id = OperatorId(self.ids.lock().take(1));
         let table = Arc::new(make(id));
-        units.push(Unit::Table(table.clone()));
-        drop(units);
-        let spec = QuerySpec { id: table.query, target_ns: table.target_ns(), weight: 1.0, qos: None };
+        self.own(id, &[None]);
+        self.open_tables.add(table.clone());
         let operator =
             OperatorSpec { id, query: table.query, upstream: Vec::new(), window: None, channels: 1 };
-        self.dispatch.add_query(spec, vec![operator], &[Unit::Table(table.clone())]);
+        self.dispatch.add_table(table.spec_for_scheduler(), operator, &table);
         waker.belong_to(self, id);
         table
     }
 
+    /// These queries read the table from now on, as far as they live.
+    pub(crate) fn count_among_read(&self, table: &Arc<Table>, readers: &[QueryId]) {
+        let mut queries = self.queries.write();
+        for reader in readers {
+            if let Some(entry) = queries.get_mut(reader) {
+                entry.tables.push(table.clone());
+            }
+        }
+    }
+
     pub(crate) fn remove_table(&self, table: &Table) {
         table.close();
-        self.dispatch.remove_query(table.query, self.clock.now());
+        // Once, whoever finds out that it is done.
+        if self.open_tables.remove(table) {
+            self.dispatch.remove_query(table.query, &[table.id], self.clock.now());
+            self.ids.lock().give_back(table.id.0, 1);
+        }
+    }
+
+    /// The nearest target of those who read the table may be another.
+    pub(crate) fn retarget(&self, table: &Table) {
+        if table.space() {
+            self.dispatch.alter_query(table.spec_for_scheduler(), self.clock.now());
+        }
+    }
+
+    /// Says whose operators those from `first` on are.
+    pub(crate) fn own(&self, first: OperatorId, queries: &[Option<Arc<Query>>]) {
+        let mut owners = self.owners.write();
+        let bound = first.index() + queries.len();
+        if owners.len() < bound {
+            owners.resize(bound, None);
+        }
+        owners[first.index()..bound].clone_from_slice(queries);
     }
 
     /// Tables that wait for credit which is back.
@@ -158,11 +194,16 @@ impl Shared {
             return;
         }
         self.dispatch.enqueue(messages, self.clock.now());
-        // Their query has ended.
+        self.refuse(messages);
+    }
+
+    /// Lets go of messages to operators that are gone: their query has ended.
+    pub(crate) fn refuse(&self, messages: &mut Vec<Parcel<ArrowRows>>) {
         for message in messages.drain(..) {
-            let unit = self.units.read()[message.to.index()].clone();
-            if let Unit::Operator(instance) = unit {
-                self.release(&instance.query, InFlight::one(message.rows, message.bytes));
+            // It is still known: what is on its way keeps it from being forgotten.
+            let owner = self.owners.read()[message.to.index()].clone();
+            if let Some(query) = owner {
+                self.release(&query, InFlight::one(message.rows, message.bytes));
             }
         }
     }
@@ -185,30 +226,9 @@ impl Shared {
                 memory.relieve(&running, self.clock.now());
             }
             self.dispatch.on_memory(memory.used_bytes(), memory.limit_bytes());
+            self.end_drained();
             self.process.take_ended().into_iter().for_each(|query| self.retire(query));
+            self.depart();
         }
-    }
-
-    /// Clears up after a query that has ended.
-    pub(crate) fn retire(&self, id: QueryId) {
-        let mut queries = self.queries.write();
-        let Some(entry) = queries.get_mut(&id).filter(|entry| !entry.retired) else { return };
-        entry.retired = true;
-        let query = entry.query.clone();
-        // The instances stay for those who ask what they have done.
-        let (instances, outlets) = (entry.instances.clone(), std::mem::take(&mut entry.outlets));
-        drop(queries);
-        for message in self.dispatch.remove_query(id, self.clock.now()) {
-            self.release(&query, InFlight::one(message.rows, message.bytes));
-        }
-        for instance in &instances {
-            if instance.clear() {
-                self.wake(query.wake());
-            }
-        }
-        outlets.iter().for_each(|outlet| self.sinks.close(outlet));
-        self.running.fetch_sub(1, Ordering::AcqRel);
-        let _guard = self.ended_lock.lock();
-        self.ended.notify_all();
     }
 }

@@ -78,7 +78,7 @@ pub struct QueryFigures {
 pub enum QueryState {
     /// Rows may still come.
     Running,
-    /// It has come to its end.
+    /// It has come to its end, or was cancelled.
     Finished,
     /// An error has stopped it.
     Failed,
@@ -179,7 +179,7 @@ impl QueryFigures {
         let results = query.figures(now);
         QueryFigures {
             id: query.id,
-            target_ns: query.settings.latency_target.ns(),
+            target_ns: query.target_ns(),
             state: match (query.stopped(), query.failed()) {
                 (false, _) => QueryState::Running,
                 (true, false) => QueryState::Finished,
@@ -212,7 +212,7 @@ impl QuerySnapshot {
         QuerySnapshot {
             id: query.id,
             name: query.settings.name.clone(),
-            target_ns: query.settings.latency_target.ns(),
+            target_ns: query.target_ns(),
             outcome: query.outcome(),
             latency: results.latency,
             event_time_latency: results.event_time_latency,
@@ -244,7 +244,7 @@ impl QuerySnapshot {
             target_ns: self.target_ns,
             state: match self.outcome {
                 Outcome::Running => QueryState::Running,
-                Outcome::Finished => QueryState::Finished,
+                Outcome::Finished | Outcome::Cancelled => QueryState::Finished,
                 Outcome::Failed(_) => QueryState::Failed,
             },
             results: self.lateness.results,

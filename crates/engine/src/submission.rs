@@ -3,13 +3,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use laxity_connect::{Scan, ScanEnvironment, ScanSpec};
-use laxity_graph::{OperatorId, QueryId};
-use laxity_operators::Stage;
-use laxity_runtime::{ArrowRows, Expanded, Instance, Intake, Outlet, Query, Reader, Source, expand};
-use laxity_sched::{OperatorSpec, QuerySpec};
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use laxity_operators::{InstanceContext, Stage};
+use laxity_runtime::{
+    ArrowRows, Expanded, Instance, Intake, Outcome, Outlet, Position, Query, Reader, Source, expand,
+};
+use laxity_sched::OperatorSpec;
 
+use crate::chain_of_causes;
+use crate::config::JoinFrom;
+use crate::life::{Entry, Stage as Life};
 use crate::plan::{Builder, QueryPlan, SubmitError};
-use crate::shared::{Entry, Shared};
+use crate::shared::Shared;
 use crate::tables::{Table, TableWaker};
 use crate::worker::Unit;
 
@@ -20,7 +25,6 @@ pub(crate) struct Submission {
     waiting: Vec<Wanted>,
     /// By table: how many outputs were opened.
     parts: HashMap<String, usize>,
-    names: HashMap<String, QueryId>,
     started: Option<ScanEnvironment>,
 }
 
@@ -31,13 +35,22 @@ struct Wanted {
     source: Source,
 }
 
+/// How a query that comes later gets to the rows of a table.
+enum Entrance {
+    /// By a copy of its own.
+    Opened(Opened),
+    /// With those who read it already.
+    Joins(Arc<Table>, Wanted),
+}
+
 /// A table that is open and not yet read.
 struct Opened {
     spec: ScanSpec,
     environment: ScanEnvironment,
+    position: Position,
     waker: TableWaker,
     scan: Box<dyn Scan>,
-    readers: Vec<(Wanted, Option<Vec<usize>>)>,
+    readers: Vec<Wanted>,
 }
 
 /// The parts of a query that is not known to anybody yet.
@@ -48,50 +61,84 @@ struct Made {
     /// Tables to be opened at the start.
     wanted: Vec<Wanted>,
     /// Those that are open.
-    tables: Vec<Opened>,
+    entrances: Vec<Entrance>,
     /// The instances, as workers know them.
-    added: Vec<Unit>,
+    units: Vec<Unit>,
 }
 
 impl Submission {
-    pub fn submit(&mut self, shared: &Arc<Shared>, plan: &QueryPlan) -> Result<QueryId, SubmitError> {
+    pub fn submit(
+        &mut self,
+        shared: &Arc<Shared>,
+        plan: &QueryPlan,
+        from: JoinFrom,
+    ) -> Result<QueryId, SubmitError> {
         let settings = plan.dataflow.settings.clone();
         let name = settings.name.clone();
-        if self.names.contains_key(&name) {
+        if !shared.names.lock().insert(name.clone()) {
             return Err(SubmitError::NameTaken { query: name });
         }
         let id = shared.query_id();
         let is_sink = |stage: &Stage<_, _>| matches!(stage, Stage::Sink(_));
-        let sinks = plan.dataflow.nodes().iter().filter(|node| is_sink(&node.stage)).count();
+        let nodes = plan.dataflow.nodes();
+        let sinks = nodes.iter().filter(|node| is_sink(&node.stage)).count();
+        let operators = nodes.iter().filter(|node| !is_sink(&node.stage)).map(|node| node.parallelism as u32);
+        let count = operators.sum();
+        let first = OperatorId(shared.ids.lock().take(count));
         let query = Arc::new(Query::new(id, settings, sinks, shared.process.clone()));
         let parts_before = self.parts.clone();
         let mut opened = Vec::new();
-        let made = self.make(shared, plan, &query, &mut opened);
-        let Made { instances, operators, outlets, wanted, tables, added } = made.inspect_err(|_| {
+        let made = self.make(shared, plan, from, &query, first, &mut opened);
+        let Made { instances, operators, outlets, wanted, entrances, units } = made.inspect_err(|_| {
             // Its files may be asked for again.
             opened.iter().for_each(|outlet| shared.sinks.discard(outlet));
             self.parts = parts_before;
+            shared.ids.lock().give_back(first.0, count);
+            shared.names.lock().remove(&name);
         })?;
         self.waiting.extend(wanted);
-        let spec = QuerySpec {
-            id,
-            target_ns: query.target_ns(),
-            weight: query.settings.weight,
-            qos: query.settings.qos.clone(),
-        };
-        let sheds = query.settings.shed;
+        shared.own(first, &vec![Some(query.clone()); count as usize]);
         // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
-        let entry = Entry { query, instances, outlets, retired: false };
+        let entry = Entry {
+            query: query.clone(),
+            instances,
+            outlets,
+            tables: Vec::new(),
+            stage: Life::Running,
+            is_forgotten: false,
+        };
         shared.running.fetch_add(1, Ordering::AcqRel);
         shared.queries.write().insert(id, entry);
-        shared.dispatch.add_query(spec, operators, &added);
-        if sheds {
+        shared.dispatch.add_query(query.spec(), &operators, &units);
+        if query.settings.shed {
             shared.dispatch.allow_shedding(id);
             shared.sheds.store(true, Ordering::Relaxed);
         }
-        self.names.insert(name, id);
-        tables.into_iter().for_each(|opened| begin(shared, opened));
+        entrances.into_iter().for_each(|entrance| enter(shared, entrance));
         Ok(id)
+    }
+
+    /// Whether the query could run: all of it but its outputs is made, and let go again.
+    ///
+    /// # Errors
+    /// As for [`submit`](Submission::submit).
+    pub fn try_out(plan: &QueryPlan, batch_rows: usize) -> Result<(), SubmitError> {
+        let query = || plan.dataflow.settings.name.clone();
+        for node in plan.dataflow.nodes() {
+            let factory = match &node.stage {
+                Stage::Operator(factory) => factory,
+                Stage::Source { operator, .. } => operator,
+                Stage::Sink(_) => continue,
+            };
+            let context = InstanceContext { instance: 0, parallelism: node.parallelism, batch_rows };
+            factory.make(&context).map_err(|source| SubmitError::Operator { query: query(), source })?;
+        }
+        Ok(())
+    }
+
+    /// The query will not begin to read.
+    pub fn withdraw(&mut self, query: QueryId) {
+        self.waiting.retain(|wanted| wanted.query.id != query);
     }
 
     /// Makes the parts of a query and opens what it needs. Where it fails, outlets in `opened` are all that stays.
@@ -99,7 +146,9 @@ impl Submission {
         &mut self,
         shared: &Arc<Shared>,
         plan: &QueryPlan,
+        from: JoinFrom,
         query: &Arc<Query>,
+        first: OperatorId,
         opened: &mut Vec<Arc<Outlet>>,
     ) -> Result<Made, SubmitError> {
         let parts = &mut self.parts;
@@ -116,9 +165,6 @@ impl Submission {
             next_part: &mut next_part,
             opened,
         };
-        // Held until the operators stand there: their ids follow each other.
-        let mut units = shared.units.write();
-        let first = OperatorId(units.len() as u32);
         let Expanded { instances, operators, sources, outlets } =
             expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
         let wanted = sources.into_iter().filter_map(|source| {
@@ -126,16 +172,14 @@ impl Submission {
             Some(Wanted { spec: scan.clone(), query: query.clone(), source })
         });
         let mut wanted: Vec<Wanted> = wanted.collect();
-        let mut tables = Vec::new();
-        if let Some(environment) = &self.started {
-            let start = ScanEnvironment::new(shared.clock.now(), environment.start_wall);
-            let each =
-                std::mem::take(&mut wanted).into_iter().map(|wanted| open(shared, vec![wanted], &start));
-            tables = each.collect::<Result<Vec<Opened>, _>>()?;
+        let mut entrances = Vec::new();
+        if let Some(started) = &self.started {
+            for wanted in std::mem::take(&mut wanted) {
+                entrances.push(entrance(shared, wanted, from, started)?);
+            }
         }
-        let added: Vec<Unit> = instances.iter().cloned().map(Unit::Operator).collect();
-        units.extend(added.iter().cloned());
-        Ok(Made { instances, operators, outlets, wanted, tables, added })
+        let units = instances.iter().cloned().map(Unit::Operator).collect();
+        Ok(Made { instances, operators, outlets, wanted, entrances, units })
     }
 
     /// How long it takes to open the tables of all queries so far, about: rows come due after that, so that none is late
@@ -146,13 +190,13 @@ impl Submission {
         self.waiting.len() as u64 * TABLE_NS
     }
 
-    /// Opens the tables of all queries so far; who comes later opens its own.
+    /// Opens the tables of all queries so far; who comes later opens its own or joins them.
     pub fn start(&mut self, shared: &Arc<Shared>, environment: ScanEnvironment) -> Result<(), SubmitError> {
         self.started = Some(environment.clone());
         // All before the first row is read: what one of them opens may be what another writes.
         let mut opened: Vec<Opened> = by_table(std::mem::take(&mut self.waiting))
             .into_iter()
-            .map(|wanted| open(shared, wanted, &environment))
+            .map(|wanted| open(shared, wanted, &environment, Position::default()))
             .collect::<Result<_, _>>()?;
         for opened in &mut opened {
             // A fault in what is read is told with the rows before it.
@@ -177,46 +221,102 @@ fn by_table(waiting: Vec<Wanted>) -> Vec<Vec<Wanted>> {
     tables
 }
 
-/// Opens a table for these queries: it reads the union of their columns.
-fn open(shared: &Shared, wanted: Vec<Wanted>, environment: &ScanEnvironment) -> Result<Opened, SubmitError> {
-    let mut union: Vec<usize> = wanted.iter().flat_map(|wanted| &wanted.spec.columns).copied().collect();
-    union.sort_unstable();
-    union.dedup();
-    let place_of = |column: &usize| union.binary_search(column).expect("part of the union");
-    let places = |wanted: &Wanted| {
-        let all = wanted.spec.columns == union;
-        (!all).then(|| wanted.spec.columns.iter().map(place_of).collect())
+/// The way to the rows of a table for a query that comes later.
+fn entrance(
+    shared: &Shared,
+    wanted: Wanted,
+    from: JoinFrom,
+    started: &ScanEnvironment,
+) -> Result<Entrance, SubmitError> {
+    let read = match from {
+        JoinFrom::Now => shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns),
+        JoinFrom::Start => None,
     };
-    let spec = ScanSpec { columns: union.clone(), ..wanted[0].spec.clone() };
+    let Some(table) = read else {
+        let anew = ScanEnvironment::new(shared.clock.now(), started.start_wall);
+        return Ok(Entrance::Opened(open(shared, vec![wanted], &anew, Position::default())?));
+    };
+    if table.has_columns(&wanted.spec.columns) {
+        return Ok(Entrance::Joins(table, wanted));
+    }
+    // Another copy, from where the one that lacks columns is.
+    let Some(position) = table.position() else {
+        return Err(SubmitError::Columns {
+            query: wanted.query.settings.name.clone(),
+            table: wanted.spec.table.name.clone(),
+        });
+    };
+    let environment = ScanEnvironment { skip_rows: position.rows, ..table.environment.clone() };
+    Ok(Entrance::Opened(open(shared, vec![wanted], &environment, position)?))
+}
+
+/// Opens a table for these queries: it reads the union of their columns.
+fn open(
+    shared: &Shared,
+    readers: Vec<Wanted>,
+    environment: &ScanEnvironment,
+    position: Position,
+) -> Result<Opened, SubmitError> {
+    let mut columns: Vec<usize> = readers.iter().flat_map(|wanted| &wanted.spec.columns).copied().collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let spec = ScanSpec { columns, ..readers[0].spec.clone() };
     let waker = TableWaker::default();
     let environment = ScanEnvironment { waker: waker.waker(), ..environment.clone() };
     let scan = shared
         .connectors
         .open(&spec, &environment)
-        .map_err(|source| SubmitError::Connect { query: wanted[0].query.settings.name.clone(), source })?;
-    let readers = wanted
-        .into_iter()
-        .map(|wanted| {
-            let columns = places(&wanted);
-            (wanted, columns)
-        })
-        .collect();
-    Ok(Opened { spec, environment, waker, scan, readers })
+        .map_err(|source| SubmitError::Connect { query: readers[0].query.settings.name.clone(), source })?;
+    Ok(Opened { spec, environment, position, waker, scan, readers })
+}
+
+fn enter(shared: &Arc<Shared>, entrance: Entrance) {
+    match entrance {
+        Entrance::Opened(opened) => begin(shared, opened),
+        Entrance::Joins(table, wanted) => {
+            let query = wanted.query.clone();
+            match table.join(reader(&wanted, &table.spec, shared.clock.now())) {
+                Ok(()) => {
+                    shared.count_among_read(&table, &[query.id]);
+                    shared.retarget(&table);
+                    shared.dispatch.wake(table.id, shared.clock.now());
+                }
+                Err(_) => begin_anew(shared, &table, wanted),
+            }
+        }
+    }
+}
+
+/// The table has ended since it was found: as if nobody had read it.
+fn begin_anew(shared: &Arc<Shared>, table: &Table, wanted: Wanted) {
+    let query = wanted.query.clone();
+    let environment = ScanEnvironment::new(shared.clock.now(), table.environment.start_wall);
+    match open(shared, vec![wanted], &environment, Position::default()) {
+        Ok(opened) => begin(shared, opened),
+        Err(error) => {
+            query.end(Outcome::Failed(chain_of_causes(&error)));
+        }
+    }
 }
 
 /// Lets those who wait for a table read it.
 fn begin(shared: &Arc<Shared>, opened: Opened) {
-    let Opened { spec, environment, waker, scan, readers } = opened;
-    let reader = |(wanted, columns): (Wanted, Option<Vec<usize>>)| -> Reader<ArrowRows> {
-        let Wanted { query, source, .. } = wanted;
-        let Source { operator, follows_processing_time, .. } = source;
-        let (start, skipped) = (environment.start, environment.skip_rows);
-        Reader::new(query, operator, columns, follows_processing_time, start, skipped)
-    };
-    let readers = readers.into_iter().map(reader).collect();
+    let Opened { spec, environment, position, waker, scan, readers } = opened;
+    let queries: Vec<QueryId> = readers.iter().map(|wanted| wanted.query.id).collect();
+    let readers = readers.iter().map(|wanted| reader(wanted, &spec, environment.start)).collect();
     let table = shared.add_table(&waker, |id| {
-        Table::new(shared.query_id(), spec, environment, Intake::new(id, readers), scan)
+        let intake = Intake::new(id, readers).from(position);
+        Table::new(shared.query_id(), spec, environment, intake, scan)
     });
+    shared.count_among_read(&table, &queries);
     let now = shared.clock.now();
     shared.dispatch.appoint(table.id, now, now);
+}
+
+/// One query's end of a table that is read with these columns.
+fn reader(wanted: &Wanted, read: &ScanSpec, start: ProcessingTime) -> Reader<ArrowRows> {
+    let Wanted { spec, query, source } = wanted;
+    let place_of = |column: &usize| read.columns.binary_search(column).expect("it is read");
+    let columns = (spec.columns != read.columns).then(|| spec.columns.iter().map(place_of).collect());
+    Reader::new(query.clone(), source.operator, columns, source.follows_processing_time, start)
 }

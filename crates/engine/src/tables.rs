@@ -13,7 +13,10 @@ use laxity_connect::{
 };
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::StreamBatch;
-use laxity_runtime::{ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Memory, Parcel, Split, Step};
+use laxity_runtime::{
+    ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Memory, Parcel, Position, Query, Reader, Split, Step,
+};
+use laxity_sched::QuerySpec;
 use parking_lot::{Mutex, RwLock};
 
 use crate::chain_of_causes;
@@ -34,6 +37,8 @@ pub(crate) struct Table {
 
 struct Cell {
     intake: Intake<ArrowRows>,
+    /// The nearest target, as the scheduler was told last.
+    target_ns: u64,
     /// `None` once it is done.
     scan: Option<Scanned>,
 }
@@ -121,14 +126,51 @@ impl Table {
         scan: Box<dyn Scan>,
     ) -> Table {
         let id = intake.id;
-        let cell = Mutex::new(Cell { intake, scan: Some(Scanned(scan)) });
+        let target_ns = intake.target_ns();
+        let cell = Mutex::new(Cell { intake, target_ns, scan: Some(Scanned(scan)) });
         Table { id, query, spec, environment, cell }
     }
 
-    /// The target of a look, ns: half of the nearest of those who read the table, so that the other half is left for what
-    /// they do with the rows.
-    pub fn target_ns(&self) -> u64 {
-        self.cell.lock().intake.target_ns() / 2
+    /// As the scheduler is told of it. The target of a look is half of the nearest of those who read the table, so that the
+    /// other half is left for what they do with the rows.
+    pub fn spec_for_scheduler(&self) -> QuerySpec {
+        let target_ns = self.cell.lock().intake.target_ns() / 2;
+        QuerySpec { id: self.query, target_ns, weight: 1.0, qos: None }
+    }
+
+    /// Looks keep the distance that fits those who read it now. True if their nearest target is another than at the last
+    /// call.
+    pub fn space(&self) -> bool {
+        let mut cell = self.cell.lock();
+        cell.intake.space();
+        let target_ns = cell.intake.target_ns();
+        std::mem::replace(&mut cell.target_ns, target_ns) != target_ns
+    }
+
+    /// True if all of these columns are read.
+    pub fn has_columns(&self, columns: &[usize]) -> bool {
+        columns.iter().all(|column| self.spec.columns.binary_search(column).is_ok())
+    }
+
+    /// One more reads it, from the next row on.
+    ///
+    /// # Errors
+    /// The reader, where there is no next row.
+    pub fn join(&self, reader: Reader<ArrowRows>) -> Result<(), Reader<ArrowRows>> {
+        let mut cell = self.cell.lock();
+        if cell.scan.is_none() { Err(reader) } else { cell.intake.join(reader) }
+    }
+
+    /// Where one stands that joins it; `None` where it cannot be opened once more to be read from there.
+    pub fn position(&self) -> Option<Position> {
+        let cell = self.cell.lock();
+        let is_repeatable = cell.scan.as_ref().is_some_and(Feed::is_repeatable);
+        is_repeatable.then(|| cell.intake.position())
+    }
+
+    /// The query reads it no longer. True if nobody does.
+    pub fn leave(&self, query: &Query, memory: &Memory) -> bool {
+        self.cell.lock().intake.leave(query, memory)
     }
 
     /// Looks at it, if that is due. Whatever the connector does, an error or a panic, ends those who read this table and
@@ -141,7 +183,7 @@ impl Table {
     ) -> Looked {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
-        let Cell { intake, scan } = &mut *cell;
+        let Cell { intake, scan, .. } = &mut *cell;
         let Some(feed) = scan else {
             return Looked { look: None, is_done: true, split: None, started, ended: started };
         };

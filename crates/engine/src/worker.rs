@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use laxity_graph::{OperatorId, WorkerId};
-use laxity_runtime::{ArrowRows, InFlight, Instance, RunContext};
+use laxity_graph::WorkerId;
+use laxity_runtime::{ArrowRows, Instance, RunContext};
 use laxity_sched::RunReport;
 
 use crate::dispatch::Dispatch;
@@ -52,22 +52,15 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
         let mut finished: Option<Finished> = None;
         let (started, mut asleep_ns) = (clock.now(), 0);
         let times = &shared.worker_times[worker.index()];
-        // Units by id. Grows with the engine's table; the lock is taken only for ids not seen before.
-        let mut units: Vec<Unit> = Vec::new();
         loop {
             let next =
                 mailboxes
                     .exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || clock.now());
             // Their query ended between the run that made them and the hand-over.
-            for message in staged.drain(..) {
-                if let Unit::Operator(instance) = look_up(&mut units, message.to, &shared) {
-                    shared.release(&instance.query, InFlight::one(message.rows, message.bytes));
-                }
-            }
-            let Next::Run(grant) = next else { return };
+            shared.refuse(&mut staged);
+            let Next::Run(grant, unit) = next else { return };
             asleep_ns += whereabouts.take_slept_ns();
-            let operator = grant.operator;
-            let done = match look_up(&mut units, operator, &shared) {
+            let done = match &unit {
                 Unit::Operator(instance) => {
                     let mut context = RunContext {
                         clock: &clock,
@@ -83,13 +76,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     if run.returned_credit {
                         shared.wake(instance.query.wake());
                     }
-                    Finished {
-                        operator,
-                        report: run.report,
-                        progress: run.progress,
-                        ended: run.ended,
-                        look: None,
-                    }
+                    Finished { report: run.report, progress: run.progress, ended: run.ended, look: None }
                 }
                 Unit::Table(table) => {
                     let looked = shared.look_at(table, &mut staged);
@@ -100,18 +87,11 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     }
                     let cpu_ns = looked.ended.since_ns(looked.started);
                     let report = RunReport { rows_in: 0, rows_out: 0, cpu_ns, more: false };
-                    Finished { operator, report, progress: None, ended: looked.ended, look: looked.look }
+                    Finished { report, progress: None, ended: looked.ended, look: looked.look }
                 }
             };
             times.awake_ns.store(done.ended.since_ns(started).saturating_sub(asleep_ns), Relaxed);
             finished = Some(done);
         }
     }
-}
-
-fn look_up<'a>(seen: &'a mut Vec<Unit>, id: OperatorId, shared: &Shared) -> &'a Unit {
-    if seen.len() <= id.index() {
-        seen.extend(shared.units.read()[seen.len()..].iter().cloned());
-    }
-    &seen[id.index()]
 }

@@ -82,6 +82,8 @@ pub struct Intake<C: Content> {
     readers: Vec<Reader<C>>,
     ended: bool,
     dead_rows_seen: u64,
+    /// Rows that it has given to those who read it from the first on, skipped ones included.
+    rows_offered: u64,
     /// Bytes counted against the process: what the table holds, and the backlog. Readers share batches, so that is the one
     /// of the furthest behind.
     backlog_bytes: u64,
@@ -134,10 +136,18 @@ pub enum Step {
 pub struct Split<C: Content> {
     /// Who.
     pub readers: Vec<Reader<C>>,
-    /// Where they are: rows that the copy leaves out.
-    pub skip_rows: u64,
+    /// Where they are.
+    pub position: Position,
     ended: bool,
-    dead_rows_seen: u64,
+}
+
+/// A place in a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Rows before it.
+    pub rows: u64,
+    /// Rows before it that could not be read, beside those.
+    pub dead_rows: u64,
 }
 
 /// How often windows on processing time are moved on. Far below what a person notices, and cheap.
@@ -155,6 +165,7 @@ impl<C: Content> Intake<C> {
     pub fn new(id: OperatorId, readers: Vec<Reader<C>>) -> Intake<C> {
         let mut intake = Intake {
             id,
+            rows_offered: 0,
             readers,
             ended: false,
             dead_rows_seen: 0,
@@ -168,9 +179,8 @@ impl<C: Content> Intake<C> {
 
     /// A copy of a table for those who were split off.
     pub fn of_split(id: OperatorId, split: Split<C>) -> Intake<C> {
-        let Split { readers, ended, dead_rows_seen, .. } = split;
-        // It meets again the dead rows among those it skips.
-        Intake { ended, dead_rows_seen, ..Intake::new(id, readers) }
+        let Split { readers, position, ended } = split;
+        Intake { ended, ..Intake::new(id, readers).from(position) }
     }
 
     /// Who reads it.
@@ -181,6 +191,43 @@ impl<C: Content> Intake<C> {
     /// The nearest target of those who read it, ns: it is looked at as if that were its own.
     pub fn target_ns(&self) -> u64 {
         self.readers.iter().map(|reader| reader.query.target_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    /// One more reads it, from the next row on.
+    ///
+    /// # Errors
+    /// The reader, where the table has ended.
+    pub fn join(&mut self, reader: Reader<C>) -> Result<(), Reader<C>> {
+        if self.ended {
+            return Err(reader);
+        }
+        self.readers.push(reader);
+        self.space();
+        Ok(())
+    }
+
+    /// A query reads it no longer: what it has not admitted is dropped. True if nobody is left.
+    pub fn leave(&mut self, query: &Query, memory: &Memory) -> bool {
+        let readers_before = self.readers.len();
+        self.readers.retain(|reader| !std::ptr::eq(&*reader.query, query));
+        if self.readers.len() < readers_before {
+            self.space();
+        }
+        if self.readers.is_empty() {
+            self.count_backlog(0, memory);
+        }
+        self.readers.is_empty()
+    }
+
+    /// Where it is, for another copy of the table that is to go on from here.
+    pub fn position(&self) -> Position {
+        Position { rows: self.rows_offered, dead_rows: self.dead_rows_seen }
+    }
+
+    /// It begins there: dead rows among those it skips were counted.
+    #[must_use]
+    pub fn from(self, position: Position) -> Intake<C> {
+        Intake { rows_offered: position.rows, dead_rows_seen: position.dead_rows, ..self }
     }
 
     /// Readers have come or gone, or their targets have changed.
@@ -317,6 +364,7 @@ impl<C: Content> Intake<C> {
         now: ProcessingTime,
         context: &mut IntakeContext<'_, C, K, S>,
     ) {
+        self.rows_offered += u64::from(C::rows(&batch));
         let clock = feed.event_clock();
         let last = self.readers.len() - 1;
         for reader in &mut self.readers[..last] {
@@ -408,8 +456,7 @@ impl<C: Content> Intake<C> {
             std::mem::take(&mut self.readers).into_iter().partition(can_wait);
         self.readers = staying;
         // All readers were offered the same rows; what differs is how many of them wait in a backlog.
-        let skip_rows = leaving[0].rows_offered();
-        Some(Split { readers: leaving, skip_rows, ended: self.ended, dead_rows_seen: self.dead_rows_seen })
+        Some(Split { readers: leaving, position: self.position(), ended: self.ended })
     }
 }
 

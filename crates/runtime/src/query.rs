@@ -3,8 +3,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QosCurve, QueryId, QuerySettings};
-use laxity_sched::Stamps;
+use laxity_graph::{
+    EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QosCurve, QueryId, QuerySettings,
+};
+use laxity_sched::{QuerySpec, Stamps};
 use parking_lot::Mutex;
 
 use crate::Process;
@@ -18,9 +20,11 @@ use crate::results::{DueBy, Owed, ResultFigures, ResultSummary, Results};
 pub struct Query {
     /// As the scheduler knows it.
     pub id: QueryId,
-    /// What the user said of it.
+    /// What the user said of it at first. What was promised may have changed since: [`promise`](Query::promise).
     pub settings: QuerySettings,
-    curve: QosCurve,
+    promise: Mutex<Promise>,
+    /// Of the promise, for those who ask at every result.
+    target_ns: AtomicU64,
     /// Rows admitted.
     pub rows_in: AtomicU64,
     /// Rows written.
@@ -65,6 +69,29 @@ pub struct Query {
     late_windows: Mutex<BTreeMap<i64, u64>>,
 }
 
+/// What a query is promised, and how much it matters. Can be changed while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// Its latency target.
+    pub latency_target: LatencyTarget,
+    /// How useful a result is by its latency; the target's curve where it is not given.
+    pub qos: Option<QosCurve>,
+    /// Relative importance, positive.
+    pub weight: f64,
+}
+
+impl Promise {
+    /// As the user said at first.
+    pub fn of(settings: &QuerySettings) -> Promise {
+        let QuerySettings { latency_target, qos, weight, .. } = settings;
+        Promise { latency_target: *latency_target, qos: qos.clone(), weight: *weight }
+    }
+
+    fn curve(&self) -> QosCurve {
+        self.qos.clone().unwrap_or_else(|| QosCurve::of_target(self.latency_target))
+    }
+}
+
 /// Messages and writes on their way, and what is in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
@@ -97,6 +124,8 @@ pub enum Outcome {
     Running,
     /// All inputs ended and all results were written, or the engine was stopped and the query drained.
     Finished,
+    /// Somebody asked for its end; what it had written stays.
+    Cancelled,
     /// The query was stopped by this error; the others went on.
     Failed(String),
 }
@@ -104,13 +133,15 @@ pub enum Outcome {
 impl Query {
     /// A query that starts, with so many sinks for results.
     pub fn new(id: QueryId, settings: QuerySettings, sinks: usize, process: Arc<Process>) -> Query {
-        let curve = settings.curve();
+        let promise = Promise::of(&settings);
+        let target_ns = promise.latency_target.ns();
         Query {
             id,
-            results: Mutex::new(Results::new(settings.latency_target.ns(), curve.clone())),
+            results: Mutex::new(Results::new(target_ns, promise.curve())),
             due_by: OnceLock::new(),
             owed_window_ms: AtomicI64::new(i64::MAX),
-            curve,
+            promise: Mutex::new(promise),
+            target_ns: AtomicU64::new(target_ns),
             settings,
             rows_in: AtomicU64::new(0),
             rows_out: AtomicU64::new(0),
@@ -233,8 +264,29 @@ impl Query {
     }
 
     /// Its latency target, ns.
+    #[inline]
     pub fn target_ns(&self) -> u64 {
-        self.settings.latency_target.ns()
+        self.target_ns.load(Relaxed)
+    }
+
+    /// What it is promised now.
+    pub fn promise(&self) -> Promise {
+        self.promise.lock().clone()
+    }
+
+    /// Promises something else from now on: results that come out are measured by that, those that came out were by what
+    /// was promised then.
+    pub fn alter(&self, promise: Promise) {
+        let mut current = self.promise.lock();
+        self.target_ns.store(promise.latency_target.ns(), Relaxed);
+        self.results.lock().alter(promise.latency_target.ns(), promise.curve());
+        *current = promise;
+    }
+
+    /// As the scheduler is told of it.
+    pub fn spec(&self) -> QuerySpec {
+        let Promise { latency_target, qos, weight } = self.promise();
+        QuerySpec { id: self.id, target_ns: latency_target.ns(), weight, qos }
     }
 
     /// True once the query has ended in any way: its messages are then dropped, not processed.
@@ -249,8 +301,12 @@ impl Query {
 
     /// The latency from which on its results are worth nothing, if rows may be dropped and there is one.
     pub fn sheds_after_ns(&self) -> Option<u64> {
-        let last = self.curve.points().last()?;
-        (self.settings.shed && last.utility == 0.0).then_some(last.latency_ns)
+        if !self.settings.shed {
+            return None;
+        }
+        let curve = self.promise.lock().curve();
+        let last = curve.points().last()?;
+        (last.utility == 0.0).then_some(last.latency_ns)
     }
 
     /// Ends the query. The first outcome stays: a failure is not overwritten by the end that follows it.

@@ -119,6 +119,15 @@ impl Results {
         }
     }
 
+    /// Another target and worth from now on; what was recorded stays as it was judged.
+    pub(crate) fn alter(&mut self, target_ns: u64, curve: QosCurve) {
+        self.target_ns = target_ns;
+        self.full_utility = curve.utility(0);
+        self.full_utility_until_ns = curve.worth_until_ns(1.0).unwrap_or(u64::MAX);
+        self.curve = curve;
+        self.owed.alter(target_ns);
+    }
+
     /// One result that reached its sink at `ready` has left it, `now`. `event_time_ns` is counted from when the end of
     /// its window was due, where the source says when.
     #[inline]

@@ -36,7 +36,7 @@ impl<C: Modelled> Table<C> {
         feed: Feed<C::Batch>,
         start: ProcessingTime,
     ) -> Table<C> {
-        let reader = Reader::new(query, OperatorId(operator), None, false, start, 0);
+        let reader = Reader::new(query, OperatorId(operator), None, false, start);
         let intake = Intake::new(OperatorId(id), vec![reader]).without_rest();
         Table { operator, intake, feed, look: None, is_held: false }
     }

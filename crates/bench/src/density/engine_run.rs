@@ -187,7 +187,7 @@ impl From<&QuerySnapshot> for QueryFigures {
             max_ns: query.latency.max_ns,
             error: match &query.outcome {
                 Outcome::Failed(error) => Some(error.clone()),
-                Outcome::Running | Outcome::Finished => None,
+                Outcome::Running | Outcome::Finished | Outcome::Cancelled => None,
             },
         }
     }

@@ -6,8 +6,8 @@ use laxity_sched::Address;
 
 /// On which shard each operator is, and what it is called there; read without a lock.
 ///
-/// An operator never moves and its id is never given again, so an entry is written once and stays: whether the
-/// operator is still there, its shard knows. Who has an id learnt of it after the entry was written.
+/// An operator never moves, and its id is given again only when nothing is on its way to it any more, so that whoever
+/// has an id in good faith finds the operator that was meant, or learns from its shard that it is gone.
 pub(super) struct Addresses {
     /// Block b has the 2^b ids from 2^b - 1 on, so that entries stay where they are as the table grows.
     blocks: [OnceLock<Box<[AtomicU64]>>; BLOCKS],
@@ -28,6 +28,14 @@ impl Addresses {
         let entries =
             self.blocks[block].get_or_init(|| (0..1_u64 << block).map(|_| AtomicU64::new(NOWHERE)).collect());
         entries[offset].store((address.shard as u64) << 32 | u64::from(address.local.0), Relaxed);
+    }
+
+    /// There is no operator of that id any more.
+    pub fn forget(&self, id: OperatorId) {
+        let (block, offset) = place_of(id);
+        if let Some(entries) = self.blocks[block].get() {
+            entries[offset].store(NOWHERE, Relaxed);
+        }
     }
 
     #[inline]
@@ -60,6 +68,11 @@ mod tests {
         for id in 0..100 {
             assert_eq!(addresses.locate(OperatorId(id)), (id % 7 != 0).then_some(address(id)));
         }
+        addresses.forget(OperatorId(4));
+        addresses.forget(OperatorId(1 << 20));
+        assert_eq!(addresses.locate(OperatorId(4)), None);
+        addresses.place(OperatorId(4), address(5));
+        assert_eq!(addresses.locate(OperatorId(4)), Some(address(5)));
         assert_eq!(addresses.locate(OperatorId(1 << 20)), None);
         assert_eq!(addresses.locate(OperatorId(u32::MAX)), None);
     }

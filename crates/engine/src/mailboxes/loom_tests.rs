@@ -21,7 +21,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
 }
 
 /// As many queries as shards, one on each, with so many operators: query q has q · operators and those after it.
-fn mailboxes(shards: u32, operators: u32) -> Arc<Mailboxes<()>> {
+fn mailboxes(shards: u32, operators: u32) -> Arc<Mailboxes<(), ()>> {
     let merging = Merging { rows_max: 0, messages_max: 0, fits: |_, _| false };
     let config = Config { workers: 2, ..Config::default() };
     let mailboxes = Mailboxes::new(shards as usize, || Composition::of(Llf), &config, merging, || ());
@@ -30,7 +30,8 @@ fn mailboxes(shards: u32, operators: u32) -> Arc<Mailboxes<()>> {
         let specs: Vec<OperatorSpec> = ids
             .map(|id| OperatorSpec { id: OperatorId(id), query, upstream: vec![], window: None, channels: 1 })
             .collect();
-        mailboxes.add_query(QuerySpec { id: query, target_ns: 1, weight: 1.0, qos: None }, &specs);
+        let spec = QuerySpec { id: query, target_ns: 1, weight: 1.0, qos: None };
+        mailboxes.add_query(spec, &specs, &vec![(); specs.len()]);
     }
     Arc::new(mailboxes)
 }
@@ -48,23 +49,22 @@ fn message(to: u32) -> Message<()> {
 }
 
 /// Works until told to stop: `run` does what a grant of this operator says, and what comes of it.
-fn work(mailboxes: &Mailboxes<()>, worker: u32, run: impl Fn(u32) -> Vec<Message<()>>) {
+fn work(mailboxes: &Mailboxes<(), ()>, worker: u32, run: impl Fn(u32) -> Vec<Message<()>>) {
     let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     let mut finished = None;
     loop {
         let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || NOW);
-        let Next::Run(grant) = next else { return };
+        let Next::Run(grant, ()) = next else { return };
         assert!(matches!(grant.work, Work::Message { .. }));
         staged = run(grant.operator.0);
         let report = RunReport::default();
-        finished =
-            Some(Finished { operator: grant.operator, report, progress: None, ended: NOW, look: None });
+        finished = Some(Finished { report, progress: None, ended: NOW, look: None });
     }
 }
 
 /// One worker, who is at home on shard 0.
-fn one_worker(shards: u32, sends: impl Fn(&Mailboxes<()>)) -> usize {
+fn one_worker(shards: u32, sends: impl Fn(&Mailboxes<(), ()>)) -> usize {
     let mailboxes = mailboxes(shards, 1);
     let done = Arc::new(AtomicUsize::new(0));
     let worker = {
@@ -96,14 +96,23 @@ fn a_message_always_wakes_a_worker() {
 #[test]
 fn an_appointment_that_is_due_always_wakes_a_worker() {
     loom::model(|| {
-        let mailboxes = mailboxes(1, 1);
+        let mailboxes = mailboxes(1, 0);
+        let spec = QuerySpec { id: QueryId(9), target_ns: 1, weight: 1.0, qos: None };
+        let table = OperatorSpec {
+            id: OperatorId(0),
+            query: QueryId(9),
+            upstream: vec![],
+            window: None,
+            channels: 1,
+        };
+        mailboxes.add_table(spec, table, ());
         let worker = {
             let mailboxes = mailboxes.clone();
             thread::spawn(move || {
                 let mut whereabouts = mailboxes.whereabouts(WorkerId(0));
                 let (mut staged, mut merged) = (Vec::new(), Vec::new());
                 let next = mailboxes.exchange(&mut whereabouts, None, &mut staged, &mut merged, || NOW);
-                assert!(matches!(next, Next::Run(grant) if grant.operator == OperatorId(0)));
+                assert!(matches!(next, Next::Run(grant, ()) if grant.operator == OperatorId(0)));
             })
         };
         mailboxes.appoint(OperatorId(0), Look { at: NOW, due: NOW }, NOW);
@@ -157,7 +166,7 @@ fn work_made_by_a_worker_is_done_before_all_stop_on_two_shards() {
 
 /// Two messages, each of which is done only while the other is: a worker that sleeps beside waiting work leaves
 /// its colleague waiting for ever.
-fn both_work_at_once(shards: u32, operators: u32, sends: impl Fn(&Mailboxes<()>)) {
+fn both_work_at_once(shards: u32, operators: u32, sends: impl Fn(&Mailboxes<(), ()>)) {
     let mailboxes = mailboxes(shards, operators);
     let meeting = Arc::new((Mutex::new(0), Condvar::new()));
     let workers: Vec<_> = (0..2)

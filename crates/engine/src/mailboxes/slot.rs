@@ -6,9 +6,11 @@ use laxity_sched::{Shard, Top};
 use super::agenda::Agenda;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
-/// A scheduler, and the tables that are to be looked at by it.
-pub(super) struct Desk<T> {
+/// A scheduler, what its operators are, and the tables that are to be looked at by it.
+pub(super) struct Desk<T, U> {
     pub shard: Shard<T>,
+    /// By local id: what a worker that is granted it gets in its hands.
+    pub units: Vec<Option<U>>,
     pub agenda: Agenda,
 }
 
@@ -16,8 +18,8 @@ pub(super) struct Desk<T> {
 ///
 /// Aligned to cache lines, so that looking at it does not disturb who works on it.
 #[repr(align(64))]
-pub(super) struct Slot<T> {
-    desk: Mutex<Desk<T>>,
+pub(super) struct Slot<T, U> {
+    desk: Mutex<Desk<T, U>>,
     published: Published,
 }
 
@@ -31,23 +33,24 @@ struct Published {
     due_ns: AtomicU64,
 }
 
-impl<T> Slot<T> {
-    pub fn new(shard: Shard<T>) -> Slot<T> {
+impl<T, U> Slot<T, U> {
+    pub fn new(shard: Shard<T>) -> Slot<T, U> {
         let published =
             Published { top: AtomicU64::new(Top::EMPTY.to_bits()), due_ns: AtomicU64::new(u64::MAX) };
-        Slot { desk: Mutex::new(Desk { shard, agenda: Agenda::default() }), published }
+        let desk = Desk { shard, units: Vec::new(), agenda: Agenda::default() };
+        Slot { desk: Mutex::new(desk), published }
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Desk<T>> {
+    pub fn lock(&self) -> MutexGuard<'_, Desk<T, U>> {
         self.desk.lock()
     }
 
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, Desk<T>>> {
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Desk<T, U>>> {
         self.desk.try_lock()
     }
 
     /// Says how this shard, whose lock the caller has, is now.
-    pub fn publish(&self, desk: &Desk<T>, now: ProcessingTime) {
+    pub fn publish(&self, desk: &Desk<T, U>, now: ProcessingTime) {
         store(&self.published.top, desk.shard.top(now).to_bits());
         let due = desk.shard.due().into_iter().chain(desk.agenda.next()).min();
         store(&self.published.due_ns, due.map_or(u64::MAX, |due| due.0));

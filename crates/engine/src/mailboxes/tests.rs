@@ -40,10 +40,10 @@ fn message(to: u32, ingested: ProcessingTime, body: u64) -> Message<u64> {
     }
 }
 
-fn mailboxes(shards: usize, workers: usize, queries: u32, policy: &str) -> Mailboxes<u64> {
+fn mailboxes(shards: usize, workers: usize, queries: u32, policy: &str) -> Mailboxes<u64, ()> {
     let config = Config { workers, quantum_ns: 1_000, ..Config::default() };
     let mailboxes = Mailboxes::new(shards, || policy.parse().unwrap(), &config, NO_MERGING, || LOOK);
-    (0..queries).for_each(|id| mailboxes.add_query(query(id), &operators(id)));
+    (0..queries).for_each(|id| mailboxes.add_query(query(id), &operators(id), &[(), ()]));
     mailboxes
 }
 
@@ -118,12 +118,12 @@ proptest! {
                             definition.on_message(staged[0].clone(), now);
                         }
                         definition.on_finished(id, report, now);
-                        finished = Some(Finished { operator, report, progress: None, ended: now, look: None });
+                        finished = Some(Finished { report, progress: None, ended: now, look: None });
                     }
                     let expected = definition.next(id, now);
                     let place = &mut workers[worker as usize];
                     let granted = match mailboxes.exchange(place, finished, &mut staged, &mut Vec::new(), || now) {
-                        Next::Run(grant) => Some(grant),
+                        Next::Run(grant, ()) => Some(grant),
                         Next::Stop => None,
                     };
                     prop_assert_eq!(granted.as_ref().map(seen), expected.as_ref().map(seen));
@@ -157,7 +157,7 @@ struct Seen {
 }
 
 /// Works until told to stop; sources hand on what they get. How many messages came too late for their query.
-fn work(mailboxes: &Mailboxes<u64>, worker: u32, seen: &[Seen]) -> u64 {
+fn work(mailboxes: &Mailboxes<u64, ()>, worker: u32, seen: &[Seen]) -> u64 {
     let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     let (mut finished, mut refused) = (None, 0);
@@ -166,7 +166,7 @@ fn work(mailboxes: &Mailboxes<u64>, worker: u32, seen: &[Seen]) -> u64 {
     loop {
         let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, now);
         refused += staged.drain(..).count() as u64;
-        let Next::Run(grant) = next else { return refused };
+        let Next::Run(grant, ()) = next else { return refused };
         let Work::Message { message: granted, .. } = grant.work else { panic!("nothing leaves work behind") };
         let of_operator = &seen[grant.operator.index()];
         assert!(!of_operator.running.swap(true, Relaxed), "{} runs twice", grant.operator);
@@ -177,8 +177,7 @@ fn work(mailboxes: &Mailboxes<u64>, worker: u32, seen: &[Seen]) -> u64 {
         }
         of_operator.running.store(false, Relaxed);
         let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
-        finished =
-            Some(Finished { operator: grant.operator, report, progress: None, ended: now(), look: None });
+        finished = Some(Finished { report, progress: None, ended: now(), look: None });
     }
 }
 
@@ -294,21 +293,20 @@ fn messages_circle_on_one_shard_and_on_several() {
 }
 
 /// Sends each message on until it was taken so often. How many this worker took.
-fn circle(mailboxes: &Mailboxes<u64>, worker: u32, often: u64) -> u64 {
+fn circle(mailboxes: &Mailboxes<u64, ()>, worker: u32, often: u64) -> u64 {
     let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     let (mut finished, mut taken) = (None, 0);
     loop {
         let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || NOW);
-        let Next::Run(grant) = next else { return taken };
+        let Next::Run(grant, ()) = next else { return taken };
         let Work::Message { message: granted, .. } = grant.work else { panic!("nothing leaves work behind") };
         taken += 1;
         if granted.body + 1 < often {
             staged.push(message(grant.operator.0 ^ 1, NOW, granted.body + 1));
         }
         let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100, more: false };
-        finished =
-            Some(Finished { operator: grant.operator, report, progress: None, ended: NOW, look: None });
+        finished = Some(Finished { report, progress: None, ended: NOW, look: None });
     }
 }
 
@@ -319,16 +317,16 @@ fn a_decision_is_made_with_the_end_of_the_run_unless_the_lock_was_waited_for() {
     mailboxes.enqueue(&mut vec![message(0, NOW, 0), message(0, NOW, 1), message(0, NOW, 2)], NOW);
     let mut worker = mailboxes.whereabouts(WorkerId(0));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
-    let Next::Run(grant) = mailboxes.exchange(&mut worker, None, &mut staged, &mut merged, || NOW) else {
+    let Next::Run(_, ()) = mailboxes.exchange(&mut worker, None, &mut staged, &mut merged, || NOW) else {
         panic!("three wait")
     };
     let report = RunReport { rows_in: 1, ..RunReport::default() };
     let ended = NOW.plus_ns(5);
-    let finished = Some(Finished { operator: grant.operator, report, progress: None, ended, look: None });
+    let finished = Some(Finished { report, progress: None, ended, look: None });
     let unasked = || panic!("the time is known");
     assert!(matches!(
         mailboxes.exchange(&mut worker, finished, &mut staged, &mut merged, unasked),
-        Next::Run(_)
+        Next::Run(..)
     ));
     let asked = AtomicU64::new(0);
     std::thread::scope(|threads| {
@@ -340,7 +338,7 @@ fn a_decision_is_made_with_the_end_of_the_run_unless_the_lock_was_waited_for() {
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(asked.load(Relaxed), 0, "asked before it had the lock");
         drop(held);
-        assert!(matches!(waiting.join().unwrap(), Next::Run(_)));
+        assert!(matches!(waiting.join().unwrap(), Next::Run(..)));
     });
     assert_eq!(asked.load(Relaxed), 1);
 }
@@ -350,7 +348,11 @@ fn a_decision_is_made_with_the_end_of_the_run_unless_the_lock_was_waited_for() {
 fn sleepers_keep_the_alarm_for_every_appointment() {
     const APPOINTMENTS: u32 = 20;
     let clock = Clock::start();
-    let mailboxes = mailboxes(1, 2, APPOINTMENTS, "llf");
+    let mailboxes = mailboxes(1, 2, 0, "llf");
+    for id in 0..APPOINTMENTS {
+        let [table, _] = operators(id);
+        mailboxes.add_table(query(id), table, ());
+    }
     let (send, looked) = std::sync::mpsc::channel();
     std::thread::scope(|threads| {
         for worker in 0..2 {
@@ -362,12 +364,11 @@ fn sleepers_keep_the_alarm_for_every_appointment() {
                     let now = || clock.now();
                     let next =
                         mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, now);
-                    let Next::Run(grant) = next else { return };
+                    let Next::Run(grant, ()) = next else { return };
                     assert_eq!(seen(&grant).1, Some(LOOK));
                     send.send((grant.operator, clock.now())).unwrap();
                     let report = RunReport::default();
-                    let (operator, ended) = (grant.operator, clock.now());
-                    finished = Some(Finished { operator, report, progress: None, ended, look: None });
+                    finished = Some(Finished { report, progress: None, ended: clock.now(), look: None });
                 }
             });
         }

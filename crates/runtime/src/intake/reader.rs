@@ -22,8 +22,6 @@ pub struct Reader<C: Content> {
     backlog_bytes: u64,
     /// From when on each batch of the backlog counts as owed; none where that cannot be told of this query.
     owed: VecDeque<ProcessingTime>,
-    /// Rows given to this reader, its backlog included.
-    rows_offered: u64,
     last_batch: ProcessingTime,
     idle: bool,
     /// When the source was last told the time; `None` if it has event time.
@@ -39,7 +37,7 @@ struct Waiting<B> {
 }
 
 impl<C: Content> Reader<C> {
-    /// A reader from the first row that is offered at or after `start` on, behind so many others. With
+    /// A reader from the first row that is offered at or after `start` on. With
     /// `follows_processing_time` its source is told the processing time as its watermark.
     pub fn new(
         query: Arc<Query>,
@@ -47,7 +45,6 @@ impl<C: Content> Reader<C> {
         columns: Option<Vec<usize>>,
         follows_processing_time: bool,
         start: ProcessingTime,
-        rows_before: u64,
     ) -> Reader<C> {
         Reader {
             query,
@@ -56,7 +53,6 @@ impl<C: Content> Reader<C> {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             owed: VecDeque::new(),
-            rows_offered: rows_before,
             last_batch: start,
             idle: false,
             told_time: follows_processing_time.then_some(ProcessingTime::ZERO),
@@ -74,10 +70,6 @@ impl<C: Content> Reader<C> {
 
     pub(super) fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
-    }
-
-    pub(super) fn rows_offered(&self) -> u64 {
-        self.rows_offered
     }
 
     pub(super) fn told_time(&self) -> Option<ProcessingTime> {
@@ -99,7 +91,6 @@ impl<C: Content> Reader<C> {
             let _ = self.query.event_clock.set(clock);
         }
         let rows = C::rows(&batch);
-        self.rows_offered += u64::from(rows);
         self.last_batch = now;
         self.idle = false;
         let dropped = (context.shed)(self.source, rows);

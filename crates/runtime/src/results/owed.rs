@@ -60,6 +60,14 @@ impl Owed {
         }
     }
 
+    /// Another target from now on. What is owed keeps the spans it was counted in until all of it is out.
+    pub(crate) fn alter(&mut self, target_ns: u64) {
+        self.span_ns_least = (target_ns / 8).max(1);
+        if self.spans.is_empty() {
+            self.span_ns = self.span_ns_least;
+        }
+    }
+
     /// From now on a result is owed for that arrival.
     pub(crate) fn due(&mut self, arrival: ProcessingTime) {
         let begun = self.spans.partition_point(|span| span.first <= arrival);

@@ -47,7 +47,8 @@ impl Superbox {
     pub fn is_of(&self, operators: &[OperatorSnapshot]) -> bool {
         self.ids.len() == operators.len()
             && self.ids.iter().zip(operators).enumerate().all(|(place, (&id, operator))| {
-                let mut kept = self.downstream.of(place).iter().map(|&place| self.ids[place as usize]).peekable();
+                let mut kept =
+                    self.downstream.of(place).iter().map(|&place| self.ids[place as usize]).peekable();
                 let is_kept = |below: &OperatorId| kept.next_if_eq(below).is_some() || !self.has(*below);
                 id == operator.id && operator.downstream.iter().all(is_kept) && kept.peek().is_none()
             })

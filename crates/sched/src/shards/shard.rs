@@ -93,7 +93,8 @@ impl<T> Shard<T> {
         let mut messages = self.scheduler.remove_query(query);
         messages.iter_mut().for_each(|message| message.to = self.operators[message.to.index()]);
         self.query_ids.give_back(query.0, 1);
-        let running = self.scheduler.running().filter(|id| (first..first + operators).contains(&id.0)).count();
+        let running =
+            self.scheduler.running().filter(|id| (first..first + operators).contains(&id.0)).count();
         if running == 0 {
             self.operator_ids.give_back(first, operators);
         } else {

@@ -493,7 +493,10 @@ fn ids_come_again_and_nothing_is_lost_or_grows_over_a_million_lives() {
         ids.give_back(query.first, query.length);
     }
     assert_eq!(done + back, given);
-    assert!(removed_running > 1_000 && queries > 50_000, "{removed_running} of {queries} went while they ran");
+    assert!(
+        removed_running > 1_000 && queries > 50_000,
+        "{removed_running} of {queries} went while they ran"
+    );
     // Each length has at most as many blocks as queries were there at once.
     let most = 10 * AT_ONCE as u32;
     assert!(ids.bound() <= most, "{} ids for {AT_ONCE} queries at once", ids.bound());
