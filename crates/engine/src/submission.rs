@@ -66,6 +66,15 @@ struct Made {
     units: Vec<Unit>,
 }
 
+/// What making the parts of a query has done to others.
+#[derive(Default)]
+struct Undo {
+    /// Opened for it.
+    outlets: Vec<Arc<Outlet>>,
+    /// Tables of which it got a part.
+    parts: Vec<String>,
+}
+
 impl Submission {
     pub fn submit(
         &mut self,
@@ -86,13 +95,14 @@ impl Submission {
         let count = operators.sum();
         let first = OperatorId(shared.ids.lock().take(count));
         let query = Arc::new(Query::new(id, settings, sinks, shared.process.clone()));
-        let parts_before = self.parts.clone();
-        let mut opened = Vec::new();
-        let made = self.make(shared, plan, from, &query, first, &mut opened);
+        let mut undo = Undo::default();
+        let made = self.make(shared, plan, from, &query, first, &mut undo);
         let Made { instances, operators, outlets, wanted, entrances, units } = made.inspect_err(|_| {
             // Its files may be asked for again.
-            opened.iter().for_each(|outlet| shared.sinks.discard(outlet));
-            self.parts = parts_before;
+            undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
+            for table in undo.parts {
+                *self.parts.entry(table).or_insert(1) -= 1;
+            }
             shared.ids.lock().give_back(first.0, count);
             shared.names.lock().remove(&name);
         })?;
@@ -141,7 +151,7 @@ impl Submission {
         self.waiting.retain(|wanted| wanted.query.id != query);
     }
 
-    /// Makes the parts of a query and opens what it needs. Where it fails, outlets in `opened` are all that stays.
+    /// Makes the parts of a query and opens what it needs. Where it fails, what stands in `undo` is all that stays.
     fn make(
         &mut self,
         shared: &Arc<Shared>,
@@ -149,11 +159,13 @@ impl Submission {
         from: JoinFrom,
         query: &Arc<Query>,
         first: OperatorId,
-        opened: &mut Vec<Arc<Outlet>>,
+        undo: &mut Undo,
     ) -> Result<Made, SubmitError> {
+        let Undo { outlets: opened, parts: parts_of_it } = undo;
         let parts = &mut self.parts;
         let mut next_part = |table: &str| {
             let next = parts.entry(table.to_string()).or_insert(0);
+            parts_of_it.push(table.to_string());
             *next += 1;
             *next - 1
         };
