@@ -1,12 +1,12 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, QueryId, WorkerId};
 use laxity_runtime::{
-    ArrowRows, Instance, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Process, Promise, fits,
+    ArrowRows, Entry, Instance, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Process, Promise, Stage, fits,
 };
 use laxity_sched::Config;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -14,7 +14,6 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::clock::Clock;
 use crate::config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy};
 use crate::dispatch::{Dispatch, look};
-use crate::life::{Entry, Stage};
 use crate::load::Load;
 use crate::mailboxes::{Mailboxes, Merging};
 use crate::open_tables::OpenTables;
@@ -77,21 +76,14 @@ impl Engine {
         let shared = Arc::new(Shared {
             clock,
             connectors: Connectors::default(),
-            departing: Mutex::default(),
-            draining: Mutex::default(),
-            queries: RwLock::default(),
-            owners: RwLock::default(),
-            ids: Mutex::default(),
-            names: Mutex::default(),
+            registry: RwLock::default(),
             open_tables: OpenTables::default(),
-            next_query: AtomicUsize::new(0),
             dispatch,
             process: Arc::new(Process::new(config.memory_limit_bytes, config.credit_bytes)),
             sinks: Arc::new(SinkPool::new(clock)),
             sheds: AtomicBool::new(false),
             load: Load::default(),
             worker_times: (0..config.workers).map(|_| WorkerTimes::default()).collect(),
-            running: AtomicUsize::new(0),
             ended: Condvar::new(),
             ended_lock: Mutex::new(()),
             stopping: AtomicBool::new(false),
@@ -182,7 +174,7 @@ impl Engine {
     /// Waits until nothing of a query is on its way any more, at most for `timeout`; true if so, or if there is no such
     /// query.
     pub fn wait_gone(&self, id: QueryId, timeout: Duration) -> bool {
-        self.wait_until(timeout, || self.shared.is_gone(id))
+        self.wait_until(timeout, || self.shared.registry.read().is_gone(id))
     }
 
     /// Lets go of the account of a query that has ended, and says what it came to. Until then it is kept: who runs for
@@ -263,28 +255,28 @@ impl Engine {
         // One that is being looked at is waited for, so nothing is admitted afterwards.
         shared.open_tables.all().iter().for_each(|table| table.close());
         let deadline = shared.clock.now().plus(shared.config.drain_timeout);
-        let is_done = |entry: &Entry| {
+        let is_done = |entry: &Entry<ArrowRows, _>| {
             let is_stalled = || entry.outlets.iter().any(|outlet| shared.sinks.is_stalled(outlet));
             entry.query.stopped() || entry.query.drained() || is_stalled()
         };
-        while !shared.queries.read().values().all(is_done) && shared.clock.now() < deadline {
+        while !shared.registry.read().entries().all(is_done) && shared.clock.now() < deadline {
             // Draining takes as long as the queued work; a millisecond more is not seen.
             std::thread::sleep(Duration::from_millis(1));
         }
-        for entry in shared.queries.read().values() {
-            if !entry.query.drained() && !entry.query.stopped() {
+        for entry in shared.registry.read().entries() {
+            if !entry.query.stopped() {
                 shared.count_dropped(&entry.query);
             }
             entry.outlets.iter().for_each(|outlet| shared.sinks.close(outlet));
         }
         shared.sinks.stop();
         join(&self.sink_threads);
-        for entry in shared.queries.read().values() {
+        for entry in shared.registry.read().entries() {
             entry.query.end(Outcome::Finished);
         }
         shared.dispatch.stop();
         join(&self.workers);
-        for entry in shared.queries.read().values() {
+        for entry in shared.registry.read().entries() {
             entry.instances.iter().for_each(|instance| {
                 let _nobody_waits_any_more = instance.clear();
             });
@@ -304,7 +296,7 @@ impl Engine {
                     .ask(instance.id, |scheduler, id| (scheduler.cost_line(id), scheduler.cost_ns(id, 0)))
             };
             // Its id may be another's once it has ended.
-            let lives = matches!(stage, Stage::Running | Stage::Draining(_));
+            let lives = matches!(stage, Stage::Running | Stage::Draining);
             let ((fixed_ns, per_row_ns), watermark_ns) = lives.then(ask).flatten().unwrap_or_default();
             OperatorMeasurement {
                 query: instance.query.settings.name.clone(),
@@ -317,10 +309,11 @@ impl Engine {
                 totals: instance.totals(),
             }
         };
-        let of = |entry: &Entry| {
-            entry.instances.iter().map(|instance| measure((entry.stage, instance))).collect::<Vec<_>>()
+        let registry = self.shared.registry.read();
+        let of = |entry: &Entry<ArrowRows, _>| {
+            entry.instances.iter().map(|instance| measure((entry.stage(), instance))).collect::<Vec<_>>()
         };
-        self.shared.queries.read().values().flat_map(of).collect()
+        registry.entries().flat_map(of).collect()
     }
 
     /// What a grant takes of a worker beside the operator itself, ns, as the scheduler sees it: the dearer kind,
@@ -346,16 +339,16 @@ impl Engine {
                 arrivals: instance.recorded()?,
             })
         };
-        self.shared.queries.read().values().flat_map(|entry| &entry.instances).filter_map(feed).collect()
+        self.shared.registry.read().entries().flat_map(|entry| &entry.instances).filter_map(feed).collect()
     }
 
     /// How the engine and its queries stand, percentiles of every query included: for the end of a run and its report.
     pub fn snapshot(&self) -> EngineSnapshot {
         let shared = &self.shared;
         let queries = shared
-            .queries
+            .registry
             .read()
-            .values()
+            .entries()
             .map(|entry| QuerySnapshot::of(&entry.query, &shared.clock))
             .collect();
         let operator_ns = shared.worker_times.iter().map(WorkerTimes::operator_ns).sum();
@@ -368,14 +361,14 @@ impl Engine {
         let shared = &self.shared;
         let now = shared.clock.now();
         figures.of_engine(now, shared.process.memory.used_bytes());
-        let queries = shared.queries.read();
-        figures.queries.extend(queries.values().map(|entry| QueryFigures::of(&entry.query, now)));
+        let registry = shared.registry.read();
+        figures.queries.extend(registry.entries().map(|entry| QueryFigures::of(&entry.query, now)));
     }
 
     /// How one query stands, percentiles included; `None` if there is no query of that id.
     pub fn query(&self, id: QueryId) -> Option<QuerySnapshot> {
         let shared = &self.shared;
-        let query = shared.queries.read().get(&id).map(|entry| entry.query.clone())?;
+        let query = shared.registry.read().get(id).map(|entry| entry.query.clone())?;
         Some(QuerySnapshot::of(&query, &shared.clock))
     }
 }

@@ -1,11 +1,10 @@
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use laxity_connect::ScanEnvironment;
-use laxity_graph::{IdSpace, OperatorId, QueryId};
-use laxity_runtime::{ArrowRows, InFlight, Intake, Parcel, Process, Query, Split, Write};
+use laxity_graph::{OperatorId, QueryId};
+use laxity_runtime::{ArrowRows, InFlight, Intake, Parcel, Process, Query, Registry, Split, Write};
 use laxity_sched::OperatorSpec;
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -13,7 +12,6 @@ use crate::chain_of_causes;
 use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
-use crate::life::Entry;
 use crate::load::{Load, LoadSeen};
 use crate::open_tables::OpenTables;
 use crate::sink_io::SinkPool;
@@ -27,20 +25,8 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub config: EngineConfig,
     pub connectors: Connectors,
-    /// Retired queries that something is left of.
-    pub departing: Mutex<Vec<QueryId>>,
-    /// Queries that take in no more rows and work off what they have.
-    pub draining: Mutex<Vec<QueryId>>,
-    pub queries: RwLock<BTreeMap<QueryId, Entry>>,
-    /// By operator: whose it is, until nothing is on its way to it any more. `None` for tables.
-    pub owners: RwLock<Vec<Option<Arc<Query>>>>,
-    /// Of operators and tables.
-    pub ids: Mutex<IdSpace>,
-    /// Of queries that are not gone.
-    pub names: Mutex<HashSet<String>>,
+    pub registry: RwLock<Registry<ArrowRows, Arc<Table>>>,
     pub open_tables: OpenTables,
-    /// Of queries and tables. Never given again.
-    pub next_query: AtomicUsize,
     pub dispatch: Dispatch,
     pub process: Arc<Process>,
     pub sinks: Arc<SinkPool>,
@@ -50,8 +36,6 @@ pub(crate) struct Shared {
     pub load: Load,
     /// By worker.
     pub worker_times: Vec<WorkerTimes>,
-    /// Queries that have not ended.
-    pub running: AtomicUsize,
     /// Signalled when a query ends.
     pub ended: Condvar,
     pub ended_lock: Mutex<()>,
@@ -59,11 +43,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// An id for a query or a table.
-    pub(crate) fn query_id(&self) -> QueryId {
-        QueryId(self.next_query.fetch_add(1, Ordering::Relaxed) as u32)
-    }
-
     /// Looks at a table, on the thread of the caller. What it admits goes to `staged`.
     pub(crate) fn look_at(
         self: &Arc<Shared>,
@@ -104,12 +83,11 @@ impl Shared {
         match self.connectors.open(&table.spec, &environment) {
             Ok(scan) => {
                 let readers: Vec<QueryId> = split.readers.iter().map(|reader| reader.query.id).collect();
-                let make = |id| {
+                let make = |id, query| {
                     let intake = Intake::of_split(id, split);
-                    Table::new(self.query_id(), table.spec.clone(), environment, intake, scan)
+                    Table::new(query, table.spec.clone(), environment, intake, scan)
                 };
-                let copy = self.add_table(&waker, make);
-                self.count_among_read(&copy, &readers);
+                let copy = self.add_table(&waker, &readers, make);
                 self.retarget(table);
                 self.dispatch.wake(copy.id, self.clock.now());
             }
@@ -117,15 +95,18 @@ impl Shared {
         }
     }
 
-    /// Registers a table made with the id that it is given. It rests until it is woken.
+    /// Registers a table that these queries read, made with the ids that it is given. It rests until it is woken.
     pub(crate) fn add_table(
         self: &Arc<Shared>,
         waker: &TableWaker,
-        make: impl FnOnce(OperatorId) -> Table,
+        readers: &[QueryId],
+        make: impl FnOnce(OperatorId, QueryId) -> Table,
     ) -> Arc<Table> {
-        let id = OperatorId(self.ids.lock().take(1));
-        let table = Arc::new(make(id));
-        self.own(id, &[None]);
+        let mut registry = self.registry.write();
+        let id = registry.table_id();
+        let table = Arc::new(make(id, registry.query_id()));
+        readers.iter().for_each(|&reader| registry.reads(reader, table.clone()));
+        drop(registry);
         self.open_tables.add(table.clone());
         let operator =
             OperatorSpec { id, query: table.query, upstream: Vec::new(), window: None, channels: 1 };
@@ -134,22 +115,12 @@ impl Shared {
         table
     }
 
-    /// These queries read the table from now on, as far as they live.
-    pub(crate) fn count_among_read(&self, table: &Arc<Table>, readers: &[QueryId]) {
-        let mut queries = self.queries.write();
-        for reader in readers {
-            if let Some(entry) = queries.get_mut(reader) {
-                entry.tables.push(table.clone());
-            }
-        }
-    }
-
     pub(crate) fn remove_table(&self, table: &Table) {
         table.close();
         // Once, whoever finds out that it is done.
         if self.open_tables.remove(table) {
             self.dispatch.remove_query(table.query, &[table.id], self.clock.now());
-            self.ids.lock().give_back(table.id.0, 1);
+            self.registry.write().give_back_table_id(table.id);
         }
     }
 
@@ -158,16 +129,6 @@ impl Shared {
         if table.space() {
             self.dispatch.alter_query(table.spec_for_scheduler(), self.clock.now());
         }
-    }
-
-    /// Says whose operators those from `first` on are.
-    pub(crate) fn own(&self, first: OperatorId, queries: &[Option<Arc<Query>>]) {
-        let mut owners = self.owners.write();
-        let bound = first.index() + queries.len();
-        if owners.len() < bound {
-            owners.resize(bound, None);
-        }
-        owners[first.index()..bound].clone_from_slice(queries);
     }
 
     /// Tables that wait for credit which is back.
@@ -201,7 +162,7 @@ impl Shared {
     pub(crate) fn refuse(&self, messages: &mut Vec<Parcel<ArrowRows>>) {
         for message in messages.drain(..) {
             // It is still known: what is on its way keeps it from being forgotten.
-            let owner = self.owners.read()[message.to.index()].clone();
+            let owner = self.registry.read().owner(message.to);
             if let Some(query) = owner {
                 self.release(&query, InFlight::one(message.rows, message.bytes));
             }
@@ -209,7 +170,7 @@ impl Shared {
     }
 
     pub(crate) fn all_ended(&self) -> bool {
-        self.running.load(Ordering::Acquire) == 0
+        self.registry.read().running() == 0
     }
 
     /// What the keeper thread does: clears up after ended queries, and watches the memory bound.
@@ -222,13 +183,12 @@ impl Shared {
             let memory = &self.process.memory;
             if memory.is_over() {
                 let running: Vec<Arc<Query>> =
-                    self.queries.read().values().map(|entry| entry.query.clone()).collect();
+                    self.registry.read().entries().map(|entry| entry.query.clone()).collect();
                 memory.relieve(&running, self.clock.now());
             }
             self.dispatch.on_memory(memory.used_bytes(), memory.limit_bytes());
-            self.end_drained();
             self.process.take_ended().into_iter().for_each(|query| self.retire(query));
-            self.depart();
+            self.clear_up();
         }
     }
 }

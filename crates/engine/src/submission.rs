@@ -12,7 +12,6 @@ use laxity_sched::OperatorSpec;
 
 use crate::chain_of_causes;
 use crate::config::JoinFrom;
-use crate::life::{Entry, Stage as Life};
 use crate::plan::{Builder, QueryPlan, SubmitError};
 use crate::shared::Shared;
 use crate::tables::{Table, TableWaker};
@@ -84,48 +83,34 @@ impl Submission {
     ) -> Result<QueryId, SubmitError> {
         let settings = plan.dataflow.settings.clone();
         let name = settings.name.clone();
-        if !shared.names.lock().insert(name.clone()) {
-            return Err(SubmitError::NameTaken { query: name });
-        }
-        let id = shared.query_id();
         let is_sink = |stage: &Stage<_, _>| matches!(stage, Stage::Sink(_));
         let nodes = plan.dataflow.nodes();
         let sinks = nodes.iter().filter(|node| is_sink(&node.stage)).count();
         let operators = nodes.iter().filter(|node| !is_sink(&node.stage)).map(|node| node.parallelism as u32);
-        let count = operators.sum();
-        let first = OperatorId(shared.ids.lock().take(count));
-        let query = Arc::new(Query::new(id, settings, sinks, shared.process.clone()));
+        let Some(reserved) = shared.registry.write().reserve(&name, operators.sum()) else {
+            return Err(SubmitError::NameTaken { query: name });
+        };
+        let query = Arc::new(Query::new(reserved.id, settings, sinks, shared.process.clone()));
         let mut undo = Undo::default();
-        let made = self.make(shared, plan, from, &query, first, &mut undo);
+        let made = self.make(shared, plan, from, &query, reserved.first, &mut undo);
         let Made { instances, operators, outlets, wanted, entrances, units } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
             for table in undo.parts {
                 *self.parts.entry(table).or_insert(1) -= 1;
             }
-            shared.ids.lock().give_back(first.0, count);
-            shared.names.lock().remove(&name);
+            shared.registry.write().withdraw(&reserved);
         })?;
         self.waiting.extend(wanted);
-        shared.own(first, &vec![Some(query.clone()); count as usize]);
         // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
-        let entry = Entry {
-            query: query.clone(),
-            instances,
-            outlets,
-            tables: Vec::new(),
-            stage: Life::Running,
-            is_forgotten: false,
-        };
-        shared.running.fetch_add(1, Ordering::AcqRel);
-        shared.queries.write().insert(id, entry);
+        shared.registry.write().enter(&reserved, query.clone(), instances, outlets);
         shared.dispatch.add_query(query.spec(), &operators, &units);
         if query.settings.shed {
-            shared.dispatch.allow_shedding(id);
+            shared.dispatch.allow_shedding(query.id);
             shared.sheds.store(true, Ordering::Relaxed);
         }
         entrances.into_iter().for_each(|entrance| enter(shared, entrance));
-        Ok(id)
+        Ok(query.id)
     }
 
     /// Whether the query could run: all of it but its outputs is made, and let go again.
@@ -289,7 +274,7 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
             let query = wanted.query.clone();
             match table.join(reader(&wanted, &table.spec, shared.clock.now())) {
                 Ok(()) => {
-                    shared.count_among_read(&table, &[query.id]);
+                    shared.registry.write().reads(query.id, table.clone());
                     shared.retarget(&table);
                     shared.dispatch.wake(table.id, shared.clock.now());
                 }
@@ -316,11 +301,9 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     let Opened { spec, environment, position, waker, scan, readers } = opened;
     let queries: Vec<QueryId> = readers.iter().map(|wanted| wanted.query.id).collect();
     let readers = readers.iter().map(|wanted| reader(wanted, &spec, environment.start)).collect();
-    let table = shared.add_table(&waker, |id| {
-        let intake = Intake::new(id, readers).from(position);
-        Table::new(shared.query_id(), spec, environment, intake, scan)
+    let table = shared.add_table(&waker, &queries, |id, query| {
+        Table::new(query, spec, environment, Intake::new(id, readers).from(position), scan)
     });
-    shared.count_among_read(&table, &queries);
     let now = shared.clock.now();
     shared.dispatch.appoint(table.id, now, now);
 }

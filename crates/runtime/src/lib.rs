@@ -21,6 +21,7 @@ mod outlet;
 mod payload;
 mod process;
 mod query;
+mod registry;
 mod results;
 mod route;
 
@@ -37,5 +38,6 @@ pub use outlet::{Outlet, Write, Written};
 pub use payload::{Parcel, Payload};
 pub use process::Process;
 pub use query::{InFlight, Outcome, Promise, Query};
+pub use registry::{Entry, Held, Registry, Reserved, Retiring, Stage};
 pub use results::{LatencySummary, MinuteFigures, ResultFigures, ResultSummary};
 pub use route::{Route, Spread};

@@ -7,7 +7,9 @@ use std::time::Duration;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use laxity_connect::{ConnectError, Scan, ScanEvent, ScanSpec, ScannedBatch, SinkSpec, TableSpec};
-use laxity_graph::{Dataflow, EventTime, Flow, Input, LatencyTarget, Node, Partitioning, QuerySettings};
+use laxity_graph::{
+    Dataflow, EventTime, Flow, Input, LatencyTarget, Node, Partitioning, ProcessingTime, QuerySettings,
+};
 use laxity_operators::{Operator, OperatorError, OperatorFactory, Outbox, Stage as Plan, StreamBatch};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -366,7 +368,7 @@ fn lives(policy: &str, shards: usize, steps: u32) {
             6 if !living.is_empty() => {
                 // An error inside it, as an operator would have.
                 let query = living.swap_remove(place);
-                let entry = engine.shared().queries.read().get(&query).map(|entry| entry.query.clone());
+                let entry = engine.shared().registry.read().get(query).map(|entry| entry.query.clone());
                 entry.unwrap().end(Outcome::Failed("as if".into()));
                 ending.push(query);
                 failed += 1;
@@ -388,14 +390,11 @@ fn lives(policy: &str, shards: usize, steps: u32) {
     }
     let shared = engine.shared();
     // Those that were forgotten before they were gone.
-    assert!(engine.wait_until(TIMEOUT, || shared.queries.read().is_empty()));
-    assert_eq!(shared.names.lock().len(), 0);
-    assert_eq!(shared.open_tables.count(), 0);
-    assert_eq!((shared.departing.lock().len(), shared.draining.lock().len()), (0, 0));
-    assert!(shared.owners.read().iter().all(Option::is_none));
+    assert!(engine.wait_until(TIMEOUT, || shared.registry.read().held().entries == 0));
+    let held = shared.registry.read().held();
     // Two operators each, a table each at most, and those that are not quite gone.
-    let bound = shared.ids.lock().bound();
-    assert!(bound < 20 * AT_ONCE as u32 * 3, "{bound} ids");
+    assert!(held.ids_bound < 20 * AT_ONCE as u32 * 3, "{held:?}");
+    assert_eq!((held.names, held.owned, shared.open_tables.count()), (0, 0, 0));
     assert_eq!(shared.process.memory.used_bytes(), 0);
     engine.stop();
 }
