@@ -1,0 +1,46 @@
+//! Queries come, join, change, fail, are cancelled and go, at random and in virtual time, while their rows are on their
+//! way: nothing is lost, doubled or out of order, and nothing is left.
+//!
+//! What the engine does on threads is done here in one, step by step in any order: a look at a table, a run and its
+//! report, a write, and each part of an end are steps of their own. `LIVES=30000000` for longer, `SEED=7` for another.
+
+#[path = "lives/numbers.rs"]
+mod numbers;
+#[path = "lives/world.rs"]
+mod world;
+
+use world::World;
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
+}
+
+#[test]
+fn random_lives_leave_nothing_behind() {
+    let steps = from_environment("LIVES", 3_000_000);
+    let seed = from_environment("SEED", 1);
+    // On one lock or two, and under policies that keep something by query, by turn, or per cycle.
+    let policies = [("laxity", 1), ("tokens", 2), ("rr", 1), ("klink", 2), ("qs", 1)];
+    for (seed, (policy, shards)) in (seed..).zip(policies) {
+        let mut world = World::new(policy, shards, seed);
+        (0..steps / policies.len() as u64).for_each(|_| world.step());
+        let seen = world.finish();
+        // Each thing did happen.
+        let steps = steps / policies.len() as u64;
+        for (what, count) in [
+            ("submitted", seen.submitted),
+            ("refused", seen.refused),
+            ("joined", seen.joined),
+            ("drained", seen.drained),
+            ("dropped", seen.dropped),
+            ("altered", seen.altered),
+            ("failed inside", seen.failed),
+            ("came to their end", seen.finished),
+            ("went while they ran", seen.went_while_running),
+            ("went while a row was half done", seen.went_while_resuming),
+            ("split off", seen.split),
+        ] {
+            assert!(count >= steps / 200_000, "{policy}: {what}: {count} of {steps} steps, {seen:?}");
+        }
+    }
+}

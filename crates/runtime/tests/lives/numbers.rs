@@ -1,0 +1,188 @@
+use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
+use laxity_runtime::{Content, Feed, FeedEvent};
+
+/// Rows are numbers; a table gives 0, 1, 2 … and its operators pass them on.
+#[derive(Debug)]
+pub struct Numbers;
+
+/// Passes numbers on: half of a batch at once, the rest when it is resumed.
+pub struct Pass {
+    /// Fails at this one.
+    pub fails_at: Option<u64>,
+    pub left: Vec<u64>,
+    pub ended: bool,
+}
+
+#[derive(Default)]
+pub struct Outbox {
+    emitted: Vec<Emitted<Vec<u64>>>,
+    late: Vec<()>,
+    dead: Vec<()>,
+}
+
+impl Content for Numbers {
+    type Batch = Vec<u64>;
+    type Operator = Pass;
+    type Outbox = Outbox;
+    type Partitioner = u64;
+    type Late = ();
+    type LateShape = ();
+    type Dead = ();
+    type Error = String;
+
+    fn rows(batch: &Vec<u64>) -> u32 {
+        batch.len() as u32
+    }
+
+    fn bytes(batch: &Vec<u64>) -> u64 {
+        8 * batch.len() as u64
+    }
+
+    fn slice(batch: &Vec<u64>, offset: usize, rows: usize) -> Vec<u64> {
+        batch[offset..offset + rows].to_vec()
+    }
+
+    fn concat(batches: &[&Vec<u64>]) -> Result<Vec<u64>, String> {
+        Ok(batches.iter().flat_map(|batch| batch.iter().copied()).collect())
+    }
+
+    fn split(targets: &mut u64, batch: &Vec<u64>) -> Result<Vec<Option<Vec<u64>>>, String> {
+        let part = |target: u64| -> Vec<u64> {
+            batch.iter().copied().filter(|number| number % *targets == target).collect()
+        };
+        Ok((0..*targets).map(|target| Some(part(target)).filter(|part| !part.is_empty())).collect())
+    }
+
+    fn on_batch(
+        operator: &mut Pass,
+        _: usize,
+        mut batch: Vec<u64>,
+        _: ProcessingTime,
+        outbox: &mut Outbox,
+    ) -> Result<Flow, String> {
+        if operator.fails_at.is_some_and(|bad| batch.contains(&bad)) {
+            return Err("a bad number".into());
+        }
+        if operator.ended {
+            return Ok(Flow::Done);
+        }
+        operator.left = batch.split_off(batch.len() / 2);
+        outbox.emitted.push(Emitted::Batch { batch, ingested: None, window_end: None });
+        Ok(Flow::More)
+    }
+
+    fn on_watermark(operator: &mut Pass, watermark: EventTime, outbox: &mut Outbox) -> Result<Flow, String> {
+        if !operator.ended {
+            outbox.emitted.push(Emitted::Watermark(watermark));
+        }
+        Ok(Flow::Done)
+    }
+
+    fn resume(operator: &mut Pass, outbox: &mut Outbox) -> Result<Flow, String> {
+        let batch = std::mem::take(&mut operator.left);
+        outbox.emitted.push(Emitted::Batch { batch, ingested: None, window_end: None });
+        Ok(Flow::Done)
+    }
+
+    const RUNS_BETWEEN_STATE_CHECKS: u32 = 1;
+
+    fn state_bytes(operator: &Pass) -> u64 {
+        8 * operator.left.len() as u64 + 100
+    }
+
+    fn event_times(_: &Pass) -> Option<(EventTime, EventTime)> {
+        None
+    }
+
+    fn follows_processing_time(_: &Pass) -> bool {
+        false
+    }
+
+    fn ended() -> Pass {
+        Pass { fails_at: None, left: Vec::new(), ended: true }
+    }
+
+    fn emitted(outbox: &mut Outbox) -> &mut Vec<Emitted<Vec<u64>>> {
+        &mut outbox.emitted
+    }
+
+    fn late(outbox: &mut Outbox) -> &mut Vec<()> {
+        &mut outbox.late
+    }
+
+    fn dead(outbox: &mut Outbox) -> &mut Vec<()> {
+        &mut outbox.dead
+    }
+
+    fn late_windows((): &()) -> impl Iterator<Item = (i64, u64)> {
+        std::iter::empty()
+    }
+
+    fn late_rows((): &(), (): &()) -> Result<Vec<u64>, String> {
+        Ok(Vec::new())
+    }
+
+    fn dead_rows((): &()) -> (u64, String) {
+        (0, String::new())
+    }
+}
+
+/// So many numbers each `gap_ns`, from a start on, up to an end.
+#[derive(Debug)]
+pub struct Counting {
+    pub start: ProcessingTime,
+    pub next: u64,
+    pub end: u64,
+    pub gap_ns: u64,
+    pub at_once: u64,
+}
+
+impl Feed<Numbers> for Counting {
+    type Error = String;
+
+    fn poll(&mut self, now: ProcessingTime) -> Result<FeedEvent<Vec<u64>>, String> {
+        if self.next >= self.end {
+            return Ok(FeedEvent::End);
+        }
+        let arrival = self.start.plus_ns(self.next / self.at_once * self.gap_ns);
+        if arrival > now {
+            return Ok(FeedEvent::NotBefore(arrival));
+        }
+        let until = (self.next + self.at_once).min(self.end);
+        let numbers = (self.next..until).collect();
+        self.next = until;
+        Ok(FeedEvent::Batch(numbers, arrival))
+    }
+
+    fn prepare(&mut self) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    fn prepared_until(&self) -> Option<ProcessingTime> {
+        None
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn held_bytes(&self) -> u64 {
+        64
+    }
+
+    fn event_clock(&self) -> Option<EventClock> {
+        None
+    }
+
+    fn dead_rows(&self) -> u64 {
+        0
+    }
+
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+
+    fn project(batch: &Vec<u64>, _: &[usize]) -> Vec<u64> {
+        batch.clone()
+    }
+}

@@ -1,0 +1,629 @@
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use laxity_graph::{
+    Dataflow, Input, LatencyTarget, Node, NodeId, OperatorId, Partitioning, ProcessingTime, QueryId,
+    QuerySettings, WorkerId,
+};
+use laxity_runtime::{
+    Blueprint, Clock, InFlight, Instance, Intake, IntakeContext, LateWay, Outcome, Outlet, Parcel, Payload,
+    Process, Promise, Query, Reader, Registry, Retiring, Role, RunContext, Split, Step, Write, Written,
+    expand,
+};
+use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, RunReport, Shards, Stamps, Work};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use super::numbers::{Counting, Numbers, Pass};
+
+const WORKERS: u32 = 3;
+const AT_ONCE: usize = 10;
+const CREDIT_BYTES: u64 = 4_000;
+const BACKLOG_BYTES: u64 = 3_000;
+
+/// Everything between tables and outputs, and what has come out.
+pub struct World {
+    now: Ticking,
+    random: Pcg32,
+    process: Arc<Process>,
+    registry: Registry<Numbers, OperatorId>,
+    shards: Shards<Payload<Vec<u64>>>,
+    /// By operator.
+    instances: BTreeMap<OperatorId, Arc<Instance<Numbers>>>,
+    tables: BTreeMap<OperatorId, Table>,
+    workers: Vec<Option<Running>>,
+    /// By outlet's number: writes that wait for it.
+    outputs: BTreeMap<usize, Output>,
+    next_outlet: usize,
+    retiring: Vec<(QueryId, Retiring<Numbers, OperatorId>)>,
+    living: Vec<QueryId>,
+    ended: Vec<QueryId>,
+    names: u64,
+    pub seen: Seen,
+}
+
+/// How often what happened.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub submitted: u64,
+    pub refused: u64,
+    pub joined: u64,
+    pub drained: u64,
+    pub dropped: u64,
+    pub altered: u64,
+    pub failed: u64,
+    pub finished: u64,
+    pub went_while_running: u64,
+    pub went_while_resuming: u64,
+    pub split: u64,
+}
+
+struct Table {
+    query: QueryId,
+    intake: Intake<Numbers>,
+    feed: Counting,
+    look: Option<ProcessingTime>,
+}
+
+/// A run that is over and not reported.
+struct Running {
+    operator: OperatorId,
+    report: RunReport,
+    staged: Vec<Parcel<Numbers>>,
+    look: Option<(OperatorId, ProcessingTime)>,
+}
+
+struct Output {
+    outlet: Arc<Outlet>,
+    writes: VecDeque<Write<Numbers>>,
+    /// Nobody takes anything until then.
+    stalled: ProcessingTime,
+    /// By instance that wrote (its numbers are alike modulo so many), the last number out.
+    out: Vec<Option<u64>>,
+    first: Option<u64>,
+    count: u64,
+    is_closed: bool,
+}
+
+struct Ticking(Cell<u64>);
+
+impl Clock for Ticking {
+    fn now(&self) -> ProcessingTime {
+        self.0.set(self.0.get() + 200);
+        ProcessingTime(self.0.get())
+    }
+}
+
+/// One source, one to three instances, one sink.
+struct Parts<'a> {
+    query: &'a Arc<Query>,
+    outlet: Arc<Outlet>,
+    fails_at: Option<u64>,
+    cannot_be: bool,
+}
+
+impl Blueprint<Role> for Parts<'_> {
+    type Content = Numbers;
+    type Error = ();
+
+    fn role(&self, role: &Role) -> Role {
+        *role
+    }
+
+    fn operator(&mut self, _: NodeId, role: &Role, _: usize, _: usize) -> Result<Pass, ()> {
+        if self.cannot_be {
+            return Err(());
+        }
+        let fails_at = self.fails_at.filter(|_| *role == Role::Operator);
+        Ok(Pass { fails_at, left: Vec::new(), ended: false })
+    }
+
+    fn outlet(&mut self, _: NodeId, _: &Role, _: usize) -> Result<Arc<Outlet>, ()> {
+        assert!(Arc::ptr_eq(&self.outlet.query, self.query));
+        Ok(self.outlet.clone())
+    }
+
+    fn late(&mut self, _: NodeId, _: usize) -> Result<Option<LateWay<Numbers>>, ()> {
+        Ok(None)
+    }
+
+    fn partitioner(&mut self, _: &[usize], targets: usize) -> u64 {
+        targets as u64
+    }
+}
+
+fn flow(settings: QuerySettings, parallelism: usize) -> Dataflow<Role> {
+    let mut flow = Dataflow::new(settings);
+    let node =
+        |parallelism, inputs, stage| Node { name: "n".into(), parallelism, inputs, window: None, stage };
+    let source = flow.push(node(1, vec![], Role::Source)).unwrap();
+    let by_key = vec![Input { from: source, partitioning: Partitioning::Hash(vec![0]) }];
+    let middle = flow.push(node(parallelism, by_key, Role::Operator)).unwrap();
+    let all = vec![Input { from: middle, partitioning: Partitioning::Gather }];
+    flow.push(node(1, all, Role::Sink)).unwrap();
+    flow
+}
+
+impl World {
+    pub fn new(policy: &str, shards: usize, seed: u64) -> World {
+        let policy = policy.to_owned();
+        let config = Config { workers: WORKERS as usize, quantum_ns: 1_000, seed, ..Config::default() };
+        World {
+            now: Ticking(Cell::new(1_000)),
+            random: Pcg32::seed_from_u64(seed),
+            process: Arc::new(Process::new(1 << 40, CREDIT_BYTES)),
+            registry: Registry::default(),
+            shards: Shards::new(shards, 1, || policy.parse().unwrap(), &config),
+            instances: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            workers: (0..WORKERS).map(|_| None).collect(),
+            outputs: BTreeMap::new(),
+            next_outlet: 0,
+            retiring: Vec::new(),
+            living: Vec::new(),
+            ended: Vec::new(),
+            names: 0,
+            seen: Seen::default(),
+        }
+    }
+
+    /// One thing happens.
+    pub fn step(&mut self) {
+        let pick = self.random.next_u32() as usize;
+        let query = (!self.living.is_empty()).then(|| self.living[pick % self.living.len()]);
+        match (self.random.next_u32() % 1_000, query) {
+            (0..=19, _) if self.living.len() < AT_ONCE => self.submit(),
+            (20..=23, Some(query)) => self.cancel(query, true),
+            (24..=27, Some(query)) => self.cancel(query, false),
+            (28..=34, Some(query)) => self.alter(query),
+            (35..=74, _) => self.retire_some(),
+            (75..=84, _) => self.forget_one(pick),
+            (85..=86, _) => self.stall(pick),
+            (87..=109, _) => {
+                self.now.0.set(self.now.0.get() + u64::from(self.random.next_u32() % 1_000_000));
+            }
+            (110..=399, _) => self.write(pick),
+            _ => self.work(pick % WORKERS as usize),
+        }
+    }
+
+    fn submit(&mut self) {
+        // Names come again, so some are taken.
+        let name = format!("q{}", self.random.next_u32() % (8 * AT_ONCE as u32));
+        let mut settings = QuerySettings::named(name.clone());
+        let ns = 1_000_000 << (self.random.next_u32() % 8);
+        settings.latency_target = LatencyTarget::new(Duration::from_nanos(ns)).unwrap();
+        let parallelism = 1 + self.random.next_u32() as usize % 3;
+        let Some(reserved) = self.registry.reserve(&name, 1 + parallelism as u32) else {
+            self.seen.refused += 1;
+            return;
+        };
+        let query = Arc::new(Query::new(reserved.id, settings.clone(), 1, self.process.clone()));
+        let number = self.next_outlet;
+        let outlet = Arc::new(Outlet::new(query.clone(), number, parallelism, true, false));
+        let fails_at =
+            (self.random.next_u32().is_multiple_of(6)).then(|| u64::from(self.random.next_u32() % 500));
+        let cannot_be = self.random.next_u32().is_multiple_of(10);
+        let mut parts = Parts { query: &query, outlet: outlet.clone(), fails_at, cannot_be };
+        let made = expand(&flow(settings, parallelism), &query, reserved.first, false, &mut parts);
+        let Ok(expanded) = made else {
+            self.registry.withdraw(&reserved);
+            self.seen.refused += 1;
+            return;
+        };
+        self.next_outlet += 1;
+        self.names += 1;
+        self.outputs.insert(
+            number,
+            Output {
+                outlet,
+                writes: VecDeque::new(),
+                stalled: ProcessingTime::ZERO,
+                out: vec![None; parallelism],
+                first: None,
+                count: 0,
+                is_closed: false,
+            },
+        );
+        for instance in &expanded.instances {
+            assert!(self.instances.insert(instance.id, instance.clone()).is_none(), "the id is in use");
+        }
+        self.registry.enter(&reserved, query.clone(), expanded.instances, expanded.outlets);
+        self.shards.add_query(query.spec(), &expanded.operators);
+        self.living.push(query.id);
+        self.seen.submitted += 1;
+        let now = self.now.now();
+        let reader = Reader::new(query.clone(), expanded.sources[0].operator, None, false, now);
+        self.read(&query, reader, now);
+    }
+
+    /// Joins a table that is read, or opens one.
+    fn read(&mut self, query: &Arc<Query>, reader: Reader<Numbers>, now: ProcessingTime) {
+        let open: Vec<OperatorId> = self.tables.keys().copied().collect();
+        let reader = match open.get(self.random.next_u32() as usize % (open.len() + 2)) {
+            Some(id) => {
+                let table = self.tables.get_mut(id).unwrap();
+                match table.intake.join(reader) {
+                    Ok(()) => {
+                        self.registry.reads(query.id, *id);
+                        table.look = Some(now);
+                        self.seen.joined += 1;
+                        return;
+                    }
+                    Err(reader) => reader,
+                }
+            }
+            None => reader,
+        };
+        let endless = !self.random.next_u32().is_multiple_of(4);
+        let feed = Counting {
+            start: now,
+            next: 0,
+            end: if endless { u64::MAX } else { u64::from(self.random.next_u32() % 500) },
+            gap_ns: 100_000 << (self.random.next_u32() % 5),
+            at_once: 1 + u64::from(self.random.next_u32() % 40),
+        };
+        let id = self.registry.table_id();
+        self.open(id, Intake::new(id, vec![reader]), feed, now);
+        self.registry.reads(query.id, id);
+    }
+
+    fn open(&mut self, id: OperatorId, intake: Intake<Numbers>, feed: Counting, now: ProcessingTime) {
+        let query = self.registry.query_id();
+        let spec = QuerySpec { id: query, target_ns: intake.target_ns() / 2, weight: 1.0, qos: None };
+        let operator = OperatorSpec { id, query, upstream: Vec::new(), window: None, channels: 1 };
+        self.shards.add_query(spec, &[operator]);
+        assert!(self.tables.insert(id, Table { query, intake, feed, look: Some(now) }).is_none());
+    }
+
+    fn close(&mut self, id: OperatorId) {
+        // Who found out first has closed it.
+        if let Some(table) = self.tables.remove(&id) {
+            self.shards.remove_query(table.query);
+            self.registry.give_back_table_id(id);
+        }
+    }
+
+    fn cancel(&mut self, id: QueryId, drains: bool) {
+        if drains {
+            let until = self.now.now().plus_ns(50_000_000);
+            if let Some((query, tables)) = self.registry.begin_to_drain(id, until) {
+                self.leave(&query, &tables);
+                self.seen.drained += 1;
+            }
+        } else {
+            let query = self.registry.get(id).unwrap().query.clone();
+            self.seen.dropped += u64::from(query.end(Outcome::Cancelled));
+        }
+    }
+
+    fn alter(&mut self, id: QueryId) {
+        let entry = self.registry.get(id).unwrap();
+        if entry.query.stopped() {
+            return;
+        }
+        let ns = 1_000_000 << (self.random.next_u32() % 8);
+        let latency_target = LatencyTarget::new(Duration::from_nanos(ns)).unwrap();
+        entry.query.alter(Promise { latency_target, qos: None, weight: 2.0 });
+        let now = self.now.now();
+        self.shards.alter_query(entry.query.spec(), now);
+        for id in entry.tables().to_vec() {
+            self.retarget(id, now);
+        }
+        self.seen.altered += 1;
+    }
+
+    fn retarget(&mut self, id: OperatorId, now: ProcessingTime) {
+        if let Some(table) = self.tables.get_mut(&id) {
+            table.intake.space();
+            let target_ns = table.intake.target_ns() / 2;
+            self.shards.alter_query(QuerySpec { id: table.query, target_ns, weight: 1.0, qos: None }, now);
+        }
+    }
+
+    fn leave(&mut self, query: &Arc<Query>, tables: &[OperatorId]) {
+        for &id in tables {
+            // Another may have its id by now, which this query does not read.
+            let Some(table) = self.tables.get_mut(&id) else { continue };
+            if table.intake.leave(query, &self.process.memory) {
+                self.close(id);
+            } else {
+                let now = self.now.now();
+                self.retarget(id, now);
+            }
+        }
+    }
+
+    /// What a keeper does now and then; the parts of an end at different times.
+    fn retire_some(&mut self) {
+        let now = self.now.now();
+        for query in self.registry.drained(now) {
+            query.end(Outcome::Cancelled);
+        }
+        for id in self.process.take_ended() {
+            if let Some(retiring) = self.registry.begin_to_retire(id) {
+                self.retiring.push((id, retiring));
+            }
+            if let Some(place) = self.living.iter().position(|&living| living == id) {
+                self.living.swap_remove(place);
+                self.ended.push(id);
+            }
+        }
+        if !self.retiring.is_empty() && self.random.next_u32().is_multiple_of(2) {
+            let (id, retiring) = self.retiring.remove(0);
+            self.retire(id, retiring);
+        }
+        self.registry.depart();
+    }
+
+    fn retire(&mut self, id: QueryId, retiring: Retiring<Numbers, OperatorId>) {
+        let Retiring { query, tables, instances, outlets } = retiring;
+        match query.outcome() {
+            Outcome::Failed(_) => self.seen.failed += 1,
+            Outcome::Finished => self.seen.finished += 1,
+            _ => {}
+        }
+        let is_of = |running: &Running| instances.iter().any(|instance| instance.id == running.operator);
+        let running: Vec<&Running> =
+            self.workers.iter().flatten().filter(|&running| is_of(running)).collect();
+        self.seen.went_while_running += u64::from(!running.is_empty());
+        self.seen.went_while_resuming += u64::from(running.iter().any(|running| running.report.more));
+        self.leave(&query, &tables);
+        for message in self.shards.remove_query(id) {
+            let _ = query.release(InFlight::one(message.rows, message.bytes));
+        }
+        for instance in &instances {
+            instance.clear();
+            self.instances.remove(&instance.id);
+        }
+        for outlet in outlets {
+            self.complete(outlet.number);
+        }
+        self.wake(query.wake());
+        self.registry.on_retired(id);
+    }
+
+    /// No more comes to this output: what waits for it is written or, of a query that has failed, dropped.
+    fn complete(&mut self, number: usize) {
+        let Some(output) = self.outputs.get_mut(&number) else { return };
+        output.is_closed = true;
+    }
+
+    fn forget_one(&mut self, pick: usize) {
+        if self.ended.is_empty() {
+            return;
+        }
+        let place = pick % self.ended.len();
+        if self.registry.forget(self.ended[place]).is_some() {
+            self.ended.swap_remove(place);
+        }
+    }
+
+    fn stall(&mut self, pick: usize) {
+        let until = self.now.now().plus_ns(u64::from(self.random.next_u32() % 20_000_000));
+        let place = pick % self.outputs.len().max(1);
+        if let Some(output) = self.outputs.values_mut().nth(place) {
+            output.stalled = until;
+        }
+    }
+
+    /// One write of one output.
+    fn write(&mut self, pick: usize) {
+        let now = self.now.now();
+        let place = pick % self.outputs.len().max(1);
+        let Some((&number, output)) = self.outputs.iter_mut().nth(place) else { return };
+        if now < output.stalled {
+            return;
+        }
+        let Some(Write { outlet, what }) = output.writes.pop_front() else {
+            if output.is_closed && output.outlet.query.drained() {
+                self.outputs.remove(&number);
+            }
+            return;
+        };
+        let held = what.in_flight();
+        match what {
+            Written::Rows { batch, rows, stamps, window_end, ready, .. } => {
+                if !outlet.query.failed() {
+                    output.take(&batch);
+                    outlet.count(rows, &stamps, window_end, ready, now);
+                }
+                outlet.written(&stamps);
+            }
+            Written::End => {
+                if outlet.end_channel() {
+                    output.is_closed = true;
+                    outlet.closed();
+                }
+            }
+        }
+        if outlet.query.release(held) {
+            self.wake(outlet.query.wake());
+        }
+    }
+
+    fn wake(&mut self, tables: Vec<OperatorId>) {
+        let now = self.now.now();
+        for id in tables {
+            if let Some(table) = self.tables.get_mut(&id) {
+                table.look = Some(now);
+            }
+        }
+    }
+
+    /// A worker reports what it ran, or takes the next.
+    fn work(&mut self, worker: usize) {
+        let now = self.now.now();
+        let id = WorkerId(worker as u32);
+        if let Some(Running { mut staged, report, look, .. }) = self.workers[worker].take() {
+            for message in staged.drain(..) {
+                self.enqueue(message, now);
+            }
+            if let Some((table, at)) = look
+                && let Some(table) = self.tables.get_mut(&table)
+            {
+                table.look = Some(at);
+            }
+            self.shards.on_finished(id, report, now);
+            return;
+        }
+        let due: Vec<OperatorId> = self
+            .tables
+            .iter_mut()
+            .filter_map(|(&id, table)| table.look.take_if(|at| *at <= now).map(|_| id))
+            .collect();
+        for table in due {
+            self.shards.on_message(look(table, now), now);
+        }
+        let Some(Grant { operator, work }) = self.shards.next(id, now) else { return };
+        let taken = self.workers.iter().flatten().any(|running| running.operator == operator);
+        // What was removed while it ran may have given its id to another.
+        assert!(!taken || self.is_leaving(operator), "{operator} runs twice");
+        self.workers[worker] = Some(match self.instances.get(&operator) {
+            Some(instance) => {
+                let instance = instance.clone();
+                self.run(&instance, work)
+            }
+            None => self.look_at(operator),
+        });
+    }
+
+    fn is_leaving(&self, operator: OperatorId) -> bool {
+        self.workers.iter().flatten().filter(|running| running.operator == operator).count() <= 1
+    }
+
+    fn run(&mut self, instance: &Arc<Instance<Numbers>>, work: Work<Payload<Vec<u64>>>) -> Running {
+        let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut context = RunContext {
+            clock: &self.now,
+            quantum_ns: 100,
+            merged: &mut merged,
+            staged: &mut staged,
+            writes: &mut writes,
+            operator_ns: 0,
+        };
+        let run = instance.run(work, &mut context);
+        for write in writes {
+            match self.outputs.get_mut(&write.outlet.number) {
+                Some(output) => output.writes.push_back(write),
+                None => {
+                    let _ = instance.query.release(write.what.in_flight());
+                }
+            }
+        }
+        if run.returned_credit {
+            self.wake(instance.query.wake());
+        }
+        Running { operator: instance.id, report: run.report, staged, look: None }
+    }
+
+    fn look_at(&mut self, id: OperatorId) -> Running {
+        let mut staged = Vec::new();
+        let idle = RunReport::default();
+        let Some(Table { intake, feed, .. }) = self.tables.get_mut(&id) else {
+            return Running { operator: id, report: idle, staged, look: None };
+        };
+        let mut context = IntakeContext {
+            clock: &self.now,
+            quantum_ns: 100_000,
+            unix_start_ms: 0,
+            load: f64::from(self.random.next_u32() % 100) / 100.0,
+            backlog_bytes: BACKLOG_BYTES,
+            memory: &self.process.memory,
+            shed: |_, _| 0,
+            staged: &mut staged,
+        };
+        let (step, split) = intake.attend(feed, &mut context);
+        if let Some(split) = split {
+            self.split(id, split);
+        }
+        let look = match step {
+            Step::At { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => Some((id, at)),
+            Step::Waiting(None) => None,
+            Step::Done => {
+                self.close(id);
+                None
+            }
+        };
+        Running { operator: id, report: idle, staged, look }
+    }
+
+    fn split(&mut self, id: OperatorId, split: Split<Numbers>) {
+        self.seen.split += 1;
+        let now = self.now.now();
+        let of = &self.tables[&id].feed;
+        let feed = Counting { next: split.position.rows, ..Counting { ..*of } };
+        let copy = self.registry.table_id();
+        for reader in &split.readers {
+            self.registry.reads(reader.query.id, copy);
+        }
+        self.open(copy, Intake::of_split(copy, split), feed, now);
+        self.retarget(id, now);
+    }
+
+    fn enqueue(&mut self, message: Parcel<Numbers>, now: ProcessingTime) {
+        if self.instances.contains_key(&message.to) {
+            self.shards.on_message(message, now);
+        } else {
+            let query = self.registry.owner(message.to).expect("what is on its way keeps its query known");
+            let _ = query.release(InFlight::one(message.rows, message.bytes));
+        }
+    }
+
+    /// Ends everything, and looks at what is left.
+    pub fn finish(mut self) -> Seen {
+        for id in self.living.clone() {
+            self.cancel(id, true);
+        }
+        for _ in 0..2_000_000 {
+            let worker = self.random.next_u32() as usize;
+            self.work(worker % WORKERS as usize);
+            self.write(worker);
+            if worker.is_multiple_of(8) {
+                self.retire_some();
+                self.now.0.set(self.now.0.get() + 1_000_000);
+            }
+            if self.registry.running() == 0 && !self.registry.is_waiting() && self.outputs.is_empty() {
+                break;
+            }
+        }
+        let ended = std::mem::take(&mut self.ended);
+        ended.into_iter().for_each(|id| assert!(self.registry.forget(id).is_some(), "{id} did not end"));
+        let held = self.registry.held();
+        assert_eq!((held.entries, held.names, held.owned), (0, 0, 0));
+        // Up to four operators and a table each, in blocks of three lengths.
+        assert!(held.ids_bound < 40 * AT_ONCE as u32, "{held:?}");
+        for shard in self.shards.shards() {
+            assert!(shard.ids_bound() < 40 * AT_ONCE as u32, "{}", shard.ids_bound());
+        }
+        let left = (self.tables.len(), self.instances.len(), self.outputs.len(), self.retiring.len());
+        assert_eq!(left, (0, 0, 0, 0));
+        assert_eq!((self.process.memory.used_bytes(), self.shards.waiting_units()), (0, 0));
+        self.seen
+    }
+}
+
+impl Output {
+    /// Numbers come in order per instance, and none is left out: those of the others lie between.
+    fn take(&mut self, batch: &[u64]) {
+        let instances = self.out.len() as u64;
+        for &number in batch {
+            let last = &mut self.out[(number % instances) as usize];
+            if let Some(last) = *last {
+                assert_eq!(number, last + instances, "lost, doubled or out of order");
+            }
+            *last = Some(number);
+            self.first.get_or_insert(number);
+            self.count += 1;
+        }
+    }
+}
+
+fn look(table: OperatorId, due: ProcessingTime) -> Parcel<Numbers> {
+    let stamps = Stamps::default();
+    let body = Payload { batch: None, watermark: None, idle: false, stamps, window_end: None };
+    let progress = laxity_graph::EventTime::MIN;
+    Parcel::<Numbers> { to: table, channel: 0, progress, ingested: due, rows: 0, bytes: 0, body }
+}
