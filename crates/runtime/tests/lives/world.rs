@@ -70,6 +70,7 @@ struct Table {
 /// A run that is over and not reported.
 struct Running {
     operator: OperatorId,
+    of: Option<QueryId>,
     report: RunReport,
     staged: Vec<Parcel<Numbers>>,
     look: Option<(OperatorId, ProcessingTime)>,
@@ -365,7 +366,7 @@ impl World {
             Outcome::Finished => self.seen.finished += 1,
             _ => {}
         }
-        let is_of = |running: &Running| instances.iter().any(|instance| instance.id == running.operator);
+        let is_of = |running: &Running| running.of == Some(id);
         let running: Vec<&Running> =
             self.workers.iter().flatten().filter(|&running| is_of(running)).collect();
         self.seen.went_while_running += u64::from(!running.is_empty());
@@ -478,9 +479,12 @@ impl World {
             self.shards.on_message(look(table, now), now);
         }
         let Some(Grant { operator, work }) = self.shards.next(id, now) else { return };
-        let taken = self.workers.iter().flatten().any(|running| running.operator == operator);
-        // What was removed while it ran may have given its id to another.
-        assert!(!taken || self.is_leaving(operator), "{operator} runs twice");
+        let instance = self.instances.get(&operator).map(|instance| instance.query.id);
+        let of = instance.or_else(|| self.tables.get(&operator).map(|table| table.query));
+        // One that went while it ran may have had the same id, but was not of that query.
+        let twice =
+            self.workers.iter().flatten().any(|running| running.operator == operator && running.of == of);
+        assert!(!twice || of.is_none(), "{operator} runs twice");
         self.workers[worker] = Some(match self.instances.get(&operator) {
             Some(instance) => {
                 let instance = instance.clone();
@@ -488,10 +492,6 @@ impl World {
             }
             None => self.look_at(operator),
         });
-    }
-
-    fn is_leaving(&self, operator: OperatorId) -> bool {
-        self.workers.iter().flatten().filter(|running| running.operator == operator).count() <= 1
     }
 
     fn run(&mut self, instance: &Arc<Instance<Numbers>>, work: Work<Payload<Vec<u64>>>) -> Running {
@@ -516,15 +516,17 @@ impl World {
         if run.returned_credit {
             self.wake(instance.query.wake());
         }
-        Running { operator: instance.id, report: run.report, staged, look: None }
+        let of = Some(instance.query.id);
+        Running { operator: instance.id, of, report: run.report, staged, look: None }
     }
 
     fn look_at(&mut self, id: OperatorId) -> Running {
         let mut staged = Vec::new();
         let idle = RunReport::default();
-        let Some(Table { intake, feed, .. }) = self.tables.get_mut(&id) else {
-            return Running { operator: id, report: idle, staged, look: None };
+        let Some(Table { query, intake, feed, .. }) = self.tables.get_mut(&id) else {
+            return Running { operator: id, of: None, report: idle, staged, look: None };
         };
+        let of = Some(*query);
         let mut context = IntakeContext {
             clock: &self.now,
             quantum_ns: 100_000,
@@ -547,7 +549,7 @@ impl World {
                 None
             }
         };
-        Running { operator: id, report: idle, staged, look }
+        Running { operator: id, of, report: idle, staged, look }
     }
 
     fn split(&mut self, id: OperatorId, split: Split<Numbers>) {

@@ -525,3 +525,26 @@ fn a_query_that_is_altered_is_ranked_as_if_it_had_always_been_so() {
     // The others by their targets of one, two and three microseconds.
     assert_eq!(order, [5, 3, 1, 4, 2, 0]);
 }
+
+#[test]
+fn the_ids_of_what_runs_come_again_only_when_that_is_reported() {
+    let mut shards: Shards<u64> = Shards::new(1, 0, || "llf".parse().unwrap(), &config());
+    let one = |id: u32| {
+        [OperatorSpec { id: OperatorId(id), query: QueryId(id), upstream: vec![], window: None, channels: 1 }]
+    };
+    let now = ProcessingTime(10_000);
+    shards.add_query(query(0), &one(0));
+    shards.on_message(message(0, 9_000, 1), now);
+    assert_eq!(seen(shards.next(WorkerId(0), now)), Some((0, Some(1))));
+    shards.remove_query(QueryId(0));
+    shards.add_query(query(1), &one(1));
+    assert_eq!(shards.shards()[0].ids_bound(), 2, "the first one's still runs");
+    // The report of the one that went is not the other's.
+    shards.on_message(message(1, 9_000, 2), now);
+    assert_eq!(seen(shards.next(WorkerId(1), now)), Some((1, Some(2))));
+    shards.on_message(message(1, 9_000, 3), now);
+    shards.on_finished(WorkerId(0), RunReport::default(), now);
+    assert_eq!(seen(shards.next(WorkerId(0), now)), None, "it runs on the other worker");
+    shards.add_query(query(2), &one(2));
+    assert_eq!(shards.shards()[0].ids_bound(), 2);
+}
