@@ -348,9 +348,12 @@ impl<T, U: Clone> Mailboxes<T, U> {
         let at_once = finished.and_then(|finished| Some((slot.try_lock()?, finished.ended)));
         let (mut desk, mut instant) = at_once.unwrap_or_else(|| (slot.lock(), now()));
         // A run's outputs go to operators of its query, so to this shard.
-        let mut refused = Vec::new();
+        let (mut refused, mut made_ready) = (Vec::new(), None);
         for message in staged.drain(..) {
-            self.take(worker.at, &mut desk.shard, message, &mut refused, instant);
+            let to = message.to;
+            if self.take(worker.at, &mut desk.shard, message, &mut refused, instant) {
+                made_ready = made_ready.or(Some(to));
+            }
         }
         staged.append(&mut refused);
         if let Some(Finished { report, progress, look, .. }) = finished {
@@ -362,6 +365,9 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 desk.agenda.appoint(worker.granted, look.at, look.due);
             }
             desk.shard.on_finished(worker.worker, report, instant);
+            if let Some(address) = made_ready.and_then(|operator| self.addresses.locate(operator)) {
+                desk.shard.follow(worker.worker, address.local, instant);
+            }
         }
         loop {
             if worker.at == worker.home {

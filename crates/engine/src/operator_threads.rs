@@ -85,10 +85,11 @@ impl OperatorThreads {
     /// What is left in `messages` is for operators that are gone.
     pub(crate) fn enqueue(&self, messages: &mut Vec<Parcel<ArrowRows>>, now: ProcessingTime) {
         for message in std::mem::take(messages) {
-            match self.mailbox(message.to) {
-                Some(mailbox) => mailbox.put(message, now),
-                None => messages.push(message),
-            }
+            let refused = match self.mailbox(message.to) {
+                Some(mailbox) => mailbox.put(message, now).err(),
+                None => Some(message),
+            };
+            messages.extend(refused);
         }
     }
 
@@ -150,11 +151,12 @@ impl OperatorThreads {
                 }
                 let now = shared.clock.now();
                 for message in staged.drain(..) {
-                    match self.mailbox(message.to) {
-                        Some(to) => to.put_when_there_is_room(message, now),
-                        None => {
-                            shared.release(&instance.query, InFlight::one(message.rows, message.bytes));
-                        }
+                    let refused = match self.mailbox(message.to) {
+                        Some(to) => to.put_when_there_is_room(message, now).err(),
+                        None => Some(message),
+                    };
+                    if let Some(message) = refused {
+                        shared.release(&instance.query, InFlight::one(message.rows, message.bytes));
                     }
                 }
                 if !run.report.more {
@@ -182,21 +184,33 @@ impl Mailbox {
     /// buffers.
     const CAPACITY_BYTES: u64 = 1 << 20;
 
-    fn put(&self, message: Parcel<ArrowRows>, now: ProcessingTime) {
+    /// # Errors
+    /// The message, where nobody takes it any more.
+    fn put(&self, message: Parcel<ArrowRows>, now: ProcessingTime) -> Result<(), Parcel<ArrowRows>> {
         let mut state = self.state.lock();
+        if state.stopping {
+            return Err(message);
+        }
         state.bytes += message.bytes;
         state.messages.push_back((message, now));
         drop(state);
         self.arrived.notify_one();
+        Ok(())
     }
 
-    fn put_when_there_is_room(&self, message: Parcel<ArrowRows>, now: ProcessingTime) {
+    /// # Errors
+    /// As for [`put`](Mailbox::put).
+    fn put_when_there_is_room(
+        &self,
+        message: Parcel<ArrowRows>,
+        now: ProcessingTime,
+    ) -> Result<(), Parcel<ArrowRows>> {
         let mut state = self.state.lock();
         while state.bytes > Self::CAPACITY_BYTES && !state.stopping {
             self.taken.wait(&mut state);
         }
         drop(state);
-        self.put(message, now);
+        self.put(message, now)
     }
 
     fn take(&self) -> Option<(Parcel<ArrowRows>, ProcessingTime)> {

@@ -1,5 +1,6 @@
 mod deferral;
 mod exchange;
+mod follow;
 mod graph;
 mod merge;
 mod operator;

@@ -105,6 +105,13 @@ impl<T> Shards<T> {
         self.shards[shard].on_message(local, message, now)
     }
 
+    /// See [`crate::Scheduler::follow`].
+    pub fn follow(&mut self, worker: WorkerId, operator: OperatorId, now: ProcessingTime) -> bool {
+        let at = self.at(worker);
+        let here = self.placement.locate(operator).filter(|address| address.shard == at);
+        here.is_some_and(|address| self.shards[at].follow(worker, address.local, now))
+    }
+
     /// See [`crate::Scheduler::on_progress`].
     pub fn on_progress(&mut self, source: OperatorId, progress: EventTime, ingested: ProcessingTime) {
         if let Some(Address { shard, local }) = self.placement.locate(source) {

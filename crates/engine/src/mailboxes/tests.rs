@@ -113,11 +113,16 @@ proptest! {
                     let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns, more };
                     let (mut staged, mut finished) = (Vec::new(), None);
                     if let Some(operator) = running[worker as usize].take() {
+                        let mut made_ready = None;
                         if forward && operator.0 % 2 == 0 {
                             staged.push(message(operator.0 + 1, now, body));
-                            definition.on_message(staged[0].clone(), now);
+                            let is_ready = definition.on_message(staged[0].clone(), now);
+                            made_ready = Some(staged[0].to).filter(|_| is_ready);
                         }
                         definition.on_finished(id, report, now);
+                        if let Some(operator) = made_ready {
+                            definition.follow(id, operator, now);
+                        }
                         finished = Some(Finished { report, progress: None, ended: now, look: None });
                     }
                     let expected = definition.next(id, now);

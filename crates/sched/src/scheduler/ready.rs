@@ -138,6 +138,17 @@ impl Ready {
         Some(unit)
     }
 
+    /// Takes this unit out, if it waits and no turn for age is due.
+    #[inline]
+    pub fn take_this(&mut self, unit: u32, now: ProcessingTime) -> bool {
+        if self.aged(now).is_some() || !self.queue.remove(unit) {
+            return false;
+        }
+        self.turns = self.turns.saturating_add(1);
+        self.unlink(unit);
+        true
+    }
+
     /// Takes the next unit out and puts `unit` back in its stead, if that is more urgent than `unit` is.
     #[inline]
     pub fn swap(&mut self, unit: u32, priority: f64, now: ProcessingTime) -> Option<u32> {

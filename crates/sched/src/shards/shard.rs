@@ -197,6 +197,12 @@ impl<T> Shard<T> {
         self.scheduler.goes_on(worker, now)
     }
 
+    /// See [`Scheduler::follow`].
+    #[inline]
+    pub fn follow(&mut self, worker: WorkerId, local: OperatorId, now: ProcessingTime) -> bool {
+        self.scheduler.follow(worker, local, now)
+    }
+
     /// See [`Scheduler::release`].
     pub fn release(&mut self, worker: WorkerId, now: ProcessingTime) -> bool {
         self.scheduler.release(worker, now)
