@@ -90,6 +90,8 @@ pub(crate) struct Look {
 #[derive(Debug)]
 pub(crate) enum Next<T, U> {
     Run(Grant<T>, U),
+    /// Lets go of what was refused, and asks again: there is nothing to do before it would sleep.
+    Refused,
     Stop,
 }
 
@@ -401,6 +403,10 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 continue;
             }
             self.leave(worker.at, desk, instant);
+            if !staged.is_empty() {
+                // Not taken to bed: their query waits for them.
+                return Next::Refused;
+            }
             if !self.parking.sleep(|| self.outlook(), &now) {
                 return Next::Stop;
             }

@@ -14,7 +14,7 @@ use crate::chain_of_causes;
 use crate::config::JoinFrom;
 use crate::plan::{Builder, QueryPlan, SubmitError};
 use crate::shared::Shared;
-use crate::tables::{Table, TableWaker};
+use crate::tables::{Table, TableWaker, WayIn};
 use crate::worker::Unit;
 
 /// How queries come in: one at a time, each whole or not at all.
@@ -229,21 +229,23 @@ fn entrance(
         JoinFrom::Now => shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns),
         JoinFrom::Start => None,
     };
-    let Some(table) = read else {
-        let anew = ScanEnvironment::new(shared.clock.now(), started.start_wall);
-        return Ok(Entrance::Opened(open(shared, vec![wanted], &anew, Position::default())?));
+    let way_in = read.map(|table| (table.way_in(&wanted.spec.columns), table));
+    let (environment, position) = match way_in {
+        Some((WayIn::Joins, table)) => return Ok(Entrance::Joins(table, wanted)),
+        Some((WayIn::Copy(position), table)) => {
+            let environment = ScanEnvironment { skip_rows: position.rows, ..table.environment.clone() };
+            (environment, position)
+        }
+        Some((WayIn::None, _)) => {
+            return Err(SubmitError::Columns {
+                query: wanted.query.settings.name.clone(),
+                table: wanted.spec.table.name.clone(),
+            });
+        }
+        Some((WayIn::Closed, _)) | None => {
+            (ScanEnvironment::new(shared.clock.now(), started.start_wall), Position::default())
+        }
     };
-    if table.has_columns(&wanted.spec.columns) {
-        return Ok(Entrance::Joins(table, wanted));
-    }
-    // Another copy, from where the one that lacks columns is.
-    let Some(position) = table.position() else {
-        return Err(SubmitError::Columns {
-            query: wanted.query.settings.name.clone(),
-            table: wanted.spec.table.name.clone(),
-        });
-    };
-    let environment = ScanEnvironment { skip_rows: position.rows, ..table.environment.clone() };
     Ok(Entrance::Opened(open(shared, vec![wanted], &environment, position)?))
 }
 

@@ -43,6 +43,18 @@ struct Cell {
     scan: Option<Scanned>,
 }
 
+/// How a query that comes later gets to the rows of a table that others read.
+pub(crate) enum WayIn {
+    /// It reads with them.
+    Joins,
+    /// By another copy from there on: it asks for columns that they do not.
+    Copy(Position),
+    /// It asks for columns that they do not, and what they read cannot be read twice.
+    None,
+    /// They have left it meanwhile.
+    Closed,
+}
+
 /// What a look at a table led to.
 pub(crate) struct Looked {
     /// When to look again.
@@ -161,16 +173,28 @@ impl Table {
         if cell.scan.is_none() { Err(reader) } else { cell.intake.join(reader) }
     }
 
-    /// Where one stands that joins it; `None` where it cannot be opened once more to be read from there.
-    pub fn position(&self) -> Option<Position> {
+    /// How one reads it from where it is.
+    pub fn way_in(&self, columns: &[usize]) -> WayIn {
         let cell = self.cell.lock();
-        let is_repeatable = cell.scan.as_ref().is_some_and(Feed::is_repeatable);
-        is_repeatable.then(|| cell.intake.position())
+        match &cell.scan {
+            None => WayIn::Closed,
+            Some(_) if columns.iter().all(|column| self.spec.columns.binary_search(column).is_ok()) => {
+                WayIn::Joins
+            }
+            Some(scan) if scan.is_repeatable() => WayIn::Copy(cell.intake.position()),
+            Some(_) => WayIn::None,
+        }
     }
 
-    /// The query reads it no longer. True if nobody does.
+    /// The query reads it no longer. True if nobody does: it is closed then.
     pub fn leave(&self, query: &Query, memory: &Memory) -> bool {
-        self.cell.lock().intake.leave(query, memory)
+        let mut cell = self.cell.lock();
+        let is_last = cell.intake.leave(query, memory);
+        if is_last {
+            // Under the same lock: nobody joins what is about to be removed.
+            cell.scan = None;
+        }
+        is_last
     }
 
     /// Looks at it, if that is due. Whatever the connector does, an error or a panic, ends those who read this table and

@@ -58,7 +58,11 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     .exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || clock.now());
             // Their query ended between the run that made them and the hand-over.
             shared.refuse(&mut staged);
-            let Next::Run(grant, unit) = next else { return };
+            let (grant, unit) = match next {
+                Next::Run(grant, unit) => (grant, unit),
+                Next::Refused => continue,
+                Next::Stop => return,
+            };
             asleep_ns += whereabouts.take_slept_ns();
             let done = match &unit {
                 Unit::Operator(instance) => {

@@ -385,7 +385,11 @@ fn lives(policy: &str, shards: usize, steps: u32) {
         ending.push(query);
     }
     for &query in &ending {
-        assert!(engine.wait_gone(query, TIMEOUT), "{query} is not gone");
+        let is_gone = engine.wait_gone(query, TIMEOUT);
+        let registry = engine.shared().registry.read();
+        let left = registry.get(query).map(|entry| (entry.stage(), &entry.query));
+        assert!(is_gone, "{query} is not gone: {left:?}");
+        drop(registry);
         engine.forget(query);
     }
     let shared = engine.shared();

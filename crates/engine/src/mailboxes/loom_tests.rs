@@ -55,7 +55,14 @@ fn work(mailboxes: &Mailboxes<(), ()>, worker: u32, run: impl Fn(u32) -> Vec<Mes
     let mut finished = None;
     loop {
         let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || NOW);
-        let Next::Run(grant, ()) = next else { return };
+        let grant = match next {
+            Next::Run(grant, ()) => grant,
+            Next::Refused => {
+                staged.clear();
+                continue;
+            }
+            Next::Stop => return,
+        };
         assert!(matches!(grant.work, Work::Message { .. }));
         staged = run(grant.operator.0);
         let report = RunReport::default();

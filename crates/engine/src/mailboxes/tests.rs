@@ -129,6 +129,13 @@ proptest! {
                     let place = &mut workers[worker as usize];
                     let granted = match mailboxes.exchange(place, finished, &mut staged, &mut Vec::new(), || now) {
                         Next::Run(grant, ()) => Some(grant),
+                        Next::Refused => {
+                            staged.clear();
+                            match mailboxes.exchange(place, None, &mut staged, &mut Vec::new(), || now) {
+                                Next::Run(grant, ()) => Some(grant),
+                                _ => None,
+                            }
+                        }
                         Next::Stop => None,
                     };
                     prop_assert_eq!(granted.as_ref().map(seen), expected.as_ref().map(seen));
@@ -171,7 +178,11 @@ fn work(mailboxes: &Mailboxes<u64, ()>, worker: u32, seen: &[Seen]) -> u64 {
     loop {
         let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, now);
         refused += staged.drain(..).count() as u64;
-        let Next::Run(grant, ()) = next else { return refused };
+        let grant = match next {
+            Next::Run(grant, ()) => grant,
+            Next::Refused => continue,
+            Next::Stop => return refused,
+        };
         let Work::Message { message: granted, .. } = grant.work else { panic!("nothing leaves work behind") };
         let of_operator = &seen[grant.operator.index()];
         assert!(!of_operator.running.swap(true, Relaxed), "{} runs twice", grant.operator);
@@ -395,4 +406,20 @@ fn sleepers_keep_the_alarm_for_every_appointment() {
         }
         mailboxes.stop();
     });
+}
+
+/// Its query waits until nothing of it is on its way, and nothing else comes that would wake the worker.
+#[test]
+fn a_worker_lets_go_of_what_is_refused_before_it_sleeps() {
+    let mailboxes = mailboxes(1, 1, 2, "llf");
+    let mut worker = mailboxes.whereabouts(WorkerId(0));
+    let (mut staged, mut merged) = (Vec::new(), Vec::new());
+    mailboxes.enqueue(&mut vec![message(0, NOW, 0)], NOW);
+    let next = mailboxes.exchange(&mut worker, None, &mut staged, &mut merged, || NOW);
+    assert!(matches!(next, Next::Run(..)));
+    mailboxes.remove_query(QueryId(0), NOW);
+    staged.push(message(1, NOW, 0));
+    let finished = Finished { report: RunReport::default(), progress: None, ended: NOW, look: None };
+    let next = mailboxes.exchange(&mut worker, Some(finished), &mut staged, &mut merged, || NOW);
+    assert!(matches!(next, Next::Refused) && staged.len() == 1);
 }
