@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, QueryId, WorkerId};
@@ -228,18 +228,19 @@ impl Engine {
     }
 
     pub(crate) fn wait_until(&self, timeout: Duration, is_so: impl Fn() -> bool) -> bool {
-        let deadline = self.shared.clock.instant(self.shared.clock.now().plus(timeout));
+        let clock = &self.shared.clock;
+        let deadline = clock.now().plus(timeout);
         loop {
             // Asked without the lock, which those who end queries take with others in hand; so nobody is waited for longer
             // than this, should the answer change in between.
             if is_so() {
                 return true;
             }
-            let look_again = deadline.min(Instant::now() + LOOK_AGAIN);
+            let look_again = deadline.min(clock.now().plus(LOOK_AGAIN));
             let mut guard = self.shared.ended_lock.lock();
-            self.shared.ended.wait_until(&mut guard, look_again);
+            self.shared.ended.wait_until(&mut guard, clock.instant(look_again));
             drop(guard);
-            if Instant::now() >= deadline {
+            if clock.now() >= deadline {
                 return is_so();
             }
         }

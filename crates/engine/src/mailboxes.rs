@@ -95,6 +95,9 @@ pub(crate) enum Next<T, U> {
     Stop,
 }
 
+/// A shard's number, an operator's id there, and what is behind its lock.
+type Found<'a, T, U> = (usize, OperatorId, MutexGuard<'a, Desk<T, U>>);
+
 /// Which messages a worker takes together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Merging<T> {
@@ -285,7 +288,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
     }
 
     /// The shard that has an operator, locked, and its id there.
-    fn desk_of(&self, operator: OperatorId) -> Option<(usize, OperatorId, MutexGuard<'_, Desk<T, U>>)> {
+    fn desk_of(&self, operator: OperatorId) -> Option<Found<'_, T, U>> {
         let Address { shard, .. } = self.addresses.locate(operator)?;
         let desk = self.shards[shard].lock();
         // It may have gone meanwhile, and its id have come again elsewhere.

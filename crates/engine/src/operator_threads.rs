@@ -86,7 +86,7 @@ impl OperatorThreads {
     pub(crate) fn enqueue(&self, messages: &mut Vec<Parcel<ArrowRows>>, now: ProcessingTime) {
         for message in std::mem::take(messages) {
             let refused = match self.mailbox(message.to) {
-                Some(mailbox) => mailbox.put(message, now).err(),
+                Some(mailbox) => mailbox.put(message, now),
                 None => Some(message),
             };
             messages.extend(refused);
@@ -152,7 +152,7 @@ impl OperatorThreads {
                 let now = shared.clock.now();
                 for message in staged.drain(..) {
                     let refused = match self.mailbox(message.to) {
-                        Some(to) => to.put_when_there_is_room(message, now).err(),
+                        Some(to) => to.put_when_there_is_room(message, now),
                         None => Some(message),
                     };
                     if let Some(message) = refused {
@@ -184,27 +184,27 @@ impl Mailbox {
     /// buffers.
     const CAPACITY_BYTES: u64 = 1 << 20;
 
-    /// # Errors
-    /// The message, where nobody takes it any more.
-    fn put(&self, message: Parcel<ArrowRows>, now: ProcessingTime) -> Result<(), Parcel<ArrowRows>> {
+    /// Gives the message back where nobody takes it any more.
+    #[must_use]
+    fn put(&self, message: Parcel<ArrowRows>, now: ProcessingTime) -> Option<Parcel<ArrowRows>> {
         let mut state = self.state.lock();
         if state.stopping {
-            return Err(message);
+            return Some(message);
         }
         state.bytes += message.bytes;
         state.messages.push_back((message, now));
         drop(state);
         self.arrived.notify_one();
-        Ok(())
+        None
     }
 
-    /// # Errors
-    /// As for [`put`](Mailbox::put).
+    /// As [`put`](Mailbox::put).
+    #[must_use]
     fn put_when_there_is_room(
         &self,
         message: Parcel<ArrowRows>,
         now: ProcessingTime,
-    ) -> Result<(), Parcel<ArrowRows>> {
+    ) -> Option<Parcel<ArrowRows>> {
         let mut state = self.state.lock();
         while state.bytes > Self::CAPACITY_BYTES && !state.stopping {
             self.taken.wait(&mut state);

@@ -274,13 +274,12 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
         Entrance::Opened(opened) => begin(shared, opened),
         Entrance::Joins(table, wanted) => {
             let query = wanted.query.clone();
-            match table.join(reader(&wanted, &table.spec, shared.clock.now())) {
-                Ok(()) => {
-                    shared.registry.write().reads(query.id, table.clone());
-                    shared.retarget(&table);
-                    shared.dispatch.wake(table.id, shared.clock.now());
-                }
-                Err(_) => begin_anew(shared, &table, wanted),
+            if table.join(reader(&wanted, &table.spec, shared.clock.now())) {
+                shared.registry.write().reads(query.id, table.clone());
+                shared.retarget(&table);
+                shared.dispatch.wake(table.id, shared.clock.now());
+            } else {
+                begin_anew(shared, &table, wanted);
             }
         }
     }

@@ -164,13 +164,10 @@ impl Table {
         columns.iter().all(|column| self.spec.columns.binary_search(column).is_ok())
     }
 
-    /// One more reads it, from the next row on.
-    ///
-    /// # Errors
-    /// The reader, where there is no next row.
-    pub fn join(&self, reader: Reader<ArrowRows>) -> Result<(), Reader<ArrowRows>> {
+    /// One more reads it, from the next row on. False where there is no next row.
+    pub fn join(&self, reader: Reader<ArrowRows>) -> bool {
         let mut cell = self.cell.lock();
-        if cell.scan.is_none() { Err(reader) } else { cell.intake.join(reader) }
+        cell.scan.is_some() && cell.intake.join(reader).is_none()
     }
 
     /// How one reads it from where it is.

@@ -193,17 +193,15 @@ impl<C: Content> Intake<C> {
         self.readers.iter().map(|reader| reader.query.target_ns()).min().unwrap_or(u64::MAX)
     }
 
-    /// One more reads it, from the next row on.
-    ///
-    /// # Errors
-    /// The reader, where the table has ended.
-    pub fn join(&mut self, reader: Reader<C>) -> Result<(), Reader<C>> {
+    /// One more reads it, from the next row on. Gives the reader back where the table has ended.
+    #[must_use]
+    pub fn join(&mut self, reader: Reader<C>) -> Option<Reader<C>> {
         if self.ended {
-            return Err(reader);
+            return Some(reader);
         }
         self.readers.push(reader);
         self.space();
-        Ok(())
+        None
     }
 
     /// A query reads it no longer: what it has not admitted is dropped. True if nobody is left.

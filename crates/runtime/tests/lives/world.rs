@@ -247,13 +247,13 @@ impl World {
             Some(id) => {
                 let table = self.tables.get_mut(id).unwrap();
                 match table.intake.join(reader) {
-                    Ok(()) => {
+                    Some(reader) => reader,
+                    None => {
                         self.registry.reads(query.id, *id);
                         table.look = Some(now);
                         self.seen.joined += 1;
                         return;
                     }
-                    Err(reader) => reader,
                 }
             }
             None => reader,
