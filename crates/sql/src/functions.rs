@@ -4,11 +4,13 @@
 
 mod cast;
 mod collection;
+mod compare;
 mod decimal;
 pub(crate) mod decimal_type;
 mod digits;
 mod java_time;
 mod json;
+mod math;
 mod number;
 mod pattern;
 mod text;
@@ -23,8 +25,9 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-pub(crate) use cast::{CAST, TRY_CAST, as_cast, flink_cast};
+pub(crate) use cast::{CAST, TRY_CAST, as_cast, check_cast, flink_cast};
 pub(crate) use collection::{ARRAY, ITEM, MAP};
+pub(crate) use compare::{float_columns_compared, of_floats};
 pub(crate) use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
 pub(crate) use java_time::JavaPattern;
 pub(crate) use text::{TO_CHAR, TO_STRING, TO_VARCHAR};
@@ -46,13 +49,14 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
             json::FUNCTIONS,
             time::FUNCTIONS,
             number::FUNCTIONS,
+            math::FUNCTIONS,
             decimal::FUNCTIONS,
             collection::FUNCTIONS,
         ];
         for function in own.into_iter().flatten() {
             all.insert(function.name.to_string(), Arc::new(ScalarUDF::from(function.clone())));
         }
-        for function in cast::named().into_iter().chain([number::round()]) {
+        for function in cast::named().into_iter().chain(number::rounding()) {
             all.insert(function.name().to_string(), Arc::new(function));
         }
         all
@@ -78,10 +82,8 @@ const PUBLIC: &[&str] = &[
     "asin",
     "atan",
     "atan2",
-    "bit_length",
     "btrim",
     "cardinality",
-    "cbrt",
     "ceil",
     "char_length",
     "character_length",
@@ -92,6 +94,8 @@ const PUBLIC: &[&str] = &[
     "cosh",
     "cot",
     "date_format",
+    "elt",
+    "endswith",
     "degrees",
     "exp",
     "floor",
@@ -108,14 +112,17 @@ const PUBLIC: &[&str] = &[
     "lpad",
     "ltrim",
     "md5",
-    "octet_length",
     "overlay",
     "pi",
     "position",
     "power",
     "radians",
     "random",
+    "regexp_count",
     "regexp_extract",
+    "regexp_extract_all",
+    "regexp_instr",
+    "regexp_substr",
     "repeat",
     "replace",
     "reverse",
@@ -127,6 +134,7 @@ const PUBLIC: &[&str] = &[
     "sinh",
     "split_index",
     "sqrt",
+    "startswith",
     "tan",
     "tanh",
     "timestampadd",
@@ -134,6 +142,7 @@ const PUBLIC: &[&str] = &[
     "to_date",
     "to_timestamp",
     "to_timestamp_ltz",
+    "translate",
     "trim",
     "upper",
 ];
@@ -157,6 +166,8 @@ pub(crate) enum Parameter {
     Number,
     /// A text, or a number as a BIGINT.
     TextOrLong,
+    /// A text or a time, as it is.
+    TextOrTime,
     /// A timestamp of any precision, a date or a time; what else there is becomes `TIMESTAMP(3)`.
     Time,
     Any,
@@ -273,12 +284,13 @@ impl ScalarUDFImpl for Callable {
                 (Parameter::Number, _) => number_type(&function.name.to_uppercase(), given)?,
                 (Parameter::TextOrLong, given) if given.is_integer() => DataType::Int64,
                 (Parameter::TextOrLong, _) => DataType::Utf8,
-                (Parameter::Time, DataType::Timestamp(..) | DataType::Date32 | DataType::Time32(_)) => {
+                (Parameter::TextOrTime, DataType::Utf8 | DataType::Null) => DataType::Utf8,
+                (Parameter::Time | Parameter::TextOrTime, DataType::Timestamp(..) | DataType::Date32 | DataType::Time32(_)) => {
                     given.clone()
                 }
                 (Parameter::Any, DataType::Null) => DataType::Utf8,
                 (Parameter::Any, _) => given.clone(),
-                (Parameter::Time, _) => TIMESTAMP_3,
+                (Parameter::Time | Parameter::TextOrTime, _) => TIMESTAMP_3,
             })
         });
         coerced.collect()
