@@ -8,6 +8,7 @@ mod compare;
 mod decimal;
 pub(crate) mod decimal_type;
 mod digits;
+mod encoding;
 mod java_time;
 mod json;
 mod math;
@@ -27,7 +28,7 @@ use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImp
 
 pub(crate) use cast::{CAST, TRY_CAST, as_cast, check_cast, flink_cast};
 pub(crate) use collection::{ARRAY, ITEM, MAP};
-pub(crate) use compare::{float_columns_compared, of_floats};
+pub(crate) use compare::{float_columns_compared, in_order_of_floats, of_floats};
 pub(crate) use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
 pub(crate) use java_time::JavaPattern;
 pub(crate) use text::{TO_CHAR, TO_STRING, TO_VARCHAR};
@@ -50,6 +51,7 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
             time::FUNCTIONS,
             number::FUNCTIONS,
             math::FUNCTIONS,
+            encoding::FUNCTIONS,
             decimal::FUNCTIONS,
             collection::FUNCTIONS,
         ];
@@ -82,6 +84,7 @@ const PUBLIC: &[&str] = &[
     "asin",
     "atan",
     "atan2",
+    "bin",
     "btrim",
     "cardinality",
     "ceil",
@@ -99,7 +102,9 @@ const PUBLIC: &[&str] = &[
     "degrees",
     "exp",
     "floor",
+    "from_base64",
     "from_unixtime",
+    "hex",
     "initcap",
     "json_exists",
     "json_value",
@@ -144,7 +149,10 @@ const PUBLIC: &[&str] = &[
     "to_timestamp_ltz",
     "translate",
     "trim",
+    "unhex",
     "upper",
+    "url_decode",
+    "url_encode",
 ];
 
 /// One of our own functions.
@@ -285,9 +293,10 @@ impl ScalarUDFImpl for Callable {
                 (Parameter::TextOrLong, given) if given.is_integer() => DataType::Int64,
                 (Parameter::TextOrLong, _) => DataType::Utf8,
                 (Parameter::TextOrTime, DataType::Utf8 | DataType::Null) => DataType::Utf8,
-                (Parameter::Time | Parameter::TextOrTime, DataType::Timestamp(..) | DataType::Date32 | DataType::Time32(_)) => {
-                    given.clone()
-                }
+                (
+                    Parameter::Time | Parameter::TextOrTime,
+                    DataType::Timestamp(..) | DataType::Date32 | DataType::Time32(_),
+                ) => given.clone(),
                 (Parameter::Any, DataType::Null) => DataType::Utf8,
                 (Parameter::Any, _) => given.clone(),
                 (Parameter::Time | Parameter::TextOrTime, _) => TIMESTAMP_3,

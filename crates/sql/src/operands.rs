@@ -80,13 +80,18 @@ fn typed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Expr::ScalarFunction(ScalarFunction { func, args })
                 if ["coalesce", "greatest", "least", ARRAY].contains(&func.name()) =>
             {
-                let (args, changed) = alike(args, schema, Common::Widest);
+                let (mut args, mut changed) = alike(args, schema, Common::Widest);
+                if func.name() == ARRAY {
+                    changed |= type_nulls(&mut args, schema);
+                }
                 let call = ScalarFunction { func, args };
                 Transformed::new_transformed(Expr::ScalarFunction(call), changed)
             }
             Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == MAP => {
-                let (keys, changed_keys) = alike(args.iter().step_by(2).cloned().collect(), schema, Common::Widest);
-                let (values, changed_values) = alike(args.into_iter().skip(1).step_by(2).collect(), schema, Common::Widest);
+                let (keys, changed_keys) =
+                    alike(args.iter().step_by(2).cloned().collect(), schema, Common::Widest);
+                let (values, changed_values) =
+                    alike(args.into_iter().skip(1).step_by(2).collect(), schema, Common::Widest);
                 let args = keys.into_iter().zip(values).flat_map(|(key, value)| [key, value]).collect();
                 let call = ScalarFunction { func, args };
                 Transformed::new_transformed(Expr::ScalarFunction(call), changed_keys || changed_values)
@@ -113,12 +118,16 @@ fn with_case_types(case: Case, schema: &DFSchema) -> Transformed<Expr> {
     let otherwise = results.split_off(count).pop().map(Box::new);
     let (operand, whens, changed_whens) = match expr {
         None => (None, whens, false),
-        Some(operand) if whens.iter().any(|when| floats_compared(&operand, Operator::Eq, when, schema).is_some()) => {
-            let equal = |when: Expr| floats_compared(&operand, Operator::Eq, &when, schema).unwrap_or_else(|| {
-                let (sides, _) = compared(vec![operand.as_ref().clone(), when], schema);
-                let [left, right] = sides.try_into().expect("two went in");
-                left.eq(right)
-            });
+        Some(operand)
+            if whens.iter().any(|when| floats_compared(&operand, Operator::Eq, when, schema).is_some()) =>
+        {
+            let equal = |when: Expr| {
+                floats_compared(&operand, Operator::Eq, &when, schema).unwrap_or_else(|| {
+                    let (sides, _) = compared(vec![operand.as_ref().clone(), when], schema);
+                    let [left, right] = sides.try_into().expect("two went in");
+                    left.eq(right)
+                })
+            };
             (None, whens.into_iter().map(equal).collect(), true)
         }
         Some(operand) => {
@@ -145,10 +154,16 @@ fn with_binary_types(binary: BinaryExpr, schema: &DFSchema) -> Result<Transforme
             }
             let (sides, changed) = compared([*left, *right].into(), schema);
             let [left, right] = sides.try_into().expect("two went in");
-            Ok(Transformed::new_transformed(
-                Expr::BinaryExpr(BinaryExpr { left: left.into(), op, right: right.into() }),
-                changed,
-            ))
+            let expr = Expr::BinaryExpr(BinaryExpr { left: left.into(), op, right: right.into() });
+            // A decimal beside a float: by their order, in which every NaN is the largest. An equality may be the key
+            // of a join.
+            if changed
+                && op != Eq
+                && let Some(ordered) = functions::in_order_of_floats(&expr, schema)
+            {
+                return Ok(Transformed::yes(ordered));
+            }
+            Ok(Transformed::new_transformed(expr, changed))
         }
         Plus | Minus | Multiply | Divide | Modulo => arithmetic(*left, op, *right, schema),
         _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
@@ -203,9 +218,9 @@ fn arithmetic(left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> Resul
 fn floats_compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = [left.get_type(schema).ok()?, right.get_type(schema).ok()?];
     let number = |given: &DataType| is_float(given) || (exact_numeric(given).is_some() && !is_decimal(given));
-    let columns = [left, right].iter().all(|side| matches!(side, Expr::Column(_)));
+    let key = op == Operator::Eq && [left, right].iter().all(|side| matches!(side, Expr::Column(_)));
     // What is compared with itself is equal, NaN or not: Calcite does not look.
-    if !types.iter().any(is_float) || !types.iter().all(number) || columns || left == right {
+    if !types.iter().any(is_float) || !types.iter().all(number) || key || left == right {
         return None;
     }
     let common = if types.contains(&DataType::Float64) { DataType::Float64 } else { DataType::Float32 };
@@ -242,6 +257,18 @@ fn alike(exprs: Vec<Expr>, schema: &DFSchema, rule: Common) -> (Vec<Expr>, bool)
         if common == DataType::Float64 { as_double(expr, given) } else { cast(expr, common.clone()) }
     };
     (exprs.into_iter().zip(&types).map(each).collect(), changed)
+}
+
+/// Gives NULL literals the type of the first that has one. True if there were any.
+fn type_nulls(exprs: &mut [Expr], schema: &DFSchema) -> bool {
+    let types: Vec<_> = exprs.iter().map(|expr| expr.get_type(schema).unwrap_or(DataType::Null)).collect();
+    let Some(known) = types.iter().find(|given| **given != DataType::Null) else { return false };
+    let mut changed = false;
+    for (expr, _) in exprs.iter_mut().zip(&types).filter(|(_, given)| **given == DataType::Null) {
+        *expr = cast(expr.clone(), known.clone());
+        changed = true;
+    }
+    changed
 }
 
 /// How FLOAT and DOUBLE have a common type.

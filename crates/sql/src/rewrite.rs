@@ -181,6 +181,10 @@ fn rewritten(expr: &Expr) -> Result<Option<Expr>, Box<Fault>> {
             let args = [(**expr).clone(), from].into_iter().chain(substring_for.as_deref().cloned());
             Some(call("flink_substring", args, &span))
         }
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+            let args = [expr, overlay_what, overlay_from].map(|arg| (**arg).clone());
+            Some(call("overlay", args.into_iter().chain(overlay_for.as_deref().cloned()), &span))
+        }
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => number_of_flink(expr, digits),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => least_integer(expr),
         Expr::Function(function) => rewritten_function(function)?,
@@ -427,7 +431,11 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             renamed("strpos")
         }
         "uuid" => renamed("flink_uuid"),
-        "row" => renamed("struct"),
+        "row" => {
+            let names = (0..).map(|place| text(&format!("EXPR${place}")));
+            let fields = names.zip(args).flat_map(|(name, field)| [name, field]);
+            Ok(Some(call("named_struct", fields, &span)))
+        }
         "sha224" | "sha256" | "sha384" | "sha512" => {
             arity(1, 1)?;
             // DataFusion's digests are bytes; Flink's are hexadecimal text.
@@ -474,8 +482,22 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
 
 /// Functions whose type is that of their arguments, so that it matters which type a literal has.
 const TYPED_BY_ARGUMENTS: &[&str] = &[
-    "if", "ifnull", "coalesce", "nullif", "greatest", "least", "mod", "row", "sum", "avg", "min", "max",
-    "abs", "sign",
+    "if",
+    "ifnull",
+    "coalesce",
+    "nullif",
+    "greatest",
+    "least",
+    "mod",
+    "row",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "abs",
+    "sign",
+    functions::ARRAY,
+    functions::MAP,
 ];
 
 /// Literals have Flink's types: INT where it fits, DOUBLE with an exponent, DECIMAL with a point, where the digit

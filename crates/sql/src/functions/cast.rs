@@ -94,7 +94,9 @@ impl ScalarUDFImpl for NamedCast {
 /// Fails where Flink has no CAST.
 pub(crate) fn check_cast(cast: &Expr, schema: &DFSchema) -> Result<()> {
     let (inner, to) = match cast {
-        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type()),
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            (expr, field.data_type())
+        }
         _ => return Ok(()),
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(()) };

@@ -254,7 +254,8 @@ pub(crate) fn read_fallback(text: &str) -> Option<NaiveDateTime> {
         return None;
     }
     let nanos = fraction.parse::<i64>().ok()? * 10_i64.pow(9 - fraction.len() as u32);
-    let parts: Vec<Option<i64>> = whole.split(':').map(|part| part.parse::<u32>().ok().map(i64::from)).collect();
+    let parts: Vec<Option<i64>> =
+        whole.split(':').map(|part| part.parse::<u32>().ok().map(i64::from)).collect();
     let [Some(hour), Some(minute), Some(second)] = parts[..] else { return None };
     let seconds = TimeDelta::seconds((hour * 60 + minute) * 60 + second);
     day.and_time(NaiveTime::MIN).checked_add_signed(seconds + TimeDelta::nanoseconds(nanos))

@@ -11,7 +11,9 @@ use super::{FlinkFunction, Parameter, pure};
 
 pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     // Math.pow(x, 0.5), which is 0 of -0 and Infinity of -Infinity.
-    of_one("sqrt", |args, _| one(args, |x| if x == f64::NEG_INFINITY { f64::INFINITY } else { x.sqrt() + 0.0 })),
+    of_one("sqrt", |args, _| {
+        one(args, |x| if x == f64::NEG_INFINITY { f64::INFINITY } else { x.sqrt() + 0.0 })
+    }),
     of_one("exp", |args, _| one(args, f64::exp)),
     of_one("ln", |args, _| one(args, f64::ln)),
     of_one("log10", |args, _| one(args, f64::log10)),

@@ -263,8 +263,9 @@ fn round_float(value: f64, places: i64, cut: bool) -> f64 {
     let near = i32::try_from(places).ok().and_then(|places| Some((places, scaled(value, places)?)));
     match near {
         // Whole numbers and these powers are exact, so that dividing rounds once.
-        Some((places @ 0.., scaled)) => scaled / 10_f64.powi(places),
-        Some((places, scaled)) => scaled * 10_f64.powi(-places),
+        // There is no negative zero among the digits.
+        Some((places @ 0.., scaled)) => scaled / 10_f64.powi(places) + 0.0,
+        Some((places, scaled)) => scaled * 10_f64.powi(-places) + 0.0,
         None => {
             let mut digits = Digits::of(value);
             digits.round(places);

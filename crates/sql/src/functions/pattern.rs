@@ -1,5 +1,6 @@
 //! Texts against patterns: LIKE, SIMILAR TO and regular expressions.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -47,7 +48,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         most: 2,
         returns: |_| DataType::Int32,
         invoke: |args, rows| {
-            let counted = found(args, rows, |regex, text| Some(regex.find_iter(text).count() as i32));
+            let counted = found(args, rows, |regex, text| Some(matches(regex, text).count() as i32));
             Ok(Arc::new(counted.into_iter().collect::<Int32Array>()))
         },
         signature: pure,
@@ -227,6 +228,20 @@ impl PatternCache {
     }
 }
 
+/// Where a pattern is found, as Java goes on: an empty match may stand directly behind another one.
+fn matches<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = Range<usize>> {
+    let mut from = Some(0);
+    std::iter::from_fn(move || {
+        let place = regex.find_at(text, from?)?.range();
+        from = if place.is_empty() {
+            text[place.end..].chars().next().map(|c| place.end + c.len_utf8())
+        } else {
+            Some(place.end)
+        };
+        Some(place)
+    })
+}
+
 /// What `find` makes of a text and its pattern; NULL if one of them is or the pattern is not valid.
 fn found<T>(args: &[ArrayRef], rows: usize, find: impl Fn(&Regex, &str) -> Option<T>) -> Vec<Option<T>> {
     let (text, pattern) = (texts(&args[0]), texts(&args[1]));
@@ -252,8 +267,11 @@ fn regexp_extract_all(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let group = usize::try_from(group.map_or(1, |g| g.value(row))).ok();
         match (regex, group) {
             (Some(regex), Some(group)) if group < regex.captures_len() => {
-                for captures in regex.captures_iter(text.value(row)) {
-                    out.values().append_option(captures.get(group).map(|found| found.as_str()));
+                let text = text.value(row);
+                for place in matches(regex, text) {
+                    let captures = regex.captures_at(text, place.start);
+                    let part = captures.and_then(|captures| captures.get(group));
+                    out.values().append_option(part.map(|found| found.as_str()));
                 }
                 out.append(true);
             }
@@ -308,8 +326,16 @@ fn regexp_replace(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         match cache.get(pattern.value(row)) {
             // Flink quotes the replacement: `$1` in it is plain text.
             Some(regex) => {
-                let plain = regex::NoExpand(replacement.value(row));
-                out.append_value(regex.replace_all(text.value(row), plain));
+                let text = text.value(row);
+                let mut kept = 0;
+                let mut replaced = String::with_capacity(text.len());
+                for place in matches(regex, text) {
+                    replaced.push_str(&text[kept..place.start]);
+                    replaced.push_str(replacement.value(row));
+                    kept = place.end;
+                }
+                replaced.push_str(&text[kept..]);
+                out.append_value(replaced);
             }
             None => out.append_null(),
         }

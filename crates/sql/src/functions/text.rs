@@ -36,7 +36,15 @@ const fn of_two_texts(
     invoke: fn(&[ArrayRef], usize) -> Result<ArrayRef>,
 ) -> FlinkFunction {
     let returns = |_: &[DataType]| DataType::Boolean;
-    FlinkFunction { name, parameters: &[Parameter::Text], least: 2, most: 2, returns, invoke, signature: pure }
+    FlinkFunction {
+        name,
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns,
+        invoke,
+        signature: pure,
+    }
 }
 
 static DIGITS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\d+$").expect("valid"));

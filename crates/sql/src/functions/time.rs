@@ -119,10 +119,10 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         least: 3,
         most: 3,
         returns: |types| match &types[2] {
-            DataType::Date32 => TIMESTAMP_3,
+            DataType::Date32 => TIMESTAMP_6,
             other => other.clone(),
         },
-        invoke: |args, rows| timestamp_add(args, rows, &TIMESTAMP_3),
+        invoke: |args, rows| timestamp_add(args, rows, &TIMESTAMP_6),
         signature: pure,
     },
     FlinkFunction {
@@ -154,6 +154,9 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         signature: pure,
     },
 ];
+
+/// What a DATE becomes that hours are added to.
+const TIMESTAMP_6: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Units of time that can be asked for by name.
 pub(crate) const UNITS: &[&str] = &[
@@ -262,7 +265,11 @@ fn date_format(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 
 /// Texts as times, by the pattern in the second argument if there is one, and perhaps as [`read_fallback`] does. What
 /// cannot be read is NULL.
-fn read(args: &[ArrayRef], rows: usize, fallback: bool) -> Result<impl Iterator<Item = Option<NaiveDateTime>>> {
+fn read(
+    args: &[ArrayRef],
+    rows: usize,
+    fallback: bool,
+) -> Result<impl Iterator<Item = Option<NaiveDateTime>>> {
     let text = args[0].as_string::<i32>();
     let format = args.get(1).map(|array| array.as_string::<i32>());
     let mut patterns = Patterns::default();
@@ -304,8 +311,12 @@ const LATEST_MS: i64 = 253_402_300_799_999;
 /// Seconds (precision 0) or milliseconds (3) since the epoch.
 fn to_timestamp_ltz(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let Some(number) = args[0].as_primitive_opt::<Int64Type>() else {
-        let times = read(&args[..1], rows, false)?;
-        let millis = times.map(|time| time.map(|time| time.and_utc().timestamp_millis()));
+        let times: Vec<_> = read(&args[..1], rows, false)?.collect();
+        let text = args[0].as_string::<i32>();
+        if let Some(row) = (0..rows).find(|row| times[*row].is_none() && text.is_valid(*row)) {
+            return exec_err!("'{}' is not a TIMESTAMP_LTZ", text.value(row));
+        }
+        let millis = times.into_iter().map(|time| time.map(|time| time.and_utc().timestamp_millis()));
         return Ok(Arc::new(TimestampMillisecondArray::from_iter(millis).with_timezone(UTC)));
     };
     // What is no year of four digits is NULL.
@@ -392,7 +403,7 @@ fn time_part(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 fn round_time(args: &[ArrayRef], rows: usize, up: bool) -> Result<ArrayRef> {
     let unit = args[0].as_string::<i32>();
     let rounded = (0..rows).map(|row| {
-        let time = datetime(&args[1], row)?;
+        let time = whole_millis(datetime(&args[1], row)?);
         let name = if unit.is_null(row) { return None } else { unit.value(row) };
         let down = floor_time(time, name)?;
         if up && down < time { add(down, name, 1) } else { Some(down) }
@@ -481,7 +492,7 @@ fn interval_times(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 fn timestamp_diff(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let unit = args[0].as_string::<i32>();
     let difference = |row: usize| -> Option<i32> {
-        let (from, to) = (datetime(&args[1], row)?, datetime(&args[2], row)?);
+        let (from, to) = (whole_millis(datetime(&args[1], row)?), whole_millis(datetime(&args[2], row)?));
         let span = to - from;
         let whole = match unit.value(row) {
             "YEAR" => whole_months(from, to) / 12,
@@ -500,11 +511,25 @@ fn timestamp_diff(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(Int32Array::from_iter((0..rows).map(difference))))
 }
 
+/// Flink's calendar does not see what is finer.
+fn whole_millis(time: NaiveDateTime) -> NaiveDateTime {
+    use chrono::Timelike;
+    time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000).unwrap_or(time)
+}
+
+/// Months by Calcite's rule: so many that the first day, moved by them, is not behind the other; one less if it is
+/// that day at an earlier time.
 fn whole_months(from: NaiveDateTime, to: NaiveDateTime) -> i64 {
+    let months = months_of_days(from.date(), to.date());
+    let moved = add(from.date().into(), "MONTH", months).map(|time| time.date());
+    months - i64::from(moved == Some(to.date()) && to.time() < from.time())
+}
+
+fn months_of_days(from: NaiveDate, to: NaiveDate) -> i64 {
     if to < from {
-        return -whole_months(to, from);
+        return -months_of_days(to, from);
     }
-    let months = i64::from(to.year() - from.year()) * 12 + i64::from(to.month()) - i64::from(from.month());
-    let incomplete = (to.day(), to.time()) < (from.day(), from.time());
-    months - i64::from(incomplete)
+    let estimate = i64::from(to.year() - from.year()) * 12 + i64::from(to.month()) - i64::from(from.month());
+    let moved = |months: i64| add(from.into(), "MONTH", months).map(|time| time.date());
+    if moved(estimate).is_some_and(|day| day > to) { estimate - 1 } else { estimate }
 }

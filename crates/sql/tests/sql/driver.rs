@@ -19,7 +19,9 @@ pub type Tables<'a> = &'a [(&'a str, &'a [&'a str])];
 pub fn run(query: &PlannedQuery, tables: Tables, batch_rows: usize) -> (Vec<String>, Vec<String>) {
     let mut run = run_with(query, batch_rows, |scan| {
         let named = tables.iter().find(|(name, _)| *name == scan.table.name);
-        parse(named.map_or(&["0"][..], |(_, lines)| lines), &scan.table.schema).project(&scan.columns).unwrap()
+        parse(named.map_or(&["0"][..], |(_, lines)| lines), &scan.table.schema)
+            .project(&scan.columns)
+            .unwrap()
     });
     let mut rows: Vec<String> = run.rows.iter().flat_map(texts).collect();
     rows.sort();
