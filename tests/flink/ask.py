@@ -11,9 +11,12 @@ import concurrent.futures
 import pathlib
 import re
 import sys
+import tempfile
 
 from expressions import expressions
 from gateway import Refused, Session
+from inputs import inputs
+from inputs import line as line_of
 
 HERE = pathlib.Path(__file__).parent
 GOLDEN = HERE / "expressions.tsv"
@@ -35,7 +38,30 @@ def main(gateway: str, seed: int) -> None:
             known.update((escaped(expr), line) for expr, line in answers.items())
     body = "\n".join(known[escaped(expr)] for expr in wanted)
     GOLDEN.write_text(f"# seed {seed}; expression, type, values over the rows of v (one if all are the same)\n{body}\n")
-    print(f"{len(asked)} of {len(wanted)} asked")
+    print(f"{len(asked)} of {len(wanted)} expressions asked")
+    ask_inputs(gateway)
+
+
+def ask_inputs(gateway: str) -> None:
+    """One table for each format and type, its bad fields NULL."""
+    session = Session(gateway, PROPERTIES)
+    lines = ["# format, type, field as it stands in the file, value; bad fields and fields without a row are \\N"]
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (form, data_type, fields) in enumerate(inputs()):
+            path = pathlib.Path(folder) / f"{number}.{form}"
+            path.write_text("".join(line_of(form, at, field) + "\n" for at, field in enumerate(fields)))
+            session.run(
+                f"CREATE TABLE inputs{number} (id INT, x {data_type}) WITH ('connector' = 'filesystem', "
+                f"'path' = '{path}', 'format' = '{form}', '{form}.ignore-parse-errors' = 'true')"
+            )
+            _, rows = session.run(f"SELECT id, x FROM inputs{number}")
+            values = {int(row[0]): row[1] for row in rows}
+            for at, field in enumerate(fields):
+                value = values.get(at)
+                shown = "\\N" if value is None else escaped(value)
+                lines.append("\t".join([form, data_type, escaped(field), shown]))
+    (HERE / "inputs.tsv").write_text("\n".join(lines) + "\n")
+    print(f"{len(lines) - 1} inputs asked")
 
 
 def answer(gateway: str, exprs: list[str]) -> dict[str, str]:
