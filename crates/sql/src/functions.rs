@@ -2,6 +2,7 @@
 //!
 //! Functions that are only spelled differently are renamed in `rewrite.rs` and do not appear here.
 
+mod array;
 mod cast;
 mod collection;
 mod compare;
@@ -11,6 +12,7 @@ mod digits;
 mod encoding;
 mod java_time;
 mod json;
+mod map;
 mod math;
 mod number;
 mod pattern;
@@ -54,6 +56,8 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
             encoding::FUNCTIONS,
             decimal::FUNCTIONS,
             collection::FUNCTIONS,
+            array::FUNCTIONS,
+            map::FUNCTIONS,
         ];
         for function in own.into_iter().flatten() {
             all.insert(function.name.to_string(), Arc::new(ScalarUDF::from(function.clone())));
@@ -80,6 +84,22 @@ pub(crate) fn public_names() -> impl Iterator<Item = &'static str> {
 const PUBLIC: &[&str] = &[
     "abs",
     "acos",
+    "array_append",
+    "array_concat",
+    "array_contains",
+    "array_distinct",
+    "array_except",
+    "array_intersect",
+    "array_join",
+    "array_max",
+    "array_min",
+    "array_position",
+    "array_prepend",
+    "array_remove",
+    "array_reverse",
+    "array_slice",
+    "array_sort",
+    "array_union",
     "ascii",
     "asin",
     "atan",
@@ -97,9 +117,10 @@ const PUBLIC: &[&str] = &[
     "cosh",
     "cot",
     "date_format",
+    "degrees",
+    "element",
     "elt",
     "endswith",
-    "degrees",
     "exp",
     "floor",
     "from_base64",
@@ -107,6 +128,10 @@ const PUBLIC: &[&str] = &[
     "hex",
     "initcap",
     "json_exists",
+    "json_query",
+    "json_quote",
+    "json_string",
+    "json_unquote",
     "json_value",
     "left",
     "ln",
@@ -116,6 +141,11 @@ const PUBLIC: &[&str] = &[
     "lower",
     "lpad",
     "ltrim",
+    "map_entries",
+    "map_from_arrays",
+    "map_keys",
+    "map_union",
+    "map_values",
     "md5",
     "overlay",
     "pi",
@@ -137,9 +167,11 @@ const PUBLIC: &[&str] = &[
     "rtrim",
     "sin",
     "sinh",
+    "split",
     "split_index",
     "sqrt",
     "startswith",
+    "str_to_map",
     "tan",
     "tanh",
     "timestampadd",

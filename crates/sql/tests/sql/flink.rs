@@ -17,8 +17,14 @@ use regex::Regex;
 
 use crate::driver::run_cells;
 
-/// What an engine says to an expression: its type and a text or NULL for each row. `None`: refused, or failed.
-type Answer = Option<(String, Vec<Option<String>>)>;
+/// The type of an expression, and a text or NULL for each row.
+type Said = (String, Vec<Option<String>>);
+
+/// What Flink says to an expression. `None`: refused, or failed.
+type Answer = Option<Said>;
+
+/// A field as it stands in a file, and its value.
+type Field = (String, Option<String>);
 
 struct Case {
     expr: String,
@@ -99,7 +105,7 @@ fn expressions_have_flinks_values() {
 #[test]
 fn fields_of_files_are_read_as_flink_does() {
     let text = std::fs::read_to_string(folder().join("inputs.tsv")).unwrap();
-    let mut tables: BTreeMap<(&str, &str), Vec<(String, Option<String>)>> = BTreeMap::new();
+    let mut tables: BTreeMap<(&str, &str), Vec<Field>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let cells: Vec<&str> = line.split('\t').collect();
         let (field, value) = (unescaped(cells[2]).unwrap(), unescaped(cells[3]));
@@ -112,7 +118,7 @@ fn fields_of_files_are_read_as_flink_does() {
     let count: usize = tables.values().map(Vec::len).sum();
     for (number, ((format, data_type), fields)) in tables.into_iter().enumerate() {
         let path = scratch.path().join(format!("{number}.{format}"));
-        let line = |(id, (field, _)): (usize, &(String, _))| match format {
+        let line = |(id, (field, _)): (usize, &Field)| match format {
             "json" => format!("{{\"id\": {id}, \"x\": {field}}}\n"),
             _ => format!("{id},{field}\n"),
         };
@@ -148,7 +154,7 @@ fn fields_of_files_are_read_as_flink_does() {
 }
 
 /// Types and values of expressions over the table `v`.
-fn ask(exprs: &[&str]) -> Result<Vec<(String, Vec<Option<String>>)>, String> {
+fn ask(exprs: &[&str]) -> Result<Vec<Said>, String> {
     let items = |part: &dyn Fn(usize) -> String| (0..exprs.len()).map(part).collect::<Vec<_>>().join(", ");
     let inner = items(&|at| format!("{} AS c{at}", exprs[at]));
     let outer = items(&|at| format!("c{at}, CAST(c{at} AS STRING) AS t{at}"));
@@ -177,7 +183,7 @@ fn ask(exprs: &[&str]) -> Result<Vec<(String, Vec<Option<String>>)>, String> {
     })
 }
 
-fn same(flink: &Answer, ours: &Result<(String, Vec<Option<String>>), String>) -> bool {
+fn same(flink: &Answer, ours: &Result<Said, String>) -> bool {
     match (flink, ours) {
         (None, Err(_)) => true,
         (Some((flink_type, flink)), Ok((our_type, ours))) => {
