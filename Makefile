@@ -17,7 +17,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-density bench-small figures simulate attach-demo attach-test bench-attach clean
+.PHONY: help build run test lint wasm bench bench-density bench-small figures simulate attach-demo attach-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn
 
 attach-test: build ## test attaching on a real Flink, which is installed and started (one to two minutes)
 	LAXITY=$(LAXITY) scripts/attach-test.sh
+
+flink-check: ## ask a real Flink, which is installed and started, what Laxity is compared with (five minutes); SEED=2, FRESH=yes
+	scripts/flink-check.sh
 
 bench-attach: build ## measure attaching on real Flink and Storm; ROUNDS, PHASE, ONLY and more: see scripts/bench-attach.sh
 	LAXITY=$(LAXITY) scripts/bench-attach.sh

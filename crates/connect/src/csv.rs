@@ -14,6 +14,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use self::split::{Split, SplitRecord, Splitter};
 use crate::PIECE_ROWS;
 use crate::dead_letter::BadRow;
+use crate::format::BadField;
 use crate::options::OptionReader;
 use crate::text_file::{Decode, Decoded};
 use crate::{OptionError, TableSpec};
@@ -31,6 +32,7 @@ pub(crate) struct CsvOptions {
     pub header: bool,
     /// `csv.ignore-parse-errors`, where given: whether a bad row is put aside, or ends the scan.
     pub ignore_parse_errors: Option<bool>,
+    pub bad_field: BadField,
 }
 
 impl CsvOptions {
@@ -56,6 +58,7 @@ impl CsvOptions {
             comments: options.boolean("csv.allow-comments")?.unwrap_or(false),
             header: options.boolean("csv.header")?.unwrap_or(false),
             ignore_parse_errors: options.boolean("csv.ignore-parse-errors")?,
+            bad_field: BadField::read(options)?,
         })
     }
 }
@@ -214,7 +217,9 @@ impl CsvDecoder {
                     rows,
                     |row| self.split.field(text, row, column),
                     &mut |row, reason| {
-                        faults.entry(row).or_insert(reason);
+                        if self.options.bad_field == BadField::Dead || !field.is_nullable() {
+                            faults.entry(row).or_insert(reason);
+                        }
                     },
                 )
             })

@@ -2,10 +2,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::compute::cast;
 use arrow::csv::{QuoteStyle, Writer as CsvWriter, WriterBuilder as CsvWriterBuilder};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::WriterBuilder as JsonWriterBuilder;
 use arrow::json::writer::{LineDelimited, Writer as JsonWriter};
@@ -15,7 +15,7 @@ use crate::compression::{Compression, Packer};
 use crate::csv::CsvOptions;
 use crate::format::JsonOptions;
 use crate::zone::with_offset_zones;
-use crate::{ConnectError, Encoder};
+use crate::{ConnectError, Encoder, base64_text};
 
 /// Flink's `SQL` and `ISO-8601` timestamp formats; the fraction is left out where it is zero.
 const SQL_TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
@@ -105,17 +105,26 @@ impl LineEncoder {
         compression: Compression,
     ) -> Result<LineEncoder, ConnectError> {
         let schema = with_offset_zones(schema);
+        let fields = schema.fields().iter().map(|field| match field.data_type() {
+            DataType::Binary => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8)),
+            _ => Arc::clone(field),
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let mut encoder = LineEncoder { path, format, schema, writer, packer: None };
         encoder.packer = Some(compression.packer().map_err(|error| encoder.failed(error))?);
         Ok(encoder)
     }
 
-    /// The rows with zones that can be printed, and the declared NOT NULL checked.
+    /// The rows with zones that can be printed, BYTES in Base64, and the declared NOT NULL checked.
     fn readable(&self, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let columns = rows.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
-            match column.data_type() == field.data_type() {
-                true => Ok(Arc::clone(column)),
-                false => cast(column, field.data_type()),
+            match (column.data_type(), field.data_type()) {
+                (given, wanted) if given == wanted => Ok(Arc::clone(column)),
+                (DataType::Binary, DataType::Utf8) => {
+                    let texts = column.as_binary::<i32>().iter().map(|bytes| bytes.map(base64_text::encode));
+                    Ok(Arc::new(texts.collect::<StringArray>()) as ArrayRef)
+                }
+                (_, wanted) => cast(column, wanted),
             }
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;

@@ -19,6 +19,23 @@ pub(crate) struct JsonOptions {
     /// Leave null fields out when writing.
     pub ignore_nulls: bool,
     pub ignore_parse_errors: Option<bool>,
+    pub bad_field: BadField,
+}
+
+/// What becomes of a row with a field that does not fit its column: `laxity.bad-field`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadField {
+    /// The row is dead.
+    Dead,
+    /// The field is NULL, as with Flink's `ignore-parse-errors`.
+    Null,
+}
+
+impl BadField {
+    pub(crate) fn read(options: &OptionReader<'_>) -> Result<BadField, OptionError> {
+        let choices = [("dead", BadField::Dead), ("null", BadField::Null)];
+        Ok(options.choice("laxity.bad-field", &choices)?.unwrap_or(BadField::Dead))
+    }
 }
 
 /// How Parquet is written. Reading takes what the file says.
@@ -83,6 +100,7 @@ impl JsonOptions {
             iso_timestamps: options.choice("json.timestamp-format.standard", &formats)?.unwrap_or(false),
             ignore_nulls: options.boolean("json.encode.ignore-null-fields")?.unwrap_or(false),
             ignore_parse_errors: options.boolean("json.ignore-parse-errors")?,
+            bad_field: BadField::read(options)?,
         })
     }
 }

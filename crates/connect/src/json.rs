@@ -1,16 +1,24 @@
+mod field;
+
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryBuilder, Decimal128Builder, RecordBatch, RecordBatchOptions, StringArray,
+    Time32MillisecondArray,
+};
 use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 
-use crate::TableSpec;
 use crate::dead_letter::BadRow;
+use crate::decimal::parse_decimal;
+use crate::format::BadField;
 use crate::text_file::{Decode, Decoded};
+use crate::timestamp::parse_time;
 use crate::zone::with_offset_zones;
+use crate::{TableSpec, base64_text};
 
 /// Lines decoded at a time: half of what CSV takes, because a line takes twice as long.
 const PIECE_LINES: usize = 512;
@@ -21,18 +29,20 @@ const PIECE_LINES: usize = 512;
 /// that fails, down to the bad line.
 pub(crate) struct JsonDecoder {
     schema: SchemaRef,
+    /// What Arrow decodes: texts where it would read DECIMAL, BYTES and TIME otherwise than Flink.
     readable: SchemaRef,
+    bad_field: BadField,
     decoder: Decoder,
     /// Where the lines of the text at hand end, after the line feed.
     line_ends: Vec<usize>,
 }
 
 impl JsonDecoder {
-    pub(crate) fn new(table: &TableSpec, columns: &[usize]) -> JsonDecoder {
+    pub(crate) fn new(table: &TableSpec, columns: &[usize], bad_field: BadField) -> JsonDecoder {
         let fields: Vec<_> = columns.iter().map(|&column| table.schema.fields()[column].clone()).collect();
         let schema = Arc::new(Schema::new(fields));
-        let readable = with_offset_zones(&schema);
-        JsonDecoder { decoder: new_decoder(&readable), schema, readable, line_ends: Vec::new() }
+        let readable = as_texts(&with_offset_zones(&schema));
+        JsonDecoder { decoder: new_decoder(&readable), schema, readable, bad_field, line_ends: Vec::new() }
     }
 
     fn line_start(&self, line: usize) -> usize {
@@ -57,7 +67,10 @@ impl JsonDecoder {
                 // The decoder keeps what it read before the fault.
                 self.decoder = new_decoder(&self.readable);
                 if lines.len() == 1 {
-                    bad.push((lines.start, reason));
+                    match self.decode_field_by_field(part) {
+                        Some(row) => rows.push(row),
+                        None => bad.push((lines.start, reason)),
+                    }
                     return;
                 }
                 let middle = lines.start + lines.len() / 2;
@@ -65,6 +78,16 @@ impl JsonDecoder {
                 self.decode_lines(text, middle..lines.end, rows, bad);
             }
         }
+    }
+
+    /// Decodes one line that Arrow does not read as it is.
+    fn decode_field_by_field(&mut self, line: &[u8]) -> Option<RecordBatch> {
+        let line = field::readable_line(line, &self.schema, self.bad_field == BadField::Null)?;
+        let decoded = self.decode_together(&line, 1);
+        if decoded.is_err() {
+            self.decoder = new_decoder(&self.readable);
+        }
+        decoded.ok()?
     }
 
     /// Decodes lines that must hold one object each, or be blank.
@@ -93,21 +116,101 @@ impl JsonDecoder {
                 return Err("more than one value in a line".to_owned());
             }
         }
-        Ok(batch)
+        batch.map(|batch| self.declared(batch)).transpose()
     }
 
-    /// Gives the zones their declared names again.
-    fn declared(&self, rows: RecordBatch) -> RecordBatch {
+    /// Gives the columns their declared types.
+    fn declared(&self, rows: RecordBatch) -> Result<RecordBatch, String> {
         if self.schema == self.readable {
-            return rows;
+            return Ok(rows);
         }
-        let columns = rows.columns().iter().zip(self.schema.fields());
-        let columns = columns.map(|(column, field)| cast(column, field.data_type()));
-        let columns = columns.collect::<Result<_, _>>().expect("only names of zones differ");
+        let columns = rows.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
+            match (field.data_type(), column.as_string_opt::<i32>()) {
+                (DataType::Decimal128(precision, scale), Some(texts)) => {
+                    self.decimals(field, texts, *precision, *scale)
+                }
+                (DataType::Binary, Some(texts)) => self.bytes(field, texts),
+                (DataType::Time32(_), Some(texts)) => self.times(field, texts),
+                (declared, _) => Ok(cast(column, declared).expect("only names of zones differ")),
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>, String>>()?;
         let size = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        RecordBatch::try_new_with_options(self.schema.clone(), columns, &size)
-            .expect("the schema is the declared one")
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &size).map_err(|e| e.to_string())
     }
+
+    fn decimals(
+        &self,
+        field: &Field,
+        texts: &StringArray,
+        precision: u8,
+        scale: i8,
+    ) -> Result<ArrayRef, String> {
+        let mut values = Decimal128Builder::with_capacity(texts.len());
+        for text in texts {
+            values.append_option(match text {
+                None => None,
+                Some(text) => match parse_decimal(text.as_bytes(), precision, scale) {
+                    Some(value) => value,
+                    None => self.misfit(field, text)?,
+                },
+            });
+        }
+        Ok(Arc::new(values.finish().with_data_type(field.data_type().clone())))
+    }
+
+    fn bytes(&self, field: &Field, texts: &StringArray) -> Result<ArrayRef, String> {
+        let mut values = BinaryBuilder::new();
+        for text in texts {
+            values.append_option(match text {
+                None => None,
+                Some(text) => match base64_text::decode(text.as_bytes()) {
+                    Some(bytes) => Some(bytes),
+                    None => self.misfit(field, text)?,
+                },
+            });
+        }
+        Ok(Arc::new(values.finish()))
+    }
+
+    fn times(&self, field: &Field, texts: &StringArray) -> Result<ArrayRef, String> {
+        let mut values = Time32MillisecondArray::builder(texts.len());
+        for text in texts {
+            values.append_option(match text {
+                None => None,
+                Some(text) => match parse_time(text.as_bytes()) {
+                    Some(time) => Some(time),
+                    None => self.misfit(field, text)?,
+                },
+            });
+        }
+        Ok(Arc::new(values.finish()))
+    }
+
+    /// A value that is none of its column.
+    fn misfit<T>(&self, field: &Field, text: &str) -> Result<Option<T>, String> {
+        if self.bad_field == BadField::Null && field.is_nullable() {
+            return Ok(None);
+        }
+        let shown: String = text.chars().take(60).collect();
+        let expected = match field.data_type() {
+            DataType::Binary => "BYTES in Base64",
+            DataType::Time32(_) => "a TIME",
+            _ => "a DECIMAL",
+        };
+        Err(format!("column '{}': '{shown}' is not {expected}", field.name()))
+    }
+}
+
+/// The schema with texts in place of DECIMAL, BYTES and TIME.
+fn as_texts(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Decimal128(..) | DataType::Binary | DataType::Time32(TimeUnit::Millisecond) => {
+            Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8))
+        }
+        _ => Arc::clone(field),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 impl Decode for JsonDecoder {
@@ -143,11 +246,11 @@ impl Decode for JsonDecoder {
         let rows = match parts.len() {
             0 => None,
             1 => parts.pop(),
-            _ => Some(
-                concat_batches(&self.readable, &parts).expect("parts are of one schema and of one block"),
-            ),
+            _ => {
+                Some(concat_batches(&self.schema, &parts).expect("parts are of one schema and of one block"))
+            }
         };
-        Ok(Decoded { rows: rows.map(|rows| self.declared(rows)), bytes, lines: lines as u64 })
+        Ok(Decoded { rows, bytes, lines: lines as u64 })
     }
 
     fn start_file(&mut self) {}

@@ -30,12 +30,14 @@
 //! # Ok::<(), laxity_connect::ConnectError>(())
 //! ```
 
+mod base64_text;
 mod blackhole;
 mod claim;
 mod compression;
 mod csv;
 mod datagen;
 mod dead_letter;
+mod decimal;
 mod encode;
 mod file_sink;
 mod filesystem;

@@ -69,7 +69,7 @@ impl TableReader {
             Format::Csv(options) => {
                 Some(Box::new(CsvDecoder::new(options, Arc::clone(&table), columns.clone())))
             }
-            Format::Json(_) => Some(Box::new(JsonDecoder::new(&table, &columns))),
+            Format::Json(options) => Some(Box::new(JsonDecoder::new(&table, &columns, options.bad_field))),
             Format::Parquet(_) => None,
         };
         let mut bytes_total = Some(0);

@@ -1,6 +1,6 @@
 use arrow::array::timezone::Tz;
-use arrow::compute::kernels::cast_utils::string_to_datetime;
-use arrow::datatypes::TimeUnit;
+use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
+use arrow::datatypes::{Time32MillisecondType, TimeUnit};
 use chrono::Utc;
 
 /// Reads `YYYY-MM-DD[ T]HH:MM:SS[.fraction][Z]` in `unit`, as UTC; other spellings (an offset, no seconds, a
@@ -10,6 +10,16 @@ use chrono::Utc;
 /// spelling is read directly.
 pub(crate) fn parse_timestamp(text: &[u8], unit: TimeUnit) -> Option<i64> {
     parse_common(text, unit).or_else(|| parse_any(text, unit))
+}
+
+/// Reads `HH:MM:SS[.fraction]` in milliseconds of the day.
+pub(crate) fn parse_time(text: &[u8]) -> Option<i32> {
+    let text = text.trim_ascii();
+    // Arrow takes a number without colons for one of milliseconds.
+    if memchr::memchr_iter(b':', text).count() != 2 {
+        return None;
+    }
+    Time32MillisecondType::parse(std::str::from_utf8(text).ok()?)
 }
 
 fn parse_common(text: &[u8], unit: TimeUnit) -> Option<i64> {

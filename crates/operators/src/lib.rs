@@ -8,6 +8,7 @@ mod chain;
 #[cfg(test)]
 mod drive;
 mod expression;
+mod float_comparison;
 mod groups;
 mod interval_join;
 mod join_keys;
@@ -34,6 +35,7 @@ mod window_rows;
 
 pub use calc::{Calc, CalcSpec};
 pub use chain::Chain;
+pub use float_comparison::FloatComparison;
 pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};
 pub use join_kind::JoinKind;

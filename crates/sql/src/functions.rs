@@ -2,13 +2,18 @@
 //!
 //! Functions that are only spelled differently are renamed in `rewrite.rs` and do not appear here.
 
+mod array;
 mod cast;
 mod collection;
+mod compare;
 mod decimal;
 pub(crate) mod decimal_type;
 mod digits;
+mod encoding;
 mod java_time;
 mod json;
+mod map;
+mod math;
 mod number;
 mod pattern;
 mod text;
@@ -23,8 +28,9 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-pub(crate) use cast::{CAST, TRY_CAST, as_cast, flink_cast};
+pub(crate) use cast::{CAST, TRY_CAST, as_cast, check_cast, flink_cast};
 pub(crate) use collection::{ARRAY, ITEM, MAP};
+pub(crate) use compare::{float_columns_compared, in_order_of_floats, of_floats};
 pub(crate) use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
 pub(crate) use java_time::JavaPattern;
 pub(crate) use text::{TO_CHAR, TO_STRING, TO_VARCHAR};
@@ -46,13 +52,17 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
             json::FUNCTIONS,
             time::FUNCTIONS,
             number::FUNCTIONS,
+            math::FUNCTIONS,
+            encoding::FUNCTIONS,
             decimal::FUNCTIONS,
             collection::FUNCTIONS,
+            array::FUNCTIONS,
+            map::FUNCTIONS,
         ];
         for function in own.into_iter().flatten() {
             all.insert(function.name.to_string(), Arc::new(ScalarUDF::from(function.clone())));
         }
-        for function in cast::named().into_iter().chain([number::round()]) {
+        for function in cast::named().into_iter().chain(number::rounding()) {
             all.insert(function.name().to_string(), Arc::new(function));
         }
         all
@@ -74,14 +84,29 @@ pub(crate) fn public_names() -> impl Iterator<Item = &'static str> {
 const PUBLIC: &[&str] = &[
     "abs",
     "acos",
+    "array_append",
+    "array_concat",
+    "array_contains",
+    "array_distinct",
+    "array_except",
+    "array_intersect",
+    "array_join",
+    "array_max",
+    "array_min",
+    "array_position",
+    "array_prepend",
+    "array_remove",
+    "array_reverse",
+    "array_slice",
+    "array_sort",
+    "array_union",
     "ascii",
     "asin",
     "atan",
     "atan2",
-    "bit_length",
+    "bin",
     "btrim",
     "cardinality",
-    "cbrt",
     "ceil",
     "char_length",
     "character_length",
@@ -93,11 +118,20 @@ const PUBLIC: &[&str] = &[
     "cot",
     "date_format",
     "degrees",
+    "element",
+    "elt",
+    "endswith",
     "exp",
     "floor",
+    "from_base64",
     "from_unixtime",
+    "hex",
     "initcap",
     "json_exists",
+    "json_query",
+    "json_quote",
+    "json_string",
+    "json_unquote",
     "json_value",
     "left",
     "ln",
@@ -107,15 +141,23 @@ const PUBLIC: &[&str] = &[
     "lower",
     "lpad",
     "ltrim",
+    "map_entries",
+    "map_from_arrays",
+    "map_keys",
+    "map_union",
+    "map_values",
     "md5",
-    "octet_length",
     "overlay",
     "pi",
     "position",
     "power",
     "radians",
     "random",
+    "regexp_count",
     "regexp_extract",
+    "regexp_extract_all",
+    "regexp_instr",
+    "regexp_substr",
     "repeat",
     "replace",
     "reverse",
@@ -125,8 +167,11 @@ const PUBLIC: &[&str] = &[
     "rtrim",
     "sin",
     "sinh",
+    "split",
     "split_index",
     "sqrt",
+    "startswith",
+    "str_to_map",
     "tan",
     "tanh",
     "timestampadd",
@@ -134,8 +179,12 @@ const PUBLIC: &[&str] = &[
     "to_date",
     "to_timestamp",
     "to_timestamp_ltz",
+    "translate",
     "trim",
+    "unhex",
     "upper",
+    "url_decode",
+    "url_encode",
 ];
 
 /// One of our own functions.
@@ -157,6 +206,8 @@ pub(crate) enum Parameter {
     Number,
     /// A text, or a number as a BIGINT.
     TextOrLong,
+    /// A text or a time, as it is.
+    TextOrTime,
     /// A timestamp of any precision, a date or a time; what else there is becomes `TIMESTAMP(3)`.
     Time,
     Any,
@@ -273,12 +324,14 @@ impl ScalarUDFImpl for Callable {
                 (Parameter::Number, _) => number_type(&function.name.to_uppercase(), given)?,
                 (Parameter::TextOrLong, given) if given.is_integer() => DataType::Int64,
                 (Parameter::TextOrLong, _) => DataType::Utf8,
-                (Parameter::Time, DataType::Timestamp(..) | DataType::Date32 | DataType::Time32(_)) => {
-                    given.clone()
-                }
+                (Parameter::TextOrTime, DataType::Utf8 | DataType::Null) => DataType::Utf8,
+                (
+                    Parameter::Time | Parameter::TextOrTime,
+                    DataType::Timestamp(..) | DataType::Date32 | DataType::Time32(_),
+                ) => given.clone(),
                 (Parameter::Any, DataType::Null) => DataType::Utf8,
                 (Parameter::Any, _) => given.clone(),
-                (Parameter::Time, _) => TIMESTAMP_3,
+                (Parameter::Time | Parameter::TextOrTime, _) => TIMESTAMP_3,
             })
         });
         coerced.collect()

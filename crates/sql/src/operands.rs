@@ -49,6 +49,21 @@ fn typed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::BinaryExpr(binary) => with_binary_types(binary, schema)?,
             Expr::Between(Between { expr, negated, low, high }) => {
+                let above = floats_compared(&expr, Operator::GtEq, &low, schema);
+                let below = floats_compared(&expr, Operator::LtEq, &high, schema);
+                if above.is_some() || below.is_some() {
+                    let compare = |op: Operator, bound: &Expr, found: Option<Expr>| match found {
+                        Some(found) => Ok(Transformed::yes(found)),
+                        None => with_binary_types(
+                            BinaryExpr { left: expr.clone(), op, right: Box::new(bound.clone()) },
+                            schema,
+                        ),
+                    };
+                    let above = compare(Operator::GtEq, &low, above)?.data;
+                    let below = compare(Operator::LtEq, &high, below)?.data;
+                    let inside = above.and(below);
+                    return Ok(Transformed::yes(if negated { !inside } else { inside }));
+                }
                 let (exprs, changed) = compared([*expr, *low, *high].into(), schema);
                 let [expr, low, high] = exprs.try_into().expect("three went in");
                 let between = Between { expr: expr.into(), negated, low: low.into(), high: high.into() };
@@ -65,19 +80,27 @@ fn typed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Expr::ScalarFunction(ScalarFunction { func, args })
                 if ["coalesce", "greatest", "least", ARRAY].contains(&func.name()) =>
             {
-                let (args, changed) = alike(args, schema);
+                let (mut args, mut changed) = alike(args, schema, Common::Widest);
+                if func.name() == ARRAY {
+                    changed |= type_nulls(&mut args, schema);
+                }
                 let call = ScalarFunction { func, args };
                 Transformed::new_transformed(Expr::ScalarFunction(call), changed)
             }
             Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == MAP => {
-                let (keys, changed_keys) = alike(args.iter().step_by(2).cloned().collect(), schema);
-                let (values, changed_values) = alike(args.into_iter().skip(1).step_by(2).collect(), schema);
+                let (keys, changed_keys) =
+                    alike(args.iter().step_by(2).cloned().collect(), schema, Common::Widest);
+                let (values, changed_values) =
+                    alike(args.into_iter().skip(1).step_by(2).collect(), schema, Common::Widest);
                 let args = keys.into_iter().zip(values).flat_map(|(key, value)| [key, value]).collect();
                 let call = ScalarFunction { func, args };
                 Transformed::new_transformed(Expr::ScalarFunction(call), changed_keys || changed_values)
             }
             Expr::ScalarFunction(call) => match functions::as_cast(&call) {
-                Some(cast) => Transformed::yes(cast),
+                Some(cast) => {
+                    functions::check_cast(&cast, schema)?;
+                    Transformed::yes(cast)
+                }
                 None => Transformed::no(Expr::ScalarFunction(call)),
             },
             other => Transformed::no(other),
@@ -91,10 +114,22 @@ fn with_case_types(case: Case, schema: &DFSchema) -> Transformed<Expr> {
         when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
     let count = thens.len();
     let (mut results, changed_results) =
-        alike(thens.into_iter().chain(else_expr.map(|expr| *expr)).collect(), schema);
+        alike(thens.into_iter().chain(else_expr.map(|expr| *expr)).collect(), schema, Common::First);
     let otherwise = results.split_off(count).pop().map(Box::new);
     let (operand, whens, changed_whens) = match expr {
         None => (None, whens, false),
+        Some(operand)
+            if whens.iter().any(|when| floats_compared(&operand, Operator::Eq, when, schema).is_some()) =>
+        {
+            let equal = |when: Expr| {
+                floats_compared(&operand, Operator::Eq, &when, schema).unwrap_or_else(|| {
+                    let (sides, _) = compared(vec![operand.as_ref().clone(), when], schema);
+                    let [left, right] = sides.try_into().expect("two went in");
+                    left.eq(right)
+                })
+            };
+            (None, whens.into_iter().map(equal).collect(), true)
+        }
         Some(operand) => {
             let (mut all, changed) = compared(std::iter::once(*operand).chain(whens).collect(), schema);
             let whens = all.split_off(1);
@@ -114,12 +149,21 @@ fn with_binary_types(binary: BinaryExpr, schema: &DFSchema) -> Result<Transforme
     let BinaryExpr { left, op, right } = binary;
     match op {
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
+            if let Some(expr) = floats_compared(&left, op, &right, schema) {
+                return Ok(Transformed::yes(expr));
+            }
             let (sides, changed) = compared([*left, *right].into(), schema);
             let [left, right] = sides.try_into().expect("two went in");
-            Ok(Transformed::new_transformed(
-                Expr::BinaryExpr(BinaryExpr { left: left.into(), op, right: right.into() }),
-                changed,
-            ))
+            let expr = Expr::BinaryExpr(BinaryExpr { left: left.into(), op, right: right.into() });
+            // A decimal beside a float: by their order, in which every NaN is the largest. An equality may be the key
+            // of a join.
+            if changed
+                && op != Eq
+                && let Some(ordered) = functions::in_order_of_floats(&expr, schema)
+            {
+                return Ok(Transformed::yes(ordered));
+            }
+            Ok(Transformed::new_transformed(expr, changed))
         }
         Plus | Minus | Multiply | Divide | Modulo => arithmetic(*left, op, *right, schema),
         _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
@@ -135,6 +179,14 @@ fn arithmetic(left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> Resul
     };
     let both = [&left_type, &right_type];
     if !both.iter().any(|given| is_decimal(given)) {
+        // Calcite takes the first of FLOAT and DOUBLE, which are equally precise to it.
+        if left_type == DataType::Float32 && right_type == DataType::Float64 {
+            return Ok(Transformed::yes(build(left, cast(right, left_type))));
+        }
+        let whole = both.iter().all(|given| exact_numeric(given).is_some());
+        if op == Operator::Modulo && whole && left_type != right_type {
+            return Ok(Transformed::yes(cast(build(left, right), right_type)));
+        }
         return Ok(Transformed::no(build(left, right)));
     }
     if both.iter().any(|given| is_float(given)) {
@@ -161,6 +213,24 @@ fn arithmetic(left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> Resul
     })
 }
 
+/// A comparison of a FLOAT or DOUBLE with a number that is no decimal, as Java makes it. `None` for others, and for
+/// the equality of columns, which may be the key of a join: those that are not are seen to after optimisation.
+fn floats_compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let types = [left.get_type(schema).ok()?, right.get_type(schema).ok()?];
+    let number = |given: &DataType| is_float(given) || (exact_numeric(given).is_some() && !is_decimal(given));
+    let key = op == Operator::Eq && [left, right].iter().all(|side| matches!(side, Expr::Column(_)));
+    // What is compared with itself is equal, NaN or not: Calcite does not look.
+    if !types.iter().any(is_float) || !types.iter().all(number) || key || left == right {
+        return None;
+    }
+    let common = if types.contains(&DataType::Float64) { DataType::Float64 } else { DataType::Float32 };
+    let side = |expr: &Expr, given: &DataType| {
+        if *given == common { expr.clone() } else { cast(expr.clone(), common.clone()) }
+    };
+    let (left, right) = (Box::new(side(left, &types[0])), Box::new(side(right, &types[1])));
+    functions::of_floats(&Expr::BinaryExpr(BinaryExpr { left, op, right }), schema)
+}
+
 /// Expressions that are compared with each other. Decimals beside a FLOAT or DOUBLE become DOUBLE; what else
 /// there is, the planner coerces as Flink does.
 fn compared(exprs: Vec<Expr>, schema: &DFSchema) -> (Vec<Expr>, bool) {
@@ -174,10 +244,10 @@ fn compared(exprs: Vec<Expr>, schema: &DFSchema) -> (Vec<Expr>, bool) {
 }
 
 /// Expressions one of which is the result: numbers get their common type.
-fn alike(exprs: Vec<Expr>, schema: &DFSchema) -> (Vec<Expr>, bool) {
+fn alike(exprs: Vec<Expr>, schema: &DFSchema, rule: Common) -> (Vec<Expr>, bool) {
     let types: Option<Vec<_>> = exprs.iter().map(|expr| expr.get_type(schema).ok()).collect();
     let Some(types) = types else { return (exprs, false) };
-    let Some(common) = common_number(&types) else { return (exprs, false) };
+    let Some(common) = common_number(&types, rule) else { return (exprs, false) };
     let mut changed = false;
     let each = |(expr, given): (Expr, &DataType)| {
         if *given == common || *given == DataType::Null {
@@ -189,9 +259,29 @@ fn alike(exprs: Vec<Expr>, schema: &DFSchema) -> (Vec<Expr>, bool) {
     (exprs.into_iter().zip(&types).map(each).collect(), changed)
 }
 
-/// The type that holds numbers of all these types: Calcite's `leastRestrictive`. `None` if they are the same, or
-/// one of them is no number.
-fn common_number(types: &[DataType]) -> Option<DataType> {
+/// Gives NULL literals the type of the first that has one. True if there were any.
+fn type_nulls(exprs: &mut [Expr], schema: &DFSchema) -> bool {
+    let types: Vec<_> = exprs.iter().map(|expr| expr.get_type(schema).unwrap_or(DataType::Null)).collect();
+    let Some(known) = types.iter().find(|given| **given != DataType::Null) else { return false };
+    let mut changed = false;
+    for (expr, _) in exprs.iter_mut().zip(&types).filter(|(_, given)| **given == DataType::Null) {
+        *expr = cast(expr.clone(), known.clone());
+        changed = true;
+    }
+    changed
+}
+
+/// How FLOAT and DOUBLE have a common type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Common {
+    /// The first of them: Calcite's `leastRestrictive`, where a decimal makes a DOUBLE.
+    First,
+    /// The more precise one: Flink's own, where a decimal makes a DOUBLE behind a FLOAT and nothing before it.
+    Widest,
+}
+
+/// The type that holds numbers of all these types. `None` if they are the same, or one of them is no number.
+fn common_number(types: &[DataType], rule: Common) -> Option<DataType> {
     let mut numbers = types.iter().filter(|given| **given != DataType::Null);
     let first = numbers.next()?;
     if numbers.clone().all(|other| other == first) {
@@ -203,7 +293,13 @@ fn common_number(types: &[DataType]) -> Option<DataType> {
     }
     let decimal = all().any(is_decimal);
     if all().any(is_float) {
-        let double = decimal || all().any(|given| *given == DataType::Float64);
+        if rule == Common::First {
+            let first = all().find(|given| is_float(given)).cloned();
+            return if decimal { Some(DataType::Float64) } else { first };
+        }
+        let first = all().position(is_float)?;
+        let behind = || all().skip(first);
+        let double = behind().any(|given| *given == DataType::Float64 || is_decimal(given));
         return Some(if double { DataType::Float64 } else { DataType::Float32 });
     }
     if decimal {

@@ -107,6 +107,7 @@ impl<'a> Planner<'a> {
         analyze(plan)
             .and_then(|plan| window_function::keep_columns(plan, keep))
             .and_then(|plan| optimizer().optimize(plan, &optimizer_context(), |_, _| {}))
+            .and_then(|plan| rewritten(plan, functions::float_columns_compared))
             .map_err(|error| self.fault(error))
     }
 
@@ -177,6 +178,14 @@ fn analyze(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// Casts whose values Flink makes otherwise than Arrow.
 fn with_flink_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewritten(plan, functions::flink_cast)
+}
+
+/// The plan with another expression wherever `rewrite` has one, from the leaves up. Names stay.
+fn rewritten(
+    plan: LogicalPlan,
+    rewrite: fn(&Expr, &datafusion_common::DFSchema) -> Option<Expr>,
+) -> Result<LogicalPlan> {
     let transformed = plan.transform_up_with_subqueries(|node| {
         let mut schema = datafusion_common::DFSchema::empty();
         for input in node.inputs() {
@@ -186,8 +195,8 @@ fn with_flink_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
         node.map_expressions(|expr| {
             let name = preserver.save(&expr);
             let rewritten = expr.transform_up(|expr| {
-                Ok(match functions::flink_cast(&expr, &schema) {
-                    Some(cast) => Transformed::yes(cast),
+                Ok(match rewrite(&expr, &schema) {
+                    Some(other) => Transformed::yes(other),
                     None => Transformed::no(expr),
                 })
             })?;

@@ -53,13 +53,11 @@ pub(crate) const NAMES: &[&str] = &[
     "proctime",
     "unix_timestamp",
     "uuid",
-    "sha1",
     "sha224",
     "sha256",
     "sha384",
     "sha512",
     "to_base64",
-    "from_base64",
     "e",
     "row",
     "is_alpha",
@@ -183,7 +181,12 @@ fn rewritten(expr: &Expr) -> Result<Option<Expr>, Box<Fault>> {
             let args = [(**expr).clone(), from].into_iter().chain(substring_for.as_deref().cloned());
             Some(call("flink_substring", args, &span))
         }
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+            let args = [expr, overlay_what, overlay_from].map(|arg| (**arg).clone());
+            Some(call("overlay", args.into_iter().chain(overlay_for.as_deref().cloned()), &span))
+        }
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => number_of_flink(expr, digits),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => least_integer(expr),
         Expr::Function(function) => rewritten_function(function)?,
         Expr::Cast { kind, expr, data_type, .. } => written_cast(kind, expr, data_type, span),
         Expr::TypedString(typed) => precise_timestamp(typed),
@@ -225,7 +228,7 @@ fn written_cast(kind: &CastKind, expr: &Expr, data_type: &DataType, span: Span) 
     Some(call(function, [to("STRING"), number(&length.to_string())], &span))
 }
 
-/// `TIMESTAMP '… .123456'` has as many digits as are written; the planner's has three.
+/// `TIMESTAMP '… .123456'` has as many digits as are written; the planner's has three, and so has `TIMESTAMP '… .12'` here.
 fn precise_timestamp(typed: &TypedString) -> Option<Expr> {
     let (DataType::Timestamp(..), Value::SingleQuotedString(written)) =
         (&typed.data_type, &typed.value.value)
@@ -233,7 +236,8 @@ fn precise_timestamp(typed: &TypedString) -> Option<Expr> {
         return None;
     };
     let precision = match written.rsplit_once('.').map_or(0, |(_, fraction)| fraction.trim_end().len()) {
-        0..=3 => return None,
+        0 => 0,
+        1..=3 => return None,
         4..=6 => 6,
         _ => 9,
     };
@@ -396,9 +400,9 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             Ok(any_null.map(|any| case(any, Expr::Value(Value::Null.with_empty_span()), Some(value))))
         }
         "log" if count == 1 => renamed("ln"),
-        "sign" => renamed("signum"),
+        "sign" => renamed("flink_sign"),
         "ceiling" => renamed("ceil"),
-        "truncate" => renamed("trunc"),
+        "truncate" => renamed("flink_truncate"),
         "rand" if count == 0 => renamed("random"),
         "year" => part("YEAR"),
         "quarter" => part("QUARTER"),
@@ -417,8 +421,9 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             arity(1, 1)?;
             renamed(&format!("flink_{name}"))
         }
+        "locate" if count == 3 => renamed("flink_locate"),
         "locate" => {
-            arity(2, 2)?;
+            arity(2, 3)?;
             Ok(Some(call("strpos", [args[1].clone(), args[0].clone()], &span)))
         }
         "instr" => {
@@ -426,8 +431,11 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
             renamed("strpos")
         }
         "uuid" => renamed("flink_uuid"),
-        "row" => renamed("struct"),
-        "sha1" => Err(Fault::unsupported(span, "SHA1 is not supported").hint("use SHA256")),
+        "row" => {
+            let names = (0..).map(|place| text(&format!("EXPR${place}")));
+            let fields = names.zip(args).flat_map(|(name, field)| [name, field]);
+            Ok(Some(call("named_struct", fields, &span)))
+        }
         "sha224" | "sha256" | "sha384" | "sha512" => {
             arity(1, 1)?;
             // DataFusion's digests are bytes; Flink's are hexadecimal text.
@@ -436,10 +444,6 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         "to_base64" => {
             arity(1, 1)?;
             Ok(Some(call("encode", args.into_iter().chain([text("base64pad")]), &span)))
-        }
-        "from_base64" => {
-            arity(1, 1)?;
-            Ok(Some(cast(call("decode", args.into_iter().chain([text("base64pad")]), &span), "STRING")))
         }
         "e" if count == 0 => Ok(Some(call("exp", [number("1")], &span))),
         "current_timestamp" | "now" | "current_row_timestamp" => Ok(Some(call("flink_now", [], &span))),
@@ -478,8 +482,22 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
 
 /// Functions whose type is that of their arguments, so that it matters which type a literal has.
 const TYPED_BY_ARGUMENTS: &[&str] = &[
-    "if", "ifnull", "coalesce", "nullif", "greatest", "least", "mod", "row", "sum", "avg", "min", "max",
-    "abs", "sign",
+    "if",
+    "ifnull",
+    "coalesce",
+    "nullif",
+    "greatest",
+    "least",
+    "mod",
+    "row",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "abs",
+    "sign",
+    functions::ARRAY,
+    functions::MAP,
 ];
 
 /// Literals have Flink's types: INT where it fits, DOUBLE with an exponent, DECIMAL with a point, where the digit
@@ -494,6 +512,16 @@ fn number_of_flink(literal: &Expr, digits: &str) -> Option<Expr> {
         return fits.then(|| cast(literal.clone(), &format!("DECIMAL({precision}, {})", fraction.len())));
     }
     digits.parse::<i32>().ok().map(|_| cast(literal.clone(), "INT"))
+}
+
+/// The least INT and BIGINT, whose digits alone are too large for their type.
+fn least_integer(magnitude: &Expr) -> Option<Expr> {
+    let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = magnitude else { return None };
+    match digits.as_str() {
+        "2147483648" => Some(cast(text("-2147483648"), "INT")),
+        "9223372036854775808" => Some(cast(text("-9223372036854775808"), "BIGINT")),
+        _ => None,
+    }
 }
 
 /// Undoes [`number_of_flink`]: some functions look at a literal argument while they are planned.

@@ -1,15 +1,20 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanBuilder, NullBufferBuilder, PrimitiveArray, StringBuilder};
-use arrow::compute::kernels::cast_utils::{Parser, parse_decimal};
+use arrow::array::{
+    ArrayRef, BinaryBuilder, BooleanBuilder, Decimal128Builder, NullBufferBuilder, PrimitiveArray,
+    StringBuilder,
+};
+use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, Schema, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    ArrowPrimitiveType, DataType, Date32Type, Field, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, Schema, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
     Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
 
-use crate::timestamp::parse_timestamp;
+use crate::base64_text;
+use crate::decimal::parse_decimal;
+use crate::timestamp::{parse_time, parse_timestamp};
 
 /// The first column that CSV cannot hold.
 pub(crate) fn unsupported_column(schema: &Schema) -> Option<&Field> {
@@ -30,6 +35,7 @@ pub(crate) fn unsupported_column(schema: &Schema) -> Option<&Field> {
                 | Time64(_)
                 | Timestamp(..)
                 | Utf8
+                | Binary
         )
     };
     schema.fields().iter().find(|field| !plain(field)).map(|field| field.as_ref())
@@ -48,6 +54,7 @@ pub(super) fn parse_column<'a>(
     match field.data_type() {
         Boolean => column.booleans(),
         Utf8 => column.strings(),
+        Binary => column.bytes(),
         Int8 => column.integers::<Int8Type>(),
         Int16 => column.integers::<Int16Type>(),
         Int32 => column.integers::<Int32Type>(),
@@ -56,7 +63,7 @@ pub(super) fn parse_column<'a>(
         Float64 => column.parsed::<Float64Type>(),
         Date32 => column.parsed::<Date32Type>(),
         Time32(TimeUnit::Second) => column.parsed::<Time32SecondType>(),
-        Time32(_) => column.parsed::<Time32MillisecondType>(),
+        Time32(_) => column.primitives::<Time32MillisecondType>(parse_time),
         Time64(TimeUnit::Microsecond) => column.parsed::<Time64MicrosecondType>(),
         Time64(_) => column.parsed::<Time64NanosecondType>(),
         Timestamp(TimeUnit::Second, _) => column.timestamps::<TimestampSecondType>(TimeUnit::Second),
@@ -69,12 +76,7 @@ pub(super) fn parse_column<'a>(
         Timestamp(TimeUnit::Nanosecond, _) => {
             column.timestamps::<TimestampNanosecondType>(TimeUnit::Nanosecond)
         }
-        Decimal128(precision, scale) => {
-            let (precision, scale) = (*precision, *scale);
-            column.primitives::<Decimal128Type>(|text| {
-                parse_decimal::<Decimal128Type>(std::str::from_utf8(text).ok()?.trim(), precision, scale).ok()
-            })
-        }
+        Decimal128(precision, scale) => column.decimals(*precision, *scale),
         other => unreachable!("validation refuses {other} columns in CSV"),
     }
 }
@@ -98,6 +100,36 @@ impl<'a, F: Fn(usize) -> &'a [u8]> Column<'_, F> {
 
     fn parsed<T: ArrowPrimitiveType + Parser>(&mut self) -> ArrayRef {
         self.primitives::<T>(|text| T::parse(std::str::from_utf8(text).ok()?.trim()))
+    }
+
+    /// A number that does not fit is NULL.
+    fn decimals(&mut self, precision: u8, scale: i8) -> ArrayRef {
+        let mut values = Decimal128Builder::with_capacity(self.rows);
+        for row in 0..self.rows {
+            let text = (self.text)(row);
+            let value = match text.is_empty() || self.null == Some(text) {
+                true => self.null_at(row),
+                false => match parse_decimal(text, precision, scale) {
+                    Some(Some(value)) => Some(value),
+                    Some(None) => self.null_at(row),
+                    None => self.wrong_at(row, text),
+                },
+            };
+            values.append_option(value);
+        }
+        Arc::new(values.finish().with_data_type(self.field.data_type().clone()))
+    }
+
+    fn bytes(&mut self) -> ArrayRef {
+        let mut values = BinaryBuilder::new();
+        for row in 0..self.rows {
+            let text = (self.text)(row);
+            values.append_option(match self.null == Some(text) {
+                true => self.null_at(row),
+                false => base64_text::decode(text).or_else(|| self.wrong_at(row, text)),
+            });
+        }
+        Arc::new(values.finish())
     }
 
     fn primitives<T: ArrowPrimitiveType>(&mut self, parse: impl Fn(&[u8]) -> Option<T::Native>) -> ArrayRef {
@@ -202,6 +234,7 @@ fn sql_name(data_type: &DataType) -> String {
         DataType::Float32 => "FLOAT".to_owned(),
         DataType::Float64 => "DOUBLE".to_owned(),
         DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+        DataType::Binary => "BYTES in Base64".to_owned(),
         DataType::Date32 => "DATE".to_owned(),
         DataType::Time32(_) | DataType::Time64(_) => "TIME".to_owned(),
         DataType::Timestamp(_, None) => "TIMESTAMP".to_owned(),

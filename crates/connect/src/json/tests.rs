@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
+use crate::TableSpec;
 use crate::fixture::{TIMESTAMP, dead_letters, drain, file_table, lines, open};
 
 fn read(text: &[u8], columns: &[(&str, DataType)]) -> (Vec<String>, Vec<String>) {
@@ -53,6 +54,43 @@ fn zones_keep_their_declared_names() {
     assert_eq!(rows.schema(), table.schema);
     let times: &arrow::array::TimestampMillisecondArray = rows.column(0).as_any().downcast_ref().unwrap();
     assert_eq!(times.value(0), 1_000);
+}
+
+#[test]
+fn what_arrow_does_not_read_and_flink_does() {
+    let columns = [
+        ("b", DataType::Boolean),
+        ("s", DataType::Utf8),
+        ("y", DataType::Binary),
+        ("d", DataType::Decimal128(5, 2)),
+    ];
+    let text = b"{\"b\":\"TRUE\",\"s\":{\"k\":[1]},\"y\":\"AQI=\",\"d\":1.005}\n{\"d\":\"99999\"}\n{\"y\":\"AQI\"}\n";
+    let (rows, dead) = read(text, &columns);
+    assert_eq!(rows, ["true|{\"k\":[1]}|0102|1.01", "NULL|NULL|NULL|NULL"]);
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0].contains("column 'y': 'AQI' is not BYTES in Base64"), "{}", dead[0]);
+}
+
+#[test]
+fn a_bad_field_is_null_where_that_is_asked_for() {
+    let folder = tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("in.json"),
+        "{\"i\":\"x\",\"n\":1}\n{\"i\":2,\"n\":\"x\"}\n{\"i\":3,\"n\":3}\n",
+    )
+    .unwrap();
+    let mut table = TableSpec::clone(&file_table(
+        folder.path(),
+        "json",
+        "in.json",
+        &[("i", DataType::Int32), ("n", DataType::Int32)],
+        &[("laxity.bad-field", "null"), ("laxity.dead-letter.path", "dead/letters.jsonl")],
+    ));
+    let fields = [Field::new("i", DataType::Int32, true), Field::new("n", DataType::Int32, false)];
+    table.schema = Arc::new(Schema::new(fields.to_vec()));
+    let rows = lines(&drain(open(&Arc::new(table)).unwrap().as_mut()));
+    assert_eq!(rows, ["NULL|1", "3|3"]);
+    assert_eq!(dead_letters(&folder.path().join("dead/letters.jsonl")).len(), 1);
 }
 
 #[test]

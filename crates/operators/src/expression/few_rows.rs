@@ -11,17 +11,18 @@ use arrow::datatypes::{
 };
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
-use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
 };
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::Selection;
+use crate::float_comparison::FloatComparison;
 use crate::operator::FEW_ROWS_MAX;
 
 /// An expression prepared for batches of a few rows: a row at a time, without an array for every step.
 ///
-/// Columns, constants, comparisons, arithmetic, AND, OR, NOT, IS NULL and widening casts of integers, DOUBLE, dates,
+/// Columns, constants, comparisons (DataFusion's, and those of [`FloatComparison`]), arithmetic, AND, OR, NOT, IS NULL and widening casts of integers, DOUBLE, dates,
 /// timestamps, strings and booleans, with the results of DataFusion's kernels. Whatever it is not sure of, above all a
 /// row that makes the expression fail, it leaves to them: it answers `None`, and the batch is evaluated as any other,
 /// with the error that this gives.
@@ -36,6 +37,7 @@ enum Node {
     Column(usize, Read),
     Constant(Constant),
     Compare(Box<[Node; 2]>, fn(Ordering) -> bool),
+    CompareFloats(Box<[Node; 2]>, fn(f64, f64) -> bool),
     Arithmetic(Box<[Node; 2]>, Operator, Range),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
@@ -168,6 +170,10 @@ impl Node {
             Node::Compare(sides, holds) => match both(sides, columns, row)? {
                 (Value::Null, _) | (_, Value::Null) => Value::Null,
                 (left, right) => Value::Boolean(holds(order(left, right)?)),
+            },
+            Node::CompareFloats(sides, holds) => match both(sides, columns, row)? {
+                (Value::Double(left), Value::Double(right)) => Value::Boolean(holds(left, right)),
+                _ => Value::Null,
             },
             Node::Arithmetic(sides, operator, range) => match both(sides, columns, row)? {
                 (Value::Null, _) | (_, Value::Null) => Value::Null,
@@ -306,6 +312,14 @@ fn node(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<(Node, DataType)
     }
     if let Some(not) = expr.downcast_ref::<NotExpr>() {
         return boolean(Node::Not(one(not.arg())?));
+    }
+    if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+        let comparison = call.fun().inner().downcast_ref::<FloatComparison>()?;
+        let [left, right] = call.args() else { return None };
+        let ((left, of), (right, other)) = (node(left, input)?, node(right, input)?);
+        let doubles = of == DataType::Float64 && other == of;
+        return doubles
+            .then(|| (Node::CompareFloats(Box::new([left, right]), comparison.holds()), DataType::Boolean));
     }
     binary(expr.downcast_ref::<BinaryExpr>()?, input)
 }

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, PrimitiveArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Date32Array, Decimal128Array, PrimitiveArray,
+    Time32MillisecondArray, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
+use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type,
+    Int64Type, Time32MillisecondType, TimeUnit, TimestampNanosecondType,
 };
+use chrono::NaiveDate;
 use datafusion_common::{DFSchema, Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion_expr::{
@@ -18,6 +21,7 @@ use datafusion_expr::{
 };
 
 use super::digits::Digits;
+use super::java_time::{read_date, read_default, read_time};
 use super::{TO_STRING, own};
 use crate::data_type::display;
 
@@ -87,6 +91,27 @@ impl ScalarUDFImpl for NamedCast {
     }
 }
 
+/// Fails where Flink has no CAST.
+pub(crate) fn check_cast(cast: &Expr, schema: &DFSchema) -> Result<()> {
+    let (inner, to) = match cast {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            (expr, field.data_type())
+        }
+        _ => return Ok(()),
+    };
+    let Ok(from) = inner.get_type(schema) else { return Ok(()) };
+    use DataType::{Boolean, Date32, Time32, Timestamp};
+    let is_time = |given: &DataType| matches!(given, Date32 | Time32(_) | Timestamp(..));
+    let is_number = |given: &DataType| given.is_numeric() || *given == Boolean;
+    let apart = (is_time(&from) && is_number(to))
+        || (is_number(&from) && is_time(to))
+        || matches!((&from, to), (Date32, Time32(_)) | (Time32(_), Date32));
+    if apart {
+        return plan_err!("there is no CAST from {} to {}", display(&from), display(to));
+    }
+    Ok(())
+}
+
 /// A CAST or TRY_CAST as Flink computes it. `None` if Arrow's cast does the same.
 pub(crate) fn flink_cast(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (inner, to, lenient) = match expr {
@@ -103,11 +128,15 @@ pub(crate) fn flink_cast(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     // Arrow's TRY_CAST is NULL where digits are lost in front of the point, and rounds half up behind it.
     let null_if_too_long =
         |fits: bool| (!fits && !lenient).then(|| Expr::TryCast(TryCast::new(inner.clone(), to.clone())));
-    use DataType::{Boolean, Decimal128, Float32, Float64, Timestamp, Utf8};
+    use DataType::{Binary, Boolean, Date32, Decimal128, Float32, Float64, Time32, Timestamp, Utf8};
+    use DataType::{List, Map, Struct};
     match (&from, to) {
-        (Boolean | Float32 | Float64 | Timestamp(..), Utf8) => {
+        (Boolean | Float32 | Float64 | Timestamp(..) | Binary | List(_) | Map(..) | Struct(_), Utf8) => {
             Some(own(TO_STRING).call(vec![(**inner).clone()]))
         }
+        (Timestamp(from, _), Timestamp(to, _)) => (from > to).then(own_cast).flatten(),
+        (Boolean, Decimal128(..)) | (Timestamp(..), Time32(_)) | (Time32(_), Timestamp(..)) => own_cast(),
+        (Utf8, Date32 | Time32(_) | Timestamp(..)) => own_cast(),
         (Decimal128(p1, s1), Decimal128(p2, s2)) => {
             // Rounding may carry into one more digit.
             let whole = *p1 as i8 - s1 + i8::from(s2 < s1);
@@ -157,7 +186,13 @@ impl ScalarUDFImpl for FlinkCast {
             (DataType::Int64, false) => "CAST_BIGINT",
             (DataType::Float32, false) => "CAST_FLOAT",
             (DataType::Float64, false) => "CAST_DOUBLE",
+            (DataType::Date32, false) => "CAST_DATE",
+            (DataType::Time32(_), false) => "CAST_TIME",
+            (DataType::Timestamp(..), false) => "CAST_TIMESTAMP",
             (_, false) => "CAST_DECIMAL",
+            (DataType::Date32, true) => "TRY_CAST_DATE",
+            (DataType::Time32(_), true) => "TRY_CAST_TIME",
+            (DataType::Timestamp(..), true) => "TRY_CAST_TIMESTAMP",
             (DataType::Boolean, true) => "TRY_CAST_BOOLEAN",
             (DataType::Int8, true) => "TRY_CAST_TINYINT",
             (DataType::Int16, true) => "TRY_CAST_SMALLINT",
@@ -197,6 +232,8 @@ impl FlinkCast {
             DataType::Int64 => integers::<Int64Type>(array, &self.to),
             DataType::Float32 => self.floats(&array.as_primitive::<Float32Type>().unary(f64::from)),
             DataType::Float64 => self.floats(array.as_primitive()),
+            DataType::Boolean => booleans(array.as_boolean(), &self.to),
+            DataType::Timestamp(..) | DataType::Time32(_) => times(array, &self.to),
             DataType::Decimal128(_, scale) => decimals(array.as_primitive(), *scale, &self.to),
             DataType::Utf8 => self.texts(array),
             other => internal_err!("no cast from {other} to {}", self.to),
@@ -234,7 +271,7 @@ impl FlinkCast {
             ($collect:ty, $read:expr) => {{
                 let read = texts.iter().map(|text| {
                     let Some(text) = text else { return Ok(None) };
-                    match $read(text) {
+                    match ($read)(text) {
                         Some(value) => Ok(Some(value)),
                         None if self.lenient => Ok(None),
                         None => exec_err!("'{text}' is not a {}", display(&self.to)),
@@ -246,6 +283,18 @@ impl FlinkCast {
         let int = |text: &str| read_integer(text, i64::from(i32::MIN));
         Ok(match &self.to {
             DataType::Boolean => each!(BooleanArray, read_boolean),
+            DataType::Date32 => each!(Date32Array, |text| read_date(text).map(epoch_days)),
+            DataType::Time32(_) => each!(Time32MillisecondArray, read_time),
+            DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+                let nanos = |text| read_default(text)?.and_utc().timestamp_nanos_opt();
+                let read = each!(TimestampNanosecondArray, nanos);
+                let read = read.as_primitive::<TimestampNanosecondType>().clone();
+                Arc::new(read.with_timezone_opt(zone.clone()))
+            }
+            DataType::Timestamp(..) => {
+                let micros = |text| Some(read_default(text)?.and_utc().timestamp_micros());
+                times(&each!(TimestampMicrosecondArray, micros), &self.to)?
+            }
             DataType::Int8 => each!(PrimitiveArray<Int8Type>, |text| i8::try_from(int(text)?).ok()),
             DataType::Int16 => each!(PrimitiveArray<Int16Type>, |text| i16::try_from(int(text)?).ok()),
             DataType::Int32 => each!(PrimitiveArray<Int32Type>, |text| i32::try_from(int(text)?).ok()),
@@ -279,6 +328,63 @@ where
         DataType::Int16 => Arc::new(values.unary::<_, Int16Type>(|v| v.into() as i16)),
         DataType::Int32 => Arc::new(values.unary::<_, Int32Type>(|v| v.into() as i32)),
         other => return internal_err!("no cast from {} to {other}", array.data_type()),
+    })
+}
+
+fn epoch_days(day: NaiveDate) -> i32 {
+    (day - NaiveDate::default()).num_days() as i32
+}
+
+/// 1 and 0, where they fit.
+fn booleans(values: &BooleanArray, to: &DataType) -> Result<ArrayRef> {
+    let DataType::Decimal128(precision, scale) = to else {
+        return internal_err!("no cast from a BOOLEAN to {to}");
+    };
+    let one = super::decimal::power_of_ten(scale.unsigned_abs().into());
+    let mut out = Decimal128Array::builder(values.len());
+    for value in values {
+        match value {
+            Some(true) if *scale < *precision as i8 => out.append_value(one),
+            Some(false) => out.append_value(0),
+            _ => out.append_null(),
+        }
+    }
+    Ok(Arc::new(out.finish().with_precision_and_scale(*precision, *scale)?))
+}
+
+/// Steps of time that are too fine are cut off, also before 1970; a TIME has whole seconds.
+fn times(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let per_second = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let steps = || match array.data_type() {
+        DataType::Time32(_) => cast(&cast(array, &DataType::Int32)?, &DataType::Int64),
+        _ => cast(array, &DataType::Int64),
+    };
+    let from = match array.data_type() {
+        DataType::Timestamp(unit, _) => per_second(unit),
+        _ => 1_000,
+    };
+    let steps = steps()?;
+    let steps = steps.as_primitive::<Int64Type>();
+    Ok(match to {
+        DataType::Time32(_) => {
+            let millis = |step: i64| (step.div_euclid(from).rem_euclid(86_400) * 1_000) as i32;
+            Arc::new(steps.unary::<_, Time32MillisecondType>(millis))
+        }
+        DataType::Timestamp(unit, _) => {
+            let to_steps = per_second(unit);
+            let converted: PrimitiveArray<Int64Type> = if to_steps <= from {
+                steps.unary(|step| step.div_euclid(from / to_steps))
+            } else {
+                steps.unary_opt(|step| step.checked_mul(to_steps / from))
+            };
+            cast(&converted, to)?
+        }
+        other => return internal_err!("no cast from a time to {other}"),
     })
 }
 

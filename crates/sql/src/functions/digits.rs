@@ -67,8 +67,16 @@ impl Digits {
         }
     }
 
-    /// The nearest DOUBLE.
+    /// Without the digits behind so many places after the point (before it, if negative).
+    pub fn cut(&mut self, places: i64) {
+        self.digits.truncate(self.point.saturating_add(places).max(0) as usize);
+    }
+
+    /// The nearest DOUBLE. Zero has no sign.
     pub fn to_float(&self) -> f64 {
+        if self.digits.is_empty() {
+            return 0.0;
+        }
         let mut text = String::from(if self.negative { "-0." } else { "0." });
         text.extend(self.digits.iter().map(|digit| char::from(b'0' + digit)));
         text.push_str(&format!("0e{}", self.point));

@@ -1,4 +1,4 @@
-use chrono::{Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
+use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
 
 /// A date and time pattern of Java, as `DATE_FORMAT` and `TO_TIMESTAMP` take it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ enum Item {
 /// Flink's default pattern.
 pub(crate) const DEFAULT: &str = "yyyy-MM-dd HH:mm:ss";
 
-const LETTERS: &str = "yuMdHhKkmsSaEDQ";
+const LETTERS: &str = "yuMdHhKkmsSaEDQw";
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -83,6 +83,7 @@ impl JavaPattern {
                         'M' => write!(out, "{:0width$}", time.month()),
                         'd' => write!(out, "{:0width$}", time.day()),
                         'D' => write!(out, "{:0width$}", time.ordinal()),
+                        'w' => write!(out, "{:0width$}", week_of_year(time.date())),
                         'Q' => write!(out, "{:0width$}", time.month0() / 3 + 1),
                         'H' => write!(out, "{:0width$}", time.hour()),
                         'k' => write!(out, "{:0width$}", if time.hour() == 0 { 24 } else { time.hour() }),
@@ -182,6 +183,19 @@ impl JavaPattern {
     }
 }
 
+/// Weeks begin on Sunday; the first one holds the first of January, and that of the next year may begin in this one.
+fn week_of_year(day: NaiveDate) -> u32 {
+    let sunday_based = |day: NaiveDate| day.weekday().num_days_from_sunday();
+    let days_left_of_week = 6 - sunday_based(day);
+    let days_of_year = if day.leap_year() { 366 } else { 365 };
+    if day.ordinal() + days_left_of_week > days_of_year {
+        return 1;
+    }
+    // The first of January is as many days of week before today as the year is old.
+    let first = (sunday_based(day) + 7 * 53 - day.ordinal0()) % 7;
+    (day.ordinal0() + first) / 7 + 1
+}
+
 /// The day, or the last one of its month where that has fewer than 31: Java's "smart" resolver.
 fn date(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     let missing = (29..=31).contains(&day);
@@ -215,13 +229,79 @@ pub(crate) fn read_default(text: &str) -> Option<NaiveDateTime> {
     if parts.next().is_some() {
         return None;
     }
-    let time = NaiveTime::from_hms_nano_opt(
-        number(hour, 1..=2)?,
-        number(minute, 1..=2)?,
-        number(second, 1..=2)?,
-        nanos,
-    )?;
-    Some(day.and_time(time))
+    let [hour, minute, second] = [number(hour, 1..=2)?, number(minute, 1..=2)?, number(second, 1..=2)?];
+    // The end of a day is the beginning of the next.
+    if (hour, minute, second, nanos) == (24, 0, 0, 0) {
+        return Some(day.succ_opt()?.and_time(NaiveTime::MIN));
+    }
+    Some(day.and_time(NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?))
+}
+
+/// What `TO_TIMESTAMP` reads where its pattern does not fit: a day, or a day and a time, whatever the pattern says. A
+/// 30 February is the first of March.
+pub(crate) fn read_fallback(text: &str) -> Option<NaiveDateTime> {
+    let text = text.trim();
+    let (day, time) = text.split_once(' ').unwrap_or((text, "00:00:00"));
+    let parts: Vec<&str> = day.split('-').collect();
+    let [year, month, day] = parts[..] else { return None };
+    let number = |text: &str| if text.len() <= 2 { text.parse::<u32>().ok() } else { None };
+    let year: i32 = Some(year).filter(|year| year.len() == 4)?.parse().ok()?;
+    let day = number(day).filter(|day| (1..=31).contains(day))?;
+    let first = NaiveDate::from_ymd_opt(year, number(month)?, 1)?;
+    let day = first.checked_add_days(Days::new(u64::from(day) - 1))?;
+    let (whole, fraction) = time.trim().split_once('.').unwrap_or((time.trim(), "0"));
+    if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    let nanos = fraction.parse::<i64>().ok()? * 10_i64.pow(9 - fraction.len() as u32);
+    let parts: Vec<Option<i64>> =
+        whole.split(':').map(|part| part.parse::<u32>().ok().map(i64::from)).collect();
+    let [Some(hour), Some(minute), Some(second)] = parts[..] else { return None };
+    let seconds = TimeDelta::seconds((hour * 60 + minute) * 60 + second);
+    day.and_time(NaiveTime::MIN).checked_add_signed(seconds + TimeDelta::nanoseconds(nanos))
+}
+
+/// A DATE as CAST reads it: `2020`, `2020-2` or `2020-2-29`, and perhaps a time behind a blank, which is not looked
+/// at. A 30 February is the first of March.
+pub(crate) fn read_date(text: &str) -> Option<NaiveDate> {
+    let day = match text.find(' ') {
+        Some(blank @ 1..) => &text[..blank],
+        _ => text,
+    };
+    let mut parts = day.splitn(3, '-').map(whole_number);
+    let year = parts.next()??;
+    let month = parts.next().unwrap_or(Some(1))?;
+    let day = parts.next().unwrap_or(Some(1))?;
+    if year > 9_999 || !(1..=31).contains(&day) {
+        return None;
+    }
+    NaiveDate::from_ymd_opt(year as i32, month, 1)?.checked_add_days(Days::new(u64::from(day) - 1))
+}
+
+/// A TIME as CAST reads it: `12`, `12:34`, `12:34:56` or `12:34:56.789`, in milliseconds.
+pub(crate) fn read_time(text: &str) -> Option<i32> {
+    let (whole, fraction) = match text.rsplit_once('.') {
+        Some((whole, fraction)) if text.matches(':').count() == 2 => (whole, Some(fraction.trim())),
+        _ => (text, None),
+    };
+    let mut parts = whole.splitn(3, ':').map(whole_number);
+    let hour = parts.next()??;
+    let minute = parts.next().unwrap_or(Some(0))?;
+    let second = parts.next().unwrap_or(Some(0))?;
+    let millis = match fraction {
+        None => 0,
+        Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+            format!("{digits:0<3}").get(..3)?.parse().ok()?
+        }
+        Some(_) => return None,
+    };
+    let valid = hour < 24 && minute < 60 && second < 60;
+    valid.then(|| (((hour * 60 + minute) * 60 + second) * 1_000 + millis) as i32)
+}
+
+fn whole_number(text: &str) -> Option<u32> {
+    let text = text.trim();
+    if text.bytes().all(|digit| digit.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -258,6 +338,38 @@ mod tests {
         assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-30"), Some(last));
         assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-32"), None);
         assert_eq!(JavaPattern::parse("yyyy-MM-dd").unwrap().read("2013-02-03x"), None);
+    }
+
+    #[test]
+    fn weeks_begin_on_sunday() {
+        for (day, week) in [
+            ((2020, 2, 29), 9),
+            ((2024, 12, 30), 1),
+            ((1999, 12, 31), 1),
+            ((1980, 2, 28), 9),
+            ((2000, 1, 1), 1),
+            ((2000, 1, 2), 2),
+        ] {
+            let day = NaiveDate::from_ymd_opt(day.0, day.1, day.2).unwrap();
+            assert_eq!(week_of_year(day), week, "{day}");
+        }
+    }
+
+    #[test]
+    fn casts_read_parts_of_dates_and_times() {
+        let day = |year, month, day| NaiveDate::from_ymd_opt(year, month, day);
+        assert_eq!(read_date("12"), day(12, 1, 1));
+        assert_eq!(read_date(" 2020-2-29"), day(2020, 2, 29));
+        assert_eq!(read_date("2020-02-30 24:00"), day(2020, 3, 1));
+        assert_eq!(read_date("2020-02-29T01"), None);
+        assert_eq!(read_date("2020-13-01"), None);
+        assert_eq!(read_time("12"), Some(43_200_000));
+        assert_eq!(read_time("1:2:3.4567"), Some(3_723_456));
+        assert_eq!(read_time("24:00:00"), None);
+        let at = |text| read_fallback(text).map(|time| time.to_string());
+        assert_eq!(at("2020-02-30 24:00:00"), Some("2020-03-02 00:00:00".into()));
+        assert_eq!(at("2020-2-9"), Some("2020-02-09 00:00:00".into()));
+        assert_eq!(at("20-2-9 1"), None);
     }
 
     #[test]

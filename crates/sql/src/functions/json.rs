@@ -1,13 +1,13 @@
-//! JSON_VALUE and JSON_EXISTS, with the NULL and FALSE that Flink gives unless told otherwise.
+//! JSON out of texts and values: JSON_VALUE, JSON_QUERY and JSON_EXISTS with the NULL and FALSE that Flink gives unless told otherwise.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, StringArray};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion_common::{Result, exec_err};
 use serde_json::Value;
 
-use super::text::{java_float, texts};
+use super::text::{datetime, java_float, texts};
 use super::{FlinkFunction, Parameter, pure};
 
 pub(super) const FUNCTIONS: &[FlinkFunction] = &[
@@ -25,6 +25,67 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         signature: pure,
     },
     FlinkFunction {
+        name: "json_query",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Utf8,
+        invoke: |args, rows| {
+            let mut values = Vec::with_capacity(rows);
+            for_each(args, rows, |found| {
+                let inner = found.flatten().filter(|value| value.is_object() || value.is_array());
+                values.push(inner.map(Value::to_string));
+            })?;
+            Ok(Arc::new(StringArray::from(values)))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "json_string",
+        parameters: &[Parameter::Any],
+        least: 1,
+        most: 1,
+        returns: |_| DataType::Utf8,
+        invoke: |args, rows| {
+            let written = (0..rows).map(|row| match args[0].is_null(row) {
+                true => Ok(None),
+                false => written(&args[0], row).map(Some),
+            });
+            Ok(Arc::new(written.collect::<Result<StringArray>>()?))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "json_quote",
+        parameters: &[Parameter::Text],
+        least: 1,
+        most: 1,
+        returns: |_| DataType::Utf8,
+        invoke: |args, _| {
+            let quoted = texts(&args[0]).iter().map(|text| text.map(quoted_ascii));
+            Ok(Arc::new(quoted.collect::<StringArray>()))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "json_unquote",
+        parameters: &[Parameter::Text],
+        least: 1,
+        most: 1,
+        returns: |_| DataType::Utf8,
+        // What is no JSON text is left as it is.
+        invoke: |args, _| {
+            let plain = texts(&args[0]).iter().map(|text| {
+                text.map(|text| match serde_json::from_str(text) {
+                    Ok(Value::String(inner)) => inner,
+                    _ => text.to_string(),
+                })
+            });
+            Ok(Arc::new(plain.collect::<StringArray>()))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
         name: "json_exists",
         parameters: &[Parameter::Text],
         least: 2,
@@ -38,6 +99,79 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         signature: pure,
     },
 ];
+
+/// A value as JSON, with Java's numbers.
+fn written(array: &ArrayRef, row: usize) -> Result<String> {
+    if array.is_null(row) {
+        return Ok("null".to_string());
+    }
+    Ok(match array.data_type() {
+        DataType::Boolean => array.as_boolean().value(row).to_string(),
+        DataType::Utf8 => Value::from(texts(array).value(row)).to_string(),
+        DataType::Float32 => number(array.as_primitive::<Float32Type>().value(row).into()),
+        DataType::Float64 => number(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Timestamp(_, zone) => {
+            let Some(time) = datetime(array, row) else { return Ok("null".to_string()) };
+            let zone = if zone.is_some() { "Z" } else { "" };
+            let text = time.format("%Y-%m-%dT%H:%M:%S%.9f").to_string();
+            let text = text.trim_end_matches('0').trim_end_matches('.');
+            format!("\"{text}{zone}\"")
+        }
+        DataType::List(_) => {
+            let items = array.as_list::<i32>().value(row);
+            let items = (0..items.len()).map(|item| written(&items, item)).collect::<Result<Vec<_>>>()?;
+            format!("[{}]", items.join(","))
+        }
+        DataType::Map(..) => {
+            let entries = array.as_map().value(row);
+            let keys = arrow::compute::cast(entries.column(0), &DataType::Utf8)?;
+            let entries = (0..entries.len()).map(|entry| {
+                let key = Value::from(texts(&keys).value(entry));
+                Ok(format!("{key}:{}", written(entries.column(1), entry)?))
+            });
+            format!("{{{}}}", entries.collect::<Result<Vec<_>>>()?.join(","))
+        }
+        DataType::Struct(fields) => {
+            let columns = array.as_struct().columns();
+            let fields = fields.iter().zip(columns).map(|(field, column)| {
+                Ok(format!("{}:{}", Value::from(field.name().as_str()), written(column, row)?))
+            });
+            format!("{{{}}}", fields.collect::<Result<Vec<_>>>()?.join(","))
+        }
+        given if given.is_integer() || matches!(given, DataType::Decimal128(..)) => {
+            let text = arrow::compute::cast(&array.slice(row, 1), &DataType::Utf8)?;
+            texts(&text).value(0).to_string()
+        }
+        other => return exec_err!("JSON has no {}", crate::data_type::display(other)),
+    })
+}
+
+/// As Java writes a `BigDecimal` of a double; what is no number is a text.
+fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return format!("\"{}\"", java_float(value.to_string(), value));
+    }
+    let value = value + 0.0;
+    let text = java_float(value.to_string(), value);
+    match text.split_once('E') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}E+{exponent}"),
+        _ => text,
+    }
+}
+
+/// The text in quotes; what is not ASCII by its codes.
+fn quoted_ascii(text: &str) -> String {
+    let mut out = String::new();
+    let mut units = [0; 2];
+    for c in Value::from(text).to_string().chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            c.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
 
 /// Gives for each row what is at the path, `Some(None)` if nothing is or the text is no JSON, `None` if an argument
 /// is NULL.

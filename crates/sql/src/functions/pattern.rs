@@ -1,9 +1,12 @@
 //! Texts against patterns: LIKE, SIMILAR TO and regular expressions.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringBuilder};
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, ListBuilder, StringArray, StringBuilder,
+};
+use arrow::datatypes::{DataType, Field, Int32Type};
 use datafusion_common::{Result, exec_err};
 use regex::Regex;
 
@@ -36,6 +39,55 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         most: 3,
         returns: |_| DataType::Utf8,
         invoke: regexp_replace,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "regexp_count",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Int32,
+        invoke: |args, rows| {
+            let counted = found(args, rows, |regex, text| Some(matches(regex, text).count() as i32));
+            Ok(Arc::new(counted.into_iter().collect::<Int32Array>()))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "regexp_instr",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Int32,
+        invoke: |args, rows| {
+            let place = |text: &str, at: usize| text[..at].chars().count() as i32 + 1;
+            let places = found(args, rows, |regex, text| {
+                Some(regex.find(text).map_or(0, |found| place(text, found.start())))
+            });
+            Ok(Arc::new(places.into_iter().collect::<Int32Array>()))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "regexp_substr",
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns: |_| DataType::Utf8,
+        invoke: |args, rows| {
+            let parts =
+                found(args, rows, |regex, text| regex.find(text).map(|found| found.as_str().to_string()));
+            Ok(Arc::new(parts.into_iter().collect::<StringArray>()))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "regexp_extract_all",
+        parameters: &[Parameter::Text, Parameter::Text, Parameter::Int],
+        least: 2,
+        most: 3,
+        returns: |_| DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
+        invoke: regexp_extract_all,
         signature: pure,
     },
     FlinkFunction {
@@ -176,6 +228,59 @@ impl PatternCache {
     }
 }
 
+/// Where a pattern is found, as Java goes on: an empty match may stand directly behind another one.
+fn matches<'t>(regex: &'t Regex, text: &'t str) -> impl Iterator<Item = Range<usize>> {
+    let mut from = Some(0);
+    std::iter::from_fn(move || {
+        let place = regex.find_at(text, from?)?.range();
+        from = if place.is_empty() {
+            text[place.end..].chars().next().map(|c| place.end + c.len_utf8())
+        } else {
+            Some(place.end)
+        };
+        Some(place)
+    })
+}
+
+/// What `find` makes of a text and its pattern; NULL if one of them is or the pattern is not valid.
+fn found<T>(args: &[ArrayRef], rows: usize, find: impl Fn(&Regex, &str) -> Option<T>) -> Vec<Option<T>> {
+    let (text, pattern) = (texts(&args[0]), texts(&args[1]));
+    let mut cache = PatternCache::default();
+    let each = (0..rows).map(|row| {
+        if text.is_null(row) || pattern.is_null(row) {
+            return None;
+        }
+        find(cache.get(pattern.value(row))?, text.value(row))
+    });
+    each.collect()
+}
+
+/// The group of that number, 1 unless it is given, of every match.
+fn regexp_extract_all(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (text, pattern) = (texts(&args[0]), texts(&args[1]));
+    let group = args.get(2).map(|array| array.as_primitive::<Int32Type>());
+    let mut cache = PatternCache::default();
+    let mut out = ListBuilder::new(StringBuilder::new());
+    for row in 0..rows {
+        let null = text.is_null(row) || pattern.is_null(row) || group.is_some_and(|g| g.is_null(row));
+        let regex = if null { None } else { cache.get(pattern.value(row)) };
+        let group = usize::try_from(group.map_or(1, |g| g.value(row))).ok();
+        match (regex, group) {
+            (Some(regex), Some(group)) if group < regex.captures_len() => {
+                let text = text.value(row);
+                for place in matches(regex, text) {
+                    let captures = regex.captures_at(text, place.start);
+                    let part = captures.and_then(|captures| captures.get(group));
+                    out.values().append_option(part.map(|found| found.as_str()));
+                }
+                out.append(true);
+            }
+            _ => out.append(false),
+        }
+    }
+    Ok(Arc::new(out.finish()))
+}
+
 fn regexp_extract(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let (text, pattern) = (texts(&args[0]), texts(&args[1]));
     let group = args.get(2).map(|array| array.as_primitive::<Int32Type>());
@@ -202,7 +307,9 @@ fn regexp(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         if text.is_null(row) || pattern.is_null(row) {
             return None;
         }
-        Some(cache.get(pattern.value(row)).is_some_and(|regex| regex.is_match(text.value(row))))
+        // An empty pattern is found nowhere, in Flink.
+        let matches = |regex: &Regex| !regex.as_str().is_empty() && regex.is_match(text.value(row));
+        Some(cache.get(pattern.value(row)).is_some_and(matches))
     });
     Ok(Arc::new(found.collect::<BooleanArray>()))
 }
@@ -219,8 +326,16 @@ fn regexp_replace(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         match cache.get(pattern.value(row)) {
             // Flink quotes the replacement: `$1` in it is plain text.
             Some(regex) => {
-                let plain = regex::NoExpand(replacement.value(row));
-                out.append_value(regex.replace_all(text.value(row), plain));
+                let text = text.value(row);
+                let mut kept = 0;
+                let mut replaced = String::with_capacity(text.len());
+                for place in matches(regex, text) {
+                    replaced.push_str(&text[kept..place.start]);
+                    replaced.push_str(replacement.value(row));
+                    kept = place.end;
+                }
+                replaced.push_str(&text[kept..]);
+                out.append_value(replaced);
             }
             None => out.append_null(),
         }

@@ -1,6 +1,6 @@
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, StringArray, StringBuilder};
 use arrow::datatypes::{
     DataType, Date32Type, Float32Type, Float64Type, Int32Type, Int64Type, Time32MillisecondType, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
@@ -29,6 +29,22 @@ const fn of_text(
 ) -> FlinkFunction {
     let returns = |_: &[DataType]| DataType::Utf8;
     FlinkFunction { name, parameters, least: count, most: count, returns, invoke, signature: pure }
+}
+
+const fn of_two_texts(
+    name: &'static str,
+    invoke: fn(&[ArrayRef], usize) -> Result<ArrayRef>,
+) -> FlinkFunction {
+    let returns = |_: &[DataType]| DataType::Boolean;
+    FlinkFunction {
+        name,
+        parameters: &[Parameter::Text],
+        least: 2,
+        most: 2,
+        returns,
+        invoke,
+        signature: pure,
+    }
 }
 
 static DIGITS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\d+$").expect("valid"));
@@ -62,6 +78,50 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     }),
     of_text("replace", &[Parameter::Text], 3, replace),
     of_text("chr", &[Parameter::Long], 1, chr),
+    of_text("initcap", &[Parameter::Text], 1, initcap),
+    of_text("translate", &[Parameter::Text], 3, translate),
+    FlinkFunction {
+        name: "overlay",
+        parameters: &[Parameter::Text, Parameter::Text, Parameter::Long],
+        least: 3,
+        most: 4,
+        returns: |_| DataType::Utf8,
+        invoke: overlay,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "elt",
+        parameters: &[Parameter::Long, Parameter::Text],
+        least: 2,
+        most: usize::MAX,
+        returns: |_| DataType::Utf8,
+        invoke: elt,
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "ascii",
+        parameters: &[Parameter::Text],
+        least: 1,
+        most: 1,
+        returns: |_| DataType::Int32,
+        // The first byte as Java has it, with a sign.
+        invoke: |args, _| {
+            let first = |text: &str| text.as_bytes().first().map_or(0, |byte| i32::from(*byte as i8));
+            Ok(Arc::new(Int32Array::from_iter(texts(&args[0]).iter().map(|text| text.map(first)))))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: "flink_locate",
+        parameters: &[Parameter::Text, Parameter::Text, Parameter::Int],
+        least: 3,
+        most: 3,
+        returns: |_| DataType::Int32,
+        invoke: locate,
+        signature: pure,
+    },
+    of_two_texts("startswith", |args, _| both(args, |text, start| text.starts_with(start))),
+    of_two_texts("endswith", |args, _| both(args, |text, end| text.ends_with(end))),
     of_text(TO_VARCHAR, &[Parameter::Text, Parameter::Int], 2, |args, _| with_length(args, false)),
     of_text(TO_CHAR, &[Parameter::Text, Parameter::Int], 2, |args, _| with_length(args, true)),
     FlinkFunction {
@@ -244,6 +304,107 @@ fn chr(args: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(StringArray::from_iter(codes.iter().map(|code| code.map(text)))))
 }
 
+/// A condition on two texts, NULL if one of them is.
+fn both(args: &[ArrayRef], holds: impl Fn(&str, &str) -> bool) -> Result<ArrayRef> {
+    let pairs = texts(&args[0]).iter().zip(texts(&args[1]));
+    Ok(Arc::new(pairs.map(|(text, other)| Some(holds(text?, other?))).collect::<BooleanArray>()))
+}
+
+/// The first letter of each word in capitals, the others small. Only the letters of ASCII have a case, and
+/// anything but them and digits parts words.
+fn initcap(args: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+    let capital = |text: &str| {
+        let mut begins = true;
+        let each = text.chars().map(|c| {
+            let cased = if begins { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
+            begins = !c.is_ascii_alphanumeric();
+            cased
+        });
+        each.collect::<String>()
+    };
+    Ok(Arc::new(StringArray::from_iter(texts(&args[0]).iter().map(|text| text.map(capital)))))
+}
+
+/// Each character of the second text becomes the one at its place in the third, or nothing if there is none. Without
+/// a second text nothing changes.
+fn translate(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let [text, from, to] = [texts(&args[0]), texts(&args[1]), texts(&args[2])];
+    let translated = |row: usize| {
+        if text.is_null(row) || from.is_null(row) {
+            return text.is_valid(row).then(|| text.value(row).to_string());
+        }
+        let to: Vec<char> = if to.is_null(row) { vec![] } else { to.value(row).chars().collect() };
+        let each = text.value(row).chars().filter_map(|c| {
+            match from.value(row).chars().position(|known| known == c) {
+                Some(place) => to.get(place).copied(),
+                None => Some(c),
+            }
+        });
+        Some(each.collect::<String>())
+    };
+    Ok(Arc::new((0..rows).map(translated).collect::<StringArray>()))
+}
+
+/// `OVERLAY(text PLACING new FROM start [FOR length])`. A start outside of the text changes nothing, and what would be
+/// left behind an insertion of no length is lost, as in Flink.
+fn overlay(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (text, new) = (texts(&args[0]), texts(&args[1]));
+    let start = args[2].as_primitive::<Int64Type>();
+    let length = args.get(3).map(|array| array.as_primitive::<Int64Type>());
+    let overlaid = |row: usize| {
+        let null = [text.is_null(row), new.is_null(row), start.is_null(row)].contains(&true);
+        if null || length.is_some_and(|length| length.is_null(row)) {
+            return None;
+        }
+        let (text, new, start) = (text.value(row), new.value(row), start.value(row));
+        let count = text.chars().count() as i64;
+        if start <= 0 || start > count {
+            return Some(text.to_string());
+        }
+        let length = length.map_or_else(|| new.chars().count() as i64, |length| length.value(row));
+        let kept = &text[..byte_of(text, start as usize - 1)];
+        let behind = if length > 0 && start.saturating_add(length) <= count {
+            &text[byte_of(text, (start + length) as usize - 1)..]
+        } else {
+            ""
+        };
+        Some(format!("{kept}{new}{behind}"))
+    };
+    Ok(Arc::new((0..rows).map(overlaid).collect::<StringArray>()))
+}
+
+/// The text of that number, from 1.
+fn elt(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let number = args[0].as_primitive::<Int64Type>();
+    let chosen = |row: usize| {
+        if number.is_null(row) || number.value(row) < 1 {
+            return None;
+        }
+        let text = texts(args.get(usize::try_from(number.value(row)).ok()?)?);
+        text.is_valid(row).then(|| text.value(row))
+    };
+    Ok(Arc::new((0..rows).map(chosen).collect::<StringArray>()))
+}
+
+/// Where the first text stands in the second from the third argument on, counted in characters from 1; 0 if nowhere.
+fn locate(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (wanted, text) = (texts(&args[0]), texts(&args[1]));
+    let from = args[2].as_primitive::<Int32Type>();
+    let place = |row: usize| {
+        if wanted.is_null(row) || text.is_null(row) || from.is_null(row) {
+            return None;
+        }
+        let (wanted, text) = (wanted.value(row), text.value(row));
+        if wanted.is_empty() {
+            return Some(1);
+        }
+        let begin = byte_of(text, usize::try_from(from.value(row) - 1).unwrap_or(0));
+        let found = text[begin..].find(wanted).map(|at| text[..begin + at].chars().count() as i32 + 1);
+        Some(found.unwrap_or(0))
+    };
+    Ok(Arc::new((0..rows).map(place).collect::<Int32Array>()))
+}
+
 /// CHAR(n) and VARCHAR(n). Texts that have the length already are passed on as they are.
 fn with_length(args: &[ArrayRef], padded: bool) -> Result<ArrayRef> {
     let (text, length) = (texts(&args[0]), args[1].as_primitive::<Int32Type>());
@@ -346,8 +507,44 @@ fn to_string(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             };
             each(&|row| datetime(array, row).map(|time| timestamp_text(&time, digits)))
         }
+        DataType::Binary => {
+            let values = array.as_binary::<i32>();
+            each(&|row| Some(String::from_utf8_lossy(values.value(row)).into_owned()))
+        }
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            let items = text_or_null(list.values())?;
+            let offsets = list.value_offsets();
+            each(&|row| Some(format!("[{}]", items[range(offsets, row)].join(", "))))
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let (keys, values) = (text_or_null(map.keys())?, text_or_null(map.values())?);
+            let offsets = map.value_offsets();
+            each(&|row| {
+                let entries = range(offsets, row).map(|at| format!("{}={}", keys[at], values[at]));
+                Some(format!("{{{}}}", entries.collect::<Vec<_>>().join(", ")))
+            })
+        }
+        DataType::Struct(_) => {
+            let fields = array.as_struct().columns().iter().map(text_or_null).collect::<Result<Vec<_>>>()?;
+            each(&|row| {
+                let fields: Vec<&str> = fields.iter().map(|field| field[row].as_str()).collect();
+                Some(format!("({})", fields.join(", ")))
+            })
+        }
         _ => arrow::compute::cast(array, &DataType::Utf8)?,
     })
+}
+
+/// Values inside of others, as text.
+fn text_or_null(values: &ArrayRef) -> Result<Vec<String>> {
+    let written = to_string(std::slice::from_ref(values), values.len())?;
+    Ok(texts(&written).iter().map(|text| text.unwrap_or("NULL").to_string()).collect())
+}
+
+fn range(offsets: &[i32], row: usize) -> std::ops::Range<usize> {
+    offsets[row] as usize..offsets[row + 1] as usize
 }
 
 fn timestamp_text(time: &NaiveDateTime, digits: usize) -> String {

@@ -11,7 +11,7 @@ use arrow::datatypes::{
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, TimeDelta};
 use datafusion_common::{Result, exec_err};
 
-use super::java_time::{DEFAULT, read_default};
+use super::java_time::{DEFAULT, read_date, read_default, read_fallback};
 use super::text::datetime;
 use super::{FlinkFunction, JavaPattern, Parameter, TIMESTAMP_3, pure, volatile};
 use crate::data_type::UTC;
@@ -19,7 +19,7 @@ use crate::data_type::UTC;
 pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
         name: "date_format",
-        parameters: &[Parameter::Time, Parameter::Text],
+        parameters: &[Parameter::TextOrTime, Parameter::Text],
         least: 2,
         most: 2,
         returns: |_| DataType::Utf8,
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     },
     FlinkFunction {
         name: "to_timestamp_ltz",
-        parameters: &[Parameter::Long, Parameter::Int],
+        parameters: &[Parameter::TextOrLong, Parameter::Int],
         least: 1,
         most: 2,
         returns: |_| DataType::Timestamp(TimeUnit::Millisecond, Some(UTC.into())),
@@ -69,7 +69,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         most: 2,
         returns: |_| DataType::Int64,
         invoke: |args, rows| {
-            let times = read(args, rows)?;
+            let times = read(args, rows, false)?;
             Ok(Arc::new(Int64Array::from_iter(times.map(|t| t.map(|t| t.and_utc().timestamp())))))
         },
         signature: pure,
@@ -119,10 +119,10 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         least: 3,
         most: 3,
         returns: |types| match &types[2] {
-            DataType::Date32 => TIMESTAMP_3,
+            DataType::Date32 => TIMESTAMP_6,
             other => other.clone(),
         },
-        invoke: |args, rows| timestamp_add(args, rows, &TIMESTAMP_3),
+        invoke: |args, rows| timestamp_add(args, rows, &TIMESTAMP_6),
         signature: pure,
     },
     FlinkFunction {
@@ -155,6 +155,9 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     },
 ];
 
+/// What a DATE becomes that hours are added to.
+const TIMESTAMP_6: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
 /// Units of time that can be asked for by name.
 pub(crate) const UNITS: &[&str] = &[
     "YEAR",
@@ -170,6 +173,11 @@ pub(crate) const UNITS: &[&str] = &[
     "MILLISECOND",
     "MICROSECOND",
     "EPOCH",
+    "ISODOW",
+    "ISOYEAR",
+    "DECADE",
+    "CENTURY",
+    "MILLENNIUM",
 ];
 
 #[expect(clippy::disallowed_methods, reason = "CURRENT_TIMESTAMP is the wall clock by definition")]
@@ -236,8 +244,14 @@ fn date_format(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let mut out = StringBuilder::with_capacity(rows, rows * 19);
     let mut text = String::new();
+    let written = args[0].as_string_opt::<i32>();
     for row in 0..rows {
-        match datetime(&args[0], row) {
+        let time = match written {
+            Some(written) if written.is_valid(row) => read_default(written.value(row)),
+            Some(_) => None,
+            None => datetime(&args[0], row),
+        };
+        match time {
             Some(time) if !format.is_null(row) => {
                 text.clear();
                 patterns.get(format.value(row))?.format(&time, &mut text);
@@ -249,8 +263,13 @@ fn date_format(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(out.finish()))
 }
 
-/// Texts as times, by the pattern in the second argument if there is one. What cannot be read is NULL.
-fn read(args: &[ArrayRef], rows: usize) -> Result<impl Iterator<Item = Option<NaiveDateTime>>> {
+/// Texts as times, by the pattern in the second argument if there is one, and perhaps as [`read_fallback`] does. What
+/// cannot be read is NULL.
+fn read(
+    args: &[ArrayRef],
+    rows: usize,
+    fallback: bool,
+) -> Result<impl Iterator<Item = Option<NaiveDateTime>>> {
     let text = args[0].as_string::<i32>();
     let format = args.get(1).map(|array| array.as_string::<i32>());
     let mut patterns = Patterns::default();
@@ -260,7 +279,10 @@ fn read(args: &[ArrayRef], rows: usize) -> Result<impl Iterator<Item = Option<Na
             None
         } else {
             match format {
-                Some(format) => patterns.get(format.value(row))?.read(text.value(row)),
+                Some(format) => patterns
+                    .get(format.value(row))?
+                    .read(text.value(row))
+                    .or_else(|| if fallback { read_fallback(text.value(row)) } else { None }),
                 None => read_default(text.value(row)),
             }
         });
@@ -269,25 +291,44 @@ fn read(args: &[ArrayRef], rows: usize) -> Result<impl Iterator<Item = Option<Na
 }
 
 fn to_timestamp(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    Ok(millis(read(args, rows)?))
+    Ok(millis(read(args, rows, true)?))
 }
 
 fn to_date(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let epoch_days = |time: NaiveDateTime| (time.date() - NaiveDate::default()).num_days() as i32;
-    Ok(Arc::new(Date32Array::from_iter(read(args, rows)?.map(|time| time.map(epoch_days)))))
+    let epoch_days = |day: NaiveDate| (day - NaiveDate::default()).num_days() as i32;
+    if let [text] = args {
+        let days = text.as_string::<i32>().iter().map(|text| text.and_then(read_date).map(epoch_days));
+        return Ok(Arc::new(Date32Array::from_iter(days)));
+    }
+    let days = read(args, rows, false)?.map(|time| time.map(|time| epoch_days(time.date())));
+    Ok(Arc::new(Date32Array::from_iter(days)))
 }
+
+/// The first and the last instant of TO_TIMESTAMP_LTZ: 0001-01-01 00:00:00 and 9999-12-31 23:59:59.999.
+const EARLIEST_MS: i64 = -62_135_596_800_000;
+const LATEST_MS: i64 = 253_402_300_799_999;
 
 /// Seconds (precision 0) or milliseconds (3) since the epoch.
 fn to_timestamp_ltz(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let number = args[0].as_primitive::<Int64Type>();
+    let Some(number) = args[0].as_primitive_opt::<Int64Type>() else {
+        let times: Vec<_> = read(&args[..1], rows, false)?.collect();
+        let text = args[0].as_string::<i32>();
+        if let Some(row) = (0..rows).find(|row| times[*row].is_none() && text.is_valid(*row)) {
+            return exec_err!("'{}' is not a TIMESTAMP_LTZ", text.value(row));
+        }
+        let millis = times.into_iter().map(|time| time.map(|time| time.and_utc().timestamp_millis()));
+        return Ok(Arc::new(TimestampMillisecondArray::from_iter(millis).with_timezone(UTC)));
+    };
+    // What is no year of four digits is NULL.
+    let in_calendar = |millis: &i64| (EARLIEST_MS..=LATEST_MS).contains(millis);
     let precision = args.get(1).map(|array| array.as_primitive::<Int32Type>());
     let mut out = Vec::with_capacity(rows);
     for row in 0..rows {
         let null = number.is_null(row) || precision.is_some_and(|p| p.is_null(row));
         out.push(match precision.map_or(3, |p| if null { 3 } else { p.value(row) }) {
             _ if null => None,
-            0 => number.value(row).checked_mul(1_000),
-            3 => Some(number.value(row)),
+            0 => number.value(row).checked_mul(1_000).filter(in_calendar),
+            3 => Some(number.value(row)).filter(in_calendar),
             other => return exec_err!("TO_TIMESTAMP_LTZ takes the precision 0 or 3, not {other}"),
         });
     }
@@ -301,7 +342,9 @@ fn from_unixtime(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let mut out = Vec::with_capacity(rows);
     for row in 0..rows {
         let null = seconds.is_null(row) || format.is_some_and(|f| f.is_null(row));
-        let time = if null { None } else { DateTime::from_timestamp(seconds.value(row), 0) };
+        // Java's milliseconds wrap around.
+        let millis = |seconds: i64| DateTime::from_timestamp_millis(seconds.wrapping_mul(1_000));
+        let time = if null { None } else { millis(seconds.value(row)) };
         out.push(match time {
             None => None,
             Some(time) => {
@@ -318,6 +361,12 @@ fn from_unixtime(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 fn time_part(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     use chrono::Timelike;
     let unit = args[0].as_string::<i32>();
+    const OF_A_DAY: [&str; 5] = ["HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"];
+    if matches!(args[1].data_type(), DataType::Time32(_))
+        && let Some(other) = unit.iter().flatten().find(|unit| !OF_A_DAY.contains(unit))
+    {
+        return exec_err!("a TIME has no {other}");
+    }
     let part = |row: usize| -> Option<i64> {
         if unit.is_null(row) {
             return None;
@@ -327,11 +376,17 @@ fn time_part(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             "YEAR" => i64::from(time.year()),
             "QUARTER" => i64::from(time.month0() / 3 + 1),
             "MONTH" => i64::from(time.month()),
+            "ISOYEAR" => i64::from(time.iso_week().year()),
+            "DECADE" => i64::from(time.year()).div_euclid(10),
+            // The first century and millennium begin with the year 1.
+            "CENTURY" => (i64::from(time.year()) + 99).div_euclid(100),
+            "MILLENNIUM" => (i64::from(time.year()) + 999).div_euclid(1_000),
             "WEEK" => i64::from(time.iso_week().week()),
             "DAY" => i64::from(time.day()),
             "DOY" => i64::from(time.ordinal()),
             // Flink counts from Sunday = 1.
             "DOW" => i64::from(time.weekday().num_days_from_sunday()) + 1,
+            "ISODOW" => i64::from(time.weekday().number_from_monday()),
             "HOUR" => i64::from(time.hour()),
             "MINUTE" => i64::from(time.minute()),
             "SECOND" => i64::from(time.second()),
@@ -348,7 +403,7 @@ fn time_part(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 fn round_time(args: &[ArrayRef], rows: usize, up: bool) -> Result<ArrayRef> {
     let unit = args[0].as_string::<i32>();
     let rounded = (0..rows).map(|row| {
-        let time = datetime(&args[1], row)?;
+        let time = whole_millis(datetime(&args[1], row)?);
         let name = if unit.is_null(row) { return None } else { unit.value(row) };
         let down = floor_time(time, name)?;
         if up && down < time { add(down, name, 1) } else { Some(down) }
@@ -437,7 +492,7 @@ fn interval_times(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 fn timestamp_diff(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let unit = args[0].as_string::<i32>();
     let difference = |row: usize| -> Option<i32> {
-        let (from, to) = (datetime(&args[1], row)?, datetime(&args[2], row)?);
+        let (from, to) = (whole_millis(datetime(&args[1], row)?), whole_millis(datetime(&args[2], row)?));
         let span = to - from;
         let whole = match unit.value(row) {
             "YEAR" => whole_months(from, to) / 12,
@@ -456,11 +511,25 @@ fn timestamp_diff(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(Int32Array::from_iter((0..rows).map(difference))))
 }
 
+/// Flink's calendar does not see what is finer.
+fn whole_millis(time: NaiveDateTime) -> NaiveDateTime {
+    use chrono::Timelike;
+    time.with_nanosecond(time.nanosecond() / 1_000_000 * 1_000_000).unwrap_or(time)
+}
+
+/// Months by Calcite's rule: so many that the first day, moved by them, is not behind the other; one less if it is
+/// that day at an earlier time.
 fn whole_months(from: NaiveDateTime, to: NaiveDateTime) -> i64 {
+    let months = months_of_days(from.date(), to.date());
+    let moved = add(from.date().into(), "MONTH", months).map(|time| time.date());
+    months - i64::from(moved == Some(to.date()) && to.time() < from.time())
+}
+
+fn months_of_days(from: NaiveDate, to: NaiveDate) -> i64 {
     if to < from {
-        return -whole_months(to, from);
+        return -months_of_days(to, from);
     }
-    let months = i64::from(to.year() - from.year()) * 12 + i64::from(to.month()) - i64::from(from.month());
-    let incomplete = (to.day(), to.time()) < (from.day(), from.time());
-    months - i64::from(incomplete)
+    let estimate = i64::from(to.year() - from.year()) * 12 + i64::from(to.month()) - i64::from(from.month());
+    let moved = |months: i64| add(from.into(), "MONTH", months).map(|time| time.date());
+    if moved(estimate).is_some_and(|day| day > to) { estimate - 1 } else { estimate }
 }

@@ -1,9 +1,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::compute::{cast, concat_batches};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use laxity_connect::{ScanEnvironment, ScanEvent, ScanSpec, open_scan};
 use laxity_graph::{EventTime, NodeId, Partitioning, ProcessingTime};
 use laxity_operators::{
     Emitted, Flow, HashPartitioner, InstanceContext, Operator, Outbox, Stage, StreamBatch,
@@ -16,13 +17,43 @@ pub type Tables<'a> = &'a [(&'a str, &'a [&'a str])];
 /// Runs a query to the end of its inputs, one message after the other, and returns the rows of its sinks as
 /// sorted text, and the late rows likewise.
 pub fn run(query: &PlannedQuery, tables: Tables, batch_rows: usize) -> (Vec<String>, Vec<String>) {
+    let mut run = run_with(query, batch_rows, |scan| {
+        let named = tables.iter().find(|(name, _)| *name == scan.table.name);
+        parse(named.map_or(&["0"][..], |(_, lines)| lines), &scan.table.schema)
+            .project(&scan.columns)
+            .unwrap()
+    });
+    let mut rows: Vec<String> = run.rows.iter().flat_map(texts).collect();
+    rows.sort();
+    run.late.sort();
+    (rows, run.late)
+}
+
+/// The same over the tables' own files, row by row: the cells that reach the sinks, in that order. NULL is `None`.
+pub fn run_cells(query: &PlannedQuery) -> Vec<Vec<Option<String>>> {
+    let run = run_with(query, 1, |scan| {
+        let env = ScanEnvironment::new(ProcessingTime::ZERO, EventTime(0));
+        let mut open = open_scan(scan, &env).unwrap();
+        let mut read = Vec::new();
+        loop {
+            match open.poll(ProcessingTime(i64::MAX as _)).unwrap() {
+                ScanEvent::Batch(batch) => read.push(batch.rows),
+                ScanEvent::End => break,
+                _ => {}
+            }
+        }
+        let schema = read.first().map(RecordBatch::schema).expect("a table has rows");
+        concat_batches(&schema, &read).unwrap()
+    });
+    run.rows.iter().flat_map(cells).collect()
+}
+
+fn run_with(query: &PlannedQuery, batch_rows: usize, rows_of: impl Fn(&ScanSpec) -> RecordBatch) -> Run<'_> {
     let mut run = Run::new(query);
     let mut sources: Vec<(NodeId, VecDeque<RecordBatch>)> = Vec::new();
     for (index, node) in query.dataflow.nodes().iter().enumerate() {
         let Stage::Source { scan, .. } = &node.stage else { continue };
-        let lines =
-            tables.iter().find(|(name, _)| *name == scan.table.name).map_or(&["0"][..], |(_, lines)| lines);
-        let rows = parse(lines, &scan.table.schema).project(&scan.columns).unwrap();
+        let rows = rows_of(scan);
         let cuts = (0..rows.num_rows()).step_by(batch_rows);
         let batches = cuts.map(|at| rows.slice(at, batch_rows.min(rows.num_rows() - at))).collect();
         sources.push((NodeId(index), batches));
@@ -37,9 +68,7 @@ pub fn run(query: &PlannedQuery, tables: Tables, batch_rows: usize) -> (Vec<Stri
     for (node, _) in &sources {
         run.deliver(*node, 0, 0, 0, Message::Watermark(EventTime::MAX));
     }
-    run.rows.sort();
-    run.late.sort();
-    (run.rows, run.late)
+    run
 }
 
 #[derive(Clone)]
@@ -58,7 +87,7 @@ struct Instance {
 struct Run<'a> {
     query: &'a PlannedQuery,
     instances: Vec<Vec<Instance>>,
-    rows: Vec<String>,
+    rows: Vec<RecordBatch>,
     late: Vec<String>,
 }
 
@@ -104,7 +133,7 @@ impl Run<'_> {
                 for (given, wanted) in batch.rows.schema().fields().iter().zip(sink.table.schema.fields()) {
                     assert_eq!(given.data_type(), wanted.data_type(), "{}", wanted.name());
                 }
-                self.rows.extend(texts(&batch.rows));
+                self.rows.push(batch.rows);
             }
             return;
         }
@@ -188,6 +217,17 @@ fn parse(lines: &[&str], schema: &arrow::datatypes::SchemaRef) -> RecordBatch {
         })
         .collect();
     RecordBatch::try_new(Arc::clone(schema), columns).unwrap()
+}
+
+fn cells(rows: &RecordBatch) -> Vec<Vec<Option<String>>> {
+    let options = FormatOptions::default().with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.3f"));
+    let columns: Vec<_> =
+        rows.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+    let cell = |row: usize, column: usize| {
+        let null = rows.column(column).is_null(row);
+        (!null).then(|| columns[column].value(row).to_string())
+    };
+    (0..rows.num_rows()).map(|row| (0..columns.len()).map(|column| cell(row, column)).collect()).collect()
 }
 
 /// Rows as text, cells joined by commas, NULL as nothing.

@@ -7,6 +7,7 @@
 mod driver;
 mod errors;
 mod explain;
+mod flink;
 mod functions;
 mod golden;
 mod never_panics;

@@ -114,9 +114,20 @@ fn any_boolean() -> BoxedStrategy<Expr> {
         let same = left.data_type(&schema()).unwrap() == right.data_type(&schema()).unwrap();
         same.then(|| binary(left, operator, right, &schema()).unwrap())
     });
+    let floats =
+        with(columns(&["x", "y"]), vec![ScalarValue::Float64(Some(-0.0)), ScalarValue::Float64(None)]);
+    let floats_compared =
+        (numbers(floats.clone(), None), numbers(floats, None), comparisons(), any::<bool>()).prop_map(
+            |(left, right, operator, ordered)| {
+                let function = Arc::new(FloatComparison::function(operator, ordered).unwrap());
+                let call =
+                    ScalarFunctionExpr::try_new(function, vec![left, right], &schema(), Arc::default());
+                Arc::new(call.unwrap()) as Expr
+            },
+        );
     let tested = (any_number(), any::<bool>())
         .prop_map(|(of, is)| if is { is_null(of).unwrap() } else { is_not_null(of).unwrap() });
-    let leaf = prop_oneof![3 => compared, 1 => tested, 1 => select(columns(&["p"]))];
+    let leaf = prop_oneof![3 => compared, 1 => floats_compared, 1 => tested, 1 => select(columns(&["p"]))];
     leaf.prop_recursive(3, 8, 2, |inner| {
         prop_oneof![
             inner.clone().prop_map(|of| not(of).unwrap()),
