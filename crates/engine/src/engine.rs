@@ -177,8 +177,16 @@ impl Engine {
     }
 
     /// Stops the sources, lets admitted rows reach the sinks (for `drain_timeout` at most), completes the
-    /// outputs and ends all threads. Open windows are not fired: their results would be of half a window.
+    /// outputs and ends all threads. Open windows are not fired: their results would be of half a window. What is left
+    /// when the time is over is dropped and counted ([`QueryFigures::rows_dropped`]).
     pub fn stop(&self) {
+        self.stop_watched(|_| ());
+    }
+
+    /// As [`stop`](Engine::stop), and tells `watch` ten times a second, while rows are worked off, how long it will wait
+    /// at most.
+    pub fn stop_watched(&self, mut watch: impl FnMut(Duration)) {
+        const WATCH_NS: u64 = 100_000_000;
         let shared = &self.shared;
         if shared.stopping.swap(true, Ordering::AcqRel) {
             return;
@@ -189,23 +197,28 @@ impl Engine {
                 table.close();
             }
         }
-        let deadline = shared.clock.now().plus(shared.config.drain_timeout);
+        let mut now = shared.clock.now();
+        let deadline = now.plus(shared.config.drain_timeout);
+        let mut watched = now;
         let is_done = |entry: &Entry| {
             let is_stalled = || entry.outlets.iter().any(|outlet| shared.sinks.is_stalled(outlet));
             entry.query.stopped() || entry.query.drained() || is_stalled()
         };
-        while !shared.queries.read().values().all(is_done) && shared.clock.now() < deadline {
+        while !shared.queries.read().values().all(is_done) && now < deadline {
             // Draining takes as long as the queued work; a millisecond more is not seen.
             std::thread::sleep(Duration::from_millis(1));
-        }
-        for entry in shared.queries.read().values() {
-            if !entry.query.drained() && !entry.query.stopped() {
-                tracing::warn!(
-                    query = entry.query.settings.name,
-                    rows = entry.query.in_flight_rows.load(Ordering::Relaxed),
-                    "rows still queued when the time to drain was over are dropped"
-                );
+            now = shared.clock.now();
+            if now >= watched.plus_ns(WATCH_NS) {
+                watched = now;
+                watch(Duration::from_nanos(deadline.since_ns(now)));
             }
+        }
+        // What is queued is dropped from here on, so workers are soon done with it. Before the outputs are completed: what
+        // came after that would be neither written nor counted.
+        shared.queries.read().values().for_each(|entry| entry.query.halt());
+        shared.dispatch.stop();
+        join(&self.workers);
+        for entry in shared.queries.read().values() {
             entry.outlets.iter().for_each(|outlet| shared.sinks.close(outlet));
         }
         shared.sinks.stop();
@@ -213,8 +226,6 @@ impl Engine {
         for entry in shared.queries.read().values() {
             entry.query.end(Outcome::Finished);
         }
-        shared.dispatch.stop();
-        join(&self.workers);
         if let Some(keeper) = self.keeper.lock().take() {
             let _ = keeper.join();
         }
