@@ -167,6 +167,31 @@ fn a_second_interrupt_leaves_at_once() {
     assert!(!rest.contains("rows in"), "{rest}");
 }
 
+#[cfg(unix)]
+#[test]
+fn rows_that_nobody_takes_are_dropped_counted_and_seen_in_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
+    let sql = ENDLESS.replace("'1000'", "'1000000'").replace(
+        "'connector' = 'blackhole'",
+        "'connector' = 'filesystem', 'path' = 'pipe.csv', 'format' = 'csv'",
+    );
+    fs::write(folder.path().join("stuck.sql"), sql).unwrap();
+    let args = ["run", "stuck.sql", "--for", "1 s", "--report", "report.json"];
+    let running = laxity().current_dir(folder.path()).args(args).stderr(Stdio::piped()).spawn().unwrap();
+    let _unread = fs::File::open(folder.path().join("pipe.csv")).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("endless dropped ") && told.contains(" rows dropped at the end (endless"),
+        "{told}"
+    );
+    let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert!(report["queries"][0]["rows_dropped"].as_u64() > Some(0), "{report}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn on_a_terminal_the_table_is_redrawn() {
@@ -299,7 +324,7 @@ fn two_tenants_run() {
 #[test]
 fn the_main_job_is_many_urgent_queries_beside_six_heavy_ones() {
     let folder = examples();
-    let args = ["explain", "examples/two-tenants.sql", "examples/boards.sql"];
+    let args = ["explain", "--shared", "examples/two-tenants.sql", "examples/boards.sql"];
     let output = laxity().current_dir(folder.path()).args(args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);

@@ -14,6 +14,7 @@ mod mailboxes;
 mod operator_threads;
 mod plan;
 mod process;
+mod refused;
 mod shared;
 mod sink_io;
 mod snapshot;

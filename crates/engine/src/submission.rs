@@ -1,8 +1,9 @@
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laxity_connect::{Scan, ScanEnvironment, ScanSpec};
+use laxity_connect::{Scan, ScanEnvironment, ScanSpec, TableSpec};
 use laxity_graph::{OperatorId, QueryId};
 use laxity_operators::Stage;
 use laxity_runtime::{ArrowRows, Expanded, Instance, Intake, Outlet, Query, Reader, Source, expand};
@@ -18,8 +19,8 @@ use crate::worker::Unit;
 pub(crate) struct Submission {
     /// What reads tables that are opened at the start.
     waiting: Vec<Wanted>,
-    /// By table: how many outputs were opened.
-    parts: HashMap<String, usize>,
+    /// By the place that tables write to: how many outputs were opened. Tables of several files may bear one name.
+    parts: HashMap<PathBuf, usize>,
     names: HashMap<String, QueryId>,
     started: Option<ScanEnvironment>,
 }
@@ -103,8 +104,9 @@ impl Submission {
         opened: &mut Vec<Arc<Outlet>>,
     ) -> Result<Made, SubmitError> {
         let parts = &mut self.parts;
-        let mut next_part = |table: &str| {
-            let next = parts.entry(table.to_string()).or_insert(0);
+        let mut next_part = |table: &TableSpec| {
+            let place = table.base.join(table.options.get("path").unwrap_or(&table.name));
+            let next = parts.entry(place).or_insert(0);
             *next += 1;
             *next - 1
         };

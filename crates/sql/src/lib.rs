@@ -27,7 +27,9 @@ mod settings;
 mod statement;
 mod window_function;
 
-pub use compile::{CompileOptions, LateSink, PlannedQuery, Script, SqlFile, compile, compile_with};
+pub use compile::{
+    CompileOptions, Compiled, LateSink, PlannedQuery, Script, SqlFile, compile, compile_each, compile_with,
+};
 pub use error::{SqlError, SqlErrorKind};
 pub use policy::PolicySetting;
 pub use settings::SessionSettings;
