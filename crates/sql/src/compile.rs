@@ -22,6 +22,7 @@ use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::statement::{
     ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, WithOptions,
 };
+use crate::written_out::WrittenOut;
 
 /// A file of SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -392,6 +393,7 @@ impl Session<'_> {
         }
         let planner = Planner::new(&self.catalog, place.tokens);
         let plan = planner.query(&create.query)?;
+        let written_out = WrittenOut::of(&create.query, &self.catalog)?;
         let names: Vec<String> = if create.columns.is_empty() {
             plan.schema().fields().iter().map(|field| field.name().clone()).collect()
         } else if create.columns.len() == plan.schema().fields().len() {
@@ -425,7 +427,7 @@ impl Session<'_> {
             .project(exprs)
             .and_then(LogicalPlanBuilder::build)
             .map_err(|error| planner.fault(error))?;
-        self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan)));
+        self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan), written_out));
         Ok(())
     }
 
@@ -446,11 +448,11 @@ impl Session<'_> {
 
     fn drop_object(&mut self, object: DropObject, name: &Ident, if_exists: bool) -> Done<()> {
         match (self.catalog.get(&name.value), object) {
-            (Some(Relation::Table(_)), DropObject::Table) | (Some(Relation::View(_)), DropObject::View) => {
+            (Some(Relation::Table(_)), DropObject::Table) | (Some(Relation::View(..)), DropObject::View) => {
                 self.catalog.remove(&name.value);
                 Ok(())
             }
-            (Some(Relation::View(_)), DropObject::Table) => {
+            (Some(Relation::View(..)), DropObject::Table) => {
                 Err(Fault::new(SqlErrorKind::Invalid, name.span.start, format!("'{}' is a view", name.value))
                     .hint("write DROP VIEW"))
             }
@@ -520,7 +522,7 @@ impl Session<'_> {
     fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
         let table = match self.catalog.get(&insert.table.value) {
             Some(Relation::Table(table)) => table,
-            Some(Relation::View(_)) => {
+            Some(Relation::View(..)) => {
                 return Err(Fault::new(
                     SqlErrorKind::Invalid,
                     insert.table.span.start,

@@ -26,6 +26,7 @@ mod rewrite;
 mod settings;
 mod statement;
 mod window_function;
+mod written_out;
 
 pub use compile::{
     CompileOptions, Compiled, LateSink, PlannedQuery, Script, SqlFile, compile, compile_each, compile_with,

@@ -12,12 +12,13 @@ use crate::error::{Fault, SqlErrorKind, did_you_mean};
 use crate::functions;
 use crate::rewrite;
 use crate::window_function::{self, WINDOW_FUNCTIONS};
+use crate::written_out::{DEPTH_MAX, too_deep};
 
 /// Refuses, at its place, what parses but is not done here, and functions that do not exist.
 ///
 /// What depends on types or on whether an input is windowed is refused later, when operators are chosen.
 pub(crate) fn refuse_unsupported(query: &Query) -> Result<(), Box<Fault>> {
-    match query.visit(&mut Refuser) {
+    match query.visit(&mut Refuser::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(fault) => Err(fault),
     }
@@ -25,13 +26,17 @@ pub(crate) fn refuse_unsupported(query: &Query) -> Result<(), Box<Fault>> {
 
 /// The same for an expression of CREATE TABLE.
 pub(crate) fn refuse_unsupported_in(expr: &Expr) -> Result<(), Box<Fault>> {
-    match expr.visit(&mut Refuser) {
+    match expr.visit(&mut Refuser::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(fault) => Err(fault),
     }
 }
 
-struct Refuser;
+#[derive(Default)]
+struct Refuser {
+    /// Expressions around the one that is looked at.
+    depth: usize,
+}
 
 impl Visitor for Refuser {
     type Break = Box<Fault>;
@@ -48,7 +53,16 @@ impl Visitor for Refuser {
         flow(check_table_factor(factor))
     }
 
+    fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<Box<Fault>> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Box<Fault>> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return flow(Err(too_deep(expr.span().start)));
+        }
         match expr {
             Expr::Function(function) => flow(check_function(function)),
             Expr::MatchAgainst { .. } | Expr::Lambda(_) | Expr::Prior(_) => {
