@@ -58,7 +58,7 @@ pub struct RunArgs {
     #[arg(long = "switch", value_name = "DURATION=POLICY")]
     pub switches: Vec<Switch>,
 
-    /// Threads that run operators [default: one per core].
+    /// Threads that run operators [default: one per core, or as many as the CPU quota of the cgroup is worth].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
 
@@ -87,7 +87,7 @@ pub struct RunArgs {
     pub quantum: HumaneDuration,
 
     /// State and queued rows of all queries together. Near it sources wait; beyond it the largest query is
-    /// stopped [default: 2 gb].
+    /// stopped [default: half of the memory of the machine, or of the cgroup around the process if that has less].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<HumaneBytes>,
 
@@ -202,11 +202,11 @@ Everything here is simulated; numbers measured on threads are laxity-bench's.";
 const AFTER_HELP: &str = "\
 A first query, without any file of your own (Ctrl-C ends it):
 
-  echo \"CREATE TABLE ticks (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at)
+  echo \"CREATE TABLE ticks (n BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
           WITH ('connector' = 'datagen', 'rows-per-second' = '1000');
         SET 'laxity.latency.target' = '50 ms';
         SELECT window_end, COUNT(*) AS ticks
-          FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '1' SECOND))
+          FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '1' SECOND))
          GROUP BY window_start, window_end;\" | laxity run -
 
 Results go to the sinks that the SQL names, or to the standard output. What Laxity itself has to say goes to

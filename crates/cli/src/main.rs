@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod explain;
 mod failure;
+mod host;
 mod live;
 mod outcome;
 mod pace;

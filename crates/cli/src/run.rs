@@ -26,7 +26,7 @@ use crate::script::{Compilation, Files};
 use crate::signals::StopRequest;
 use crate::table::cut;
 use crate::view::{LiveView, RunView, most_troubled, progress, rest};
-use crate::{live, outcome, pace, policy};
+use crate::{host, live, outcome, pace, policy};
 
 /// How often we look for a reason to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -166,7 +166,10 @@ fn config(args: &RunArgs, policy: Policy) -> EngineConfig {
         workers: args.workers.map_or(defaults.workers, usize::from),
         policy,
         quantum: args.quantum.0,
-        memory_limit_bytes: args.memory.map_or(defaults.memory_limit_bytes, |memory| memory.0),
+        memory_limit_bytes: match args.memory {
+            Some(memory) => memory.0,
+            None => host::queries_memory_bytes().unwrap_or(defaults.memory_limit_bytes),
+        },
         ..defaults
     }
 }

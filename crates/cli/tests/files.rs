@@ -156,10 +156,10 @@ fn a_report_stays_until_there_is_a_new_one() {
 }
 
 const TIMES: &str = "
-CREATE TABLE times (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('connector' = 'filesystem',
+CREATE TABLE times (n BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem',
   'path' = 'times.csv', 'format' = 'csv', 'laxity.dead-letter.path' = 'dead.jsonl');
 SET 'pipeline.name' = 'counts';
-SELECT window_end, SUM(n) FROM TABLE(TUMBLE(TABLE times, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+SELECT window_end, SUM(n) FROM TABLE(TUMBLE(TABLE times, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
 GROUP BY window_start, window_end;
 ";
 
@@ -177,7 +177,7 @@ fn rows_without_a_time_are_dead_letters_too() {
     assert_eq!(letters.len(), 2, "{letters:?}");
     assert_eq!(letters[0]["raw"], "three,2020-01-01 00:00:02");
     let refused = serde_json::json!({
-        "table": "times", "query": "counts", "reason": "event time is NULL", "raw": "{\"n\":2,\"at\":null}",
+        "table": "times", "query": "counts", "reason": "event time is NULL", "raw": "{\"n\":2,\"ts\":null}",
     });
     assert_eq!(letters[1], refused);
 }

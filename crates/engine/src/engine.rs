@@ -141,7 +141,7 @@ impl Engine {
     /// Starts the threads and opens the sources.
     ///
     /// # Errors
-    /// If a table cannot be opened; nothing runs then.
+    /// If a table cannot be opened; nothing runs then. If the system gives no thread; the engine is then to be dropped.
     pub fn start(&self) -> Result<(), SubmitError> {
         let shared = &self.shared;
         let mut submission = self.submission.lock();
@@ -152,16 +152,22 @@ impl Engine {
         if let Dispatch::Scheduled(_) = shared.dispatch {
             for worker in 0..shared.config.workers {
                 let body = worker::body(shared.clone(), WorkerId(worker as u32));
-                self.workers.lock().push(spawn(&format!("worker-{worker}"), body));
+                self.workers.lock().push(self.spawn(&format!("worker-{worker}"), body)?);
             }
         }
         for thread in 0..SINK_THREADS {
             let shared = shared.clone();
-            self.sink_threads.lock().push(spawn(&format!("sink-{thread}"), move || shared.sinks.run()));
+            let thread = self.spawn(&format!("sink-{thread}"), move || shared.sinks.run())?;
+            self.sink_threads.lock().push(thread);
         }
         let keeper = shared.clone();
-        *self.keeper.lock() = Some(spawn("keeper", move || keeper.keep()));
+        *self.keeper.lock() = Some(self.spawn("keeper", move || keeper.keep())?);
         Ok(())
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, SubmitError> {
+        let thread = std::thread::Builder::new().name(format!("laxity-{name}")).spawn(body);
+        thread.map_err(|source| SubmitError::Thread { source })
     }
 
     /// Waits until every query has ended, at most for `timeout`; true if they have.
@@ -314,13 +320,6 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new()
-        .name(format!("laxity-{name}"))
-        .spawn(body)
-        .expect("the system can start a dozen threads")
 }
 
 fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {

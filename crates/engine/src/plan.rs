@@ -47,6 +47,12 @@ pub enum SubmitError {
         /// Why.
         source: OperatorError,
     },
+    /// The system gives the process no more threads, or no memory for one.
+    #[error("cannot start a thread of the engine; fewer --workers need fewer")]
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
     /// Names identify queries in every table and report.
     #[error("there is already a query named {query:?}: give each its own SET 'pipeline.name'")]
     NameTaken {

@@ -2,6 +2,7 @@
 //!
 //! Functions that are only spelled differently are renamed in `rewrite.rs` and do not appear here.
 
+mod bounded;
 mod cast;
 mod collection;
 mod decimal;
@@ -55,6 +56,7 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
         for function in cast::named().into_iter().chain([number::round()]) {
             all.insert(function.name().to_string(), Arc::new(function));
         }
+        bounded::bound(&mut all);
         all
     });
     &ALL

@@ -22,6 +22,7 @@ mod parse;
 mod planning;
 mod policy;
 mod refuse;
+mod reserved;
 mod rewrite;
 mod settings;
 mod statement;

@@ -8,6 +8,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan,
 use crate::data_type;
 use crate::dialect::FlinkDialect;
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
+use crate::reserved::refuse_reserved;
 use crate::statement::{
     Column, ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, Watermark,
     WithOption, WithOptions,
@@ -249,12 +250,12 @@ impl StatementParser {
         }
         if self.parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
             self.consume(&Token::LParen)?;
-            table.primary_key =
-                self.parser.parse_comma_separated(Parser::parse_identifier).map_err(|e| self.fault(e))?;
+            table.primary_key = self.identifiers()?;
             self.consume(&Token::RParen)?;
             return self.not_enforced(start.span);
         }
         let name = self.parser.parse_identifier().map_err(|e| self.fault(e))?;
+        refuse_reserved(&name)?;
         if self.accept_word("AS") {
             let expr = self.parser.parse_expr().map_err(|e| self.fault(e))?;
             table.columns.push(Column { name, kind: ColumnKind::Computed(Box::new(expr)) });
@@ -317,8 +318,7 @@ impl StatementParser {
         let name = self.name()?;
         let mut columns = vec![];
         if self.parser.consume_token(&Token::LParen) {
-            columns =
-                self.parser.parse_comma_separated(Parser::parse_identifier).map_err(|e| self.fault(e))?;
+            columns = self.identifiers()?;
             self.consume(&Token::RParen)?;
         }
         if self.accept_word("COMMENT") {
@@ -366,8 +366,7 @@ impl StatementParser {
             && word != Token::LParen;
         if is_list {
             self.parser.next_token();
-            columns =
-                self.parser.parse_comma_separated(Parser::parse_identifier).map_err(|e| self.fault(e))?;
+            columns = self.identifiers()?;
             self.consume(&Token::RParen)?;
         }
         let query = self.query()?;
@@ -470,7 +469,15 @@ impl StatementParser {
     /// A table's name. There is one catalog and one database, whose names may stand before it.
     fn name(&mut self) -> Parsed<Ident> {
         let name = self.parser.parse_object_name(false).map_err(|e| self.fault(e))?;
-        last_part(&name)
+        let name = last_part(&name)?;
+        refuse_reserved(&name)?;
+        Ok(name)
+    }
+
+    fn identifiers(&mut self) -> Parsed<Vec<Ident>> {
+        let names = self.parser.parse_comma_separated(Parser::parse_identifier).map_err(|e| self.fault(e))?;
+        names.iter().try_for_each(refuse_reserved)?;
+        Ok(names)
     }
 
     fn string(&mut self, expected: &str) -> Parsed<String> {

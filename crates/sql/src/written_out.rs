@@ -320,7 +320,7 @@ mod tests {
     use crate::compile::{SqlFile, compile};
     use crate::error::SqlErrorKind;
 
-    const TABLE: &str = "CREATE TABLE t (a INT, b BOOLEAN, at TIMESTAMP(3), WATERMARK FOR at AS at) \
+    const TABLE: &str = "CREATE TABLE t (a INT, b BOOLEAN, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) \
                          WITH ('connector' = 'datagen');\n";
 
     /// Views `v1` to `vn`, each of the text with `{}` for the one before it. The first reads the table.
@@ -358,7 +358,7 @@ mod tests {
             );
         }
         assert!(outcome(format!("{TABLE}{with};")).is_err());
-        let window = "SELECT a, b, window_time AS at FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(at), INTERVAL '1' MINUTE))";
+        let window = "SELECT a, b, window_time AS ts FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '1' MINUTE))";
         let windows = views(24, &format!("{window} UNION ALL {window}"));
         assert!(outcome(windows).unwrap_err().contains("written out"));
         let exists = "SELECT * FROM {} WHERE a IN (SELECT a FROM {})";
@@ -382,9 +382,9 @@ mod tests {
     #[test]
     fn expressions_are_measured_through_views() {
         // A filter is pushed down through every view: 2^24 terms.
-        let doubling = views(24, "SELECT a + a AS a, b, at FROM {}") + "SELECT a FROM v24 WHERE a > 1;";
+        let doubling = views(24, "SELECT a + a AS a, b, ts FROM {}") + "SELECT a FROM v24 WHERE a > 1;";
         assert!(outcome(doubling).unwrap_err().contains("columns of views written out"));
-        let sums = format!("SELECT a{} AS a, b, at FROM {{}}", " + 1".repeat(400));
+        let sums = format!("SELECT a{} AS a, b, ts FROM {{}}", " + 1".repeat(400));
         assert_eq!(outcome(views(1, &sums) + "SELECT a FROM v1 WHERE a > 1;"), Ok(1));
         assert!(
             outcome(views(9, &sums) + "SELECT a FROM v9 WHERE a > 1;").unwrap_err().contains("500 operators")
