@@ -26,7 +26,7 @@ build: ## build the laxity program (release, about 9 minutes on two cores the fi
 	cargo build --locked --release -p laxity-cli -p laxity-bench
 
 run: build ## run the main job at nine tenths of what this machine can do; POLICY=fifo or POLICY=os to compare, FOR='20 s'
-	$(LAXITY) run $(FILE) --policy $(POLICY) $(if $(PACE),--pace $(PACE)) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
+	$(LAXITY) run $(FILE) --shared --policy $(POLICY) $(if $(PACE),--pace $(PACE)) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
 
 test: ## run every test, then model-check the workers' sleeping protocol
 	cargo test --locked --workspace

@@ -13,7 +13,7 @@ DEPARTURES_MIN = 100
 HEAD = """\
 -- The control tower has a screen on every wall: a board of the day for each airport, airline, destination and route, each
 -- a query of its own with a target of 50 ms, {count} of them. They read the departures of two-tenants.sql, beside its six heavy
--- queries: laxity run examples/two-tenants.sql examples/boards.sql --pace 0.9, or make run.
+-- queries: laxity run examples/two-tenants.sql examples/boards.sql --shared --pace 0.9, or make run.
 --
 -- Results go to out/boards/, one file per query. Written by scripts/boards.py.
 

@@ -5,15 +5,15 @@ CREATE TABLE flights (
   dep_delay_min INT, arr_delay_min INT, air_time_min INT, distance_mi INT,
   WATERMARK FOR event_ts AS event_ts - INTERVAL '3' HOUR
 ) WITH ('connector' = 'filesystem', 'path' = 'data/flights.csv', 'format' = 'csv', 'csv.header' = 'true');
-CREATE TABLE cascaded (window_end TIMESTAMP(3), origin STRING, departures BIGINT, busiest BIGINT)
-WITH ('connector' = 'filesystem', 'path' = 'out/cascaded.csv', 'format' = 'csv');
+CREATE TABLE cascades (window_end TIMESTAMP(3), origin STRING, departures BIGINT, busiest BIGINT)
+WITH ('connector' = 'filesystem', 'path' = 'out/cascades.csv', 'format' = 'csv');
 
 CREATE TEMPORARY VIEW half_hours AS
 SELECT window_time AS counted_at, origin, COUNT(*) AS departures
 FROM TABLE(TUMBLE(TABLE flights, DESCRIPTOR(event_ts), INTERVAL '30' MINUTE))
 GROUP BY window_start, window_end, window_time, origin;
 
-INSERT INTO cascaded
+INSERT INTO cascades
 SELECT window_end, origin, SUM(departures), MAX(departures)
 FROM TABLE(TUMBLE(TABLE half_hours, DESCRIPTOR(counted_at), INTERVAL '3' HOUR))
 GROUP BY window_start, window_end, origin;

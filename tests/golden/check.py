@@ -276,7 +276,7 @@ def cascade():
     halves = windowed(FLIGHTS, "event_ts", lambda at: tumble(at, 30 * MINUTE), "origin")
     counts = [{"at": end - timedelta(milliseconds=1), "origin": origin, "n": len(g)} for (_, end, origin), g in halves]
     groups = windowed(counts, "at", lambda at: tumble(at, 3 * HOUR), "origin")
-    return {"cascaded.csv": [(end, o, sum(column(g, "n")), max(column(g, "n"))) for (_, end, o), g in groups]}
+    return {"cascades.csv": [(end, o, sum(column(g, "n")), max(column(g, "n"))) for (_, end, o), g in groups]}
 
 
 def functions():

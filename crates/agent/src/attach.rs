@@ -187,11 +187,11 @@ pub fn run(options: Options) -> Result<(), AttachError> {
 pub fn restore(args: &RestoreArgs) -> Result<(), AttachError> {
     let path = args.state.clone().unwrap_or_else(default_state).join(JOURNAL);
     if !path.exists() {
-        println!("nothing to restore: {} does not exist", path.display());
+        Screen::new(true).say(&format!("nothing to restore: {} does not exist", path.display()));
         return Ok(());
     }
     let restored = crate::linux::restore(&mut Journal::open(&path)?)?;
-    println!("{}", summary(&restored));
+    Screen::new(true).say(&summary(&restored));
     if restored.failed.is_empty() { Ok(()) } else { Err(AttachError::Left(restored.failed)) }
 }
 

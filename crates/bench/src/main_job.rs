@@ -68,7 +68,12 @@ pub(crate) fn rounds(
     for round in 0..size.pick(3, 1) {
         for (policy, series) in policies.iter().zip(&mut series) {
             let mut command = Command::new(program);
-            command.arg("run").args(sql).args(["--plain", "--policy", policy]).arg("--report").arg(&report);
+            command
+                .arg("run")
+                .args(sql)
+                .args(["--shared", "--plain", "--policy", policy])
+                .arg("--report")
+                .arg(&report);
             command.args(["--speed", &speed, "--for", size.pick(ROUND, "2 s")]);
             let output = command
                 .output()
@@ -126,7 +131,14 @@ pub(crate) fn rounds(
 /// What the program finds that this machine can do, as it says it.
 fn speed(size: Size, program: &Path, sql: &[PathBuf]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
-    command.arg("run").args(sql).args(["--plain", "--pace", size.pick(PACE, "0.1"), "--for", "1 s"]);
+    command.arg("run").args(sql).args([
+        "--shared",
+        "--plain",
+        "--pace",
+        size.pick(PACE, "0.1"),
+        "--for",
+        "1 s",
+    ]);
     let output =
         command.output().with_context(|| format!("cannot run {}: build it first", program.display()))?;
     let told = String::from_utf8_lossy(&output.stderr);

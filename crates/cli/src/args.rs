@@ -43,6 +43,11 @@ pub struct RunArgs {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
+    /// All files are one script: settings and tables of a file hold for those after it. Without it each file has its
+    /// own, and one that is wrong is reported while the others run.
+    #[arg(long)]
+    pub shared: bool,
+
     /// Who decides what runs next; 'laxity policies' lists the choices. 'os' gives every operator a thread
     /// and leaves the choice to the operating system [default: what SET 'laxity.policy' in the files says, else
     /// laxity].
@@ -53,7 +58,7 @@ pub struct RunArgs {
     #[arg(long = "switch", value_name = "DURATION=POLICY")]
     pub switches: Vec<Switch>,
 
-    /// Threads that run operators [default: one per core].
+    /// Threads that run operators [default: one per core, or as many as the CPU quota of the cgroup is worth].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
 
@@ -82,7 +87,7 @@ pub struct RunArgs {
     pub quantum: HumaneDuration,
 
     /// State and queued rows of all queries together. Near it sources wait; beyond it the largest query is
-    /// stopped [default: 2 gb].
+    /// stopped [default: half of the memory of the machine, or of the cgroup around the process if that has less].
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<HumaneBytes>,
 
@@ -98,6 +103,11 @@ pub struct ExplainArgs {
     /// SQL files, Flink's dialect. '-' is the standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+
+    /// All files are one script: settings and tables of a file hold for those after it. Without it each file has its
+    /// own, and one that is wrong is reported while the others run.
+    #[arg(long)]
+    pub shared: bool,
 }
 
 /// What `simulate` takes.
@@ -107,6 +117,11 @@ pub struct SimulateArgs {
     /// SQL files, Flink's dialect. '-' is the standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+
+    /// All files are one script: settings and tables of a file hold for those after it. Without it each file has its
+    /// own, and one that is wrong is reported while the others run.
+    #[arg(long)]
+    pub shared: bool,
 
     /// Cores of the machine to simulate.
     #[arg(long, default_value = "16", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -187,22 +202,25 @@ Everything here is simulated; numbers measured on threads are laxity-bench's.";
 const AFTER_HELP: &str = "\
 A first query, without any file of your own (Ctrl-C ends it):
 
-  echo \"CREATE TABLE ticks (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at)
+  echo \"CREATE TABLE ticks (n BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
           WITH ('connector' = 'datagen', 'rows-per-second' = '1000');
         SET 'laxity.latency.target' = '50 ms';
         SELECT window_end, COUNT(*) AS ticks
-          FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '1' SECOND))
+          FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '1' SECOND))
          GROUP BY window_start, window_end;\" | laxity run -
 
 Results go to the sinks that the SQL names, or to the standard output. What Laxity itself has to say goes to
 the standard error; LAXITY_LOG=debug makes it say more.
 
-Exit code: 0 all went well, 1 a query failed while running, 2 the SQL or an option has to be corrected.";
+Exit code: 0 all went well; 1 a query failed, or one of several files could not be compiled; 2 the SQL or an option has
+to be corrected, nothing ran; 3 the run was stopped before all rows that it had read were worked off, and they were
+dropped; 128 and more: a signal ended it at once. docs/run.md has the table.";
 
 const RUN_AFTER_HELP: &str = "\
 Examples:
   laxity run pipeline.sql                            run it
-  laxity run tenants/*.sql --for '10 min'            many files, one process
+  laxity run tenants/*.sql --for '10 min'            many files, one process, nothing in common
+  laxity run tables.sql queries.sql --shared         many files, one script
   laxity run pipeline.sql --policy fifo              the same without deadlines
   laxity run pipeline.sql --switch '10 s=klink'      another policy from the tenth second on
   laxity run pipeline.sql --pace 0.9                 as fast as this machine nearly bears
@@ -223,7 +241,8 @@ out; lag, how far behind the watermark is; late, rows too late for their window;
 queue, rows waiting. A narrow terminal shows fewer. With more queries than lines, those in most trouble are shown.
 docs/report.md describes the file that --report writes.
 
-Ctrl-C stops reading, finishes what was read, prints the summary and exits with 0; a second one exits at once.";
+Ctrl-C stops reading, finishes what was read, for 10 s at most, and prints the summary. The exit code is 3 if rows had
+to be dropped. A second Ctrl-C exits at once.";
 
 #[cfg(test)]
 mod tests {

@@ -2,19 +2,21 @@
 
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
-use crate::script;
+use crate::screen::Screen;
+use crate::script::Files;
 
-/// The plans, one paragraph per query.
+/// The plans, one paragraph per query, and how many files were refused.
 ///
 /// # Errors
-/// If the SQL is wrong.
-pub fn explain(args: &ExplainArgs) -> Result<String, Failure> {
-    let script = script::compile(&script::read(&args.files)?, 0)?;
+/// If the SQL of every file is wrong.
+pub fn explain(args: &ExplainArgs, screen: &Screen) -> Result<(String, usize), Failure> {
+    let compilation = Files::read(&args.files, args.shared).compile(0, screen)?;
+    let script = compilation.script;
     let plans = script.queries.iter().map(|query| query.explain.trim_end());
     let mut paragraphs: Vec<&str> =
         script.explanations.iter().map(|text| text.trim_end()).chain(plans).collect();
     if paragraphs.is_empty() {
         paragraphs.push("nothing to explain: the files have no INSERT and no SELECT");
     }
-    Ok(paragraphs.join("\n\n") + "\n")
+    Ok((paragraphs.join("\n\n") + "\n", compilation.refused))
 }

@@ -13,8 +13,12 @@ pub enum Failure {
 
 /// Everything was written.
 pub const SUCCESS: u8 = 0;
+/// At least one file was refused, and the others were taken.
+pub const FILE_REFUSED: u8 = 1;
 /// At least one query was stopped by an error.
 pub const QUERY_FAILED: u8 = 1;
+/// No query failed, but the run was stopped before all that was read had been worked off.
+pub const ROWS_DROPPED: u8 = 3;
 
 impl Failure {
     /// As the last line says it.

@@ -1,6 +1,8 @@
 //! A run as text: the table that is redrawn, the line for a log, the last word. Pure: a view in, text out.
 
-use laxity_engine::{Outcome, QueryFigures, QuerySnapshot};
+use std::time::Duration;
+
+use laxity_engine::{EngineFigures, Outcome, QueryFigures, QuerySnapshot};
 
 use crate::quantity::{grouped, plural, short_bytes, short_count, short_duration, short_share};
 use crate::table::{Column, Table, cut};
@@ -61,6 +63,20 @@ pub fn log_line(view: &LiveView) -> String {
         line.push_str(&others);
     }
     line
+}
+
+/// What is still to be worked off once nothing more is read, and for how long that is waited for.
+pub fn draining(figures: &EngineFigures, left: Duration) -> String {
+    let waiting = figures.queries.iter().filter(|query| query.rows_queued > 0);
+    let (queries, rows) =
+        waiting.fold((0, 0), |(queries, rows), query| (queries + 1, rows + query.rows_queued));
+    let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+    format!(
+        "finishing what was read: {} rows of {} left, to be dropped in {}",
+        short_count(rows),
+        plural(queries, "query"),
+        short_duration(left_ns),
+    )
 }
 
 /// The table at the end of a run: every query, or of many the worst and what the others come to.

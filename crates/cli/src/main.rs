@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod explain;
 mod failure;
+mod host;
 mod live;
 mod outcome;
 mod pace;
@@ -19,7 +20,6 @@ mod simulate;
 mod table;
 mod view;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -46,18 +46,17 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
-    let text = match command {
+    let (text, refused) = match command {
         Command::Run(args) => return run::run(args, screen),
-        Command::Explain(args) => explain::explain(args)?,
-        Command::Policies => policies::list(),
+        Command::Explain(args) => explain::explain(args, screen)?,
+        Command::Policies => (policies::list(), 0),
         Command::Simulate(args) => simulate::simulate(args, screen)?,
-        Command::Bench(args) => bench::bench(args, screen)?,
+        Command::Bench(args) => (bench::bench(args, screen)?, 0),
         Command::Attach(args) => return attached(laxity_agent::attach::attach(args)),
         Command::Restore(args) => return attached(laxity_agent::attach::restore(args)),
     };
-    // A reader that has seen enough (`| head`) is no failure.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(ExitCode::SUCCESS)
+    screen::print(&text);
+    Ok(ExitCode::from(if refused > 0 { failure::FILE_REFUSED } else { failure::SUCCESS }))
 }
 
 /// The agent prints as it goes; what is left is how it ended.

@@ -1,6 +1,6 @@
 //! What happened, in sentences.
 
-use laxity_engine::{Outcome, QueryFigures, QuerySnapshot, QueryState};
+use laxity_engine::{Outcome, QueryFigures, QuerySnapshot};
 use laxity_graph::EventTime;
 use laxity_sched::Cause;
 
@@ -20,6 +20,8 @@ pub fn sentences(queries: &[QuerySnapshot]) -> Vec<String> {
     sentences.extend(each(&standing(Standing::Silent), silent, "gave no result"));
     sentences.extend(each(&standing(Standing::Missed), missed, "missed their targets"));
     sentences.extend(kept(standing(Standing::Kept)));
+    let dropped: Vec<&QuerySnapshot> = queries.iter().filter(|query| query.rows_dropped > 0).collect();
+    sentences.extend(each(&dropped, dropped_rows, "dropped rows that they had read"));
     sentences.extend(losses(queries));
     sentences
 }
@@ -98,6 +100,14 @@ fn missed(query: &QuerySnapshot) -> String {
     sentence + "."
 }
 
+fn dropped_rows(query: &QuerySnapshot) -> String {
+    format!(
+        "{} dropped {} that it had read: they were not worked off when the run was stopped.",
+        query.name,
+        rows(query.rows_dropped)
+    )
+}
+
 /// "12 results are due and not out, the oldest for 12 s".
 fn unfinished(query: &QuerySnapshot) -> String {
     let are = if query.overdue == 1 { "is" } else { "are" };
@@ -139,7 +149,7 @@ fn losses(queries: &[QuerySnapshot]) -> Option<String> {
     let losses = [
         loss(queries, "late", |query| (query.rows_late, query.rows_in)),
         loss(queries, "dead", |query| (query.rows_dead, query.rows_in + query.rows_dead)),
-        loss(queries, "dropped at the end", |query| (dropped(&query.figures()), query.rows_in)),
+        loss(queries, "dropped at the end", |query| (query.rows_dropped, query.rows_in)),
         loss(queries, "shed as laxity.shed allows", |query| {
             (query.rows_shed, query.rows_in + query.rows_shed)
         }),
@@ -178,11 +188,6 @@ fn loss(
     let all: u64 = losing.iter().map(|query| lost_of(query).0).sum();
     let share = short_share(lost, of);
     Some(format!("{} {how} ({}, {share} of its rows{others})", rows(all), worst.name))
-}
-
-/// Rows admitted and never processed, once a query is over that no error has ended.
-pub fn dropped(query: &QueryFigures) -> u64 {
-    if query.state == QueryState::Finished { query.rows_queued } else { 0 }
 }
 
 fn rows(count: u64) -> String {
@@ -276,17 +281,16 @@ mod tests {
         let late = QuerySnapshot { rows_in: 10_000, rows_late: 1_600, ..query("delays", 50, 1, 9, 9) };
         let dead = QuerySnapshot { rows_in: 2, rows_dead: 7, ..query("import", 50, 1, 9, 9) };
         let few_dead = QuerySnapshot { rows_in: 1_000, rows_dead: 1, ..query("other", 50, 1, 9, 9) };
-        let dropped = QuerySnapshot {
-            outcome: Outcome::Finished,
-            rows_in: 200,
-            rows_queued: 50,
-            ..query("board", 50, 1, 9, 9)
-        };
+        let dropped = QuerySnapshot { rows_in: 200, rows_dropped: 50, ..query("board", 50, 1, 9, 9) };
         let shed = QuerySnapshot { rows_in: 30_000, rows_shed: 10_000, ..query("a", 50, 1, 9, 9) };
         let told = sentences(&[late, few_dead, dead, dropped, shed]);
-        assert_eq!(told.len(), 2);
+        assert_eq!(told.len(), 3);
         assert_eq!(
             told[1],
+            "board dropped 50 rows that it had read: they were not worked off when the run was stopped."
+        );
+        assert_eq!(
+            told[2],
             "Not in the results: 1600 rows late (delays, 16.0 % of its rows), \
              8 rows dead (import, 77.7 % of its rows, and 1 more query), \
              50 rows dropped at the end (board, 25.0 % of its rows), \

@@ -249,7 +249,10 @@ impl Pace {
         let mut tables = Tables::new(|table| scaled(table, self.factor));
         let queries: Vec<PlannedQuery> = queries
             .into_iter()
-            .map(|query| PlannedQuery { dataflow: tables.replace(&query.dataflow), ..query })
+            .map(|mut query| {
+                query.dataflow = tables.replace(&query.dataflow);
+                query
+            })
             .collect();
         let mut speeds: Vec<String> = tables.by_address.values().filter_map(|table| speed(table)).collect();
         speeds.sort();
@@ -258,17 +261,19 @@ impl Pace {
 }
 
 /// Exchanges tables, each for one other: queries that share a table share its successor.
-struct Tables<F> {
+pub struct Tables<F> {
     change: F,
     by_address: HashMap<*const TableSpec, Arc<TableSpec>>,
 }
 
 impl<F: Fn(&TableSpec) -> TableSpec> Tables<F> {
-    fn new(change: F) -> Tables<F> {
+    /// Each table is exchanged for what `change` makes of it.
+    pub fn new(change: F) -> Tables<F> {
         Tables { change, by_address: HashMap::new() }
     }
 
-    fn replace(&mut self, dataflow: &Query) -> Query {
+    /// The dataflow with the other tables.
+    pub fn replace(&mut self, dataflow: &Query) -> Query {
         let mut replaced = Dataflow::new(dataflow.settings.clone());
         for node in dataflow.nodes() {
             let mut node = node.clone();
@@ -376,7 +381,6 @@ mod tests {
     use laxity_sql::SqlFile;
 
     use super::*;
-    use crate::script;
 
     const SQL: &str = "
 CREATE TABLE flights (t TIMESTAMP(3), WATERMARK FOR t AS t) WITH ('connector' = 'filesystem', 'path' = 'a.csv',
@@ -390,7 +394,9 @@ SELECT n FROM plain;";
 
     fn queries() -> Vec<PlannedQuery> {
         let file = SqlFile { path: PathBuf::from("a.sql"), text: SQL.into() };
-        script::compile(&[file], 0).unwrap().queries
+        laxity_sql::compile_with(&[file], laxity_sql::CompileOptions { processing_origin_ms: 0 })
+            .unwrap()
+            .queries
     }
 
     fn option(query: &PlannedQuery, key: &str) -> Option<String> {

@@ -4,7 +4,6 @@ use laxity_engine::{LatencySummary, Outcome, QuerySnapshot};
 use laxity_sched::{Cause, Lateness};
 use serde::Serialize;
 
-use crate::outcome::dropped;
 use crate::view::RunView;
 
 /// The whole file.
@@ -105,7 +104,7 @@ impl From<&QuerySnapshot> for QueryReport {
             rows_late: query.rows_late,
             rows_dead: query.rows_dead,
             rows_shed: query.rows_shed,
-            rows_dropped: dropped(&query.figures()),
+            rows_dropped: query.rows_dropped,
             late_because: Causes::from(&query.lateness),
             error: match &query.outcome {
                 Outcome::Failed(error) => Some(error.clone()),
@@ -164,6 +163,7 @@ mod tests {
         urgent.lateness.missed = late;
         urgent.utility = Some(0.5);
         urgent.rows_shed = 3;
+        urgent.rows_dropped = 15_000;
         urgent.rows_late = 7;
         urgent.outcome = Outcome::Finished;
         urgent.overdue = 200;

@@ -1,30 +1,32 @@
 //! `laxity run`: compile, start, watch, stop, tell.
 
 use std::cmp::Reverse;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use laxity_connect::{ConnectError, ScanSpec, SinkSpec};
+use laxity_connect::{ConnectError, OutputClaim, ScanSpec, SinkSpec};
 use laxity_engine::{
-    Clock, Engine, EngineConfig, EngineFigures, LatePlan, Outcome, Policy, QueryPlan, SubmitError,
+    Clock, Engine, EngineConfig, EngineFigures, LatePlan, Outcome, Policy, QueryPlan, QuerySnapshot,
+    SubmitError,
 };
 use laxity_graph::{Dataflow, ProcessingTime};
 use laxity_operators::Stage;
-use laxity_sql::{LateSink, PlannedQuery, SqlFile};
+use laxity_sql::{LateSink, PlannedQuery};
 
 use crate::args::RunArgs;
-use crate::failure::{Failure, QUERY_FAILED, SUCCESS};
+use crate::failure::{FILE_REFUSED, Failure, QUERY_FAILED, ROWS_DROPPED, SUCCESS};
 use crate::pace::Pace;
 use crate::policy::Switch;
 use crate::quantity::short_duration;
 use crate::report::Report;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
+use crate::script::{Compilation, Files};
 use crate::signals::StopRequest;
+use crate::table::cut;
 use crate::view::{LiveView, RunView, most_troubled, progress, rest};
-use crate::{live, outcome, pace, policy, script};
+use crate::{host, live, outcome, pace, policy};
 
 /// How often we look for a reason to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -36,17 +38,17 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// here but in the exit code.
 pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let clock = Clock::start();
-    let files = script::read(&args.files)?;
-    let script = script::compile(&files, clock.unix_start_ms())?;
+    let files = Files::read(&args.files, args.shared);
+    let Compilation { script, refused: files_refused } = files.compile(clock.unix_start_ms(), screen)?;
     let config = config(args, policy::of_run(args, script.policy.as_ref())?);
     let workers = config.workers;
     for text in &script.explanations {
-        println!("{text}");
+        screen::print(&format!("{text}\n"));
     }
     if script.queries.is_empty() {
         return match script.explanations.is_empty() {
             true => Err(Failure::User("nothing to run: the files have no INSERT and no SELECT".into())),
-            false => Ok(ExitCode::from(SUCCESS)),
+            false => Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS })),
         };
     }
     // Before the run, so that a mistyped path does not cost one.
@@ -99,18 +101,31 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
             break;
         }
     }
-    engine.stop();
+    engine.stop_watched(|left| watch.drain(&engine, left));
 
     let mut last = engine.snapshot();
     last.cpu_ns = last.cpu_ns.saturating_sub(cpu_before_ns);
     let view = RunView { policy: watch.policy, workers, engine: last };
     tell(&view, screen);
-    if let Some(mut report) = report {
-        serde_json::to_writer_pretty(&mut report, &Report::from(&view)).context("cannot write the report")?;
-        report.write_all(b"\n").and_then(|()| report.flush()).context("cannot write the report")?;
+    if let Some(report) = report {
+        let mut text = serde_json::to_vec_pretty(&Report::from(&view)).context("cannot write the report")?;
+        text.push(b'\n');
+        report.write(&text).context("cannot write the report")?;
     }
-    let failed = view.engine.queries.iter().any(|query| matches!(query.outcome, Outcome::Failed(_)));
-    Ok(ExitCode::from(if failed { QUERY_FAILED } else { SUCCESS }))
+    Ok(ExitCode::from(exit_code(&view.engine.queries, files_refused)))
+}
+
+/// What scripts are to know of the queries at the end. docs/run.md has the table.
+fn exit_code(queries: &[QuerySnapshot], files_refused: usize) -> u8 {
+    if files_refused > 0 {
+        FILE_REFUSED
+    } else if queries.iter().any(|query| matches!(query.outcome, Outcome::Failed(_))) {
+        QUERY_FAILED
+    } else if queries.iter().any(|query| query.rows_dropped > 0) {
+        ROWS_DROPPED
+    } else {
+        SUCCESS
+    }
 }
 
 /// What a run begins with.
@@ -127,7 +142,7 @@ impl Start {
     fn paced(
         &self,
         share: f64,
-        files: &[SqlFile],
+        files: &Files,
         config: &EngineConfig,
         screen: &Screen,
         stop_request: &StopRequest,
@@ -138,7 +153,7 @@ impl Start {
         };
         // Compiled anew, so that neither the run nor its processing time begins before.
         let clock = Clock::start();
-        let script = script::compile(files, clock.unix_start_ms())?;
+        let script = files.compile(clock.unix_start_ms(), screen)?.script;
         let (queries, told) = pace.apply(script.queries);
         screen.say(&format!("{}\n{told}", pace.told));
         Ok(Some(Start { clock, queries, cpu_before_ns: pace.cpu_ns }))
@@ -151,15 +166,16 @@ fn config(args: &RunArgs, policy: Policy) -> EngineConfig {
         workers: args.workers.map_or(defaults.workers, usize::from),
         policy,
         quantum: args.quantum.0,
-        memory_limit_bytes: args.memory.map_or(defaults.memory_limit_bytes, |memory| memory.0),
+        memory_limit_bytes: match args.memory {
+            Some(memory) => memory.0,
+            None => host::queries_memory_bytes().unwrap_or(defaults.memory_limit_bytes),
+        },
         ..defaults
     }
 }
 
-fn create(path: &std::path::Path) -> Result<BufWriter<File>, Failure> {
-    File::create(path)
-        .map(BufWriter::new)
-        .map_err(|error| Failure::User(format!("--report: cannot create {}: {error}", path.display())))
+fn create(path: &std::path::Path) -> Result<OutputClaim, Failure> {
+    OutputClaim::create(path).map_err(|error| Failure::User(format!("--report: {error}")))
 }
 
 /// A query as the engine takes it.
@@ -290,6 +306,30 @@ impl<'a> Watch<'a> {
         }
         let took_ns = engine.clock().now().since_ns(began);
         self.rests_until = began.plus_ns((took_ns * REST_FACTOR).min(REST_NS_MAX));
+    }
+
+    /// Rows are worked off after the sources were stopped, for so long at most.
+    fn drain(&mut self, engine: &Engine, left: Duration) {
+        self.looks += 1;
+        if !self.looks.is_multiple_of(self.show.period_looks()) {
+            return;
+        }
+        match self.show {
+            Show::Display => {
+                let canvas = Screen::canvas();
+                let view = self.view(engine, canvas.queries());
+                let waiting = live::draining(&self.figures, left);
+                self.screen.draw(&format!(
+                    "{}{}\n",
+                    live::display(&view, canvas),
+                    cut(&waiting, canvas.width)
+                ));
+            }
+            Show::Lines | Show::Rows => {
+                engine.figures(&mut self.figures);
+                self.screen.say(&live::draining(&self.figures, left));
+            }
+        }
     }
 
     /// The run as it is now, with the `room` queries that need a look the most.

@@ -60,6 +60,12 @@ impl Screen {
     }
 }
 
+/// Writes to the standard output. A reader that has seen enough (`| head`) is no failure.
+pub fn print(text: &str) {
+    let mut output = io::stdout().lock();
+    let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+}
+
 /// Moves to the first of the last `lines` lines and clears from there on.
 fn erase(lines: usize) -> String {
     if lines == 0 { String::new() } else { format!("\x1b[{lines}F\x1b[J") }

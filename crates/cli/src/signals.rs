@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// Whether somebody asked the program to stop.
@@ -12,7 +12,7 @@ use signal_hook::flag;
 pub struct StopRequest(Arc<AtomicBool>);
 
 impl StopRequest {
-    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on. SIGXFSZ no longer ends the process.
     ///
     /// # Errors
     /// If the system refuses.
@@ -23,6 +23,9 @@ impl StopRequest {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&asked))?;
         }
+        // A file over the limit of `ulimit -f` is an error of the query that writes it, not the end of all: with a handler
+        // the write fails with EFBIG. Nobody looks at the flag.
+        flag::register(SIGXFSZ, Arc::default())?;
         Ok(StopRequest(asked))
     }
 

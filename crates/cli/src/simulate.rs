@@ -14,18 +14,20 @@ use laxity_engine::{Clock, Policy};
 
 use crate::args::SimulateArgs;
 use crate::failure::Failure;
+use crate::policy;
 use crate::screen::Screen;
+use crate::script::{Compilation, Files};
 use crate::simulate::answer::Question;
 use crate::simulate::costs::Costs;
-use crate::{policy, script};
 
-/// The answer as text.
+/// The answer as text, and how many files were refused.
 ///
 /// # Errors
 /// If the SQL is wrong, it cannot be run here, or the measurements are of other SQL.
-pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<String, Failure> {
+pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<(String, usize), Failure> {
     let clock = Clock::start();
-    let script = script::compile(&script::read(&args.files)?, clock.unix_start_ms())?;
+    let files = Files::read(&args.files, args.shared);
+    let Compilation { script, refused } = files.compile(clock.unix_start_ms(), screen)?;
     if script.queries.is_empty() {
         return Err(Failure::User("nothing to simulate: the files have no INSERT and no SELECT".into()));
     }
@@ -69,7 +71,7 @@ pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<String, Failure>
     if matches!(policy, Policy::ThreadPerOperator) {
         text.push_str("Policy os is simulated as a thread per operator under a fair operating system.\n");
     }
-    Ok(text)
+    Ok((text, refused))
 }
 
 /// Where `--up-to` is not given, some times as many tenants are looked for, or at least these.

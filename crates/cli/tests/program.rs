@@ -100,10 +100,10 @@ fn silence_and_losses_are_explained() {
     assert!(told.contains(filtered), "{told}");
 
     let waiting = "
-CREATE TABLE ticks (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at)
+CREATE TABLE ticks (n BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'datagen', 'rows-per-second' = '1000');
 SET 'pipeline.name' = 'yearly';
-SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '365' DAY)) GROUP BY window_start, window_end;
+SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '365' DAY)) GROUP BY window_start, window_end;
 ";
     let told = stderr(&piped(waiting, &["run", "-", "--for", "1 s"]));
     assert!(told.contains("yearly gave no result: its watermark stands at 20"), "{told}");
@@ -112,9 +112,9 @@ SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTER
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("import.csv"), "1\n2\nthree\n").unwrap();
     let import = "
-CREATE TABLE import (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'import.csv', 'format' = 'csv');
+CREATE TABLE imported (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'import.csv', 'format' = 'csv');
 SET 'pipeline.name' = 'import';
-SELECT n FROM import;
+SELECT n FROM imported;
 ";
     fs::write(folder.path().join("import.sql"), import).unwrap();
     let told = stderr(&laxity().current_dir(folder.path()).args(["run", "import.sql"]).output().unwrap());
@@ -165,6 +165,31 @@ fn a_second_interrupt_leaves_at_once() {
     let (code, rest) = running.end();
     assert_eq!(code, Some(130), "{rest}");
     assert!(!rest.contains("rows in"), "{rest}");
+}
+
+#[cfg(unix)]
+#[test]
+fn rows_that_nobody_takes_are_dropped_counted_and_seen_in_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
+    let sql = ENDLESS.replace("'1000'", "'1000000'").replace(
+        "'connector' = 'blackhole'",
+        "'connector' = 'filesystem', 'path' = 'pipe.csv', 'format' = 'csv'",
+    );
+    fs::write(folder.path().join("stuck.sql"), sql).unwrap();
+    let args = ["run", "stuck.sql", "--for", "1 s", "--report", "report.json"];
+    let running = laxity().current_dir(folder.path()).args(args).stderr(Stdio::piped()).spawn().unwrap();
+    let _unread = fs::File::open(folder.path().join("pipe.csv")).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("endless dropped ") && told.contains(" rows dropped at the end (endless"),
+        "{told}"
+    );
+    let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert!(report["queries"][0]["rows_dropped"].as_u64() > Some(0), "{report}");
 }
 
 #[cfg(target_os = "linux")]
@@ -248,6 +273,91 @@ fn explain_shows_the_plan_and_runs_nothing() {
     assert!(!folder.path().join("out").exists());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = BOUNDED.replace("SELECT n, n", "EXPLAIN SELECT n, n").repeat(1);
+    // Far more than a pipe holds, to a reader that takes a line and goes.
+    let (tables, explain) = sql.split_once("SET").unwrap();
+    fs::write(folder.path().join("many.sql"), format!("{tables}{}", format!("SET{explain}").repeat(500)))
+        .unwrap();
+    for verb in ["run", "explain"] {
+        let line =
+            format!("{} {verb} many.sql | head -n 1; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_laxity"));
+        let output = Command::new("bash").current_dir(folder.path()).args(["-c", &line]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(
+            stdout(&output).starts_with("query evens") && stderr(&output).is_empty(),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_may_not_grow_ends_the_query_that_writes_it_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '20000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '20000');
+CREATE TABLE huge (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'large.csv', 'format' = 'csv');
+CREATE TABLE small (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'small.csv', 'format' = 'csv');
+SET 'pipeline.name' = 'doomed';
+INSERT INTO huge SELECT n FROM numbers;
+SET 'pipeline.name' = 'healthy';
+INSERT INTO small SELECT n FROM numbers WHERE n <= 1000;
+";
+    fs::write(folder.path().join("two.sql"), sql).unwrap();
+    // In blocks of 1 KB.
+    let line = format!("ulimit -f 16; exec {} run two.sql", env!("CARGO_BIN_EXE_laxity"));
+    let output = Command::new("bash").current_dir(folder.path()).args(["-c", &line]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("doomed failed") && stderr(&output).contains("large.csv"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(fs::read_to_string(folder.path().join("small.csv")).unwrap().lines().count(), 1_000);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_cannot_be_had_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("endless.sql"), ENDLESS).unwrap();
+    // Stacks of two megabytes each, and no room for a thousand of them.
+    let line = format!(
+        "ulimit -v 1500000; exec {} run endless.sql --workers 1024 --for 1s",
+        env!("CARGO_BIN_EXE_laxity")
+    );
+    let output = Command::new("bash").current_dir(folder.path()).args(["-c", &line]).output().unwrap();
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot start a thread of the engine") && !told.contains("panicked"), "{told}");
+}
+
+#[test]
+fn an_expression_that_would_take_all_memory_ends_its_query_alone() {
+    let sql = "
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '1000');
+SET 'pipeline.name' = 'constant';
+SELECT n, CHAR_LENGTH(REPEAT('x', 2000000000)) FROM numbers;
+SET 'pipeline.name' = 'of data';
+SELECT CHAR_LENGTH(REPEAT('0123456789', CAST(n * 10000 AS INT))) FROM numbers;
+SET 'pipeline.name' = 'healthy';
+SELECT n FROM numbers;
+";
+    let output = piped(sql, &["run", "-", "--report", "/dev/stderr"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for query in ["constant", "of data"] {
+        assert!(told.contains(&format!("{query} failed: ")), "{told}");
+    }
+    assert!(told.contains("REPEAT would make") && told.contains("healthy kept"), "{told}");
+    assert_eq!(stdout(&output).lines().count(), 1_000);
+}
+
 #[test]
 fn parquet_goes_out_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -286,7 +396,8 @@ fn two_tenants_run() {
     let folder = examples();
     let args = ["run", "examples/two-tenants.sql", "--for", "3 s", "--report", "report.json"];
     let output = laxity().current_dir(folder.path()).args(args).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // A slow machine does not work off all of it in time, and says so.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", stderr(&output));
     let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let queries = report["queries"].as_array().unwrap();
@@ -299,7 +410,7 @@ fn two_tenants_run() {
 #[test]
 fn the_main_job_is_many_urgent_queries_beside_six_heavy_ones() {
     let folder = examples();
-    let args = ["explain", "examples/two-tenants.sql", "examples/boards.sql"];
+    let args = ["explain", "--shared", "examples/two-tenants.sql", "examples/boards.sql"];
     let output = laxity().current_dir(folder.path()).args(args).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
@@ -317,10 +428,10 @@ fn the_main_job_is_many_urgent_queries_beside_six_heavy_ones() {
 fn a_pace_is_measured_and_told() {
     // Rows are dear here, so that even a slow machine is soon found to be busy.
     let sql = "
-CREATE TABLE ticks (n BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at)
+CREATE TABLE ticks (n BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'datagen', 'rows-per-second' = '1000000', 'fields.n.min' = '0', 'fields.n.max' = '9999');
 SET 'pipeline.name' = 'distinct';
-SELECT window_end, COUNT(DISTINCT n) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(at), INTERVAL '0.2' SECOND))
+SELECT window_end, COUNT(DISTINCT n) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))
 GROUP BY window_start, window_end;";
     let output = piped(sql, &["run", "-", "--workers", "1", "--pace", "0.5", "--for", "1 s"]);
     let told = stderr(&output);

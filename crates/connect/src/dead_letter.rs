@@ -1,9 +1,11 @@
 mod file;
+mod refused;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::file::LetterFile;
+pub use self::refused::RefusedRows;
 use crate::options::OptionReader;
 use crate::{ConnectError, OptionError};
 
@@ -29,13 +31,25 @@ impl BadRow {
     pub(crate) fn new(line: u64, reason: impl Into<String>, raw: &[u8]) -> BadRow {
         let raw = raw.strip_suffix(b"\n").unwrap_or(raw);
         let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
-        let mut reason: String = reason.into();
-        if reason.len() > REASON_BYTES_MAX {
-            reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-            reason.push('…');
-        }
-        BadRow { line, reason, raw: raw[..raw.len().min(RAW_BYTES_MAX)].to_vec() }
+        BadRow { line, reason: plain(&reason.into()), raw: raw[..raw.len().min(RAW_BYTES_MAX)].to_vec() }
     }
+}
+
+/// A reason as a terminal may show it: it quotes what somebody else wrote, at any length and with any character.
+fn plain(reason: &str) -> String {
+    let kept = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
+    let mut text = String::with_capacity(kept.len());
+    for c in kept.chars() {
+        if c.is_control() {
+            text.extend(c.escape_default());
+        } else {
+            text.push(c);
+        }
+    }
+    if kept.len() < reason.len() {
+        text.push('…');
+    }
+    text
 }
 
 #[derive(Clone, Debug, Default)]
@@ -114,5 +128,18 @@ impl DeadLetters {
             }),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_short_and_has_no_control_characters() {
+        let quoting = BadRow::new(1, "no number: '\u{1b}[31m\r\n\u{9b}x'", b"");
+        assert_eq!(quoting.reason, "no number: '\\u{1b}[31m\\r\\n\\u{9b}x'");
+        let long = BadRow::new(1, "é".repeat(10_000), b"").reason;
+        assert_eq!(long.len(), REASON_BYTES_MAX + '…'.len_utf8());
     }
 }

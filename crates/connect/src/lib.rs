@@ -63,6 +63,8 @@ mod timestamp;
 mod waker;
 mod zone;
 
+pub use claim::{InputClaim, OutputClaim};
+pub use dead_letter::RefusedRows;
 pub use options::ENGINE_OPTIONS;
 pub use scan::{
     Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan, validate_source,

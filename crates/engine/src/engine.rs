@@ -199,7 +199,7 @@ impl Engine {
     /// Starts the threads and opens the sources.
     ///
     /// # Errors
-    /// If a table cannot be opened; nothing runs then.
+    /// If a table cannot be opened; nothing runs then. If the system gives no thread; the engine is then to be dropped.
     pub fn start(&self) -> Result<(), SubmitError> {
         let shared = &self.shared;
         let mut submission = self.submission.lock();
@@ -210,16 +210,22 @@ impl Engine {
         if let Dispatch::Scheduled(_) = shared.dispatch {
             for worker in 0..shared.config.workers {
                 let body = worker::body(shared.clone(), WorkerId(worker as u32));
-                self.workers.lock().push(spawn(&format!("worker-{worker}"), body));
+                self.workers.lock().push(self.spawn(&format!("worker-{worker}"), body)?);
             }
         }
         for thread in 0..SINK_THREADS {
             let shared = shared.clone();
-            self.sink_threads.lock().push(spawn(&format!("sink-{thread}"), move || shared.sinks.run()));
+            let thread = self.spawn(&format!("sink-{thread}"), move || shared.sinks.run())?;
+            self.sink_threads.lock().push(thread);
         }
         let keeper = shared.clone();
-        *self.keeper.lock() = Some(spawn("keeper", move || keeper.keep()));
+        *self.keeper.lock() = Some(self.spawn("keeper", move || keeper.keep())?);
         Ok(())
+    }
+
+    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, SubmitError> {
+        let thread = std::thread::Builder::new().name(format!("laxity-{name}")).spawn(body);
+        thread.map_err(|source| SubmitError::Thread { source })
     }
 
     /// Waits until every query has ended, at most for `timeout`; true if they have.
@@ -247,27 +253,44 @@ impl Engine {
     }
 
     /// Stops the sources, lets admitted rows reach the sinks (for `drain_timeout` at most), completes the
-    /// outputs and ends all threads. Open windows are not fired: their results would be of half a window.
+    /// outputs and ends all threads. Open windows are not fired: their results would be of half a window. What is left
+    /// when the time is over is dropped and counted ([`QueryFigures::rows_dropped`]).
     pub fn stop(&self) {
+        self.stop_watched(|_| ());
+    }
+
+    /// As [`stop`](Engine::stop), and tells `watch` ten times a second, while rows are worked off, how long it will wait
+    /// at most.
+    pub fn stop_watched(&self, mut watch: impl FnMut(Duration)) {
+        const WATCH_NS: u64 = 100_000_000;
         let shared = &self.shared;
         if shared.stopping.swap(true, Ordering::AcqRel) {
             return;
         }
         // One that is being looked at is waited for, so nothing is admitted afterwards.
         shared.open_tables.all().iter().for_each(|table| table.close());
-        let deadline = shared.clock.now().plus(shared.config.drain_timeout);
+        let mut now = shared.clock.now();
+        let deadline = now.plus(shared.config.drain_timeout);
+        let mut watched = now;
         let is_done = |entry: &Entry<ArrowRows, _>| {
             let is_stalled = || entry.outlets.iter().any(|outlet| shared.sinks.is_stalled(outlet));
             entry.query.stopped() || entry.query.drained() || is_stalled()
         };
-        while !shared.registry.read().entries().all(is_done) && shared.clock.now() < deadline {
+        while !shared.registry.read().entries().all(is_done) && now < deadline {
             // Draining takes as long as the queued work; a millisecond more is not seen.
             std::thread::sleep(Duration::from_millis(1));
-        }
-        for entry in shared.registry.read().entries() {
-            if !entry.query.stopped() {
-                shared.count_dropped(&entry.query);
+            now = shared.clock.now();
+            if now >= watched.plus_ns(WATCH_NS) {
+                watched = now;
+                watch(Duration::from_nanos(deadline.since_ns(now)));
             }
+        }
+        // What is queued is dropped from here on, so workers are soon done with it. Before the outputs are completed: what
+        // came after that would be neither written nor counted.
+        shared.registry.read().entries().for_each(|entry| entry.query.halt());
+        shared.dispatch.stop();
+        join(&self.workers);
+        for entry in shared.registry.read().entries() {
             entry.outlets.iter().for_each(|outlet| shared.sinks.close(outlet));
         }
         shared.sinks.stop();
@@ -275,8 +298,6 @@ impl Engine {
         for entry in shared.registry.read().entries() {
             entry.query.end(Outcome::Finished);
         }
-        shared.dispatch.stop();
-        join(&self.workers);
         for entry in shared.registry.read().entries() {
             entry.instances.iter().for_each(|instance| {
                 let _nobody_waits_any_more = instance.clear();
@@ -378,13 +399,6 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new()
-        .name(format!("laxity-{name}"))
-        .spawn(body)
-        .expect("the system can start a dozen threads")
 }
 
 fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {

@@ -16,6 +16,7 @@ mod open_tables;
 mod operator_threads;
 mod plan;
 mod process;
+mod refused;
 mod shared;
 mod sink_io;
 mod snapshot;

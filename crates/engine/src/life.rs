@@ -90,6 +90,9 @@ impl Shared {
         self.leave(&query, &tables);
         let ids: Vec<OperatorId> = instances.iter().map(|instance| instance.id).collect();
         for message in self.dispatch.remove_query(id, &ids, self.clock.now()) {
+            if !query.failed() {
+                query.rows_dropped.fetch_add(u64::from(message.rows), Ordering::Relaxed);
+            }
             self.release(&query, InFlight::one(message.rows, message.bytes));
         }
         for instance in &instances {

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
-use laxity_connect::{ConnectError, ScanSpec, SinkEnvironment, SinkSpec, open_sink};
+use laxity_connect::{ConnectError, RefusedRows, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, open_sink};
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, Operator, OperatorError, Stage};
 use laxity_runtime::{ArrowRows, Blueprint, LateShape, LateWay, Outlet, Query, Role};
 
+use crate::refused::LetterWriter;
 use crate::sink_io::SinkPool;
 
 /// One query, ready to run.
@@ -46,6 +47,12 @@ pub enum SubmitError {
         /// Why.
         source: OperatorError,
     },
+    /// The system gives the process no more threads, or no memory for one.
+    #[error("cannot start a thread of the engine; fewer --workers need fewer")]
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
     /// Names identify queries in every table and report.
     #[error("there is already a query named {query:?}: give each its own SET 'pipeline.name'")]
     NameTaken {
@@ -78,8 +85,8 @@ pub(crate) struct Builder<'a> {
     pub late: Option<&'a LatePlan>,
     pub batch_rows: usize,
     pub sinks: &'a Arc<SinkPool>,
-    /// Numbers those who write into one table.
-    pub next_part: &'a mut dyn FnMut(&str) -> usize,
+    /// Numbers those who write to one place.
+    pub next_part: &'a mut dyn FnMut(&TableSpec) -> usize,
     /// What was opened, also if the rest could not be made.
     pub opened: &'a mut Vec<Arc<Outlet>>,
 }
@@ -90,7 +97,7 @@ impl Builder<'_> {
     }
 
     fn open(&mut self, spec: &SinkSpec, writers: usize, is_result: bool) -> Result<Arc<Outlet>, SubmitError> {
-        let environment = SinkEnvironment { part: (self.next_part)(&spec.table.name) };
+        let environment = SinkEnvironment { part: (self.next_part)(&spec.table) };
         let sink = open_sink(spec, &environment)
             .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
         let outlet = self.sinks.add(self.query, sink, writers, is_result);
@@ -128,7 +135,15 @@ impl Blueprint<Stage<ScanSpec, SinkSpec>> for Builder<'_> {
             Stage::Sink(_) => return Err(invalid(format!("sink {} is asked for an operator", node.0))),
         };
         let context = InstanceContext { instance, parallelism, batch_rows: self.batch_rows };
-        factory.make(&context).map_err(|source| SubmitError::Operator { query: self.name(), source })
+        let operator =
+            factory.make(&context).map_err(|source| SubmitError::Operator { query: self.name(), source })?;
+        let Stage::Source { scan, .. } = stage else { return Ok(operator) };
+        let letters = RefusedRows::open(&scan.table)
+            .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
+        Ok(match letters {
+            Some(letters) => Box::new(LetterWriter { operator, letters, query: self.name() }),
+            None => operator,
+        })
     }
 
     fn outlet(

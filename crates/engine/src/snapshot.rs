@@ -67,6 +67,8 @@ pub struct QueryFigures {
     pub rows_dead: u64,
     /// Rows dropped at the sources to shed load.
     pub rows_shed: u64,
+    /// Rows admitted, and neither processed nor written when the engine was stopped and the time to drain was over.
+    pub rows_dropped: u64,
     /// Rows admitted and not yet processed.
     pub rows_queued: u64,
     /// Part of a bounded input read so far, 0 to 1.
@@ -124,6 +126,8 @@ pub struct QuerySnapshot {
     pub rows_dead: u64,
     /// Rows dropped at the sources to shed load; not among those admitted.
     pub rows_shed: u64,
+    /// Rows admitted, and neither processed nor written when the engine was stopped and the time to drain was over.
+    pub rows_dropped: u64,
     /// Rows admitted and not yet processed.
     pub rows_queued: u64,
     /// Bytes of operator state.
@@ -196,6 +200,7 @@ impl QueryFigures {
             rows_late: query.rows_late.load(Relaxed),
             rows_dead: query.rows_dead.load(Relaxed),
             rows_shed: query.rows_shed.load(Relaxed),
+            rows_dropped: rows_dropped(query),
             rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,
             progress: query.progress(),
         }
@@ -228,6 +233,7 @@ impl QuerySnapshot {
             late_windows: query.late_windows(),
             rows_dead: query.rows_dead.load(Relaxed),
             rows_shed: query.rows_shed.load(Relaxed),
+            rows_dropped: rows_dropped(query),
             rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,
             state_bytes: query.state_bytes.load(Relaxed).max(0) as u64,
             watermark,
@@ -262,10 +268,20 @@ impl QuerySnapshot {
             rows_late: self.rows_late,
             rows_dead: self.rows_dead,
             rows_shed: self.rows_shed,
+            rows_dropped: self.rows_dropped,
             rows_queued: self.rows_queued,
             progress: self.progress,
         }
     }
+}
+
+/// Those that operators never got to, and those that an output did not take.
+fn rows_dropped(query: &Query) -> u64 {
+    let unwritten = match query.outcome() {
+        Outcome::Finished | Outcome::Cancelled => query.in_flight_rows.load(Relaxed).max(0) as u64,
+        Outcome::Running | Outcome::Failed(_) => 0,
+    };
+    query.rows_dropped.load(Relaxed) + unwritten
 }
 
 impl EngineFigures {

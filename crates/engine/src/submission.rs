@@ -1,8 +1,9 @@
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laxity_connect::{Scan, ScanEnvironment, ScanSpec};
+use laxity_connect::{Scan, ScanEnvironment, ScanSpec, TableSpec};
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{InstanceContext, Stage};
 use laxity_runtime::{
@@ -22,8 +23,8 @@ use crate::worker::Unit;
 pub(crate) struct Submission {
     /// What reads tables that are opened at the start.
     waiting: Vec<Wanted>,
-    /// By table: how many outputs were opened.
-    parts: HashMap<String, usize>,
+    /// By the place that tables write to: how many outputs were opened. Tables of several files may bear one name.
+    parts: HashMap<PathBuf, usize>,
     started: Option<ScanEnvironment>,
 }
 
@@ -70,8 +71,8 @@ struct Made {
 struct Undo {
     /// Opened for it.
     outlets: Vec<Arc<Outlet>>,
-    /// Tables of which it got a part.
-    parts: Vec<String>,
+    /// Places of which it got a part.
+    parts: Vec<PathBuf>,
 }
 
 impl Submission {
@@ -96,8 +97,8 @@ impl Submission {
         let Made { instances, operators, outlets, wanted, entrances, units } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
-            for table in undo.parts {
-                *self.parts.entry(table).or_insert(1) -= 1;
+            for place in undo.parts {
+                *self.parts.entry(place).or_insert(1) -= 1;
             }
             shared.registry.write().withdraw(&reserved);
         })?;
@@ -148,9 +149,10 @@ impl Submission {
     ) -> Result<Made, SubmitError> {
         let Undo { outlets: opened, parts: parts_of_it } = undo;
         let parts = &mut self.parts;
-        let mut next_part = |table: &str| {
-            let next = parts.entry(table.to_string()).or_insert(0);
-            parts_of_it.push(table.to_string());
+        let mut next_part = |table: &TableSpec| {
+            let place = table.base.join(table.options.get("path").unwrap_or(&table.name));
+            parts_of_it.push(place.clone());
+            let next = parts.entry(place).or_insert(0);
             *next += 1;
             *next - 1
         };

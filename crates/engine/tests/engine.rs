@@ -438,6 +438,38 @@ fn figures_once(engine: &Engine, wanted: impl Fn(&QueryFigures) -> bool) -> Quer
     }
 }
 
+#[test]
+fn rows_that_are_not_worked_off_when_the_time_is_over_are_counted() {
+    for (policy, shards) in [("laxity", 1), ("rr", 2), ("os", 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        write_input(folder.path(), 400_000);
+        let input = table(folder.path(), "in.csv");
+        let engine = Engine::new(EngineConfig {
+            workers: 2,
+            shards: Some(shards),
+            policy: policy.parse().unwrap(),
+            batch_rows: 100,
+            merge: false,
+            drain_timeout: Duration::from_millis(250),
+            ..EngineConfig::default()
+        });
+        let slow = engine.submit(plan("slow", folder.path(), &input, Middle::Slow, 1)).unwrap();
+        engine.start().unwrap();
+        figures_once(&engine, |query| query.rows_queued > 50_000);
+        let mut waits = Vec::new();
+        engine.stop_watched(|left| waits.push(left));
+        assert!(
+            !waits.is_empty() && waits.iter().all(|left| *left < Duration::from_millis(250)),
+            "{waits:?}"
+        );
+        let query = engine.query(slow).unwrap();
+        assert_eq!(query.outcome, Outcome::Finished);
+        assert!(query.rows_dropped > 0, "{policy}: {query:?}");
+        assert_eq!(query.rows_out + query.rows_dropped, query.rows_in, "{policy}");
+        assert_eq!(output(folder.path(), "slow").len() as u64, query.rows_out, "{policy}");
+    }
+}
+
 /// A target that nothing here meets by chance once it waits.
 fn within_50_ms(mut plan: QueryPlan) -> QueryPlan {
     plan.dataflow.settings.latency_target = LatencyTarget::new(Duration::from_millis(50)).unwrap();

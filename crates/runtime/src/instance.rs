@@ -210,11 +210,13 @@ impl<C: Content> Instance<C> {
         let (staged_before, writes_before) = (context.staged.len(), context.writes.len());
         let mut report = RunReport::default();
         if self.query.stopped() {
+            self.query.drop_rows(cell.rows_left());
             return Run { ended: started, done: cell.finish(), ..Run::default() };
         }
         let (watermark_before, state_before) = (cell.out_watermark, cell.state_bytes);
         let ingested = cell.running.as_ref().map(|running| running.latest);
         report.rows_in = cell.rows_in_hand();
+        let rows_left = cell.rows_left();
         let outcome =
             catch_unwind(AssertUnwindSafe(|| self.advance(&mut cell, started, context, &mut report)));
         let ended = match outcome {
@@ -233,6 +235,8 @@ impl<C: Content> Instance<C> {
             }
         };
         if self.query.stopped() {
+            // What this run sent is dropped with the rows that it was made of.
+            self.query.drop_rows(rows_left);
             context.staged.truncate(staged_before);
             context.writes.truncate(writes_before);
             report.more = false;
@@ -262,9 +266,7 @@ impl<C: Content> Instance<C> {
 
     /// Rows in hand that the operator has not been given yet.
     pub fn rows_left(&self) -> usize {
-        let cell = self.cell.lock();
-        let running = cell.running.as_ref();
-        running.map_or(0, |r| r.batch.as_ref().map_or(0, |batch| C::rows(batch) as usize - r.next_row))
+        self.cell.lock().rows_left()
     }
 
     /// What arrived, if it is a source and was asked to keep that.
@@ -476,6 +478,12 @@ impl<C: Content> Cell<C> {
 
     fn rows_in_hand(&self) -> u32 {
         self.running.as_ref().map_or(0, |running| if running.next_row == 0 { running.rows } else { 0 })
+    }
+
+    /// Rows in hand that the operator has not been given yet.
+    fn rows_left(&self) -> usize {
+        let running = self.running.as_ref();
+        running.map_or(0, |r| r.batch.as_ref().map_or(0, |batch| C::rows(batch) as usize - r.next_row))
     }
 
     /// Lets go of the message in hand, and says what it was.

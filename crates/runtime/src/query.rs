@@ -35,6 +35,8 @@ pub struct Query {
     pub rows_dead: AtomicU64,
     /// Rows dropped at the sources to shed load.
     pub rows_shed: AtomicU64,
+    /// Rows admitted and thrown away unprocessed, because it was halted before their turn came.
+    pub rows_dropped: AtomicU64,
     /// Messages admitted and not yet fully processed, writes to sinks included. A message is counted before
     /// it can be seen by a worker and un-counted not before its own outputs are counted, so zero means drained.
     pub in_flight: AtomicI64,
@@ -148,6 +150,7 @@ impl Query {
             rows_late: AtomicU64::new(0),
             rows_dead: AtomicU64::new(0),
             rows_shed: AtomicU64::new(0),
+            rows_dropped: AtomicU64::new(0),
             in_flight: AtomicI64::new(0),
             in_flight_bytes: AtomicI64::new(0),
             in_flight_rows: AtomicI64::new(0),
@@ -289,7 +292,7 @@ impl Query {
         QuerySpec { id: self.id, target_ns: latency_target.ns(), weight, qos }
     }
 
-    /// True once the query has ended in any way: its messages are then dropped, not processed.
+    /// True once the query has ended in any way, or was halted: its messages are then dropped, not processed.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
@@ -307,6 +310,19 @@ impl Query {
         let curve = self.promise.lock().curve();
         let last = curve.points().last()?;
         (last.utility == 0.0).then_some(last.latency_ns)
+    }
+
+    /// From now on its messages are dropped and counted, though it has not ended: what left its operators before is still
+    /// written, and may still fail.
+    pub fn halt(&self) {
+        self.stopped.store(true, Relaxed);
+    }
+
+    /// What it is done with though nobody has processed it.
+    pub(crate) fn drop_rows(&self, rows: usize) {
+        if !self.failed() {
+            self.rows_dropped.fetch_add(rows as u64, Relaxed);
+        }
     }
 
     /// Ends the query. The first outcome stays: a failure is not overwritten by the end that follows it.

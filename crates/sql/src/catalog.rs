@@ -8,6 +8,7 @@ use laxity_connect::TableSpec;
 
 use crate::data_type::CharLength;
 use crate::statement::WithOptions;
+use crate::written_out::WrittenOut;
 
 /// The tables and views that exist at one place of a script.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +19,8 @@ pub(crate) struct Catalog {
 #[derive(Debug, Clone)]
 pub(crate) enum Relation {
     Table(Arc<Table>),
-    View(Arc<LogicalPlan>),
+    /// Its plan, and how large that is.
+    View(Arc<LogicalPlan>, WrittenOut),
 }
 
 /// A table as CREATE TABLE declares it.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::statement::{
     ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, WithOptions,
 };
+use crate::written_out::WrittenOut;
 
 /// A file of SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +40,6 @@ pub struct Script {
     pub queries: Vec<PlannedQuery>,
     /// The answers of EXPLAIN statements. What is explained is not run.
     pub explanations: Vec<String>,
-    /// The settings in force at the end.
-    pub settings: SessionSettings,
     /// `laxity.policy`, if a file names one.
     pub policy: Option<PolicySetting>,
 }
@@ -58,6 +57,18 @@ pub struct PlannedQuery {
     pub file: PathBuf,
     /// First and last line of its statement, from 1.
     pub lines: (u64, u64),
+    /// Its name inside its file.
+    plain_name: String,
+}
+
+impl PlannedQuery {
+    fn rename(&mut self, name: String) {
+        let heading = format!("query {}", self.dataflow.settings.name);
+        if let Some(plan) = self.explain.strip_prefix(&heading) {
+            self.explain = format!("query {name}{plan}");
+        }
+        self.dataflow.settings.name = name;
+    }
 }
 
 /// The side table for rows that come too late for a query's first windowed operator.
@@ -84,6 +95,68 @@ pub struct CompileOptions {
 /// The first mistake, with its place.
 pub fn compile(files: &[SqlFile]) -> Result<Script, SqlError> {
     compile_with(files, CompileOptions { processing_origin_ms: now_ms() })
+}
+
+/// Files compiled each for itself.
+#[derive(Debug)]
+pub struct Compiled {
+    /// Of the files that have no mistake.
+    pub script: Script,
+    /// The first mistake of each file that has one.
+    pub errors: Vec<SqlError>,
+}
+
+/// Compiles files each with settings and a catalog of its own: nothing that one sets or creates is seen by another,
+/// but for `laxity.policy`, of which a process has one. Queries that would bear one name are told apart by that of
+/// their file.
+pub fn compile_each(files: &[SqlFile], options: CompileOptions) -> Compiled {
+    let mut script = Script { queries: vec![], explanations: vec![], policy: None };
+    let mut errors = Vec::new();
+    for file in files {
+        let compiled = compile_with(std::slice::from_ref(file), options)
+            .and_then(|one| PolicySetting::unite(&mut script.policy, one.policy.clone()).map(|()| one));
+        match compiled {
+            Ok(one) => {
+                script.queries.extend(one.queries);
+                script.explanations.extend(one.explanations);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    tell_apart(&mut script.queries);
+    Compiled { script, errors }
+}
+
+/// Puts the name of its file before that of a query that bears the same name as one of another file, and the whole
+/// path where that is not enough.
+fn tell_apart(queries: &mut [PlannedQuery]) {
+    let short =
+        |query: &PlannedQuery| query.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let long = |query: &PlannedQuery| query.file.with_extension("").display().to_string();
+    for prefix in [&short as &dyn Fn(&PlannedQuery) -> String, &long] {
+        let mut named = BTreeMap::new();
+        for query in queries.iter() {
+            *named.entry(query.dataflow.settings.name.clone()).or_insert(0) += 1;
+        }
+        for query in queries.iter_mut().filter(|query| named[&query.dataflow.settings.name] > 1) {
+            let name = format!("{}/{}", prefix(query), query.plain_name);
+            query.rename(name);
+        }
+    }
+    // One file given twice.
+    let mut taken = BTreeSet::new();
+    for query in queries.iter_mut() {
+        let name = query.dataflow.settings.name.clone();
+        let mut free = name.clone();
+        let mut number = 2;
+        while !taken.insert(free.clone()) {
+            free = format!("{name}-{number}");
+            number += 1;
+        }
+        if free != name {
+            query.rename(free);
+        }
+    }
 }
 
 /// Compiles files, in order, as one script.
@@ -137,12 +210,7 @@ fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, Sq
             fault.into_error(&file.path, &file.text)
         })?;
     }
-    Ok(Script {
-        queries: session.queries,
-        explanations: session.explanations,
-        settings: session.settings,
-        policy: session.policy,
-    })
+    Ok(Script { queries: session.queries, explanations: session.explanations, policy: session.policy })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the caller did not say when its engine started: now")]
@@ -325,6 +393,7 @@ impl Session<'_> {
         }
         let planner = Planner::new(&self.catalog, place.tokens);
         let plan = planner.query(&create.query)?;
+        let written_out = WrittenOut::of(&create.query, &self.catalog)?;
         let names: Vec<String> = if create.columns.is_empty() {
             plan.schema().fields().iter().map(|field| field.name().clone()).collect()
         } else if create.columns.len() == plan.schema().fields().len() {
@@ -358,7 +427,7 @@ impl Session<'_> {
             .project(exprs)
             .and_then(LogicalPlanBuilder::build)
             .map_err(|error| planner.fault(error))?;
-        self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan)));
+        self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan), written_out));
         Ok(())
     }
 
@@ -379,11 +448,11 @@ impl Session<'_> {
 
     fn drop_object(&mut self, object: DropObject, name: &Ident, if_exists: bool) -> Done<()> {
         match (self.catalog.get(&name.value), object) {
-            (Some(Relation::Table(_)), DropObject::Table) | (Some(Relation::View(_)), DropObject::View) => {
+            (Some(Relation::Table(_)), DropObject::Table) | (Some(Relation::View(..)), DropObject::View) => {
                 self.catalog.remove(&name.value);
                 Ok(())
             }
-            (Some(Relation::View(_)), DropObject::Table) => {
+            (Some(Relation::View(..)), DropObject::Table) => {
                 Err(Fault::new(SqlErrorKind::Invalid, name.span.start, format!("'{}' is a view", name.value))
                     .hint("write DROP VIEW"))
             }
@@ -411,6 +480,7 @@ impl Session<'_> {
             _ => (&[] as &[Insert], "select".to_string()),
         };
         let name = self.unique_name(self.settings.name.clone().unwrap_or(default_name));
+        let plain_name = name.clone();
         let planner = Planner::new(&self.catalog, place.tokens);
         let mut lowering = Lowering::new(&planner, &self.settings, name, self.options.processing_origin_ms);
         lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
@@ -433,6 +503,7 @@ impl Session<'_> {
             dataflow: lowering.dataflow,
             file: self.files[place.file].path.clone(),
             lines: (place.span.start.line, place.span.end.line),
+            plain_name,
         })
     }
 
@@ -451,7 +522,7 @@ impl Session<'_> {
     fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
         let table = match self.catalog.get(&insert.table.value) {
             Some(Relation::Table(table)) => table,
-            Some(Relation::View(_)) => {
+            Some(Relation::View(..)) => {
                 return Err(Fault::new(
                     SqlErrorKind::Invalid,
                     insert.table.span.start,

@@ -6,6 +6,7 @@ use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::dialect::FlinkDialect;
+use crate::reserved::refuse_reserved;
 
 /// A type as Flink writes it, with what it is here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,6 +215,13 @@ fn parse_nested(
             let mut written = Vec::new();
             loop {
                 let field = parser.parse_identifier()?;
+                refuse_reserved(&field).map_err(|fault| {
+                    // Errors of the parser carry their place as text.
+                    let (hint, at) = (fault.hint.unwrap_or_default(), fault.at);
+                    let text =
+                        format!("{}; {hint} at Line: {}, Column: {}", fault.message, at.line, at.column);
+                    ParserError::ParserError(text)
+                })?;
                 let inner = parse_nested(parser, pending_close, depth + 1)?;
                 if let Token::SingleQuotedString(_) = parser.peek_token_ref().token {
                     parser.next_token();

@@ -49,18 +49,57 @@ pub enum SqlErrorKind {
 
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file.display(), self.line, self.column, self.message)?;
+        let file = self.file.display().to_string();
+        write!(f, "{}:{}:{}: {}", escaped(&file), self.line, self.column, escaped(&self.message))?;
         if !self.source_line.is_empty() {
-            // Tabs are one character wide here, so that the caret stands under the right one.
-            let line = self.source_line.replace('\t', " ");
-            let caret = usize::try_from(self.column).unwrap_or(1).saturating_sub(1).min(line.chars().count());
-            write!(f, "\n  | {}\n  | {}^", line.trim_end(), " ".repeat(caret))?;
+            let column = usize::try_from(self.column).unwrap_or(1);
+            let (line, caret) = around(self.source_line.trim_end(), column.saturating_sub(1));
+            write!(f, "\n  | {line}\n  | {}^", " ".repeat(caret))?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, "\n  hint: {hint}")?;
+            write!(f, "\n  hint: {}", escaped(hint))?;
         }
         Ok(())
     }
+}
+
+/// Characters of a line that are shown: more is no longer found again.
+const LINE_CHARS_MAX: usize = 160;
+
+/// Characters of a message or a hint that are shown: it may quote what somebody else wrote.
+const TEXT_CHARS_MAX: usize = 2_000;
+
+/// The part of a line around the place, and where the place is in it, in characters. One character of the line is one
+/// of the part, so that the caret stands under the right one.
+fn around(line: &str, place: usize) -> (String, usize) {
+    let chars: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let place = place.min(chars.len());
+    if chars.len() <= LINE_CHARS_MAX {
+        return (chars.into_iter().collect(), place);
+    }
+    let first = place.saturating_sub(LINE_CHARS_MAX / 2).min(chars.len() - LINE_CHARS_MAX);
+    let last = first + LINE_CHARS_MAX;
+    let (before, after) = (if first > 0 { "…" } else { "" }, if last < chars.len() { "…" } else { "" });
+    let part: String = chars[first..last].iter().collect();
+    (format!("{before}{part}{after}"), place - first + before.chars().count())
+}
+
+/// Text without control characters, which a terminal would obey, and no longer than is read.
+fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars().take(TEXT_CHARS_MAX) {
+        // Zero-width and direction marks hide what stands there.
+        let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        if c.is_control() || hides {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    if text.chars().nth(TEXT_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// A mistake whose file is not known yet.
@@ -162,6 +201,31 @@ mod tests {
             error.to_string(),
             "a.sql:2:8: no column 'x'\n  | SELECT x\n  |        ^\n  hint: did you mean 'y'?"
         );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_caret() {
+        let line = format!("{}x{}", "a".repeat(1_000), "b".repeat(1_000));
+        let text = format!("SELECT\n{line}\n");
+        let at = |column| {
+            let fault = Fault::new(SqlErrorKind::Syntax, Location { line: 2, column }, "no");
+            let shown = fault.into_error("a.sql".as_ref(), &text).to_string();
+            let lines: Vec<&str> = shown.lines().collect();
+            let caret = lines[2].chars().position(|c| c == '^').unwrap();
+            (lines[1].chars().count(), lines[1].chars().nth(caret).unwrap())
+        };
+        assert_eq!(at(1_001), (4 + 162, 'x'));
+        assert_eq!(at(1), (4 + 161, 'a'));
+        assert_eq!(at(2_001), (4 + 161, 'b'));
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_shown() {
+        let fault = Fault::new(SqlErrorKind::Syntax, NOWHERE, "no column '\u{1b}[2J\u{202e}x'").hint("\u{7}");
+        let shown = fault.into_error("a\u{1b}.sql".as_ref(), "SELECT \u{1b}[2J").to_string();
+        let expected =
+            "a\\u{1b}.sql:1:1: no column '\\u{1b}[2J\\u{202e}x'\n  | SELECT  [2J\n  | ^\n  hint: \\u{7}";
+        assert_eq!(shown, expected);
     }
 
     #[test]

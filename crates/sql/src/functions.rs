@@ -3,6 +3,7 @@
 //! Functions that are only spelled differently are renamed in `rewrite.rs` and do not appear here.
 
 mod array;
+mod bounded;
 mod cast;
 mod collection;
 mod compare;
@@ -65,6 +66,7 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
         for function in cast::named().into_iter().chain(number::rounding()) {
             all.insert(function.name().to_string(), Arc::new(function));
         }
+        bounded::bound(&mut all);
         all
     });
     &ALL

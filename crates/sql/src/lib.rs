@@ -22,12 +22,16 @@ mod parse;
 mod planning;
 mod policy;
 mod refuse;
+mod reserved;
 mod rewrite;
 mod settings;
 mod statement;
 mod window_function;
+mod written_out;
 
-pub use compile::{CompileOptions, LateSink, PlannedQuery, Script, SqlFile, compile, compile_with};
+pub use compile::{
+    CompileOptions, Compiled, LateSink, PlannedQuery, Script, SqlFile, compile, compile_each, compile_with,
+};
 pub use error::{SqlError, SqlErrorKind};
 pub use policy::PolicySetting;
 pub use settings::SessionSettings;

@@ -32,6 +32,7 @@ use crate::aggregates;
 use crate::catalog::{Catalog, Relation, Source, Table};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
 use crate::window_function::{self, WindowFunctionPlanner};
+use crate::written_out::{self, WrittenOut};
 use crate::{data_type, dialect, functions, group_window, operands, refuse, rewrite};
 
 /// Plans queries against a catalog: SQL to an optimised logical plan with Flink's meaning.
@@ -48,15 +49,18 @@ impl<'a> Planner<'a> {
 
     /// A query before optimisation, as a view keeps it.
     pub fn query(&self, query: &Query) -> std::result::Result<LogicalPlan, Box<Fault>> {
+        WrittenOut::of(query, self.context.catalog)?;
         let mut query = query.clone();
         group_window::rewrite(&mut query)?;
         refuse::refuse_unsupported(&query)?;
         rewrite::rewrite_query(&mut query)?;
         let statement = datafusion_sql::sqlparser::ast::Statement::Query(Box::new(query));
-        SqlToRel::new_with_options(&self.context, parser_options())
+        let plan = SqlToRel::new_with_options(&self.context, parser_options())
             .sql_statement_to_plan(statement)
             .and_then(operands::with_flink_types)
-            .map_err(|error| self.fault(error))
+            .map_err(|error| self.fault(error))?;
+        written_out::refuse_large_expressions(&plan)?;
+        Ok(plan)
     }
 
     /// An expression over these columns, typed and simplified.
@@ -427,7 +431,7 @@ impl ContextProvider for Context<'_> {
             && name.catalog().is_none_or(|catalog| catalog == "default_catalog");
         match self.catalog.get(name.table()).filter(|_| one_database) {
             Some(Relation::Table(table)) => Ok(Arc::new(Source::Table(Arc::clone(table)))),
-            Some(Relation::View(plan)) => {
+            Some(Relation::View(plan, _)) => {
                 let schema = Arc::new(plan.schema().as_arrow().clone());
                 Ok(Arc::new(Source::View(Arc::clone(plan), schema)))
             }

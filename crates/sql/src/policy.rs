@@ -36,27 +36,40 @@ impl PolicySetting {
             return Err(Fault::new(SqlErrorKind::Option, at, format!("'{POLICY_KEY}' must not be empty"))
                 .hint("`laxity policies` lists the choices"));
         }
+        let line = at.line.max(1);
+        let source_line = file.text.lines().nth(line as usize - 1).unwrap_or("").to_string();
+        let setting = PolicySetting {
+            policy: policy.to_string(),
+            file: file.path.clone(),
+            line,
+            column: at.column.max(1),
+            source_line,
+        };
+        PolicySetting::unite(current, Some(setting)).map_err(|error| {
+            let fault = Fault::new(error.kind, at, error.message);
+            fault.hint(error.hint.unwrap_or_default())
+        })
+    }
+
+    /// The policy that both name; either may name none.
+    pub(crate) fn unite(
+        current: &mut Option<PolicySetting>,
+        other: Option<PolicySetting>,
+    ) -> Result<(), SqlError> {
+        let Some(other) = other else { return Ok(()) };
         match current {
-            Some(earlier) if earlier.policy == policy => {}
+            None => *current = Some(other),
+            Some(earlier) if earlier.policy == other.policy => {}
             Some(earlier) => {
-                let PolicySetting { policy: other, file, line, column, .. } = earlier;
+                let PolicySetting { policy, file, line, column, .. } = earlier;
                 let message = format!(
-                    "'{POLICY_KEY}' is '{policy}' here and '{other}' at {}:{line}:{column}; a process has one policy",
+                    "'{POLICY_KEY}' is '{}' here and '{policy}' at {}:{line}:{column}; a process has one policy",
+                    other.policy,
                     file.display()
                 );
-                return Err(Fault::new(SqlErrorKind::Invalid, at, message)
-                    .hint("leave one of them out, or run the files in processes of their own"));
-            }
-            None => {
-                let line = at.line.max(1);
-                let source_line = file.text.lines().nth(line as usize - 1).unwrap_or("").to_string();
-                *current = Some(PolicySetting {
-                    policy: policy.to_string(),
-                    file: file.path.clone(),
-                    line,
-                    column: at.column.max(1),
-                    source_line,
-                });
+                let hint = "leave one of them out, or run the files in processes of their own";
+                let error = other.refuse(message, Some(hint.to_string()));
+                return Err(SqlError { kind: SqlErrorKind::Invalid, ..error });
             }
         }
         Ok(())

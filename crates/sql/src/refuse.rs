@@ -1,8 +1,8 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Distinct, Expr, Function, GroupByExpr, JoinOperator, Query, Select, SelectItem, SetExpr, SetOperator,
-    SetQuantifier, Spanned, TableFactor, Visit, Visitor,
+    Distinct, Expr, Function, GroupByExpr, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, Visit, Visitor,
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
@@ -10,14 +10,16 @@ use crate::aggregates;
 use crate::dialect::{ORDERED, PARTITIONED, TABLE};
 use crate::error::{Fault, SqlErrorKind, did_you_mean};
 use crate::functions;
+use crate::reserved::refuse_reserved;
 use crate::rewrite;
 use crate::window_function::{self, WINDOW_FUNCTIONS};
+use crate::written_out::{DEPTH_MAX, too_deep};
 
 /// Refuses, at its place, what parses but is not done here, and functions that do not exist.
 ///
 /// What depends on types or on whether an input is windowed is refused later, when operators are chosen.
 pub(crate) fn refuse_unsupported(query: &Query) -> Result<(), Box<Fault>> {
-    match query.visit(&mut Refuser) {
+    match query.visit(&mut Refuser::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(fault) => Err(fault),
     }
@@ -25,13 +27,19 @@ pub(crate) fn refuse_unsupported(query: &Query) -> Result<(), Box<Fault>> {
 
 /// The same for an expression of CREATE TABLE.
 pub(crate) fn refuse_unsupported_in(expr: &Expr) -> Result<(), Box<Fault>> {
-    match expr.visit(&mut Refuser) {
+    match expr.visit(&mut Refuser::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(fault) => Err(fault),
     }
 }
 
-struct Refuser;
+#[derive(Default)]
+struct Refuser {
+    /// Expressions around the one that is looked at.
+    depth: usize,
+    /// A unit of time, which stands where a column might, comes next.
+    unit_is_next: bool,
+}
 
 impl Visitor for Refuser {
     type Break = Box<Fault>;
@@ -48,9 +56,30 @@ impl Visitor for Refuser {
         flow(check_table_factor(factor))
     }
 
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Box<Fault>> {
+        flow(name.0.iter().filter_map(ObjectNamePart::as_ident).try_for_each(refuse_reserved))
+    }
+
+    fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<Box<Fault>> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Box<Fault>> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return flow(Err(too_deep(expr.span().start)));
+        }
         match expr {
-            Expr::Function(function) => flow(check_function(function)),
+            Expr::Function(function) => {
+                let name = function.name.to_string().to_ascii_uppercase();
+                self.unit_is_next = matches!(name.as_str(), "TIMESTAMPADD" | "TIMESTAMPDIFF");
+                flow(check_function(function))
+            }
+            Expr::Identifier(name) => {
+                flow(if std::mem::take(&mut self.unit_is_next) { Ok(()) } else { refuse_reserved(name) })
+            }
+            Expr::CompoundIdentifier(parts) => flow(parts.iter().try_for_each(refuse_reserved)),
             Expr::MatchAgainst { .. } | Expr::Lambda(_) | Expr::Prior(_) => {
                 flow(Err(Fault::unsupported(expr.span(), "this expression is not SQL of Flink")))
             }
@@ -106,7 +135,16 @@ fn check_query(query: &Query) -> Result<(), Box<Fault>> {
     if !query.pipe_operators.is_empty() || !query.locks.is_empty() || query.for_clause.is_some() {
         return refuse(query.body.span(), "this query has a clause that is not SQL of Flink", "");
     }
+    for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+        check_alias(Some(&cte.alias))?;
+    }
     check_body(&query.body)
+}
+
+fn check_alias(alias: Option<&TableAlias>) -> Result<(), Box<Fault>> {
+    let Some(alias) = alias else { return Ok(()) };
+    refuse_reserved(&alias.name)?;
+    alias.columns.iter().try_for_each(|column| refuse_reserved(&column.name))
 }
 
 fn check_body(body: &SetExpr) -> Result<(), Box<Fault>> {
@@ -185,8 +223,12 @@ fn check_select(select: &Select) -> Result<(), Box<Fault>> {
         );
     }
     for item in &select.projection {
-        if let SelectItem::ExprWithAliases { expr, .. } = item {
-            return refuse(expr.span(), "several names for one expression are not supported", "");
+        match item {
+            SelectItem::ExprWithAliases { expr, .. } => {
+                return refuse(expr.span(), "several names for one expression are not supported", "");
+            }
+            SelectItem::ExprWithAlias { alias, .. } => refuse_reserved(alias)?,
+            _ => {}
         }
     }
     let strange = select.top.is_some()
@@ -221,6 +263,13 @@ fn check_select(select: &Select) -> Result<(), Box<Fault>> {
 
 fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
     let span = factor.span();
+    match factor {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => check_alias(alias.as_ref())?,
+        _ => {}
+    }
     match factor {
         TableFactor::Table { version: Some(_), .. } => refuse(
             span,

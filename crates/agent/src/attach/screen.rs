@@ -26,7 +26,7 @@ impl Screen {
     /// One line that stays.
     pub fn say(&mut self, line: &str) {
         self.wipe();
-        println!("{line}");
+        let _ = writeln!(std::io::stdout(), "{line}");
     }
 
     /// The table, in place of the last one.
@@ -48,7 +48,7 @@ impl Screen {
     fn wipe(&mut self) {
         if self.drawn > 0 {
             // Up so many lines, and clear to the end of the screen (ECMA-48: CPL, ED).
-            print!("\x1b[{}F\x1b[J", self.drawn);
+            let _ = write!(std::io::stdout(), "\x1b[{}F\x1b[J", self.drawn);
             self.drawn = 0;
         }
     }

@@ -12,6 +12,7 @@ use laxity_sql::PlannedQuery;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::pace::Tables;
 
 /// What operators cost and what arrived, as a run here showed it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -102,8 +103,14 @@ impl Costs {
         let config = EngineConfig { merge: false, record: true, ..EngineConfig::default() };
         let workers = config.workers;
         let engine = Engine::with_clock(config, clock);
+        // Dead letters are output too. Queries that share a table go on sharing it.
+        let mut tables = Tables::new(|table: &TableSpec| {
+            let mut table = table.clone();
+            table.options.remove("laxity.dead-letter.path");
+            table
+        });
         for query in queries {
-            let plan = QueryPlan { dataflow: without_output(&query.dataflow), late: None };
+            let plan = QueryPlan { dataflow: without_output(&query.dataflow, &mut tables), late: None };
             engine.submit(plan).map_err(crate::run::refused)?;
         }
         let started = clock.now();
@@ -241,9 +248,11 @@ impl FeedCosts {
 }
 
 /// The same query, its results thrown away.
-fn without_output(
+fn without_output<F: Fn(&TableSpec) -> TableSpec>(
     dataflow: &Dataflow<Stage<laxity_connect::ScanSpec, SinkSpec>>,
+    tables: &mut Tables<F>,
 ) -> Dataflow<Stage<laxity_connect::ScanSpec, SinkSpec>> {
+    let dataflow = tables.replace(dataflow);
     let mut silent = Dataflow::new(dataflow.settings.clone());
     for node in dataflow.nodes() {
         let mut node = node.clone();

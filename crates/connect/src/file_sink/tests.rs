@@ -199,21 +199,21 @@ fn a_file_is_not_read_and_written_by_two() {
     let mut scan = open(&table("x.csv", &[])).unwrap();
     for path in ["x.csv", "soft.csv", "hard.csv"] {
         let error = sink(&table(path, &[])).err().unwrap().to_string();
-        assert!(error.contains("another table reads this file"), "{error}");
+        assert!(error.contains("this run reads this file"), "{error}");
     }
     assert_eq!(drain(scan.as_mut()).num_rows(), 1, "the source is whole");
     drop(scan);
     let written = sink(&table("soft.csv", &[])).unwrap();
     let error = sink(&table("hard.csv", &[])).err().unwrap().to_string();
-    assert!(error.contains("another table writes to this file"), "{error}");
+    assert!(error.contains("this run writes to this file"), "{error}");
     let error = open(&table("x.csv", &[])).err().unwrap().to_string();
-    assert!(error.contains("another table writes to this file"), "{error}");
+    assert!(error.contains("this run writes to this file"), "{error}");
     let letters = [("laxity.dead-letter.path", "x.csv")];
     let error = open(&table("/dev/null", &letters)).err().unwrap().to_string();
-    assert!(error.contains("laxity.dead-letter.path") && error.contains("another table writes"), "{error}");
+    assert!(error.contains("laxity.dead-letter.path") && error.contains("this run writes"), "{error}");
     drop(written);
     let error = open(&table("x.csv", &letters)).err().unwrap().to_string();
-    assert!(error.contains("another table"), "{error}");
+    assert!(error.contains("this run"), "{error}");
     assert_eq!(std::fs::read_to_string(folder.path().join("x.csv")).unwrap(), "1,a,,\n");
     open(&table("x.csv", &[])).unwrap();
 }

@@ -4,7 +4,7 @@ use crate::driver::run;
 
 const TABLE: &str = "
 CREATE TABLE t (
-  s STRING, i INT, l BIGINT, d DOUBLE, dec DECIMAL(10, 2), b BOOLEAN, ts TIMESTAMP(3), n INT, ns STRING, day DATE
+  s STRING, i INT, l BIGINT, d DOUBLE, dc DECIMAL(10, 2), b BOOLEAN, ts TIMESTAMP(3), n INT, ns STRING, on_day DATE
 ) WITH ('connector' = 'filesystem', 'path' = 't.csv', 'format' = 'csv');
 ";
 const ROW: &str = "Hello World,-7,42,2.5,12.34,true,2013-03-07 15:04:05.678,,,2013-03-07";
@@ -79,7 +79,7 @@ fn numbers() {
         ("FLOOR(d)", "2.0"),
         ("CEIL(d)", "3.0"),
         ("ROUND(d)", "3.0"),
-        ("dec * 2", "24.68"),
+        ("dc * 2", "24.68"),
         ("0.908 * l", "38.136"),
         ("GREATEST(1, l, i)", "42"),
         ("GREATEST(1, n)", ""),
@@ -89,8 +89,8 @@ fn numbers() {
         ("CAST('12' AS INT) + 1", "13"),
         ("TRY_CAST('x' AS INT)", ""),
         ("CAST(1e10 AS STRING)", "1.0E10"),
-        ("CAST(dec AS DOUBLE)", "12.34"),
-        ("ROUND(dec, 1)", "12.3"),
+        ("CAST(dc AS DOUBLE)", "12.34"),
+        ("ROUND(dc, 1)", "12.3"),
         ("TRUNCATE(d, 0)", "2.0"),
         ("2147483647 + 1", "-2147483648"),
         ("2147483648 + 1", "2147483649"),
@@ -121,7 +121,7 @@ fn conditions() {
 fn time() {
     check(&[
         ("ts", "2013-03-07 15:04:05.678"),
-        ("day", "2013-03-07"),
+        ("on_day", "2013-03-07"),
         ("DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm')", "2013-03-07 15:04"),
         ("TO_TIMESTAMP('2020-01-02 03:04:05')", "2020-01-02 03:04:05.000"),
         ("TO_TIMESTAMP('02/01/2020', 'dd/MM/yyyy')", "2020-01-02 00:00:00.000"),

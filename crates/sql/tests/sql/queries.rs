@@ -201,8 +201,8 @@ fn constants() {
 
 #[test]
 fn inserts_cast_to_the_table() {
-    let sql = "CREATE TABLE out (x DOUBLE, y STRING, z BIGINT) WITH ('connector' = 'print'); \
-               INSERT INTO out (z, x) SELECT v, v FROM e WHERE v = 7";
+    let sql = "CREATE TABLE written (x DOUBLE, y STRING, z BIGINT) WITH ('connector' = 'print'); \
+               INSERT INTO written (z, x) SELECT v, v FROM e WHERE v = 7";
     check(sql, &["7.0,,7"]);
     let sql = "CREATE TABLE small (x INT, y INT) WITH ('connector' = 'print'); \
                INSERT INTO small SELECT v + 1, SUM(CASE WHEN v > 3 THEN 1 ELSE 0 END) FROM TABLE(TUMBLE(TABLE e, \
@@ -211,7 +211,7 @@ fn inserts_cast_to_the_table() {
     check("SELECT v, v, 1, 1 FROM e WHERE v = 7", &["7,7,1,1"]);
 }
 
-const NESTED: &str = "CREATE TABLE n (p ROW<id INT, inner ROW<name STRING>>, id INT) WITH ('connector' = 'filesystem', 'path' = 'n.json', 'format' = 'json');";
+const NESTED: &str = "CREATE TABLE n (p ROW<id INT, inside ROW<name STRING>>, id INT) WITH ('connector' = 'filesystem', 'path' = 'n.json', 'format' = 'json');";
 
 #[test]
 fn columns_have_flinks_names() {
@@ -245,10 +245,10 @@ fn columns_have_flinks_names() {
 fn fields_of_rows_are_named_after_themselves() {
     for (query, names) in [
         ("SELECT p.id FROM n", vec!["id"]),
-        ("SELECT n.p.id, p.inner.name FROM n", vec!["id", "name"]),
+        ("SELECT n.p.id, p.inside.name FROM n", vec!["id", "name"]),
         ("SELECT id, p.id FROM n", vec!["id", "id0"]),
         ("SELECT x.id, x.p.id FROM n AS x", vec!["id", "id0"]),
-        ("SELECT name FROM (SELECT p.inner.name FROM n)", vec!["name"]),
+        ("SELECT name FROM (SELECT p.inside.name FROM n)", vec!["name"]),
     ] {
         let text = format!("{NESTED} CREATE VIEW v AS {query}; SELECT {} FROM v;", names.join(", "));
         let script = compile(&[SqlFile { path: "q.sql".into(), text }]);
@@ -258,11 +258,11 @@ fn fields_of_rows_are_named_after_themselves() {
 
 #[test]
 fn sinks_cut_pad_and_take_what_fits() {
-    let sql = "CREATE TABLE out (a CHAR(3), b VARCHAR(2), c STRING, d DECIMAL(3, 1)) WITH ('connector' = 'print'); \
-               INSERT INTO out SELECT k, 'abc' || k, 'abc' || k, v * 1.04 FROM e WHERE v IN (7, 100)";
+    let sql = "CREATE TABLE written (a CHAR(3), b VARCHAR(2), c STRING, d DECIMAL(3, 1)) WITH ('connector' = 'print'); \
+               INSERT INTO written SELECT k, 'abc' || k, 'abc' || k, v * 1.04 FROM e WHERE v IN (7, 100)";
     check(sql, &["a  ,ab,abca,", "b  ,ab,abcb,7.3"]);
-    let sql = "CREATE TABLE out (a CHAR(3), b DECIMAL(2, 0)) WITH ('connector' = 'print'); \
-               INSERT INTO out VALUES ('wxyz', 12), ('w', 123)";
+    let sql = "CREATE TABLE written (a CHAR(3), b DECIMAL(2, 0)) WITH ('connector' = 'print'); \
+               INSERT INTO written VALUES ('wxyz', 12), ('w', 123)";
     check(sql, &["w  ,", "wxy,12"]);
 }
 

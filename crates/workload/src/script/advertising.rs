@@ -14,7 +14,7 @@ pub(super) fn original(seed: u64, pace: Pace) -> Written {
         &mut sql,
         "views_per_campaign",
         "1 s",
-        "campaign STRING, window_start TIMESTAMP(3), views BIGINT",
+        "campaign STRING, window_start TIMESTAMP(3), viewed BIGINT",
         pace.queries,
         |_| {
             "SELECT campaign, window_start, COUNT(*)\nFROM TABLE(TUMBLE(TABLE ad_events, DESCRIPTOR(event_time), \

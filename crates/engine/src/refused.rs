@@ -1,0 +1,55 @@
+//! Rows that a source's operator refuses, on their way to the dead letters of their table.
+
+use laxity_connect::RefusedRows;
+use laxity_graph::{EventTime, ProcessingTime};
+use laxity_operators::{Flow, Operator, OperatorError, Outbox, StreamBatch};
+
+use crate::chain_of_causes;
+
+/// A source's operator that writes letters for the rows it refuses. They stay in the outbox, where they are counted.
+pub(crate) struct LetterWriter {
+    pub operator: Box<dyn Operator>,
+    pub letters: RefusedRows,
+    pub query: String,
+}
+
+impl Operator for LetterWriter {
+    fn on_batch(
+        &mut self,
+        input: usize,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        let before = out.dead.len();
+        let flow = self.operator.on_batch(input, batch, ingested, out)?;
+        for dead in &out.dead[before..] {
+            let written = self.letters.put(&self.query, &dead.rows, &dead.reason.to_string());
+            written.map_err(|error| OperatorError::Row {
+                operator: "dead letters".into(),
+                message: chain_of_causes(&error),
+            })?;
+        }
+        Ok(flow)
+    }
+
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.operator.on_watermark(watermark, out)
+    }
+
+    fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.operator.resume(out)
+    }
+
+    fn follows_processing_time(&self) -> bool {
+        self.operator.follows_processing_time()
+    }
+
+    fn event_times(&self) -> Option<(EventTime, EventTime)> {
+        self.operator.event_times()
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.operator.state_bytes()
+    }
+}
