@@ -8,11 +8,11 @@
 //! How workers sleep and wake is told in `mailboxes/parking.rs`.
 
 mod addresses;
-mod agenda;
 mod parking;
 mod slot;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
+use laxity_runtime::Look;
 use laxity_sched::{
     Address, Composition, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, RunReport,
     Scheduler, Shard, Work,
@@ -73,15 +73,6 @@ pub(crate) struct Finished {
     pub ended: ProcessingTime,
     /// Of a table: when to look at it again, if nobody wakes it before.
     pub look: Option<Look>,
-}
-
-/// A look at a table that is to come.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    /// When.
-    pub at: ProcessingTime,
-    /// From when its delay counts.
-    pub due: ProcessingTime,
 }
 
 /// What a worker does next.
@@ -235,7 +226,7 @@ impl<T> Mailboxes<T> {
     pub(crate) fn appoint(&self, table: OperatorId, look: Look, now: ProcessingTime) {
         let Some(Address { shard, local }) = self.addresses.locate(table) else { return };
         let mut desk = self.shards[shard].lock();
-        desk.agenda.appoint(local, look.at, look.due);
+        desk.agenda.appoint(local, look);
         self.leave(shard, desk, now);
     }
 
@@ -307,7 +298,7 @@ impl<T> Mailboxes<T> {
                     desk.shard.on_progress(address.local, progress, ingested);
                 }
                 if let Some(look) = look {
-                    desk.agenda.appoint(address.local, look.at, look.due);
+                    desk.agenda.appoint(address.local, look);
                 }
             }
             desk.shard.on_finished(worker.worker, report, instant);

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use laxity_connect::ScanEnvironment;
 use laxity_graph::{OperatorId, QueryId};
-use laxity_runtime::{ArrowRows, InFlight, Instance, Intake, Outlet, Parcel, Process, Query, Split, Write};
-use laxity_sched::{OperatorSpec, QuerySpec};
+use laxity_runtime::{
+    ArrowRows, InFlight, Instance, Intake, Look, Outlet, Parcel, Process, Query, Split, Write,
+};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_of_causes;
 use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
-use crate::load::{Load, LoadSeen};
+use crate::load::Load;
 use crate::sink_io::SinkPool;
 use crate::tables::{Connectors, Looked, Table, TableContext, TableWaker};
 use crate::worker::{Unit, WorkerTimes};
@@ -121,9 +122,7 @@ impl Shared {
         let table = Arc::new(make(id));
         units.push(Unit::Table(table.clone()));
         drop(units);
-        let spec = QuerySpec { id: table.query, target_ns: table.target_ns(), weight: 1.0, qos: None };
-        let operator =
-            OperatorSpec { id, query: table.query, upstream: Vec::new(), window: None, channels: 1 };
+        let (spec, operator) = Look::unit(table.query, id, table.target_ns());
         self.dispatch.add_query(spec, vec![operator], &[Unit::Table(table.clone())]);
         waker.belong_to(self, id);
         table
@@ -173,8 +172,8 @@ impl Shared {
 
     /// What the keeper thread does: clears up after ended queries, and watches the memory bound.
     pub(crate) fn keep(&self) {
-        const PERIOD: Duration = Duration::from_millis(20);
-        let mut seen = LoadSeen::default();
+        const PERIOD: Duration = Duration::from_nanos(laxity_runtime::Load::PERIOD_NS);
+        let mut seen = laxity_runtime::Load::default();
         while !self.stopping.load(Ordering::Acquire) {
             std::thread::sleep(PERIOD);
             self.load.observe(&self.worker_times, self.clock.now(), &mut seen);

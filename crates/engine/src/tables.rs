@@ -13,12 +13,11 @@ use laxity_connect::{
 };
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::StreamBatch;
-use laxity_runtime::{ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Memory, Parcel, Split, Step};
+use laxity_runtime::{ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Look, Memory, Parcel, Split, Step};
 use parking_lot::{Mutex, RwLock};
 
 use crate::chain_of_causes;
 use crate::clock::Clock;
-use crate::mailboxes::Look;
 use crate::shared::Shared;
 
 /// A table being read.
@@ -125,10 +124,9 @@ impl Table {
         Table { id, query, spec, environment, cell }
     }
 
-    /// The target of a look, ns: half of the nearest of those who read the table, so that the other half is left for what
-    /// they do with the rows.
+    /// The target of a look, ns.
     pub fn target_ns(&self) -> u64 {
-        self.cell.lock().intake.target_ns() / 2
+        Look::target_ns(self.cell.lock().intake.target_ns())
     }
 
     /// Looks at it, if that is due. Whatever the connector does, an error or a panic, ends those who read this table and
@@ -164,12 +162,7 @@ impl Table {
             intake.stop(&format!("table {table:?}: internal error: {what} (please report this)"));
             (Step::Done, None)
         });
-        let look = match step {
-            Step::At { at, due } => Some(Look { at, due }),
-            Step::Held(at) => Some(Look { at, due: at }),
-            Step::Waiting(at) => at.map(|at| Look { at, due: at }),
-            Step::Done => None,
-        };
+        let look = Look::after(step);
         let is_done = step == Step::Done;
         if is_done {
             *scan = None;

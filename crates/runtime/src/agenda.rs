@@ -1,16 +1,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use laxity_graph::{OperatorId, ProcessingTime};
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use laxity_sched::{OperatorSpec, QuerySpec};
+
+use crate::Step;
 
 /// When tables want to be looked at: what nobody sends a message for.
 ///
 /// A table has one appointment at most; a new one outdates the one before. What is due becomes a message that waits
 /// with all others, so that a look has no better place than its deadline gives it.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub struct Agenda {
     entries: BinaryHeap<Reverse<Entry>>,
-    /// By local id of the table: the number of its appointment that counts.
+    /// By id of the table: the number of its appointment that counts.
     numbers: Vec<u32>,
 }
 
@@ -22,9 +25,42 @@ struct Entry {
     due: ProcessingTime,
 }
 
+/// A look at a table that is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: ProcessingTime,
+    /// From when its delay counts.
+    pub due: ProcessingTime,
+}
+
+impl Look {
+    /// The one that a look asks for; `None` where the table is woken, or has ended.
+    pub fn after(step: Step) -> Option<Look> {
+        match step {
+            Step::At { at, due } => Some(Look { at, due }),
+            Step::Held(at) | Step::Waiting(Some(at)) => Some(Look { at, due: at }),
+            Step::Waiting(None) | Step::Done => None,
+        }
+    }
+
+    /// The target of looks at a table, ns: half of the nearest of those who read it, so that the other half is left for
+    /// what they do with the rows.
+    pub fn target_ns(nearest_ns: u64) -> u64 {
+        nearest_ns / 2
+    }
+
+    /// What a scheduler must know of a table that is looked at with that target: it is a query of one operator, since
+    /// looks are no query's work but everybody's who reads it.
+    pub fn unit(query: QueryId, table: OperatorId, target_ns: u64) -> (QuerySpec, OperatorSpec) {
+        let spec = QuerySpec { id: query, target_ns, weight: 1.0, qos: None };
+        (spec, OperatorSpec { id: table, query, upstream: Vec::new(), window: None, channels: 1 })
+    }
+}
+
 impl Agenda {
-    /// This table, called by its local id, is to be looked at then; its delay counts from `due` on.
-    pub fn appoint(&mut self, table: OperatorId, at: ProcessingTime, due: ProcessingTime) {
+    /// This table, called by the id that its scheduler knows, is to be looked at then.
+    pub fn appoint(&mut self, table: OperatorId, Look { at, due }: Look) {
         if self.numbers.len() <= table.index() {
             self.numbers.resize(table.index() + 1, 0);
         }
@@ -58,9 +94,10 @@ mod tests {
     fn the_last_appointment_of_a_table_counts() {
         let mut agenda = Agenda::default();
         let at = ProcessingTime;
-        agenda.appoint(OperatorId(3), at(10), at(10));
-        agenda.appoint(OperatorId(1), at(20), at(5));
-        agenda.appoint(OperatorId(3), at(30), at(30));
+        let look = |when, due| Look { at: at(when), due: at(due) };
+        agenda.appoint(OperatorId(3), look(10, 10));
+        agenda.appoint(OperatorId(1), look(20, 5));
+        agenda.appoint(OperatorId(3), look(30, 30));
         assert_eq!(agenda.next(), Some(at(10)), "it is outdated, and that is found out then");
         assert_eq!(agenda.pop_due(at(19)), None);
         assert_eq!(agenda.pop_due(at(20)), Some((OperatorId(1), at(5))));
