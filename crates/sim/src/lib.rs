@@ -26,6 +26,7 @@ mod scenario;
 mod setup;
 mod simulation;
 mod sleep;
+mod sources;
 mod table;
 mod threads;
 mod topology;
@@ -41,4 +42,5 @@ pub use outcome::{Outcome, QueryOutcome, ResultRecord, Sample, Slice, Violation}
 pub use scenario::Scenario;
 pub use setup::{Cut, Driver, Keep, Overheads, Rounding, Setup, Switch};
 pub use simulation::{Simulation, SimulationError};
+pub use sources::{Decoding, FeedId, ScheduledSources, Sources};
 pub use threads::{OsThreads, Renice};

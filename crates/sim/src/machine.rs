@@ -1,10 +1,11 @@
 use std::fmt;
 
 use laxity_graph::ProcessingTime;
-use laxity_runtime::{Content, Parcel, Payload, Run, Write};
+use laxity_runtime::{Agenda, Content, Load, Parcel, Payload, Run, Write};
 use laxity_sched::Scheduler;
 
 use crate::run_clock::Said;
+use crate::table::Looked;
 use crate::threads::Threads;
 
 /// A machine: its cores, and who shares them among its operators.
@@ -21,6 +22,14 @@ pub(crate) struct Machine<C: Content> {
     pub queued_messages: u64,
     /// When the scheduler is asked again although nothing happened.
     pub tick_at: Option<ProcessingTime>,
+    /// Cores that were woken and have not begun to look for work.
+    pub waking: u32,
+    /// When its tables are to be looked at, where looks are scheduled.
+    pub agenda: Agenda,
+    /// When a core is woken for that.
+    pub alarm_at: Option<ProcessingTime>,
+    /// How busy the cores are.
+    pub load: Load,
 }
 
 /// Who shares the cores.
@@ -53,6 +62,8 @@ pub(crate) struct Core<C: Content> {
     pub charged_ns: u64,
     pub granted: ProcessingTime,
     pub started: ProcessingTime,
+    /// Not without work, up to the end of the last run.
+    pub awake_ns: u64,
     /// Moved about with every run, so no more than a pointer. `None` before the first.
     pub underway: Option<Box<Underway<C>>>,
 }
@@ -65,6 +76,8 @@ pub(crate) struct Underway<C: Content> {
     pub staged: Vec<Parcel<C>>,
     pub writes: Vec<Write<C>>,
     pub said: Vec<Said>,
+    /// Of a table.
+    pub looked: Option<Looked<C>>,
     pub late_rows: u64,
     /// CPU time of the operator, and time it slept, before it worked.
     pub cpu_ns: u64,
@@ -93,6 +106,7 @@ impl<C: Content> Core<C> {
             charged_ns: 0,
             granted: ProcessingTime::ZERO,
             started: ProcessingTime::ZERO,
+            awake_ns: 0,
             underway: None,
         }
     }
@@ -105,6 +119,7 @@ impl<C: Content> Default for Underway<C> {
             staged: Vec::new(),
             writes: Vec::new(),
             said: Vec::new(),
+            looked: None,
             late_rows: 0,
             cpu_ns: 0,
             sleep_ns: 0,

@@ -1,4 +1,5 @@
 use laxity_graph::QueryId;
+use laxity_runtime::Look;
 use laxity_sched::{OperatorSpec, QuerySpec};
 
 use super::World;
@@ -41,7 +42,15 @@ impl<C: Modelled> World<C> {
             self.tell_of_windows_elsewhere(index);
         }
         for table in self.tables_of[index as usize].clone() {
-            self.appoint(table, self.now);
+            let look = Look { at: self.now, due: self.now };
+            if self.setup.sources.scheduled().is_some() {
+                self.add_table(table);
+                self.appoint_look(table, look);
+                let machine = self.topology.operator(self.tables[table as usize].place).machine;
+                self.dispatch(machine);
+            } else {
+                self.appoint(table, look);
+            }
         }
     }
 

@@ -17,8 +17,12 @@ impl<C: Modelled> World<C> {
             let Sharing::Scheduler(scheduler) = &mut self.machines[machine as usize].sharing else {
                 continue;
             };
-            let streams = scheduler.stream_reports(self.now);
-            let costs = scheduler.cost_reports(machine, self.now);
+            let (mut streams, mut costs) =
+                (scheduler.stream_reports(self.now), scheduler.cost_reports(machine, self.now));
+            // Tables are where those who read them are.
+            let queries = self.topology.queries.len();
+            streams.retain(|report| report.query.index() < queries);
+            costs.retain(|report| report.query.index() < queries);
             for report in streams {
                 self.tell_below(machine, report);
             }
