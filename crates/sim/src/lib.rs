@@ -19,6 +19,7 @@ mod machine;
 mod modelled;
 #[cfg(feature = "operators")]
 mod operators;
+mod order;
 mod outcome;
 mod queue;
 mod run_clock;

@@ -168,8 +168,13 @@ impl Outcome {
 
     /// Share of the cores' time that was spent in operators.
     pub fn utilisation(&self) -> f64 {
+        self.share(self.busy_ns)
+    }
+
+    /// Which share of the cores' time so much of it is; 0 where none passed.
+    pub fn share(&self, ns: u64) -> f64 {
         let all_ns = self.busy_ns + self.look_ns + self.overhead_ns + self.idle_ns;
-        if all_ns == 0 { 0.0 } else { self.busy_ns as f64 / all_ns as f64 }
+        if all_ns == 0 { 0.0 } else { ns as f64 / all_ns as f64 }
     }
 }
 

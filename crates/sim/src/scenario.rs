@@ -54,9 +54,10 @@ impl Scenario {
         let mut faults: Vec<Fault> =
             (0..dice.between(0, 4)).map(|_| dice.fault(&cluster, queries.len(), duration_ms)).collect();
         let (sources, wake_ns, message_ns) = dice.sources(&queries);
+        let shards = dice.shards(cores);
         faults.extend(dice.outages(queries.len(), duration_ms));
         let summary = format!(
-            "{} queries on {nodes} x {cores} cores for {duration_ms} ms under {chosen}, sources {}, {} faults, switches to {:?}",
+            "{} queries on {nodes} x {cores} cores with {shards} shards for {duration_ms} ms under {chosen}, sources {}, {} faults, switches to {:?}",
             queries.len(),
             if sources == Sources::AtOnce { "at once" } else { "scheduled" },
             faults.len(),
@@ -67,6 +68,7 @@ impl Scenario {
             config: dice.config(),
             overheads: Overheads { wake_ns, message_ns, ..dice.overheads() },
             sources,
+            shards,
             faults,
             duration: Duration::from_millis(duration_ms),
             drain: true,
@@ -221,6 +223,13 @@ impl Dice {
         let sources = if self.one_in(2) { costs } else { (Sources::AtOnce, 0, 0) };
         std::mem::swap(&mut self.random, &mut self.sources);
         sources
+    }
+
+    fn shards(&mut self, cores: usize) -> usize {
+        std::mem::swap(&mut self.random, &mut self.sources);
+        let shards = if self.one_in(3) { self.between(1, cores as u64) } else { 1 };
+        std::mem::swap(&mut self.random, &mut self.sources);
+        shards as usize
     }
 
     /// A few tables, and who reads each.

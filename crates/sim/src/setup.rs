@@ -52,6 +52,9 @@ pub struct Setup {
     pub shed: bool,
     /// Who shares the cores among the operators. Default: the scheduler.
     pub driver: Driver,
+    /// Schedulers of a machine that share its queries, each at home with some of the cores ([`laxity_sched::Shards`]); no
+    /// more than cores, and one where queries span machines. The engine has one for every four workers. Default 1.
+    pub shards: usize,
     /// How tables are read. Default: rows are taken in as they arrive, at no cost.
     pub sources: Sources,
     /// Policies that take over while it runs.
@@ -167,6 +170,7 @@ impl Default for Setup {
             closed_loop: false,
             shed: false,
             driver: Driver::Scheduler,
+            shards: 1,
             sources: Sources::AtOnce,
             switches: Vec::new(),
             exchange: Duration::from_millis(120),

@@ -17,7 +17,7 @@ use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 use laxity_runtime::{
     Agenda, Instance, Load, Outcome as Ended, Parcel, Payload, Process, Query, RunContext, Write, expand,
 };
-use laxity_sched::{Composition, Config, CostReport, Scheduler, StreamReport, Unit, Work};
+use laxity_sched::{Composition, Config, CostReport, Scheduler, StreamReport, Unit, WaitBound, Work};
 use laxity_workload::{DelaySampler, QueryModel, StageKind};
 
 use crate::account::Account;
@@ -25,6 +25,7 @@ use crate::check::Promise;
 use crate::event::Event;
 use crate::machine::{Core, Machine, Sharing, Underway};
 use crate::modelled::{Maker, Modelled, with_outlets};
+use crate::order::Order;
 use crate::queue::{Coming, Queue};
 use crate::run_clock::{Begin, RunClock};
 use crate::table::Table;
@@ -163,8 +164,9 @@ impl<C: Modelled> World<C> {
             let target_ns = settings.latency_target.ns();
             Account::new(settings.name.clone(), target_ns, settings.curve(), setup.latency_digits)
         });
-        let watch = Watch::new(&topology, &setup, promise(&setup, &policy()));
         let (machines, cores) = machines(&setup, &topology, &policy);
+        let shards = machines.iter().map(|machine| machine.agendas.len()).max().unwrap_or(1);
+        let watch = Watch::new(&topology, &setup, promise(&setup, shards, &policy()));
         let mut world = World {
             policy: policy().name(),
             now: ProcessingTime::ZERO,
@@ -354,10 +356,11 @@ impl<C: Modelled> World<C> {
 
     fn switch(&mut self, index: u32) {
         for machine in 0..self.machines.len() {
-            let composition = (self.setup.switches[index as usize].to)();
-            if let Sharing::Scheduler(scheduler) = &mut self.machines[machine].sharing {
-                let promise = promise(&self.setup, &composition);
-                scheduler.set_policy(composition, self.now);
+            let to = &self.setup.switches[index as usize].to;
+            let composition = to();
+            if let Sharing::Scheduler(order) = &mut self.machines[machine].sharing {
+                let promise = promise(&self.setup, order.shards(), &composition);
+                order.set_policy(composition, to, self.now);
                 self.watch.on(self.now, Event::Switched { machine: machine as u32 });
                 self.watch.promised(self.now, promise);
                 self.dispatch(machine as u32);
@@ -384,11 +387,17 @@ fn at_least(period: Duration) -> Duration {
     period.max(Duration::from_micros(1))
 }
 
-/// What a policy promises to those that wait.
-fn promise(setup: &Setup, composition: &Composition) -> Promise {
+/// What a policy promises to those that wait, with so many schedulers on a machine.
+fn promise(setup: &Setup, shards: usize, composition: &Composition) -> Promise {
+    let bound = Some(composition.rank.wait_bound());
     match setup.driver {
-        Driver::Scheduler => Promise { unit: composition.unit, bound: Some(composition.rank.wait_bound()) },
-        Driver::OsThreads(_) => Promise { unit: Unit::Operator, bound: None },
+        Driver::OsThreads(_) => Promise { unit: Unit::Operator, bound: None, shards: 1 },
+        // Deadlines rule inside a shard; from outside one does not see which has what.
+        Driver::Scheduler => Promise {
+            unit: composition.unit,
+            bound: bound.filter(|&bound| shards == 1 || bound != WaitBound::Deadline),
+            shards,
+        },
     }
 }
 
@@ -412,11 +421,15 @@ fn machines<C: Modelled>(
         let all: Vec<u32> = (0..topology.operators.len() as u32).collect();
         operators.fill(all);
     }
+    // What spans machines is known by one scheduler on each.
+    let shards = match &setup.driver {
+        Driver::Scheduler if !topology.spans => setup.shards.clamp(1, cores as usize),
+        _ => 1,
+    };
     let sharing = |operators: usize| {
         let config = Config { workers: cores as usize, seed: setup.seed, ..setup.config.clone() };
-        let scheduler = Scheduler::new(policy(), config);
         match &setup.driver {
-            Driver::Scheduler => Sharing::Scheduler(scheduler),
+            Driver::Scheduler => Sharing::Scheduler(Order::new(shards, policy, &config)),
             Driver::OsThreads(os) => {
                 let slice_ns = ProcessingTime::ZERO.plus(os.slice).0;
                 let rank = os.renice.as_ref().map(|renice| {
@@ -424,7 +437,8 @@ fn machines<C: Modelled>(
                     rank.seed(setup.seed);
                     rank
                 });
-                Sharing::Threads(Threads::new(scheduler, operators, slice_ns, rank))
+                let graph = Scheduler::new(policy(), config);
+                Sharing::Threads(Threads::new(graph, operators, slice_ns, rank))
             }
         }
     };
@@ -437,7 +451,7 @@ fn machines<C: Modelled>(
         queued_messages: 0,
         tick_at: None,
         waking: 0,
-        agenda: Agenda::default(),
+        agendas: (0..shards).map(|_| Agenda::default()).collect(),
         alarm_at: None,
         load: Load::default(),
     };

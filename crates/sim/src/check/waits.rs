@@ -332,7 +332,10 @@ impl Waits {
         let turn_ns = turn_ns.saturating_add(self.wake_ns);
         let units = state.waiting_max + self.cores;
         match self.promise.bound? {
-            WaitBound::Turns => Some((units.div_ceil(self.cores) + 1).saturating_mul(turn_ns)),
+            WaitBound::Turns => {
+                let workers = if self.promise.shards > 1 { 1 } else { self.cores };
+                Some((units.div_ceil(workers) + 1).saturating_mul(turn_ns))
+            }
             WaitBound::Ageing => {
                 Some(self.ageing_ns.saturating_add((4 * (units + 1)).saturating_mul(turn_ns)))
             }

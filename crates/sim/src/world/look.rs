@@ -21,9 +21,7 @@ impl<C: Modelled> World<C> {
     pub(super) fn add_table(&mut self, table: u32) {
         let place = self.topology.operator(self.tables[table as usize].place);
         let (query, operator) = Look::unit(place.query, place.local, place.target_ns);
-        let graph = self.machines[place.machine as usize].sharing.graph();
-        graph.add_query(query);
-        graph.add_operator(operator);
+        self.machines[place.machine as usize].sharing.add_query(query, vec![operator], false);
     }
 
     /// A table is to be looked at then.
@@ -31,7 +29,9 @@ impl<C: Modelled> World<C> {
         let place = self.topology.operator(self.tables[table as usize].place);
         let machine = &mut self.machines[place.machine as usize];
         match &machine.sharing {
-            Sharing::Scheduler(_) => machine.agenda.appoint(place.local, look),
+            Sharing::Scheduler(order) => {
+                machine.agendas[order.shard_of(place.local)].appoint(place.local, look)
+            }
             Sharing::Threads(_) => self.appoint(table, look),
         }
     }
@@ -45,11 +45,12 @@ impl<C: Modelled> World<C> {
         self.enqueue(message);
     }
 
-    /// Looks that are due wait from now on.
-    pub(super) fn attend_agenda(&mut self, machine: u32) {
+    /// Looks that are due on the shard where a core is at home wait from now on.
+    pub(super) fn attend_agenda(&mut self, machine: u32, number: u32) {
         while !self.closing {
             let state = &mut self.machines[machine as usize];
-            let Some((local, due)) = state.agenda.pop_due(self.now) else { return };
+            let home = number as usize % state.agendas.len();
+            let Some((local, due)) = state.agendas[home].pop_due(self.now) else { return };
             let place = state.operators[local.index()];
             if let Some(table) = self.table_at(place) {
                 self.enqueue_look(table, due);

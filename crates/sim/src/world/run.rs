@@ -47,18 +47,17 @@ impl<C: Modelled> World<C> {
         let state = &mut self.machines[machine as usize];
         // Who was woken looks for work, and wakes the next where there is more.
         self.watch.settled(machine, if state.waking > 0 { 0 } else { state.idle.len() });
-        let Sharing::Scheduler(scheduler) = &state.sharing else { return };
         if state.idle.is_empty() || (self.closing && self.outstanding == 0) {
             return;
         }
-        if let Some(look) = state.agenda.next().filter(|_| !self.closing && state.waking == 0) {
+        if let Some((look, _)) = state.next_look().filter(|_| !self.closing && state.waking == 0) {
             let at = look.max(self.now);
             if state.alarm_at.is_none_or(|alarm| alarm > at || alarm < self.now) {
                 state.alarm_at = Some(at);
                 self.queue.push(at, Coming::Alarm(machine));
             }
         }
-        let Some(due) = scheduler.next_timeout() else { return };
+        let Some((due, _)) = state.next_timeout() else { return };
         // What is due already was asked for just now.
         let due = due.max(self.now.plus_ns(1));
         if state.tick_at.is_none_or(|at| at > due || at <= self.now) {
@@ -73,7 +72,8 @@ impl<C: Modelled> World<C> {
             return;
         }
         state.tick_at = None;
-        if let Some(number) = state.idle.pop() {
+        if let Some((_, place)) = state.next_timeout() {
+            let number = state.idle.remove(place);
             self.start_or_rest(machine, number);
         }
         self.dispatch(machine);
@@ -111,9 +111,10 @@ impl<C: Modelled> World<C> {
             return;
         }
         state.alarm_at = None;
-        if state.agenda.next().is_some_and(|look| look <= self.now)
-            && let Some(number) = state.idle.pop()
+        if let Some((look, place)) = state.next_look()
+            && look <= self.now
         {
+            let number = state.idle.remove(place);
             if self.setup.overheads.wake_ns > 0 {
                 self.wake(machine, number);
             } else {
@@ -131,7 +132,7 @@ impl<C: Modelled> World<C> {
 
     /// Asks what an idle core does now. False if nothing.
     fn start(&mut self, machine: u32, number: u32) -> bool {
-        self.attend_agenda(machine);
+        self.attend_agenda(machine, number);
         let state = &mut self.machines[machine as usize];
         let Sharing::Scheduler(scheduler) = &mut state.sharing else { return false };
         let worker = WorkerId(number);

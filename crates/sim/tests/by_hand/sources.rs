@@ -150,3 +150,24 @@ fn who_cannot_keep_up_does_not_hold_up_the_urgent() {
     // A backlog that long holds nobody up.
     assert!(worst_ms(&run(300, 1 << 20)) < 40);
 }
+
+#[test]
+fn cores_take_from_all_shards_and_attend_to_the_looks_of_their_own() {
+    let config = Config { quantum_ns: 100 * MS, ..Config::default() };
+    let two = |sources| Setup {
+        cluster: Cluster::one(2),
+        config: config.clone(),
+        shards: 2,
+        sources,
+        ..setup(100)
+    };
+    // The first and the third are on one shard, whose only core at home can run one of them.
+    let jobs =
+        || workload(vec![job("a", 100, 10.0, &[0]), job("idle", 100, 1.0, &[]), job("c", 100, 10.0, &[0])]);
+    assert_eq!(written(&run(jobs(), "fifo", two(Sources::AtOnce))), [(0, 10.0), (2, 10.0)]);
+    // Tables are dealt to shards as queries are, and looked at by the cores at home there.
+    let looked_at = Sources::Scheduled(ScheduledSources { look_ns: MS, ..ScheduledSources::default() });
+    let outcome = run(jobs(), "fifo", two(looked_at));
+    assert_eq!((outcome.look_ns, written(&outcome).len()), (3 * MS, 2));
+    assert_eq!(outcome.queries.iter().map(|query| query.lateness.met).collect::<Vec<_>>(), [1, 0, 1]);
+}
