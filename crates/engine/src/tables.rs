@@ -45,6 +45,8 @@ pub(crate) struct Looked {
     pub is_done: bool,
     /// Those who read it have a copy of their own from now on.
     pub split: Option<Split<ArrowRows>>,
+    /// That it found.
+    pub rows: u64,
     pub started: ProcessingTime,
     pub ended: ProcessingTime,
 }
@@ -120,7 +122,7 @@ impl Table {
         scan: Box<dyn Scan>,
     ) -> Table {
         let id = intake.id;
-        let cell = Mutex::new(Cell { intake, scan: Some(Scanned(scan)) });
+        let cell = Mutex::new(Cell { intake, scan: Some(Scanned { scan, rows: 0 }) });
         Table { id, query, spec, environment, cell }
     }
 
@@ -141,7 +143,7 @@ impl Table {
         let mut cell = self.cell.lock();
         let Cell { intake, scan } = &mut *cell;
         let Some(feed) = scan else {
-            return Looked { look: None, is_done: true, split: None, started, ended: started };
+            return Looked { look: None, is_done: true, split: None, rows: 0, started, ended: started };
         };
         let sheds = context.sheds.load(Relaxed);
         let mut around = IntakeContext {
@@ -164,10 +166,11 @@ impl Table {
         });
         let look = Look::after(step);
         let is_done = step == Step::Done;
+        let rows = std::mem::take(&mut feed.rows);
         if is_done {
             *scan = None;
         }
-        Looked { look, is_done, split, started, ended: context.clock.now() }
+        Looked { look, is_done, split, rows, started, ended: context.clock.now() }
     }
 
     /// Ends those who read it, for this reason.
@@ -191,7 +194,11 @@ impl fmt::Debug for Table {
 }
 
 /// A connector's scan, as the runtime sees it.
-struct Scanned(Box<dyn Scan>);
+struct Scanned {
+    scan: Box<dyn Scan>,
+    /// Given in the look under way.
+    rows: u64,
+}
 
 /// An error with its causes, in one line.
 struct Failed(ConnectError);
@@ -206,8 +213,11 @@ impl Feed<ArrowRows> for Scanned {
     type Error = Failed;
 
     fn poll(&mut self, now: ProcessingTime) -> Result<FeedEvent<StreamBatch>, Failed> {
-        Ok(match self.0.poll(now).map_err(Failed)? {
-            ScanEvent::Batch(batch) => FeedEvent::Batch(StreamBatch::on_time(batch.rows), batch.arrival),
+        Ok(match self.scan.poll(now).map_err(Failed)? {
+            ScanEvent::Batch(batch) => {
+                self.rows += batch.rows.num_rows() as u64;
+                FeedEvent::Batch(StreamBatch::on_time(batch.rows), batch.arrival)
+            }
             ScanEvent::NotBefore(at) => FeedEvent::NotBefore(at),
             ScanEvent::Waiting => FeedEvent::Waiting,
             ScanEvent::End => FeedEvent::End,
@@ -215,31 +225,31 @@ impl Feed<ArrowRows> for Scanned {
     }
 
     fn prepare(&mut self) -> Result<bool, Failed> {
-        Ok(self.0.prepare().map_err(Failed)? == Preparation::More)
+        Ok(self.scan.prepare().map_err(Failed)? == Preparation::More)
     }
 
     fn prepared_until(&self) -> Option<ProcessingTime> {
-        self.0.prepared_until()
+        self.scan.prepared_until()
     }
 
     fn is_repeatable(&self) -> bool {
-        self.0.is_repeatable()
+        self.scan.is_repeatable()
     }
 
     fn held_bytes(&self) -> u64 {
-        self.0.held_bytes()
+        self.scan.held_bytes()
     }
 
     fn event_clock(&self) -> Option<EventClock> {
-        self.0.event_clock()
+        self.scan.event_clock()
     }
 
     fn dead_rows(&self) -> u64 {
-        self.0.dead_rows()
+        self.scan.dead_rows()
     }
 
     fn progress(&self) -> Option<f64> {
-        self.0.progress()
+        self.scan.progress()
     }
 
     fn project(batch: &StreamBatch, columns: &[usize]) -> StreamBatch {
