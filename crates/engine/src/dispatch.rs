@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::StreamBatch;
-use laxity_runtime::{ArrowRows, Parcel, Payload};
+use laxity_runtime::{ArrowRows, Look, Parcel, Payload};
 use laxity_sched::{Message, OperatorSpec, QuerySpec};
 
-use crate::mailboxes::{Look, Mailboxes};
+use crate::mailboxes::Mailboxes;
 use crate::operator_threads::OperatorThreads;
 use crate::tables::Table;
 use crate::worker::Unit;
@@ -112,6 +112,5 @@ impl Dispatch {
 
 /// What the message that a table is to be looked at carries: nothing.
 pub(crate) fn look() -> Payload<StreamBatch> {
-    let stamps = laxity_sched::Stamps::default();
-    Payload { batch: None, watermark: None, idle: false, stamps, window_end: None }
+    Payload::look()
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, QueryId, WorkerId};
 use laxity_runtime::{
-    ArrowRows, Entry, Instance, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Process, Promise, Stage, fits,
+    ArrowRows, Entry, Instance, LookCosts, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Process, Promise,
+    Stage, fits,
 };
 use laxity_sched::Config;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -22,7 +23,7 @@ use crate::plan::{QueryPlan, SubmitError};
 use crate::shared::Shared;
 use crate::sink_io::SinkPool;
 use crate::snapshot::{
-    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, RecordedFeed,
+    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, RecordedFeed, WorkCosts,
 };
 use crate::submission::Submission;
 use crate::tables::Connectors;
@@ -348,6 +349,19 @@ impl Engine {
             }
             Dispatch::Threads(_) => 0,
         }
+    }
+
+    /// What looks at tables and messages cost so far, beside what operators do. `None` where nobody counted: under policy
+    /// os, and before anything ran.
+    pub fn work_costs(&self) -> Option<WorkCosts> {
+        let workers = &self.shared.worker_times;
+        let mut looks = LookCosts::default();
+        workers.iter().for_each(|worker| looks.add(worker.look_costs()));
+        let (look_ns, row_ns) = looks.line();
+        let between: Vec<u64> =
+            workers.iter().map(WorkerTimes::between_ns).filter(|&between_ns| between_ns > 0).collect();
+        let message_ns = between.iter().sum::<u64>() as f64 / between.len().max(1) as f64;
+        (!between.is_empty()).then_some(WorkCosts { look_ns, row_ns, message_ns })
     }
 
     /// What the sources took in so far, if the configuration says to keep that.

@@ -31,7 +31,8 @@ pub use engine::Engine;
 pub use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, Promise, RecordedArrival, Totals};
 pub use plan::{LatePlan, QueryPlan, SubmitError};
 pub use snapshot::{
-    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, QueryState, RecordedFeed,
+    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, QueryState,
+    RecordedFeed, WorkCosts,
 };
 
 /// An error with what caused it, in one line: for places that have room for just that.

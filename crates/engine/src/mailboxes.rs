@@ -8,11 +8,11 @@
 //! How workers sleep and wake is told in `mailboxes/parking.rs`.
 
 mod addresses;
-mod agenda;
 mod parking;
 mod slot;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
+use laxity_runtime::Look;
 use laxity_sched::{
     Address, Composition, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, RunReport,
     Scheduler, Shard, Work,
@@ -75,15 +75,6 @@ pub(crate) struct Finished {
     pub ended: ProcessingTime,
     /// Of a table: when to look at it again, if nobody wakes it before.
     pub look: Option<Look>,
-}
-
-/// A look at a table that is to come.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    /// When.
-    pub at: ProcessingTime,
-    /// From when its delay counts.
-    pub due: ProcessingTime,
 }
 
 /// What a worker does next.
@@ -283,7 +274,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
     /// A table is to be looked at then.
     pub(crate) fn appoint(&self, table: OperatorId, look: Look, now: ProcessingTime) {
         let Some((shard, local, mut desk)) = self.desk_of(table) else { return };
-        desk.agenda.appoint(local, look.at, look.due);
+        desk.agenda.appoint(local, look);
         self.leave(shard, desk, now);
     }
 
@@ -367,7 +358,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 desk.shard.on_progress(worker.granted, progress, ingested);
             }
             if let Some(look) = look {
-                desk.agenda.appoint(worker.granted, look.at, look.due);
+                desk.agenda.appoint(worker.granted, look);
             }
             desk.shard.on_finished(worker.worker, report, instant);
             if let Some(address) = made_ready.and_then(|operator| self.addresses.locate(operator)) {

@@ -3,11 +3,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use laxity_graph::{OperatorId, ProcessingTime};
-use laxity_runtime::{ArrowRows, InFlight, Instance, Parcel, RunContext};
+use laxity_runtime::{ArrowRows, InFlight, Instance, Look, Parcel, RunContext};
 use laxity_sched::{OperatorSpec, Work};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::mailboxes::Look;
 use crate::shared::Shared;
 use crate::tables::Table;
 use crate::worker::Unit;

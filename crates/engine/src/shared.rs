@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use laxity_connect::ScanEnvironment;
 use laxity_graph::{OperatorId, QueryId};
-use laxity_runtime::{ArrowRows, InFlight, Intake, Parcel, Process, Query, Registry, Split, Write};
-use laxity_sched::OperatorSpec;
+use laxity_runtime::{ArrowRows, InFlight, Intake, Look, Parcel, Process, Query, Registry, Split, Write};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_of_causes;
 use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
-use crate::load::{Load, LoadSeen};
+use crate::load::Load;
 use crate::open_tables::OpenTables;
 use crate::sink_io::SinkPool;
 use crate::tables::{Connectors, Looked, Table, TableContext, TableWaker};
@@ -108,9 +107,8 @@ impl Shared {
         readers.iter().for_each(|&reader| registry.reads(reader, table.clone()));
         drop(registry);
         self.open_tables.add(table.clone());
-        let operator =
-            OperatorSpec { id, query: table.query, upstream: Vec::new(), window: None, channels: 1 };
-        self.dispatch.add_table(table.spec_for_scheduler(), operator, &table);
+        let (spec, operator) = Look::unit(table.query, id, table.target_ns());
+        self.dispatch.add_table(spec, operator, &table);
         waker.belong_to(self, id);
         table
     }
@@ -127,7 +125,8 @@ impl Shared {
     /// The nearest target of those who read the table may be another.
     pub(crate) fn retarget(&self, table: &Table) {
         if table.space() {
-            self.dispatch.alter_query(table.spec_for_scheduler(), self.clock.now());
+            let (spec, _) = Look::unit(table.query, table.id, table.target_ns());
+            self.dispatch.alter_query(spec, self.clock.now());
         }
     }
 
@@ -175,8 +174,8 @@ impl Shared {
 
     /// What the keeper thread does: clears up after ended queries, and watches the memory bound.
     pub(crate) fn keep(&self) {
-        const PERIOD: Duration = Duration::from_millis(20);
-        let mut seen = LoadSeen::default();
+        const PERIOD: Duration = Duration::from_nanos(laxity_runtime::Load::PERIOD_NS);
+        let mut seen = laxity_runtime::Load::default();
         while !self.stopping.load(Ordering::Acquire) {
             std::thread::sleep(PERIOD);
             self.load.observe(&self.worker_times, self.clock.now(), &mut seen);

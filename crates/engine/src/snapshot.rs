@@ -163,6 +163,18 @@ pub struct OperatorMeasurement {
     pub totals: Totals,
 }
 
+/// CPU time of everything but operators.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkCosts {
+    /// Of a look at a table that finds rows, ns.
+    pub look_ns: f64,
+    /// Of each row that it finds, ns.
+    pub row_ns: f64,
+    /// Of a message that a worker takes, a look included, besides what it is taken for, ns: locks, decisions, routing,
+    /// and what the output's encoding takes. As of late; wake-ups are not in it.
+    pub message_ns: f64,
+}
+
 /// What one source instance took in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedFeed {

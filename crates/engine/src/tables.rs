@@ -14,14 +14,13 @@ use laxity_connect::{
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::StreamBatch;
 use laxity_runtime::{
-    ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Memory, Parcel, Position, Query, Reader, Split, Step,
+    ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader, Split,
+    Step,
 };
-use laxity_sched::QuerySpec;
 use parking_lot::{Mutex, RwLock};
 
 use crate::chain_of_causes;
 use crate::clock::Clock;
-use crate::mailboxes::Look;
 use crate::shared::Shared;
 
 /// A table being read.
@@ -63,6 +62,8 @@ pub(crate) struct Looked {
     pub is_done: bool,
     /// Those who read it have a copy of their own from now on.
     pub split: Option<Split<ArrowRows>>,
+    /// That it found.
+    pub rows: u64,
     pub started: ProcessingTime,
     pub ended: ProcessingTime,
 }
@@ -139,15 +140,13 @@ impl Table {
     ) -> Table {
         let id = intake.id;
         let target_ns = intake.target_ns();
-        let cell = Mutex::new(Cell { intake, target_ns, scan: Some(Scanned(scan)) });
+        let cell = Mutex::new(Cell { intake, target_ns, scan: Some(Scanned { scan, rows: 0 }) });
         Table { id, query, spec, environment, cell }
     }
 
-    /// As the scheduler is told of it. The target of a look is half of the nearest of those who read the table, so that the
-    /// other half is left for what they do with the rows.
-    pub fn spec_for_scheduler(&self) -> QuerySpec {
-        let target_ns = self.cell.lock().intake.target_ns() / 2;
-        QuerySpec { id: self.query, target_ns, weight: 1.0, qos: None }
+    /// The target of a look, ns.
+    pub fn target_ns(&self) -> u64 {
+        Look::target_ns(self.cell.lock().intake.target_ns())
     }
 
     /// Looks keep the distance that fits those who read it now. True if their nearest target is another than at the last
@@ -206,7 +205,7 @@ impl Table {
         let mut cell = self.cell.lock();
         let Cell { intake, scan, .. } = &mut *cell;
         let Some(feed) = scan else {
-            return Looked { look: None, is_done: true, split: None, started, ended: started };
+            return Looked { look: None, is_done: true, split: None, rows: 0, started, ended: started };
         };
         let sheds = context.sheds.load(Relaxed);
         let mut around = IntakeContext {
@@ -227,17 +226,13 @@ impl Table {
             intake.stop(&format!("table {table:?}: internal error: {what} (please report this)"));
             (Step::Done, None)
         });
-        let look = match step {
-            Step::At { at, due } => Some(Look { at, due }),
-            Step::Held(at) => Some(Look { at, due: at }),
-            Step::Waiting(at) => at.map(|at| Look { at, due: at }),
-            Step::Done => None,
-        };
+        let look = Look::after(step);
         let is_done = step == Step::Done;
+        let rows = std::mem::take(&mut feed.rows);
         if is_done {
             *scan = None;
         }
-        Looked { look, is_done, split, started, ended: context.clock.now() }
+        Looked { look, is_done, split, rows, started, ended: context.clock.now() }
     }
 
     /// Ends those who read it, for this reason.
@@ -261,7 +256,11 @@ impl fmt::Debug for Table {
 }
 
 /// A connector's scan, as the runtime sees it.
-struct Scanned(Box<dyn Scan>);
+struct Scanned {
+    scan: Box<dyn Scan>,
+    /// Given in the look under way.
+    rows: u64,
+}
 
 /// An error with its causes, in one line.
 struct Failed(ConnectError);
@@ -276,8 +275,11 @@ impl Feed<ArrowRows> for Scanned {
     type Error = Failed;
 
     fn poll(&mut self, now: ProcessingTime) -> Result<FeedEvent<StreamBatch>, Failed> {
-        Ok(match self.0.poll(now).map_err(Failed)? {
-            ScanEvent::Batch(batch) => FeedEvent::Batch(StreamBatch::on_time(batch.rows), batch.arrival),
+        Ok(match self.scan.poll(now).map_err(Failed)? {
+            ScanEvent::Batch(batch) => {
+                self.rows += batch.rows.num_rows() as u64;
+                FeedEvent::Batch(StreamBatch::on_time(batch.rows), batch.arrival)
+            }
             ScanEvent::NotBefore(at) => FeedEvent::NotBefore(at),
             ScanEvent::Waiting => FeedEvent::Waiting,
             ScanEvent::End => FeedEvent::End,
@@ -285,31 +287,31 @@ impl Feed<ArrowRows> for Scanned {
     }
 
     fn prepare(&mut self) -> Result<bool, Failed> {
-        Ok(self.0.prepare().map_err(Failed)? == Preparation::More)
+        Ok(self.scan.prepare().map_err(Failed)? == Preparation::More)
     }
 
     fn prepared_until(&self) -> Option<ProcessingTime> {
-        self.0.prepared_until()
+        self.scan.prepared_until()
     }
 
     fn is_repeatable(&self) -> bool {
-        self.0.is_repeatable()
+        self.scan.is_repeatable()
     }
 
     fn held_bytes(&self) -> u64 {
-        self.0.held_bytes()
+        self.scan.held_bytes()
     }
 
     fn event_clock(&self) -> Option<EventClock> {
-        self.0.event_clock()
+        self.scan.event_clock()
     }
 
     fn dead_rows(&self) -> u64 {
-        self.0.dead_rows()
+        self.scan.dead_rows()
     }
 
     fn progress(&self) -> Option<f64> {
-        self.0.progress()
+        self.scan.progress()
     }
 
     fn project(batch: &StreamBatch, columns: &[usize]) -> StreamBatch {

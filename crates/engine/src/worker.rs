@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use laxity_graph::WorkerId;
-use laxity_runtime::{ArrowRows, Instance, RunContext};
-use laxity_sched::RunReport;
+use laxity_runtime::{ArrowRows, Instance, LookCosts, RunContext};
+use laxity_sched::{CallCost, RunReport};
 
 use crate::dispatch::Dispatch;
 use crate::mailboxes::{Finished, Next};
@@ -16,11 +16,34 @@ use crate::tables::Table;
 pub(crate) struct WorkerTimes {
     operator_ns: AtomicU64,
     awake_ns: AtomicU64,
+    /// Between two runs without sleep, as of late.
+    between_ns: AtomicU64,
+    looks: [AtomicU64; 5],
 }
 
 impl WorkerTimes {
     fn count(&self, operator_ns: u64) {
         self.operator_ns.store(self.operator_ns() + operator_ns, Relaxed);
+    }
+
+    fn count_look(&self, rows: u64, ns: u64) {
+        let mut costs = self.look_costs();
+        costs.observe(rows, ns);
+        let LookCosts { looks, rows, ns, rows_rows, rows_ns } = costs;
+        let sums = [looks, rows, ns, rows_rows, rows_ns];
+        self.looks.iter().zip(sums).for_each(|(sum, to)| sum.store(to, Relaxed));
+    }
+
+    /// Between the end of a run and the start of the next where it did not sleep, ns: a mean of the last few dozen; 0
+    /// before the first.
+    pub(crate) fn between_ns(&self) -> u64 {
+        self.between_ns.load(Relaxed)
+    }
+
+    /// What looks at tables cost that found rows.
+    pub(crate) fn look_costs(&self) -> LookCosts {
+        let [looks, rows, ns, rows_rows, rows_ns] = self.looks.each_ref().map(|sum| sum.load(Relaxed));
+        LookCosts { looks, rows, ns, rows_rows, rows_ns }
     }
 
     /// Not asleep, up to the end of the last run.
@@ -51,6 +74,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
         let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         let mut finished: Option<Finished> = None;
         let (started, mut asleep_ns) = (clock.now(), 0);
+        let (mut ended, mut between) = (None, CallCost::default());
         let times = &shared.worker_times[worker.index()];
         loop {
             let next =
@@ -63,7 +87,8 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                 Next::Refused => continue,
                 Next::Stop => return,
             };
-            asleep_ns += whereabouts.take_slept_ns();
+            let slept_ns = whereabouts.take_slept_ns();
+            asleep_ns += slept_ns;
             let done = match &unit {
                 Unit::Operator(instance) => {
                     let mut context = RunContext {
@@ -90,10 +115,17 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                         shared.hand_over(&mut staged);
                     }
                     let cpu_ns = looked.ended.since_ns(looked.started);
+                    times.count_look(looked.rows, cpu_ns);
                     let report = RunReport { rows_in: 0, rows_out: 0, cpu_ns, more: false };
                     Finished { report, progress: None, ended: looked.ended, look: looked.look }
                 }
             };
+            if let Some(ended) = ended.replace(done.ended).filter(|_| slept_ns == 0) {
+                // Runs that the operating system came between hardly count.
+                let run_began = done.ended.0.saturating_sub(done.report.cpu_ns);
+                between.observe(true, run_began.saturating_sub(ended.0));
+                times.between_ns.store(between.change_ns as u64, Relaxed);
+            }
             times.awake_ns.store(done.ended.since_ns(started).saturating_sub(asleep_ns), Relaxed);
             finished = Some(done);
         }

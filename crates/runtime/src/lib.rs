@@ -8,6 +8,7 @@
 //! Read [`Instance`] first: take a message, run, resume, stage what comes of it. Then [`Intake`], which is the same for a
 //! table, and [`Query`].
 
+mod agenda;
 #[cfg(feature = "operators")]
 mod arrow_rows;
 mod content;
@@ -15,6 +16,8 @@ mod expand;
 mod frontier;
 mod instance;
 mod intake;
+mod load;
+mod look_costs;
 mod memory;
 mod merge;
 mod outlet;
@@ -25,6 +28,7 @@ mod registry;
 mod results;
 mod route;
 
+pub use agenda::{Agenda, Look};
 #[cfg(feature = "operators")]
 pub use arrow_rows::{ArrowRows, LateShape, batch_bytes};
 pub use content::{Clock, Content};
@@ -32,6 +36,8 @@ pub use expand::{Blueprint, Expanded, LateWay, Role, Source, expand};
 pub use frontier::Frontier;
 pub use instance::{Instance, RecordedArrival, Run, RunContext, Totals, panic_text};
 pub use intake::{Feed, FeedEvent, Intake, IntakeContext, Position, Reader, Split, Step};
+pub use load::Load;
+pub use look_costs::LookCosts;
 pub use memory::Memory;
 pub use merge::{MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, fits};
 pub use outlet::{Outlet, Write, Written};

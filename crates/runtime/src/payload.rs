@@ -20,6 +20,11 @@ pub struct Payload<B> {
 }
 
 impl<B> Payload<B> {
+    /// What the message that a table is to be looked at carries: nothing.
+    pub fn look() -> Payload<B> {
+        Payload { batch: None, watermark: None, idle: false, stamps: Stamps::default(), window_end: None }
+    }
+
     /// Whether the next of its channel may be processed together with it.
     pub fn goes_with(&self, next: &Payload<B>) -> bool {
         // Results of two windows are due at two times.

@@ -31,6 +31,7 @@
 //! [`Shards`] is the whole for one thread: the simulator's, and the definition that a driver with locks must
 //! keep to.
 
+mod ask;
 mod choice;
 mod placement;
 mod shard;

@@ -41,6 +41,8 @@ pub(crate) struct Promise {
     pub unit: Unit,
     /// `None`: nobody promised anything.
     pub bound: Option<WaitBound>,
+    /// Schedulers on a machine: with several, a bound is that of one worker.
+    pub shards: usize,
 }
 
 /// What the world knows at the end, to be compared with what was seen.

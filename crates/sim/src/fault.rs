@@ -37,6 +37,16 @@ pub enum FaultKind {
         /// How many times more.
         factor: f64,
     },
+    /// Nothing arrives; what would have does when it is over, with the event times that it had.
+    Silence {
+        /// At which query, and who shares a table that it was the first to read; `None`: at all.
+        query: Option<QueryId>,
+    },
+    /// Sinks take results and do not write them before it is over.
+    Stall {
+        /// Of which query; `None`: all.
+        query: Option<QueryId>,
+    },
 }
 
 /// How fast cores are, from the faults that concern them.
@@ -62,7 +72,7 @@ impl Speeds {
             let (node, core, factor) = match fault.kind {
                 FaultKind::Pause { node } => (node, None, f64::INFINITY),
                 FaultKind::Straggler { node, core, factor } => (node, Some(core), factor.max(1.0)),
-                FaultKind::Burst { .. } => return None,
+                FaultKind::Burst { .. } | FaultKind::Silence { .. } | FaultKind::Stall { .. } => return None,
             };
             Some(Interval { node, core, from_ns: ns(fault.from), to_ns: ns(fault.to), factor })
         };
@@ -124,6 +134,35 @@ pub(crate) fn burst(faults: &[Fault], query: QueryId, at: ProcessingTime) -> f64
     factor
 }
 
+/// When what was to arrive then does.
+pub(crate) fn after_silence(faults: &[Fault], query: QueryId, at: ProcessingTime) -> ProcessingTime {
+    let mut at = at;
+    // One silence may end in another.
+    while let Some(end) = faults.iter().find_map(|fault| match fault.kind {
+        FaultKind::Silence { query: only } if only.is_none_or(|only| only == query) => {
+            let end = ProcessingTime::ZERO.plus(fault.to);
+            (at >= ProcessingTime::ZERO.plus(fault.from) && at < end).then_some(end)
+        }
+        _ => None,
+    }) {
+        at = end;
+    }
+    at
+}
+
+/// Until when the sinks of a query write nothing.
+pub(crate) fn stalled_until(faults: &[Fault], query: QueryId, now: ProcessingTime) -> Option<ProcessingTime> {
+    let ends = faults.iter().filter_map(|fault| match fault.kind {
+        FaultKind::Stall { query: only } if only.is_none_or(|only| only == query) => {
+            let (from, to) = (ProcessingTime::ZERO.plus(fault.from), ProcessingTime::ZERO.plus(fault.to));
+            // Its end belongs to it: what came before is written first.
+            (from..=to).contains(&now).then_some(to)
+        }
+        _ => None,
+    });
+    ends.max()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,5 +201,26 @@ mod tests {
         ];
         let at = |query, at| burst(&faults, QueryId(query), ProcessingTime(ms(at)));
         assert_eq!([at(0, 7), at(1, 7), at(1, 4), at(1, 10)], [2.0, 6.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn what_arrives_in_silence_does_when_it_is_over() {
+        let faults = [
+            fault(FaultKind::Silence { query: Some(QueryId(1)) }, 10, 20),
+            fault(FaultKind::Silence { query: None }, 20, 25),
+        ];
+        let at = |query, at| after_silence(&faults, QueryId(query), ProcessingTime(ms(at))).0 / ms(1);
+        assert_eq!([at(1, 9), at(1, 10), at(1, 25), at(0, 10), at(0, 20)], [9, 25, 25, 10, 25]);
+    }
+
+    #[test]
+    fn a_stall_ends_with_its_last_instant() {
+        let faults = [fault(FaultKind::Stall { query: Some(QueryId(1)) }, 10, 20)];
+        let until = |query, at| stalled_until(&faults, QueryId(query), ProcessingTime(ms(at)));
+        let end = Some(ProcessingTime(ms(20)));
+        assert_eq!(
+            [until(1, 9), until(1, 10), until(1, 20), until(1, 21), until(0, 15)],
+            [None, end, end, None, None]
+        );
     }
 }

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -6,17 +7,22 @@ use laxity_runtime::FeedEvent;
 use laxity_workload::{Arrival, Arrivals};
 
 use crate::Fault;
-use crate::fault::burst;
+use crate::fault::{after_silence, burst};
 use crate::modelled::Modelled;
 
-/// What one source instance reads, and the batch it is about to take in.
+/// What a table brings, and the batches that it is about to bring.
 pub(crate) struct Feed<B> {
-    arrivals: Box<dyn Arrivals>,
+    arrivals: Rc<RefCell<Tee>>,
+    /// Which of those that read them.
+    copy: usize,
     /// The rows themselves, where they are more than a number.
     pub rows: VecDeque<B>,
-    /// Arrived, or about to; once it has been looked at.
-    next: Option<Arrival>,
-    has_begun: bool,
+    /// Looked at and not given: the first is the next.
+    ahead: VecDeque<Arrival>,
+    /// By piece that is decoded: how many of those ahead are of it.
+    pieces: VecDeque<usize>,
+    /// Nothing comes after those ahead.
+    exhausted: bool,
     /// Behind the last arrival the input ends; else nothing is known of what may still come.
     pub ends: bool,
     /// What cannot be taken in when it is due comes into being only then.
@@ -24,17 +30,19 @@ pub(crate) struct Feed<B> {
     /// By how much everything comes later than its arrivals say: a closed loop's.
     behind_ms: u64,
     pub query: QueryId,
-    /// Bursts among them.
+    /// Bursts and silences among them.
     pub faults: Rc<[Fault]>,
 }
 
 impl<B> Feed<B> {
     pub fn new(arrivals: Box<dyn Arrivals>) -> Feed<B> {
         Feed {
-            arrivals,
+            arrivals: Rc::new(RefCell::new(Tee { arrivals, kept: VecDeque::new(), first: 0, next: vec![0] })),
+            copy: 0,
             rows: VecDeque::new(),
-            next: None,
-            has_begun: false,
+            ahead: VecDeque::new(),
+            pieces: VecDeque::new(),
+            exhausted: false,
             ends: false,
             is_closed_loop: false,
             behind_ms: 0,
@@ -45,25 +53,74 @@ impl<B> Feed<B> {
 
     /// The batch that it has not given yet.
     pub fn next(&mut self) -> Option<Arrival> {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.advance();
+        if self.ahead.is_empty() {
+            self.see();
         }
-        self.next
+        self.ahead.front().copied()
     }
 
-    /// Looks at the batch after this one.
+    /// Looks at one batch more. False if there is none.
+    fn see(&mut self) -> bool {
+        if self.exhausted {
+            return false;
+        }
+        let Some(arrival) = self.arrivals.borrow_mut().next(self.copy) else {
+            self.exhausted = true;
+            return false;
+        };
+        let mut arrival = later(arrival, self.behind_ms);
+        arrival.at = after_silence(&self.faults, self.query, arrival.at);
+        self.ahead.push_back(arrival);
+        true
+    }
+
+    /// The next batch is given.
     fn advance(&mut self) {
-        let behind_ms = self.behind_ms;
-        self.next = self.arrivals.next().map(|arrival| later(arrival, behind_ms));
+        self.ahead.pop_front();
+        if let Some(left) = self.pieces.front_mut() {
+            *left -= 1;
+            if *left == 0 {
+                self.pieces.pop_front();
+            }
+        }
+    }
+
+    /// Decodes so many rows, or what there is; how many.
+    pub fn decode(&mut self, piece_rows: u32) -> u64 {
+        let decoded: usize = self.pieces.iter().sum();
+        let (mut rows, mut end) = (0, decoded);
+        while rows < u64::from(piece_rows.max(1)) && (end < self.ahead.len() || self.see()) {
+            rows += u64::from(self.ahead[end].rows);
+            end += 1;
+        }
+        if end > decoded {
+            self.pieces.push_back(end - decoded);
+        }
+        rows
+    }
+
+    /// Pieces that are decoded and not all given.
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// When the last decoded row is due; `None` if all are.
+    pub fn decoded_until(&self) -> Option<ProcessingTime> {
+        let decoded: usize = self.pieces.iter().sum();
+        match decoded.checked_sub(1) {
+            _ if self.exhausted && decoded == self.ahead.len() => None,
+            Some(last) => Some(self.ahead[last].at),
+            None => Some(ProcessingTime::ZERO),
+        }
     }
 
     /// Its batch could only be taken in now: its rows come into being now, and all later ones as much later. In
     /// whole milliseconds, so that event time keeps up.
     fn fall_behind(&mut self, now: ProcessingTime) {
-        let Some(arrival) = self.next else { return };
+        let Some(arrival) = self.next() else { return };
         let late_ms = now.since_ns(arrival.at).div_ceil(1_000_000);
         self.behind_ms += late_ms;
-        self.next = Some(later(arrival, late_ms));
+        self.ahead.iter_mut().for_each(|arrival| *arrival = later(*arrival, late_ms));
     }
 
     /// More rows than were meant to come, in a burst.
@@ -90,14 +147,58 @@ impl<B> Feed<B> {
         if self.is_closed_loop {
             self.fall_behind(now);
         }
-        let arrival = self.next.map_or(due, |arrival| self.burst(arrival));
+        let arrival = self.next().map_or(due, |arrival| self.burst(arrival));
         let batch = C::arrived(&mut self.rows, &arrival);
         self.advance();
         FeedEvent::Batch(batch, arrival.at)
     }
 
+    /// The same from here on, for a copy of the table. What that must read again to get here costs nothing.
+    pub fn split(&self) -> Feed<B>
+    where
+        B: Clone,
+    {
+        let mut tee = self.arrivals.borrow_mut();
+        let (next, copy) = (tee.next[self.copy], tee.next.len());
+        tee.next.push(next);
+        Feed {
+            arrivals: Rc::clone(&self.arrivals),
+            copy,
+            rows: self.rows.clone(),
+            ahead: self.ahead.clone(),
+            pieces: self.pieces.clone(),
+            faults: Rc::clone(&self.faults),
+            ..*self
+        }
+    }
+
     pub fn event_clock(&self) -> EventClock {
-        self.arrivals.clock()
+        self.arrivals.borrow().arrivals.clock()
+    }
+}
+
+/// Batches in order, which copies of a table read each at its own place.
+struct Tee {
+    arrivals: Box<dyn Arrivals>,
+    /// What not all have seen; the first has the number `first`.
+    kept: VecDeque<Arrival>,
+    first: usize,
+    /// By copy: the number of the next.
+    next: Vec<usize>,
+}
+
+impl Tee {
+    fn next(&mut self, copy: usize) -> Option<Arrival> {
+        let number = self.next[copy];
+        if number == self.first + self.kept.len() {
+            self.kept.push_back(self.arrivals.next()?);
+        }
+        let arrival = self.kept[number - self.first];
+        self.next[copy] += 1;
+        let seen_by_all = self.next.iter().copied().min().unwrap_or(number);
+        self.kept.drain(..seen_by_all - self.first);
+        self.first = seen_by_all;
+        Some(arrival)
     }
 }
 

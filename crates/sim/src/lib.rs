@@ -19,6 +19,7 @@ mod machine;
 mod modelled;
 #[cfg(feature = "operators")]
 mod operators;
+mod order;
 mod outcome;
 mod queue;
 mod run_clock;
@@ -26,6 +27,7 @@ mod scenario;
 mod setup;
 mod simulation;
 mod sleep;
+mod sources;
 mod table;
 mod threads;
 mod topology;
@@ -41,4 +43,5 @@ pub use outcome::{Outcome, QueryOutcome, ResultRecord, Sample, Slice, Violation}
 pub use scenario::Scenario;
 pub use setup::{Cut, Driver, Keep, Overheads, Rounding, Setup, Switch};
 pub use simulation::{Simulation, SimulationError};
+pub use sources::{Decoding, FeedId, ScheduledSources, Sources};
 pub use threads::{OsThreads, Renice};

@@ -1,10 +1,12 @@
 use std::fmt;
 
-use laxity_graph::ProcessingTime;
-use laxity_runtime::{Content, Parcel, Payload, Run, Write};
-use laxity_sched::Scheduler;
+use laxity_graph::{ProcessingTime, WorkerId};
+use laxity_runtime::{Agenda, Content, Load, Parcel, Payload, Run, Write};
+use laxity_sched::{OperatorSpec, QuerySpec, Scheduler};
 
+use crate::order::{Order, add_query};
 use crate::run_clock::Said;
+use crate::table::Looked;
 use crate::threads::Threads;
 
 /// A machine: its cores, and who shares them among its operators.
@@ -21,12 +23,20 @@ pub(crate) struct Machine<C: Content> {
     pub queued_messages: u64,
     /// When the scheduler is asked again although nothing happened.
     pub tick_at: Option<ProcessingTime>,
+    /// Cores that were woken and have not begun to look for work.
+    pub waking: u32,
+    /// When its tables are to be looked at, where looks are scheduled; by shard.
+    pub agendas: Vec<Agenda>,
+    /// When a core is woken for that.
+    pub alarm_at: Option<ProcessingTime>,
+    /// How busy the cores are.
+    pub load: Load,
 }
 
 /// Who shares the cores.
 #[derive(Debug)]
 pub(crate) enum Sharing<C: Content> {
-    Scheduler(Scheduler<Ticket<C>>),
+    Scheduler(Order<Ticket<C>>),
     Threads(Threads<C>),
 }
 
@@ -53,6 +63,8 @@ pub(crate) struct Core<C: Content> {
     pub charged_ns: u64,
     pub granted: ProcessingTime,
     pub started: ProcessingTime,
+    /// Not without work, up to the end of the last run.
+    pub awake_ns: u64,
     /// Moved about with every run, so no more than a pointer. `None` before the first.
     pub underway: Option<Box<Underway<C>>>,
 }
@@ -65,18 +77,48 @@ pub(crate) struct Underway<C: Content> {
     pub staged: Vec<Parcel<C>>,
     pub writes: Vec<Write<C>>,
     pub said: Vec<Said>,
+    /// Of a table.
+    pub looked: Option<Looked<C>>,
     pub late_rows: u64,
     /// CPU time of the operator, and time it slept, before it worked.
     pub cpu_ns: u64,
     pub sleep_ns: u64,
 }
 
+impl<C: Content> Machine<C> {
+    /// When a core without work has to look at a table, and its place among those; the one to be used next of several.
+    pub fn next_look(&self) -> Option<(ProcessingTime, usize)> {
+        let cores = self.idle.iter().enumerate().rev();
+        let looks = cores.filter_map(|(place, &number)| {
+            Some((self.agendas[number as usize % self.agendas.len()].next()?, place))
+        });
+        looks.min_by_key(|&(look, _)| look)
+    }
+
+    /// When a core without work is to ask its scheduler again, and its place among those; likewise.
+    pub fn next_timeout(&self) -> Option<(ProcessingTime, usize)> {
+        let Sharing::Scheduler(order) = &self.sharing else { return None };
+        let cores = self.idle.iter().enumerate().rev();
+        let timeouts =
+            cores.filter_map(|(place, &number)| Some((order.next_timeout(WorkerId(number))?, place)));
+        timeouts.min_by_key(|&(at, _)| at)
+    }
+}
+
 impl<C: Content> Sharing<C> {
-    /// Who knows the graph.
-    pub fn graph(&mut self) -> &mut Scheduler<Ticket<C>> {
+    /// A query with all its operators here, from sources to sinks; or a table.
+    pub fn add_query(&mut self, query: QuerySpec, operators: Vec<OperatorSpec>, sheds: bool) {
         match self {
-            Sharing::Scheduler(scheduler) => scheduler,
-            Sharing::Threads(threads) => &mut threads.graph,
+            Sharing::Scheduler(order) => order.add_query(query, operators, sheds),
+            Sharing::Threads(threads) => add_query(&mut threads.graph, query, operators, sheds),
+        }
+    }
+
+    /// The only scheduler, where there is one.
+    pub fn only(&mut self) -> Option<&mut Scheduler<Ticket<C>>> {
+        match self {
+            Sharing::Scheduler(order) => order.only(),
+            Sharing::Threads(_) => None,
         }
     }
 }
@@ -93,6 +135,7 @@ impl<C: Content> Core<C> {
             charged_ns: 0,
             granted: ProcessingTime::ZERO,
             started: ProcessingTime::ZERO,
+            awake_ns: 0,
             underway: None,
         }
     }
@@ -105,6 +148,7 @@ impl<C: Content> Default for Underway<C> {
             staged: Vec::new(),
             writes: Vec::new(),
             said: Vec::new(),
+            looked: None,
             late_rows: 0,
             cpu_ns: 0,
             sleep_ns: 0,

@@ -9,12 +9,15 @@ pub struct Outcome {
     pub policy: String,
     /// The queries, in the order of the workload.
     pub queries: Vec<QueryOutcome>,
-    /// Names of the operator instances, by the number that the timeline gives them.
+    /// Names of the operator instances, by the number that the timeline gives them; behind them those of tables, where
+    /// looks are scheduled, which are not on it.
     pub operators: Vec<String>,
     /// When the last event happened.
     pub ended: ProcessingTime,
     /// Time that cores spent in operators, over all cores.
     pub busy_ns: u64,
+    /// Time that cores spent on looks at tables, where these are scheduled.
+    pub look_ns: u64,
     /// Time that cores spent on anything else but waiting: calls, switches, decisions.
     pub overhead_ns: u64,
     /// Time that cores had nothing to do, or no worker to do it.
@@ -165,8 +168,13 @@ impl Outcome {
 
     /// Share of the cores' time that was spent in operators.
     pub fn utilisation(&self) -> f64 {
-        let all_ns = self.busy_ns + self.overhead_ns + self.idle_ns;
-        if all_ns == 0 { 0.0 } else { self.busy_ns as f64 / all_ns as f64 }
+        self.share(self.busy_ns)
+    }
+
+    /// Which share of the cores' time so much of it is; 0 where none passed.
+    pub fn share(&self, ns: u64) -> f64 {
+        let all_ns = self.busy_ns + self.look_ns + self.overhead_ns + self.idle_ns;
+        if all_ns == 0 { 0.0 } else { ns as f64 / all_ns as f64 }
     }
 }
 

@@ -8,7 +8,7 @@ use laxity_graph::ProcessingTime;
 pub(crate) enum Coming {
     /// A query starts.
     Deploy(u32),
-    /// A batch reaches a source.
+    /// A table is to be looked at: something arrives, or its thread has rested.
     Arrive(u32),
     /// Something that travels between machines reaches its end: place in the table of travellers.
     Deliver(u32),
@@ -16,6 +16,14 @@ pub(crate) enum Coming {
     Finish { core: u32, run: u32 },
     /// A scheduler asked to be asked again.
     Tick(u32),
+    /// A table of a machine is to be looked at, and somebody should be awake.
+    Alarm(u32),
+    /// A core, numbered over all machines, was woken and begins to look for work.
+    Woken(u32),
+    /// A machine without anything else to do has got work from elsewhere.
+    Stir(u32),
+    /// How busy the cores are is noted.
+    Load,
     /// Nice values are set anew.
     Renice(u32),
     /// An operator on a thread of its own has slept.

@@ -13,8 +13,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::{
-    Cluster, Cut, Driver, Fault, FaultKind, Keep, OsThreads, Overheads, Placement, Renice, Rounding, Setup,
-    Simulation, Switch,
+    Cluster, Cut, Decoding, Driver, Fault, FaultKind, FeedId, Keep, OsThreads, Overheads, Placement, Renice,
+    Rounding, ScheduledSources, Setup, Simulation, Sources, Switch,
 };
 
 /// A random simulation: queries, machines, faults, a policy and others to switch to, all from one seed. Small
@@ -35,7 +35,11 @@ impl Scenario {
     /// # Panics
     /// If the policy's name is none.
     pub fn of_seed(seed: u64, policy: Option<&str>) -> Scenario {
-        let mut dice = Dice { random: Pcg32::seed_from_u64(seed), sleeps: Pcg32::seed_from_u64(!seed) };
+        let mut dice = Dice {
+            random: Pcg32::seed_from_u64(seed),
+            sleeps: Pcg32::seed_from_u64(!seed),
+            sources: Pcg32::seed_from_u64(seed.rotate_left(32) ^ 1),
+        };
         let duration_ms = dice.between(300, 2_000);
         let cluster = dice.cluster();
         let (nodes, cores) = (cluster.nodes, cluster.cores_per_node);
@@ -47,18 +51,24 @@ impl Scenario {
                 .map(|_| (Duration::from_millis(dice.between(0, duration_ms)), dice.policy()))
                 .collect(),
         };
-        let faults: Vec<Fault> =
+        let mut faults: Vec<Fault> =
             (0..dice.between(0, 4)).map(|_| dice.fault(&cluster, queries.len(), duration_ms)).collect();
+        let (sources, wake_ns, message_ns) = dice.sources(&queries);
+        let shards = dice.shards(cores);
+        faults.extend(dice.outages(queries.len(), duration_ms));
         let summary = format!(
-            "{} queries on {nodes} x {cores} cores for {duration_ms} ms under {chosen}, {} faults, switches to {:?}",
+            "{} queries on {nodes} x {cores} cores with {shards} shards for {duration_ms} ms under {chosen}, sources {}, {} faults, switches to {:?}",
             queries.len(),
+            if sources == Sources::AtOnce { "at once" } else { "scheduled" },
             faults.len(),
             switches.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>()
         );
         let setup = Setup {
             cluster,
             config: dice.config(),
-            overheads: dice.overheads(),
+            overheads: Overheads { wake_ns, message_ns, ..dice.overheads() },
+            sources,
+            shards,
             faults,
             duration: Duration::from_millis(duration_ms),
             drain: true,
@@ -95,6 +105,8 @@ struct Dice {
     random: Pcg32,
     /// Of its own, so that what else a seed makes does not depend on who sleeps.
     sleeps: Pcg32,
+    /// Likewise, on how tables are read.
+    sources: Pcg32,
 }
 
 impl Dice {
@@ -190,6 +202,63 @@ impl Dice {
         let from = self.between(0, duration_ms);
         let to = from + self.between(1, duration_ms / 3);
         Fault { kind, from: Duration::from_millis(from), to: Duration::from_millis(to) }
+    }
+
+    /// How tables are read, and what a wake-up and a message cost.
+    fn sources(&mut self, queries: &[QueryModel]) -> (Sources, u64, u64) {
+        std::mem::swap(&mut self.random, &mut self.sources);
+        let costs = ScheduledSources {
+            look_ns: self.between(0, 20_000),
+            row_ns: self.spread(1.0, 1_000.0),
+            batch_rows_max: if self.one_in(3) { self.between(1, 100) as u32 } else { 8_192 },
+            decoding: self.one_in(3).then(|| Decoding {
+                piece_rows: self.between(1, 2_000) as u32,
+                row_ns: self.spread(1.0, 1_000.0),
+            }),
+            backlog_bytes: if self.one_in(2) { self.between(100, 100_000) } else { 128 << 20 },
+            shared: self.shared(queries),
+        };
+        let costs =
+            (Sources::Scheduled(costs), self.between(0, 1) * self.between(1, 50_000), self.between(0, 2_000));
+        let sources = if self.one_in(2) { costs } else { (Sources::AtOnce, 0, 0) };
+        std::mem::swap(&mut self.random, &mut self.sources);
+        sources
+    }
+
+    fn shards(&mut self, cores: usize) -> usize {
+        std::mem::swap(&mut self.random, &mut self.sources);
+        let shards = if self.one_in(3) { self.between(1, cores as u64) } else { 1 };
+        std::mem::swap(&mut self.random, &mut self.sources);
+        shards as usize
+    }
+
+    /// A few tables, and who reads each.
+    fn shared(&mut self, queries: &[QueryModel]) -> Vec<Vec<FeedId>> {
+        let mut shared = vec![Vec::new(); self.between(0, 2) as usize];
+        for (index, query) in queries.iter().enumerate() {
+            for feed in 0..query.feeds.len() {
+                let table = self.between(0, 3) as usize;
+                if let Some(readers) = shared.get_mut(table) {
+                    readers.push(FeedId { query: QueryId(index as u32), feed });
+                }
+            }
+        }
+        shared
+    }
+
+    /// Sources that fall silent and sinks that stall.
+    fn outages(&mut self, queries: usize, duration_ms: u64) -> Vec<Fault> {
+        std::mem::swap(&mut self.random, &mut self.sources);
+        let outage = |dice: &mut Dice| {
+            let query = dice.one_in(2).then(|| QueryId(dice.between(0, queries as u64 - 1) as u32));
+            let kind = if dice.one_in(2) { FaultKind::Silence { query } } else { FaultKind::Stall { query } };
+            let from = dice.between(0, duration_ms);
+            let to = from + dice.between(1, duration_ms / 3);
+            Fault { kind, from: Duration::from_millis(from), to: Duration::from_millis(to) }
+        };
+        let outages = (0..self.between(0, 2)).map(|_| outage(self)).collect();
+        std::mem::swap(&mut self.random, &mut self.sources);
+        outages
     }
 
     fn cost(&mut self) -> Cost {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use laxity_sched::{Composition, Config};
 
-use crate::{Cluster, Fault, OsThreads};
+use crate::{Cluster, Fault, OsThreads, Sources};
 
 /// Everything about a simulation but the workload and the policy.
 ///
@@ -52,6 +52,11 @@ pub struct Setup {
     pub shed: bool,
     /// Who shares the cores among the operators. Default: the scheduler.
     pub driver: Driver,
+    /// Schedulers of a machine that share its queries, each at home with some of the cores ([`laxity_sched::Shards`]); no
+    /// more than cores, and one where queries span machines. The engine has one for every four workers. Default 1.
+    pub shards: usize,
+    /// How tables are read. Default: rows are taken in as they arrive, at no cost.
+    pub sources: Sources,
     /// Policies that take over while it runs.
     pub switches: Vec<Switch>,
     /// How often nodes tell their neighbours what they know of queries that span them: what work costs and when
@@ -87,6 +92,11 @@ pub struct Overheads {
     pub switch_ns: u64,
     /// Of every decision.
     pub schedule_ns: u64,
+    /// Of every message that is taken: locks, decisions and routing, which the operator's cost leaves out.
+    pub message_ns: u64,
+    /// Delay, and no CPU time, from the moment when there is work for a core that has none until it begins to look for
+    /// it.
+    pub wake_ns: u64,
     /// Of every decision by which a core takes a unit: with this, a train pays once for its scheduler.
     pub dispatch_ns: u64,
     /// Of a cycle of a rank per cycle, per operator that it looks at.
@@ -160,6 +170,8 @@ impl Default for Setup {
             closed_loop: false,
             shed: false,
             driver: Driver::Scheduler,
+            shards: 1,
+            sources: Sources::AtOnce,
             switches: Vec::new(),
             exchange: Duration::from_millis(120),
             sample: Duration::from_millis(100),

@@ -8,8 +8,13 @@ use crate::Cluster;
 /// All queries, copied out to instances and placed on machines. Never changes while time passes.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
+    /// Those of queries, then those of tables where looks are scheduled.
     pub operators: Vec<Place>,
     pub queries: Vec<Range<u32>>,
+    /// The place of the first table.
+    pub first_table: u32,
+    /// By machine: how many ids its scheduler has given.
+    locals: Vec<u32>,
     routes: Vec<Route>,
     /// Input channels of all operators: how many tables by channel need.
     pub channels: usize,
@@ -55,10 +60,9 @@ pub(crate) struct Route {
 
 impl Topology {
     pub fn new(queries: &[QueryModel], cluster: &Cluster) -> Topology {
-        let mut topology = Topology::default();
-        let mut locals = vec![0; cluster.machines()];
+        let mut topology = Topology { locals: vec![0; cluster.machines()], ..Topology::default() };
         for (index, query) in queries.iter().enumerate() {
-            topology.add(QueryId(index as u32), query, cluster, &mut locals);
+            topology.add(QueryId(index as u32), query, cluster);
         }
         topology.spans = topology.queries.iter().any(|operators| {
             let mut machines = operators.clone().map(|operator| topology.operator(operator).machine);
@@ -71,7 +75,44 @@ impl Topology {
                 place.local = OperatorId(operator as u32);
             }
         }
+        topology.first_table = topology.operators.len() as u32;
         topology
+    }
+
+    /// A place for a table: it is a query of its own, behind all others.
+    pub fn add_table(&mut self, machine: u32, target_ns: u64, name: String, cost: Cost) -> u32 {
+        let place = self.operators.len() as u32;
+        let local = &mut self.locals[machine as usize];
+        let tables = place - self.first_table;
+        let channel = self.channels as u32;
+        self.channels += 1;
+        self.operators.push(Place {
+            query: QueryId(self.queries.len() as u32 + tables),
+            target_ns,
+            name,
+            machine,
+            local: OperatorId(if self.spans { place } else { *local }),
+            kind: StageKind::Source,
+            cost,
+            sleep: None,
+            row_bytes: 0,
+            window: None,
+            upstream: Vec::new(),
+            channels: channel..channel + 1,
+            routes: 0..0,
+        });
+        *local += 1;
+        place
+    }
+
+    /// Looks at the table at that place have another target from now on.
+    pub fn set_target(&mut self, place: u32, target_ns: u64) {
+        self.operators[place as usize].target_ns = target_ns;
+    }
+
+    /// Which of the tables' places that is; `None` of an operator.
+    pub fn table_number(&self, place: u32) -> Option<usize> {
+        place.checked_sub(self.first_table).map(|number| number as usize)
     }
 
     /// Has no input on its own machine: rows enter the machine here.
@@ -103,7 +144,7 @@ impl Topology {
         Some(self.queries[query].start + (before + instance) as u32)
     }
 
-    fn add(&mut self, id: QueryId, query: &QueryModel, cluster: &Cluster, locals: &mut [u32]) {
+    fn add(&mut self, id: QueryId, query: &QueryModel, cluster: &Cluster) {
         let start = self.operators.len() as u32;
         let nodes = query.dataflow.nodes();
         let mut first = Vec::with_capacity(nodes.len());
@@ -125,8 +166,8 @@ impl Topology {
                 let operator = self.operators.len();
                 let machine =
                     cluster.placement.machine(cluster.machines(), id, NodeId(index), instance, operator);
-                let local = OperatorId(locals[machine]);
-                locals[machine] += 1;
+                let local = OperatorId(self.locals[machine]);
+                self.locals[machine] += 1;
                 let routes = self.routes.len() as u32;
                 self.add_routes(query, NodeId(index), instance as u32, &first);
                 let channel = self.channels as u32;

@@ -2,6 +2,8 @@ mod arrive;
 mod deploy;
 mod ending;
 mod exchange;
+mod look;
+mod open;
 mod run;
 mod send;
 mod threads;
@@ -12,23 +14,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
-use laxity_runtime::{Instance, Outcome as Ended, Parcel, Payload, Process, Query, RunContext, expand};
-use laxity_sched::{Composition, Config, CostReport, Scheduler, StreamReport, Unit, Work};
+use laxity_runtime::{
+    Agenda, Instance, Load, Outcome as Ended, Parcel, Payload, Process, Query, RunContext, Write, expand,
+};
+use laxity_sched::{Composition, Config, CostReport, Scheduler, StreamReport, Unit, WaitBound, Work};
 use laxity_workload::{DelaySampler, QueryModel, StageKind};
 
 use crate::account::Account;
 use crate::check::Promise;
 use crate::event::Event;
-use crate::feed::Feed;
 use crate::machine::{Core, Machine, Sharing, Underway};
 use crate::modelled::{Maker, Modelled, with_outlets};
+use crate::order::Order;
 use crate::queue::{Coming, Queue};
 use crate::run_clock::{Begin, RunClock};
 use crate::table::Table;
 use crate::threads::Threads;
 use crate::topology::Topology;
 use crate::watch::Watch;
-use crate::{Driver, Fault, Outcome, ResultRecord, Sample, Setup, Simulation, SimulationError, Slice};
+use crate::world::open::Opened;
+use crate::{Driver, Outcome, ResultRecord, Sample, Setup, Simulation, SimulationError, Slice};
 
 /// A simulation under way.
 pub(crate) struct World<C: Modelled> {
@@ -40,7 +45,9 @@ pub(crate) struct World<C: Modelled> {
     queries: Vec<QueryModel>,
     accounts: Vec<Account>,
     tables: Vec<Table<C>>,
-    /// Tables of each query.
+    /// By place of a table: its number.
+    numbers: Vec<u32>,
+    /// Tables that are opened with each query.
     tables_of: Vec<Vec<u32>>,
     /// Where the event times of each query lie: as its first feed says.
     clocks: Vec<EventClock>,
@@ -58,7 +65,7 @@ pub(crate) struct World<C: Modelled> {
     cores: Vec<Core<C>>,
     watch: Watch,
     network: DelaySampler,
-    /// Between machines; `None`: free.
+    /// What has not arrived; `None`: free.
     travellers: Vec<Option<Traveller<C>>>,
     free: Vec<u32>,
     /// By route and target: when the last message arrives, which the next must not overtake.
@@ -81,6 +88,7 @@ pub(crate) struct World<C: Modelled> {
 #[derive(Debug, Default)]
 struct Totals {
     busy_ns: u64,
+    look_ns: u64,
     asleep_ns: u64,
     overhead_ns: u64,
     switches: u64,
@@ -110,13 +118,15 @@ pub(crate) struct Plans<C: Modelled> {
     pub keeps_rows: bool,
 }
 
-/// What travels between machines.
+/// What travels between machines, or waits for a sink that stalls.
 #[derive(Debug)]
 enum Traveller<C: Modelled> {
     /// With the route that it goes by.
     Message(u32, Parcel<C>),
     Watermarks(u32, StreamReport),
     Costs(u32, CostReport),
+    /// With the operator that sends it.
+    Stalled(u32, Write<C>),
 }
 
 impl<C: Modelled> World<C> {
@@ -147,39 +157,16 @@ impl<C: Modelled> World<C> {
             let flow = with_outlets(&query.dataflow).expect("outlets keep what a dataflow keeps");
             instances.extend(expand(&flow, running, OperatorId(next), false, &mut maker)?.instances);
         }
-        let mut rows = rows.into_iter();
-        let faults: Rc<[Fault]> = setup.faults.as_slice().into();
-        let (mut tables, mut tables_of, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, query) in queries.iter_mut().enumerate() {
-            let mut of_query = Vec::new();
-            clocks.push(query.feeds.first().map_or(FROM_THE_START, |feed| feed.arrivals.clock()));
-            for feed in std::mem::take(&mut query.feeds) {
-                let operator = topology.instance(index, query, feed.node, feed.instance);
-                let operator = operator.filter(|&o| topology.operator(o).upstream.is_empty());
-                let Some(operator) = operator else {
-                    return Err(SimulationError::Feed {
-                        query: query.dataflow.settings.name.clone(),
-                        node: feed.node.0,
-                        instance: feed.instance,
-                    });
-                };
-                let mut feed = Feed::new(feed.arrivals);
-                feed.rows = rows.next().unwrap_or_default();
-                (feed.ends, feed.is_closed_loop) = (feeds_end, setup.closed_loop);
-                (feed.query, feed.faults) = (QueryId(index as u32), Rc::clone(&faults));
-                let id = tables.len() as u32;
-                of_query.push(id);
-                tables.push(Table::new(id, operator, Arc::clone(&running[index]), feed, query.deployed));
-            }
-            tables_of.push(of_query);
-        }
+        let opened = open::tables(&mut topology, &mut queries, &running, rows, feeds_end, &setup)?;
+        let Opened { tables, numbers, tables_of, clocks } = opened;
         let accounts = queries.iter().map(|query| {
             let settings = &query.dataflow.settings;
             let target_ns = settings.latency_target.ns();
             Account::new(settings.name.clone(), target_ns, settings.curve(), setup.latency_digits)
         });
-        let watch = Watch::new(&topology, &setup, promise(&setup, &policy()));
         let (machines, cores) = machines(&setup, &topology, &policy);
+        let shards = machines.iter().map(|machine| machine.agendas.len()).max().unwrap_or(1);
+        let watch = Watch::new(&topology, &setup, promise(&setup, shards, &policy()));
         let mut world = World {
             policy: policy().name(),
             now: ProcessingTime::ZERO,
@@ -194,6 +181,7 @@ impl<C: Modelled> World<C> {
             queries,
             topology,
             tables,
+            numbers,
             tables_of,
             clocks,
             machines,
@@ -238,6 +226,9 @@ impl<C: Modelled> World<C> {
         if self.topology.spans {
             self.queue.push(ProcessingTime::ZERO.plus(self.setup.exchange), Coming::Exchange);
         }
+        if self.setup.sources.scheduled().is_some() {
+            self.queue.push(ProcessingTime(Load::PERIOD_NS), Coming::Load);
+        }
     }
 
     /// What came of it, and the rows that were written if they are kept.
@@ -280,8 +271,12 @@ impl<C: Modelled> World<C> {
             Coming::Deliver(traveller) => self.deliver(traveller),
             Coming::Finish { core, run } => self.finish(core, run),
             Coming::Tick(machine) => self.tick(machine),
+            Coming::Alarm(machine) => self.alarm(machine),
+            Coming::Woken(core) => self.woken(core),
+            Coming::Stir(machine) => self.dispatch(machine),
+            Coming::Load => self.observe_load(),
             Coming::Renice(machine) => self.renice(machine),
-            Coming::Wake(operator) => self.wake(operator),
+            Coming::Wake(operator) => self.wake_thread(operator),
             Coming::Switch(index) => self.switch(index),
             Coming::Exchange => self.exchange(),
             Coming::Sample => self.sample(),
@@ -291,18 +286,24 @@ impl<C: Modelled> World<C> {
     /// The machine that must be running for this to happen.
     fn machine_of(&self, coming: Coming) -> Option<usize> {
         let machine = match coming {
-            Coming::Arrive(table) => self.topology.operator(self.tables[table as usize].operator).machine,
+            Coming::Arrive(table) => self.topology.operator(self.tables[table as usize].place).machine,
             Coming::Deliver(traveller) => match self.travellers[traveller as usize].as_ref()? {
                 Traveller::Message(_, message) => self.topology.operator(message.to.0).machine,
                 Traveller::Watermarks(entry, _) => self.topology.operator(*entry).machine,
                 Traveller::Costs(machine, _) => *machine,
+                Traveller::Stalled(operator, _) => self.topology.operator(*operator).machine,
             },
-            Coming::Tick(machine) | Coming::Renice(machine) => machine,
+            Coming::Woken(core) => self.cores[core as usize].machine,
+            Coming::Tick(machine)
+            | Coming::Alarm(machine)
+            | Coming::Stir(machine)
+            | Coming::Renice(machine) => machine,
             Coming::Wake(operator) => self.topology.operator(operator).machine,
             Coming::Finish { .. }
             | Coming::Deploy(_)
             | Coming::Switch(_)
             | Coming::Exchange
+            | Coming::Load
             | Coming::Sample => return None,
         };
         Some(machine as usize)
@@ -317,6 +318,10 @@ impl<C: Modelled> World<C> {
         begin: Begin,
         underway: &mut Underway<C>,
     ) {
+        if let Some(table) = self.table_at(operator) {
+            self.look(table, begin, underway);
+            return;
+        }
         self.clock.begin(begin);
         let instance = &self.instances[operator as usize];
         let mut context = RunContext {
@@ -351,10 +356,11 @@ impl<C: Modelled> World<C> {
 
     fn switch(&mut self, index: u32) {
         for machine in 0..self.machines.len() {
-            let composition = (self.setup.switches[index as usize].to)();
-            if let Sharing::Scheduler(scheduler) = &mut self.machines[machine].sharing {
-                let promise = promise(&self.setup, &composition);
-                scheduler.set_policy(composition, self.now);
+            let to = &self.setup.switches[index as usize].to;
+            let composition = to();
+            if let Sharing::Scheduler(order) = &mut self.machines[machine].sharing {
+                let promise = promise(&self.setup, order.shards(), &composition);
+                order.set_policy(composition, to, self.now);
                 self.watch.on(self.now, Event::Switched { machine: machine as u32 });
                 self.watch.promised(self.now, promise);
                 self.dispatch(machine as u32);
@@ -376,20 +382,22 @@ impl<C: Modelled> World<C> {
     }
 }
 
-/// Of a query that nothing feeds.
-const FROM_THE_START: EventClock =
-    EventClock { event_origin: EventTime(0), processing_origin: ProcessingTime::ZERO, speed: 1.0 };
-
 /// A period of nothing would never let time pass.
 fn at_least(period: Duration) -> Duration {
     period.max(Duration::from_micros(1))
 }
 
-/// What a policy promises to those that wait.
-fn promise(setup: &Setup, composition: &Composition) -> Promise {
+/// What a policy promises to those that wait, with so many schedulers on a machine.
+fn promise(setup: &Setup, shards: usize, composition: &Composition) -> Promise {
+    let bound = Some(composition.rank.wait_bound());
     match setup.driver {
-        Driver::Scheduler => Promise { unit: composition.unit, bound: Some(composition.rank.wait_bound()) },
-        Driver::OsThreads(_) => Promise { unit: Unit::Operator, bound: None },
+        Driver::OsThreads(_) => Promise { unit: Unit::Operator, bound: None, shards: 1 },
+        // Deadlines rule inside a shard; from outside one does not see which has what.
+        Driver::Scheduler => Promise {
+            unit: composition.unit,
+            bound: bound.filter(|&bound| shards == 1 || bound != WaitBound::Deadline),
+            shards,
+        },
     }
 }
 
@@ -413,11 +421,15 @@ fn machines<C: Modelled>(
         let all: Vec<u32> = (0..topology.operators.len() as u32).collect();
         operators.fill(all);
     }
+    // What spans machines is known by one scheduler on each.
+    let shards = match &setup.driver {
+        Driver::Scheduler if !topology.spans => setup.shards.clamp(1, cores as usize),
+        _ => 1,
+    };
     let sharing = |operators: usize| {
         let config = Config { workers: cores as usize, seed: setup.seed, ..setup.config.clone() };
-        let scheduler = Scheduler::new(policy(), config);
         match &setup.driver {
-            Driver::Scheduler => Sharing::Scheduler(scheduler),
+            Driver::Scheduler => Sharing::Scheduler(Order::new(shards, policy, &config)),
             Driver::OsThreads(os) => {
                 let slice_ns = ProcessingTime::ZERO.plus(os.slice).0;
                 let rank = os.renice.as_ref().map(|renice| {
@@ -425,7 +437,8 @@ fn machines<C: Modelled>(
                     rank.seed(setup.seed);
                     rank
                 });
-                Sharing::Threads(Threads::new(scheduler, operators, slice_ns, rank))
+                let graph = Scheduler::new(policy(), config);
+                Sharing::Threads(Threads::new(graph, operators, slice_ns, rank))
             }
         }
     };
@@ -437,6 +450,10 @@ fn machines<C: Modelled>(
         queued_rows: 0,
         queued_messages: 0,
         tick_at: None,
+        waking: 0,
+        agendas: (0..shards).map(|_| Agenda::default()).collect(),
+        alarm_at: None,
+        load: Load::default(),
     };
     let all_cores = (0..setup.cluster.machines() as u32)
         .flat_map(|machine| (0..cores).map(move |number| Core::new(machine, number)));

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use laxity_connect::{SinkSpec, TableSpec};
-use laxity_engine::{Clock, Engine, EngineConfig, OperatorMeasurement, Outcome, QueryPlan, RecordedFeed};
+use laxity_engine::{
+    Clock, Engine, EngineConfig, OperatorMeasurement, Outcome, QueryPlan, RecordedFeed, WorkCosts,
+};
 use laxity_graph::{Dataflow, EventTime};
 use laxity_operators::Stage;
+use laxity_sched::CostModel;
 use laxity_sql::PlannedQuery;
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +24,26 @@ pub struct Costs {
     pub measured_s: f64,
     /// How many workers it had.
     pub workers: usize,
-    /// CPU time of a grant beside the operator's own, ns.
+    /// CPU time of a grant beside the operator's own, ns, as the scheduler sees it.
     pub call_ns: u64,
+    /// CPU time of everything else; `None` in measurements of a version that did not look at it.
+    #[serde(default)]
+    pub sources: Option<SourceCosts>,
     /// Share of the workers' time that was spent in operators.
     pub busy: f64,
     /// Every query of the files.
     pub queries: Vec<QueryCosts>,
+}
+
+/// What it takes to read tables and to hand messages on, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub struct SourceCosts {
+    /// Of a look at a table.
+    pub look_ns: f64,
+    /// Of each row that it finds.
+    pub row_ns: f64,
+    /// Of a message, besides the look or the operator that it is for.
+    pub message_ns: f64,
 }
 
 /// One query.
@@ -118,6 +135,8 @@ impl Costs {
         engine.wait(for_);
         let measured_ns = clock.now().since_ns(started);
         let busy_ns = engine.snapshot().operator_ns;
+        // The scheduler forgets what operators cost when their query ends.
+        let (measurements, feeds, work) = (engine.measurements(), engine.recorded(), engine.work_costs());
         engine.stop();
         let snapshot = engine.snapshot();
         for query in &snapshot.queries {
@@ -125,7 +144,6 @@ impl Costs {
                 return Err(Failure::World(anyhow::anyhow!("{} failed: {error}", query.name)));
             }
         }
-        let (measurements, feeds) = (engine.measurements(), engine.recorded());
         let first_ns =
             feeds.iter().flat_map(|feed| &feed.arrivals).map(|arrival| arrival.at.0).min().unwrap_or(0);
         let of = |query: &PlannedQuery| {
@@ -147,6 +165,11 @@ impl Costs {
             measured_s: measured_ns as f64 / 1e9,
             workers,
             call_ns: engine.call_ns(),
+            sources: work.map(|WorkCosts { look_ns, row_ns, message_ns }| SourceCosts {
+                look_ns,
+                row_ns,
+                message_ns,
+            }),
             busy: busy_ns as f64 / (measured_ns.max(1) as f64 * workers as f64),
             queries: queries.iter().map(of).collect(),
         })
@@ -203,10 +226,15 @@ impl NodeCosts {
         for one in instances {
             let totals = &one.totals;
             let weight = totals.batches as f64;
+            // Nobody knows it of a query that has ended: then the shape is that of an operator never seen.
+            let (fixed_ns, per_row_ns) = match (one.fixed_ns, one.per_row_ns) {
+                (0.0, 0.0) => CostModel::default().line(),
+                line => line,
+            };
             batches += totals.batches;
-            sum.fixed_ns += one.fixed_ns * weight;
-            sum.per_row_ns += one.per_row_ns * weight;
-            predicted_ns += one.fixed_ns * weight + one.per_row_ns * totals.rows_in as f64;
+            sum.fixed_ns += fixed_ns * weight;
+            sum.per_row_ns += per_row_ns * weight;
+            predicted_ns += fixed_ns * weight + per_row_ns * totals.rows_in as f64;
             batch_ns += totals.batch_ns as f64;
             sum.watermark_ns += totals.watermark_least_ns as f64;
             let least_ns = totals.watermark_least_ns * totals.watermarks;
@@ -266,4 +294,35 @@ fn without_output<F: Fn(&TableSpec) -> TableSpec>(
         silent.push(node).expect("it was a dataflow before");
     }
     silent
+}
+
+#[cfg(test)]
+mod tests {
+    use laxity_engine::Totals;
+
+    use super::*;
+
+    #[test]
+    fn what_an_operator_took_is_what_it_costs_whether_or_not_its_shape_is_known() {
+        let measured = |fixed_ns, per_row_ns| {
+            let totals = Totals { batches: 10, rows_in: 500, batch_ns: 60_000, ..Totals::default() };
+            let name = "filter".to_string();
+            let query = "q".to_string();
+            let one = OperatorMeasurement {
+                query,
+                node: 0,
+                instance: 0,
+                name: name.clone(),
+                fixed_ns,
+                per_row_ns,
+                watermark_ns: 0,
+                totals,
+            };
+            let costs = NodeCosts::of(name, [one].iter());
+            10.0 * costs.fixed_ns + 500.0 * costs.per_row_ns
+        };
+        // 10 batches of 50 rows took 60 us, whatever the scheduler believes at the end.
+        assert!((measured(1_000.0, 40.0) - 60_000.0).abs() < 1e-6);
+        assert!((measured(0.0, 0.0) - 60_000.0).abs() < 1e-6, "{}", measured(0.0, 0.0));
+    }
 }

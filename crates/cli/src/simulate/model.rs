@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use laxity_connect::{ScanSpec, SinkSpec};
-use laxity_graph::{Dataflow, EventTime, NodeId, ProcessingTime, WindowShape};
+use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
+use laxity_graph::{Dataflow, EventTime, NodeId, ProcessingTime, QueryId, WindowShape};
 use laxity_operators::Stage as Operators;
+use laxity_sim::FeedId;
 use laxity_sql::PlannedQuery;
 use laxity_workload::{Arrival, Cost, Feed, QueryModel, Stage, StageKind, Workload};
 
@@ -23,6 +24,8 @@ pub struct Model {
 struct ModelFeed {
     node: NodeId,
     instance: usize,
+    /// Equal for those who read the same table.
+    table: *const TableSpec,
     arrivals: Arc<[Arrival]>,
     /// Mean distance of two batches.
     gap_ns: u64,
@@ -44,6 +47,28 @@ pub fn models(queries: &[PlannedQuery], costs: &Costs) -> Result<Vec<Model>, Str
         model(&query.dataflow, of_query, costs.measured_s)
     };
     queries.iter().map(model).collect()
+}
+
+/// Which feeds of such a workload read the same table: those of one tenant.
+pub fn shared(models: &[Model], tenants: usize) -> Vec<Vec<FeedId>> {
+    let mut of_tenant: Vec<(*const TableSpec, Vec<(usize, usize)>)> = Vec::new();
+    for (index, model) in models.iter().enumerate() {
+        for (feed, ModelFeed { table, .. }) in model.feeds.iter().enumerate() {
+            match of_tenant.iter_mut().find(|(other, _)| other == table) {
+                Some((_, readers)) => readers.push((index, feed)),
+                None => of_tenant.push((*table, vec![(index, feed)])),
+            }
+        }
+    }
+    let at = |tenant: usize, (model, feed): (usize, usize)| FeedId {
+        query: QueryId((tenant * models.len() + model) as u32),
+        feed,
+    };
+    let tables = |tenant: usize| {
+        let readers = of_tenant.iter().filter(|(_, readers)| readers.len() > 1);
+        readers.map(move |(_, readers)| readers.iter().map(|&reader| at(tenant, reader)).collect())
+    };
+    (0..tenants).flat_map(tables).collect()
 }
 
 /// So many tenants, each with all queries, at so many times the rate.
@@ -104,16 +129,28 @@ fn model(
     // Event time advances in whole milliseconds, so the cycle is one too.
     let cycle_ms = (measured_s * 1e3).ceil().max(1.0);
     let speed = costs.feeds.iter().find_map(speed).unwrap_or(1.0);
+    let grain_ns = grain_ns(measured.settings.latency_target.ns());
     let slide_ms = dataflow.nodes().iter().filter_map(|node| node.window).map(|w| w.slide_ms).min();
     let feed = |feed: &FeedCosts| {
         let inside = feed.arrivals.iter().filter(|arrival| (arrival.at_ns as f64) < cycle_ms * 1e6);
-        let arrivals: Vec<Arrival> =
-            inside.flat_map(|arrival| pieces(arrival, slide_ms.unwrap_or(i64::MAX))).collect();
+        let mut arrivals: Vec<Arrival> = inside
+            .flat_map(|arrival| pieces(arrival, slide_ms.unwrap_or(i64::MAX), feed.speed, grain_ns))
+            .collect();
+        // Event times are whole milliseconds, so a batch may seem to begin before the last one ended.
+        let mut latest = ProcessingTime::ZERO;
+        for arrival in &mut arrivals {
+            latest = latest.max(arrival.at);
+            arrival.at = latest;
+        }
         let gap_ns = (cycle_ms * 1e6) as u64 / (arrivals.len() as u64).max(1);
-        ModelFeed { node: NodeId(feed.node), instance: feed.instance, arrivals: arrivals.into(), gap_ns }
+        let Operators::Source { scan, .. } = &measured.node(NodeId(feed.node)).stage else {
+            return Err(format!("node {} is no source", feed.node));
+        };
+        let (node, table) = (NodeId(feed.node), Arc::as_ptr(&scan.table));
+        Ok(ModelFeed { node, instance: feed.instance, table, arrivals: arrivals.into(), gap_ns })
     };
     Ok(Model {
-        feeds: costs.feeds.iter().map(feed).collect(),
+        feeds: costs.feeds.iter().map(feed).collect::<Result<_, String>>()?,
         dataflow,
         cycle_ns: (cycle_ms * 1e6) as u64,
         event_cycle_ms: (speed * cycle_ms) as i64,
@@ -159,8 +196,17 @@ fn speed(feed: &FeedCosts) -> Option<f64> {
     })
 }
 
-/// A batch of rows of many event times is cut, so that they fall into more windows than one.
-fn pieces(arrival: &ArrivalCosts, slide_ms: i64) -> Vec<Arrival> {
+/// How finely rows of a table with a pace of its own come: finer than looks at it ever are, for queries of this target.
+fn grain_ns(target_ns: u64) -> u64 {
+    // Looks keep a twentieth of the target and more, and no more than 100 ms.
+    (target_ns / 40).clamp(1_000_000, 10_000_000)
+}
+
+/// What came in one batch, as it is to come in the simulation.
+///
+/// Where the table has a pace, its rows came one after the other, and in one batch because it was looked at then; they
+/// come apart again. Else a batch of many event times is cut, so that they fall into more windows than one.
+fn pieces(arrival: &ArrivalCosts, slide_ms: i64, speed: Option<f64>, grain_ns: u64) -> Vec<Arrival> {
     // Enough for a window or two in each; more would multiply the fixed cost of a batch.
     const PIECES_MAX: i64 = 8;
     const PIECE_ROWS_MIN: u32 = 64;
@@ -169,19 +215,33 @@ fn pieces(arrival: &ArrivalCosts, slide_ms: i64) -> Vec<Arrival> {
         let at = arrival.watermark.map_or(0, |watermark| watermark.saturating_add(1));
         (at, at)
     });
-    let wanted = (latest.saturating_sub(least) / (slide_ms / 2).max(1)).clamp(1, PIECES_MAX) as u32;
-    let count = wanted.min((arrival.rows / PIECE_ROWS_MIN).max(1));
+    let span = latest.saturating_sub(least) as f64;
+    // Processing time between the first row and the last.
+    let paced_ns = speed.filter(|&speed| speed > 0.0).map(|speed| span * 1e6 / speed);
+    let count = match paced_ns {
+        Some(ns) => ((ns / grain_ns as f64).ceil() as u32).clamp(1, arrival.rows.max(1)),
+        None => {
+            let wanted = (latest.saturating_sub(least) / (slide_ms / 2).max(1)).clamp(1, PIECES_MAX) as u32;
+            wanted.min((arrival.rows / PIECE_ROWS_MIN).max(1))
+        }
+    };
     let share = |of: u64, piece: u32| {
         of * u64::from(piece + 1) / u64::from(count) - of * u64::from(piece) / u64::from(count)
     };
-    let span = (latest.saturating_sub(least)) as f64;
     (0..count)
-        .map(|piece| Arrival {
-            at: ProcessingTime(arrival.at_ns),
-            event_time: EventTime(least + (span * (f64::from(piece) + 0.5) / f64::from(count)) as i64),
-            rows: share(u64::from(arrival.rows), piece) as u32,
-            bytes: share(arrival.bytes, piece),
-            watermark: watermark.filter(|_| piece + 1 == count),
+        .map(|piece| {
+            let (done, is_last) = (f64::from(piece + 1) / f64::from(count), piece + 1 == count);
+            // The watermark follows the last row of each; where rows have no pace, that of the batch alone.
+            let behind = |watermark: EventTime| EventTime(watermark.0 - (span * (1.0 - done)) as i64);
+            Arrival {
+                at: ProcessingTime(
+                    arrival.at_ns.saturating_sub((paced_ns.unwrap_or(0.0) * (1.0 - done)) as u64),
+                ),
+                event_time: EventTime(least + (span * (f64::from(piece) + 0.5) / f64::from(count)) as i64),
+                rows: share(u64::from(arrival.rows), piece) as u32,
+                bytes: share(arrival.bytes, piece),
+                watermark: watermark.map(behind).filter(|_| is_last || paced_ns.is_some()),
+            }
         })
         .collect()
 }
@@ -199,7 +259,7 @@ mod tests {
             event_times: Some((0, 4_000)),
             watermark: Some(3_000),
         };
-        let cut = pieces(&batch, 2_000);
+        let cut = pieces(&batch, 2_000, None, 1_000_000);
         let seen: Vec<(i64, u32, u64, Option<i64>)> =
             cut.iter().map(|a| (a.event_time.0, a.rows, a.bytes, a.watermark.map(|w| w.0))).collect();
         // Four half windows of 1 000 ms each.
@@ -212,7 +272,27 @@ mod tests {
                 (3_500, 251, 2_503, Some(3_000))
             ]
         );
-        assert_eq!(pieces(&ArrivalCosts { rows: 10, ..batch }, 2_000).len(), 1);
+        assert_eq!(pieces(&ArrivalCosts { rows: 10, ..batch }, 2_000, None, 1_000_000).len(), 1);
+    }
+
+    #[test]
+    fn rows_of_a_paced_table_come_when_they_were_due() {
+        // Five rows, 1 ms of event time apart and half of that of processing time, found by one look.
+        let batch = ArrivalCosts {
+            at_ns: 10_000_000,
+            rows: 5,
+            bytes: 40,
+            event_times: Some((100, 104)),
+            watermark: Some(103),
+        };
+        let seen = |grain_ns| -> Vec<(u64, u32, i64)> {
+            let cut = pieces(&batch, i64::MAX, Some(2.0), grain_ns);
+            cut.iter().map(|a| (a.at.0 / 1_000, a.rows, a.watermark.unwrap().0)).collect()
+        };
+        assert_eq!(seen(1_000_000), [(9_000, 2, 101), (10_000, 3, 103)]);
+        assert_eq!(seen(100_000_000), [(10_000, 5, 103)]);
+        assert_eq!(seen(1).len(), 5, "no piece is without a row");
+        assert_eq!([grain_ns(50_000_000), grain_ns(10_000_000_000)], [1_250_000, 10_000_000]);
     }
 
     #[test]

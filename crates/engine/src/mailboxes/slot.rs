@@ -1,9 +1,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::ProcessingTime;
+use laxity_runtime::Agenda;
 use laxity_sched::{Shard, Top};
 
-use super::agenda::Agenda;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
 /// A scheduler, what its operators are, and the tables that are to be looked at by it.

@@ -48,7 +48,7 @@ fn setup() -> Setup {
     setup
 }
 
-const TURNS: Promise = Promise { unit: Unit::Operator, bound: Some(WaitBound::Turns) };
+const TURNS: Promise = Promise { unit: Unit::Operator, bound: Some(WaitBound::Turns), shards: 1 };
 
 /// What the checkers find in such events.
 fn found(promise: Promise, events: &[(u64, Event)], ending: impl FnOnce(&mut Ending)) -> Vec<&'static str> {
@@ -256,7 +256,7 @@ fn who_passes_an_earlier_deadline_is_seen() {
 
 #[test]
 fn a_query_on_two_cores_is_seen_where_queries_are_units() {
-    let query = Promise { unit: Unit::Query, bound: None };
+    let query = Promise { unit: Unit::Query, bound: None, shards: 1 };
     let events =
         [(0, enqueued(0, 1, 0)), (0, enqueued(1, 2, 0)), (0, granted(0, 0, 1)), (0, granted(1, 1, 2))];
     assert_eq!(found(query, &events, nothing), ["a unit is with one core at a time"]);

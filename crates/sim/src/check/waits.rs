@@ -25,6 +25,7 @@ pub(super) struct Waits {
     ageing_ns: u64,
     deferral_ns: u64,
     cores: u64,
+    wake_ns: u64,
     /// Of messages that wait: bytes and t_M.
     messages: HashMap<u64, (u64, ProcessingTime)>,
     /// Operators of the units that are queries, which come after those that are operators.
@@ -107,6 +108,7 @@ impl Waits {
             ageing_ns: setup.config.ageing_bound_ns,
             deferral_ns: setup.config.deferral_max_ns,
             cores: setup.cluster.cores() as u64,
+            wake_ns: setup.overheads.wake_ns,
             messages: HashMap::new(),
             members: Vec::new(),
         };
@@ -326,9 +328,14 @@ impl Waits {
         let under_way_ns = under_way.map(|(_, _, granted)| at.since_ns(*granted)).max().unwrap_or(0);
         let run_max_ns = state.run_max_ns.max(under_way_ns);
         let turn_ns = state.turn_max_ns.max(self.quantum_ns.saturating_add(run_max_ns));
+        // A core may have to be woken for each.
+        let turn_ns = turn_ns.saturating_add(self.wake_ns);
         let units = state.waiting_max + self.cores;
         match self.promise.bound? {
-            WaitBound::Turns => Some((units.div_ceil(self.cores) + 1).saturating_mul(turn_ns)),
+            WaitBound::Turns => {
+                let workers = if self.promise.shards > 1 { 1 } else { self.cores };
+                Some((units.div_ceil(workers) + 1).saturating_mul(turn_ns))
+            }
             WaitBound::Ageing => {
                 Some(self.ageing_ns.saturating_add((4 * (units + 1)).saturating_mul(turn_ns)))
             }

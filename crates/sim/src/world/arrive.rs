@@ -1,5 +1,5 @@
-use laxity_graph::{OperatorId, ProcessingTime};
-use laxity_runtime::{IntakeContext, Step};
+use laxity_graph::OperatorId;
+use laxity_runtime::{IntakeContext, Look, Split, Step};
 
 use super::World;
 use crate::event::Event;
@@ -11,10 +11,10 @@ use crate::table::{Read, Table};
 
 /// How rows come in, and when they are held back.
 impl<C: Modelled> World<C> {
-    /// A table is to be looked at then, whatever was appointed.
-    pub(super) fn appoint(&mut self, table: u32, at: ProcessingTime) {
-        let at = at.max(self.now);
-        if self.tables[table as usize].look.replace(at) != Some(at) {
+    /// A table is to be looked at then, whatever was appointed, where no scheduler keeps that.
+    pub(super) fn appoint(&mut self, table: u32, look: Look) {
+        let at = look.at.max(self.now);
+        if self.tables[table as usize].look.replace(Look { at, ..look }).map(|before| before.at) != Some(at) {
             self.queue.push(at, Coming::Arrive(table));
         }
     }
@@ -22,52 +22,63 @@ impl<C: Modelled> World<C> {
     pub(super) fn arrive(&mut self, table: u32) {
         let state = &mut self.tables[table as usize];
         // It may have been looked at since, and appointed anew.
-        if self.closing || state.look.is_none_or(|look| look > self.now) {
-            return;
-        }
+        let Some(look) = state.look.filter(|look| !self.closing && look.at <= self.now) else { return };
         state.look = None;
-        let step = self.look_at(table);
-        let is_held = matches!(step, Step::Held(_));
-        let state = &mut self.tables[table as usize];
-        let operator = state.operator;
-        if is_held && !state.is_held {
-            self.watch.on(self.now, Event::Held { operator });
+        let machine = self.topology.operator(state.place).machine;
+        if self.setup.sources.scheduled().is_some() {
+            self.enqueue_look(table, look.due);
+        } else {
+            self.clock.begin(Begin { at: self.now, core: None, call_ns: 0, is_message: true });
+            let (step, _) = self.attend(table);
+            let mut staged = std::mem::take(&mut self.staged);
+            for message in staged.drain(..) {
+                self.count_in(&message);
+                self.enqueue(message);
+            }
+            self.staged = staged;
+            self.note_held(table, step);
+            if let Some(look) = Look::after(step) {
+                self.appoint(table, look);
+            }
         }
-        state.is_held = is_held;
-        match step {
-            Step::At { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => self.appoint(table, at),
-            Step::Waiting(None) | Step::Done => {}
-        }
-        self.dispatch(self.topology.operator(operator).machine);
+        self.dispatch(machine);
     }
 
-    /// Takes in what has arrived, as far as there is credit.
-    fn look_at(&mut self, table: u32) -> Step {
-        let Table { operator, intake, feed, .. } = &mut self.tables[table as usize];
-        let operator = *operator;
-        let place = self.topology.operator(operator);
-        let query = &self.running[place.query.index()];
-        if self.setup.closed_loop && !query.has_credit(OperatorId(table)) {
+    /// Takes in what has arrived, as far as there is credit; it is staged.
+    pub(super) fn attend(&mut self, table: u32) -> (Step, Option<Split<C>>) {
+        let Table { place, intake, feed, .. } = &mut self.tables[table as usize];
+        let place = self.topology.operator(*place);
+        let Some(reader) = intake.readers().first() else { return (Step::Done, None) };
+        let waits_for_credit =
+            |reader: &laxity_runtime::Reader<C>| !reader.query.has_credit(OperatorId(table));
+        if self.setup.closed_loop && intake.readers().iter().all(waits_for_credit) {
             // Nothing comes into being that cannot be taken in.
-            return Step::Held(self.now.plus_ns(CLOSED_LOOP_RETRY_NS));
+            return (Step::Held(self.now.plus_ns(CLOSED_LOOP_RETRY_NS)), None);
         }
-        let process = std::sync::Arc::clone(query.process());
-        self.clock.begin(Begin { at: self.now, core: None, call_ns: 0, is_message: true });
-        let (now, sheds, local, watch) = (self.now, self.setup.shed, place.local, &mut self.watch);
-        let sharing = &mut self.machines[place.machine as usize].sharing;
+        let process = std::sync::Arc::clone(reader.query.process());
+        let costs = self.setup.sources.scheduled();
+        let (now, sheds, topology, watch) = (self.now, self.setup.shed, &self.topology, &mut self.watch);
+        let machine = &mut self.machines[place.machine as usize];
+        let load = match &machine.sharing {
+            Sharing::Scheduler(_) => machine.load.get(),
+            // Threads know of no load: a table then keeps the distance that costs the least.
+            Sharing::Threads(_) => 1.0,
+        };
+        let sharing = &mut machine.sharing;
         let mut context = IntakeContext {
             clock: &*self.clock,
-            quantum_ns: self.clock.quantum_ns(),
+            quantum_ns: costs.map_or(self.clock.quantum_ns(), |_| self.setup.config.quantum_ns),
             unix_start_ms: 0,
-            load: 0.0,
-            // There is one reader, which waits for nobody.
-            backlog_bytes: u64::MAX,
+            load,
+            // Where rows come at once there is one reader, which waits for nobody.
+            backlog_bytes: costs.map_or(u64::MAX, |costs| costs.backlog_bytes),
             memory: &process.memory,
-            shed: |_, rows| match sharing {
+            shed: |source: OperatorId, rows| match sharing {
                 Sharing::Scheduler(scheduler) if sheds && rows > 0 => {
+                    let local = topology.operator(source.0).local;
                     let dropped = scheduler.rows_to_shed(local, rows, now).min(rows);
                     if dropped > 0 {
-                        watch.on(now, Event::Shed { operator, rows: dropped });
+                        watch.on(now, Event::Shed { operator: source.0, rows: dropped });
                     }
                     dropped
                 }
@@ -75,21 +86,28 @@ impl<C: Modelled> World<C> {
             },
             staged: &mut self.staged,
         };
-        let mut read = Read { feed, clock: &self.clock, per_row_ns: 0.0 };
-        let (step, _) = intake.attend(&mut read, &mut context);
-        let mut staged = std::mem::take(&mut self.staged);
-        for message in staged.drain(..) {
-            self.count_in(&message);
-            self.enqueue(message);
-        }
-        self.staged = staged;
-        step
+        let mut read = Read { feed, clock: &self.clock, costs };
+        intake.attend(&mut read, &mut context)
     }
 
-    /// Tables that wait for the credit of a query may go on now that something has been worked off.
-    pub(super) fn wake_tables(&mut self, query: usize) {
+    /// Says so where arrivals are held back from now on.
+    pub(super) fn note_held(&mut self, table: u32, step: Step) {
+        let is_held = matches!(step, Step::Held(_));
+        let state = &mut self.tables[table as usize];
+        let was_held = std::mem::replace(&mut state.is_held, is_held);
+        if is_held && !was_held {
+            self.watch.on(self.now, Event::Held { operator: state.place });
+        }
+    }
+
+    /// Tables that wait for the credit of a query may go on now that something has been worked off on that machine.
+    pub(super) fn wake_tables(&mut self, query: usize, machine: u32) {
         for table in self.running[query].wake() {
-            self.appoint(table.0, self.now);
+            if self.setup.sources.scheduled().is_some() {
+                self.wake_table(table.0, machine);
+            } else {
+                self.appoint(table.0, Look { at: self.now, due: self.now });
+            }
         }
     }
 }

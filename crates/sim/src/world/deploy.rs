@@ -1,9 +1,11 @@
+use std::collections::BTreeMap;
+
 use laxity_graph::QueryId;
+use laxity_runtime::Look;
 use laxity_sched::{OperatorSpec, QuerySpec};
 
 use super::World;
 use crate::event::Event;
-use crate::machine::Sharing;
 use crate::modelled::Modelled;
 
 /// How a query starts.
@@ -12,36 +14,44 @@ impl<C: Modelled> World<C> {
         self.watch.on(self.now, Event::Deployed { query: index });
         let settings = &self.queries[index as usize].dataflow.settings;
         let operators = self.topology.queries[index as usize].clone();
-        let mut told = vec![false; self.machines.len()];
+        let mut here: BTreeMap<u32, Vec<OperatorSpec>> = BTreeMap::new();
         for operator in operators {
             let place = self.topology.operator(operator);
-            let machine = &mut self.machines[place.machine as usize];
-            let scheduler = machine.sharing.graph();
-            if !std::mem::replace(&mut told[place.machine as usize], true) {
-                scheduler.add_query(QuerySpec {
-                    id: QueryId(index),
-                    target_ns: settings.latency_target.ns(),
-                    weight: settings.weight,
-                    qos: settings.qos.clone(),
-                });
-                scheduler.allow_shedding(QueryId(index), self.setup.shed);
-            }
             // Those that are fed from other machines only are entries here, as sources are.
-            let here = place.upstream.iter().map(|&above| self.topology.operator(above));
-            let here = here.filter(|above| above.machine == place.machine).map(|above| above.local);
-            scheduler.add_operator(OperatorSpec {
+            let above = place.upstream.iter().map(|&above| self.topology.operator(above));
+            let above = above.filter(|above| above.machine == place.machine).map(|above| above.local);
+            here.entry(place.machine).or_default().push(OperatorSpec {
                 id: place.local,
                 query: QueryId(index),
-                upstream: here.collect(),
+                upstream: above.collect(),
                 window: place.window.filter(|window| window.is_aligned),
                 channels: place.channels.len() as u32,
             });
         }
-        if told.iter().filter(|&&told| told).count() > 1 {
+        let query = QuerySpec {
+            id: QueryId(index),
+            target_ns: settings.latency_target.ns(),
+            weight: settings.weight,
+            qos: settings.qos.clone(),
+        };
+        let spans = here.len() > 1;
+        for (machine, operators) in here {
+            let sharing = &mut self.machines[machine as usize].sharing;
+            sharing.add_query(query.clone(), operators, self.setup.shed);
+        }
+        if spans {
             self.tell_of_windows_elsewhere(index);
         }
         for table in self.tables_of[index as usize].clone() {
-            self.appoint(table, self.now);
+            let look = Look { at: self.now, due: self.now };
+            if self.setup.sources.scheduled().is_some() {
+                self.add_table(table);
+                self.appoint_look(table, look);
+                let machine = self.topology.operator(self.tables[table as usize].place).machine;
+                self.dispatch(machine);
+            } else {
+                self.appoint(table, look);
+            }
         }
     }
 
@@ -63,7 +73,7 @@ impl<C: Modelled> World<C> {
                 }
                 let elsewhere = place.machine != machine && self.topology.is_entry(operator);
                 let sharing = &mut self.machines[place.machine as usize].sharing;
-                if let Sharing::Scheduler(scheduler) = sharing
+                if let Some(scheduler) = sharing.only()
                     && elsewhere
                 {
                     scheduler.add_window_elsewhere(place.local, window);

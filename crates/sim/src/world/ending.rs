@@ -14,8 +14,16 @@ impl<C: Modelled> World<C> {
         let measured_s = self.now.since_ns(ProcessingTime::ZERO.plus(self.setup.warm_up)) as f64 / 1e9;
         let rows_queued = self.rows_queued();
         let all_ns = self.now.0 * self.cores.len() as u64;
-        let Totals { busy_ns, asleep_ns, overhead_ns, switches, grants, messages, memory_peak_bytes } =
-            self.totals;
+        let Totals {
+            busy_ns,
+            look_ns,
+            asleep_ns,
+            overhead_ns,
+            switches,
+            grants,
+            messages,
+            memory_peak_bytes,
+        } = self.totals;
         Outcome {
             policy: self.policy,
             queries: self
@@ -28,9 +36,10 @@ impl<C: Modelled> World<C> {
             operators: self.topology.operators.into_iter().map(|place| place.name).collect(),
             ended: self.now,
             busy_ns,
+            look_ns,
             overhead_ns,
             asleep_ns,
-            idle_ns: all_ns.saturating_sub(busy_ns + overhead_ns),
+            idle_ns: all_ns.saturating_sub(busy_ns + look_ns + overhead_ns),
             switches,
             grants,
             messages,
@@ -48,10 +57,11 @@ impl<C: Modelled> World<C> {
     fn rows_queued(&self) -> Vec<u64> {
         let mut rows = vec![0u64; self.accounts.len()];
         for table in &self.tables {
-            let query = self.topology.operator(table.operator).query;
-            rows[query.index()] += table.rows_held();
+            for reader in table.intake.readers() {
+                rows[reader.query.id.index()] += reader.backlog_rows();
+            }
         }
-        for place in &self.topology.operators {
+        for place in &self.topology.operators[..self.topology.first_table as usize] {
             rows[place.query.index()] += match &self.machines[place.machine as usize].sharing {
                 Sharing::Scheduler(scheduler) => scheduler.queued_rows(place.local),
                 Sharing::Threads(threads) => {
@@ -75,6 +85,7 @@ impl<C: Modelled> World<C> {
         };
         let mut in_hand_rows: Vec<i64> =
             self.instances.iter().map(|instance| instance.rows_left() as i64).collect();
+        in_hand_rows.resize(self.topology.operators.len(), 0);
         for core in &self.cores {
             let machine = &self.machines[core.machine as usize];
             let idle = machine.idle.contains(&core.number) || matches!(machine.sharing, Sharing::Threads(_));

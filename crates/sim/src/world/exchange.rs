@@ -2,7 +2,6 @@ use laxity_graph::OperatorId;
 use laxity_sched::{CostReport, StreamReport};
 
 use super::{Traveller, World, at_least};
-use crate::machine::Sharing;
 use crate::modelled::Modelled;
 use crate::queue::Coming;
 
@@ -14,11 +13,13 @@ use crate::queue::Coming;
 impl<C: Modelled> World<C> {
     pub(super) fn exchange(&mut self) {
         for machine in 0..self.machines.len() as u32 {
-            let Sharing::Scheduler(scheduler) = &mut self.machines[machine as usize].sharing else {
-                continue;
-            };
-            let streams = scheduler.stream_reports(self.now);
-            let costs = scheduler.cost_reports(machine, self.now);
+            let Some(scheduler) = self.machines[machine as usize].sharing.only() else { continue };
+            let (mut streams, mut costs) =
+                (scheduler.stream_reports(self.now), scheduler.cost_reports(machine, self.now));
+            // Tables are where those who read them are.
+            let queries = self.topology.queries.len();
+            streams.retain(|report| report.query.index() < queries);
+            costs.retain(|report| report.query.index() < queries);
             for report in streams {
                 self.tell_below(machine, report);
             }
@@ -71,7 +72,7 @@ impl<C: Modelled> World<C> {
 
     pub(super) fn hear_of_watermarks(&mut self, entry: u32, report: StreamReport) {
         let machine = self.topology.operator(entry).machine;
-        if let Sharing::Scheduler(scheduler) = &mut self.machines[machine as usize].sharing {
+        if let Some(scheduler) = self.machines[machine as usize].sharing.only() {
             scheduler.on_stream_report(OperatorId(entry), report);
         }
     }
@@ -79,7 +80,7 @@ impl<C: Modelled> World<C> {
     pub(super) fn hear_of_costs(&mut self, machine: u32, report: &CostReport) {
         let mut feeders = self.feeders(report);
         feeders.retain(|&(_, feeder)| self.topology.operator(feeder.0).machine == machine);
-        if let Sharing::Scheduler(scheduler) = &mut self.machines[machine as usize].sharing {
+        if let Some(scheduler) = self.machines[machine as usize].sharing.only() {
             scheduler.on_cost_report(report, &feeders);
         }
     }
@@ -144,7 +145,7 @@ mod tests {
     fn machines_learn_what_is_on_the_others() {
         let mut world = world();
         while world.step() {}
-        let Sharing::Scheduler(first) = &world.machines[0].sharing else { panic!("by the scheduler") };
+        let first = world.machines[0].sharing.only().expect("by the scheduler");
         // Behind the filter: 1 ms each at the window and at the sink, two machines away.
         let path_ns = first.path_cost_ns(OperatorId(1));
         assert!(path_ns.abs_diff(2_000_000) < 100_000, "{path_ns}");
@@ -154,11 +155,12 @@ mod tests {
         assert_eq!(heard.iter().map(|&(node, _)| node).collect::<Vec<_>>(), [1, 2]);
         assert!(heard.iter().all(|&(node, at)| world.now.since_ns(at) <= old_ns(node.into())), "{heard:?}");
         // The window's machine knows when watermarks are due at the source, and how old that is.
-        let Sharing::Scheduler(second) = &world.machines[1].sharing else { panic!("by the scheduler") };
-        let snapshot = second.snapshot(world.now);
+        let now = world.now;
+        let second = world.machines[1].sharing.only().expect("by the scheduler");
+        let snapshot = second.snapshot(now);
         let streams = &snapshot.query(QueryId(0)).unwrap().streams;
         assert_eq!(streams.len(), 1);
-        assert!(streams[0].told.is_some_and(|told| world.now.since_ns(told) <= 7_000_000 + 120_000_000));
+        assert!(streams[0].told.is_some_and(|told| now.since_ns(told) <= 7_000_000 + 120_000_000));
         assert!(streams[0].end > EventTime(4_000), "{:?}", streams[0].end);
     }
 }

@@ -22,6 +22,11 @@ impl<C: Modelled> World<C> {
             return;
         };
         scheduler.on_memory(state.bytes, bound);
+        if self.setup.overheads.wake_ns > 0 {
+            self.wake_one(machine);
+            self.ask_again(machine);
+            return;
+        }
         loop {
             let state = &mut self.machines[machine as usize];
             let Sharing::Scheduler(scheduler) = &mut state.sharing else { return };
@@ -37,15 +42,22 @@ impl<C: Modelled> World<C> {
         self.ask_again(machine);
     }
 
-    /// Sees to it that a scheduler that wants to be asked again is.
+    /// Sees to it that a scheduler that wants to be asked again is, and that tables are looked at.
     fn ask_again(&mut self, machine: u32) {
         let state = &mut self.machines[machine as usize];
-        self.watch.settled(machine, state.idle.len());
-        let Sharing::Scheduler(scheduler) = &state.sharing else { return };
+        // Who was woken looks for work, and wakes the next where there is more.
+        self.watch.settled(machine, if state.waking > 0 { 0 } else { state.idle.len() });
         if state.idle.is_empty() || (self.closing && self.outstanding == 0) {
             return;
         }
-        let Some(due) = scheduler.next_timeout() else { return };
+        if let Some((look, _)) = state.next_look().filter(|_| !self.closing && state.waking == 0) {
+            let at = look.max(self.now);
+            if state.alarm_at.is_none_or(|alarm| alarm > at || alarm < self.now) {
+                state.alarm_at = Some(at);
+                self.queue.push(at, Coming::Alarm(machine));
+            }
+        }
+        let Some((due, _)) = state.next_timeout() else { return };
         // What is due already was asked for just now.
         let due = due.max(self.now.plus_ns(1));
         if state.tick_at.is_none_or(|at| at > due || at <= self.now) {
@@ -60,16 +72,67 @@ impl<C: Modelled> World<C> {
             return;
         }
         state.tick_at = None;
-        if let Some(number) = state.idle.pop()
-            && !self.start(machine, number)
-        {
-            self.machines[machine as usize].idle.push(number);
+        if let Some((_, place)) = state.next_timeout() {
+            let number = state.idle.remove(place);
+            self.start_or_rest(machine, number);
         }
         self.dispatch(machine);
     }
 
+    /// Wakes a core if there is work and none is on its way to it, as the engine does: who is woken wakes the next.
+    fn wake_one(&mut self, machine: u32) {
+        let state = &mut self.machines[machine as usize];
+        let Sharing::Scheduler(scheduler) = &state.sharing else { return };
+        if scheduler.waiting_units() > 0
+            && let Some(number) = state.idle.pop()
+        {
+            self.wake(machine, number);
+        }
+    }
+
+    fn wake(&mut self, machine: u32, number: u32) {
+        self.machines[machine as usize].waking += 1;
+        let core = machine * self.setup.cluster.cores() as u32 + number;
+        self.queue.push(self.now.plus_ns(self.setup.overheads.wake_ns), Coming::Woken(core));
+    }
+
+    pub(super) fn woken(&mut self, core: u32) {
+        let (machine, number) = (self.cores[core as usize].machine, self.cores[core as usize].number);
+        self.machines[machine as usize].waking -= 1;
+        self.start_or_rest(machine, number);
+        self.dispatch(machine);
+    }
+
+    /// A table is to be looked at, and there may be nobody awake for it.
+    pub(super) fn alarm(&mut self, machine: u32) {
+        let state = &mut self.machines[machine as usize];
+        // It may have been put off, where the machine stood still.
+        if state.alarm_at.is_none_or(|alarm| alarm > self.now) {
+            return;
+        }
+        state.alarm_at = None;
+        if let Some((look, place)) = state.next_look()
+            && look <= self.now
+        {
+            let number = state.idle.remove(place);
+            if self.setup.overheads.wake_ns > 0 {
+                self.wake(machine, number);
+            } else {
+                self.start_or_rest(machine, number);
+            }
+        }
+        self.dispatch(machine);
+    }
+
+    fn start_or_rest(&mut self, machine: u32, number: u32) {
+        if !self.start(machine, number) {
+            self.machines[machine as usize].idle.push(number);
+        }
+    }
+
     /// Asks what an idle core does now. False if nothing.
     fn start(&mut self, machine: u32, number: u32) -> bool {
+        self.attend_agenda(machine, number);
         let state = &mut self.machines[machine as usize];
         let Sharing::Scheduler(scheduler) = &mut state.sharing else { return false };
         let worker = WorkerId(number);
@@ -100,8 +163,6 @@ impl<C: Modelled> World<C> {
         core.operator = Some(operator);
         self.totals.grants += 1;
         core.granted = self.now;
-        core.started = self.clock.done(machine as usize, number as usize, self.now, overhead_ns);
-        let started = core.started;
         let is_sink = place.kind == StageKind::Sink;
         let work = match grant.work {
             Work::Message { message, enqueued } => {
@@ -133,7 +194,11 @@ impl<C: Modelled> World<C> {
                 Work::Resume
             }
         };
-        let mut underway = self.cores[core_index as usize].underway.take().unwrap_or_default();
+        overhead_ns += self.setup.overheads.message_ns * (1 + self.merged.len() as u64);
+        let started = self.clock.done(machine as usize, number as usize, self.now, overhead_ns);
+        let core = &mut self.cores[core_index as usize];
+        core.started = started;
+        let mut underway = core.underway.take().unwrap_or_default();
         let begin = Begin {
             at: started,
             core: Some((machine as usize, number as usize)),
@@ -181,10 +246,10 @@ impl<C: Modelled> World<C> {
         let elapsed_ns = self.now.since_ns(started);
         self.send(operator, &mut underway, 0, 0);
         let busy_ns = elapsed_ns.saturating_sub(underway.sleep_ns);
-        self.totals.busy_ns += busy_ns;
+        self.cores[core_index as usize].awake_ns += self.now.since_ns(granted);
         self.totals.asleep_ns += underway.sleep_ns;
         self.totals.overhead_ns += started.since_ns(granted);
-        if let Some(timeline) = &mut self.timeline {
+        if let Some(timeline) = self.timeline.as_mut().filter(|_| operator < self.topology.first_table) {
             timeline.push(Slice {
                 start: started,
                 end: self.now,
@@ -202,9 +267,7 @@ impl<C: Modelled> World<C> {
         self.account(operator, rows_in, late_rows, busy_ns, run.done);
         self.report(machine, number, operator, run);
         self.cores[core_index as usize].underway = Some(underway);
-        if !self.start(machine, number) {
-            self.machines[machine as usize].idle.push(number);
-        }
+        self.start_or_rest(machine, number);
         self.dispatch(machine);
     }
 
@@ -232,13 +295,19 @@ impl<C: Modelled> World<C> {
         done: InFlight,
     ) {
         let place = self.topology.operator(operator);
-        let account = &mut self.accounts[place.query.index()];
-        account.busy_ns += busy_ns;
-        account.rows_late += late_rows;
-        if place.kind == StageKind::Source
-            && self.now >= laxity_graph::ProcessingTime::ZERO.plus(self.setup.warm_up)
-        {
-            account.rows_taken += u64::from(rows_in);
+        if operator >= self.topology.first_table {
+            // A table's, which is everybody's who reads it.
+            self.totals.look_ns += busy_ns;
+        } else {
+            self.totals.busy_ns += busy_ns;
+            let account = &mut self.accounts[place.query.index()];
+            account.busy_ns += busy_ns;
+            account.rows_late += late_rows;
+            if place.kind == StageKind::Source
+                && self.now >= laxity_graph::ProcessingTime::ZERO.plus(self.setup.warm_up)
+            {
+                account.rows_taken += u64::from(rows_in);
+            }
         }
         let (messages, bytes) = (done.messages as u64, done.bytes as u64);
         self.machines[place.machine as usize].bytes -= bytes;

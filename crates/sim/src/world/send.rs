@@ -7,6 +7,7 @@ use laxity_sched::Message;
 use super::{Traveller, World, WrittenRows, local};
 use crate::ResultRecord;
 use crate::event::Event;
+use crate::fault::stalled_until;
 use crate::machine::{Sharing, Ticket, Underway};
 use crate::modelled::Modelled;
 use crate::queue::Coming;
@@ -26,9 +27,14 @@ impl<C: Modelled> World<C> {
                 },
             );
         }
-        let query = self.topology.operator(operator).query.index();
+        if let Some(looked) = underway.looked.take() {
+            self.looked(looked, underway, execute_ns + wait_ns);
+            return;
+        }
+        let place = self.topology.operator(operator);
+        let (query, machine) = (place.query.index(), place.machine);
         if self.running[query].settle(underway.run.sent, underway.run.done) {
-            self.wake_tables(query);
+            self.wake_tables(query, machine);
         }
         for mut message in underway.staged.drain(..) {
             message.body.stamps.execute_ns += execute_ns;
@@ -37,7 +43,13 @@ impl<C: Modelled> World<C> {
         }
         for mut write in underway.writes.drain(..) {
             write.what.delay(execute_ns, wait_ns, self.now);
-            self.write(operator, &write.outlet, write.what);
+            match stalled_until(&self.setup.faults, write.outlet.query.id, self.now) {
+                Some(until) => {
+                    self.outstanding += 1;
+                    self.travel(Traveller::Stalled(operator, write), until);
+                }
+                None => self.write(operator, &write.outlet, write.what),
+            }
         }
     }
 
@@ -85,6 +97,17 @@ impl<C: Modelled> World<C> {
             }
             Traveller::Watermarks(entry, report) => self.hear_of_watermarks(entry, report),
             Traveller::Costs(machine, report) => self.hear_of_costs(machine, &report),
+            Traveller::Stalled(operator, write) => {
+                let until = stalled_until(&self.setup.faults, write.outlet.query.id, self.now);
+                if let Some(until) = until.filter(|&until| until > self.now) {
+                    // Another stall began before this one was over.
+                    self.travel(Traveller::Stalled(operator, write), until);
+                    return;
+                }
+                self.outstanding -= 1;
+                self.write(operator, &write.outlet, write.what);
+                self.dispatch(self.topology.operator(operator).machine);
+            }
         }
     }
 
@@ -159,7 +182,7 @@ impl<C: Modelled> World<C> {
             }
         }
         if outlet.query.release(in_flight) {
-            self.wake_tables(query.index());
+            self.wake_tables(query.index(), self.topology.operator(operator).machine);
         }
     }
 }

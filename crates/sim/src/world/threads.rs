@@ -138,7 +138,7 @@ impl<C: Modelled> World<C> {
     /// A thread without a message in hand takes the next one.
     fn take_message(&mut self, operator: u32, started: ProcessingTime) -> Option<u64> {
         let place = self.topology.operator(operator);
-        let call_ns = self.setup.overheads.call_ns;
+        let call_ns = self.setup.overheads.call_ns + self.setup.overheads.message_ns;
         let machine = &mut self.machines[place.machine as usize];
         let Sharing::Threads(threads) = &mut machine.sharing else { return None };
         let thread = &mut threads.threads[place.local.index()];
@@ -182,9 +182,8 @@ impl<C: Modelled> World<C> {
         let uncharged_ns = worked_ns.saturating_sub(core.charged_ns);
         core.charged_ns = worked_ns;
         let elapsed_ns = self.now.since_ns(started);
-        self.totals.busy_ns += elapsed_ns;
         self.totals.overhead_ns += started.min(self.now).since_ns(core.granted);
-        if let Some(timeline) = &mut self.timeline {
+        if let Some(timeline) = self.timeline.as_mut().filter(|_| operator < self.topology.first_table) {
             timeline.push(Slice {
                 start: started,
                 end: self.now,
@@ -237,7 +236,7 @@ impl<C: Modelled> World<C> {
         self.watch.on(self.now, Event::Slept { operator });
     }
 
-    pub(super) fn wake(&mut self, operator: u32) {
+    pub(super) fn wake_thread(&mut self, operator: u32) {
         let place = self.topology.operator(operator);
         let (machine, thread) = (place.machine, place.local);
         self.charge_running(machine);

@@ -2,6 +2,7 @@
 //! Cannot catch: anything that takes many events to go wrong. That is what seeded faults are for.
 
 mod scene;
+mod sources;
 
 use std::time::Duration;
 

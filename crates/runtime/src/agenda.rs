@@ -1,16 +1,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use laxity_graph::{OperatorId, ProcessingTime};
+use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+use laxity_sched::{OperatorSpec, QuerySpec};
+
+use crate::Step;
 
 /// When tables want to be looked at: what nobody sends a message for.
 ///
 /// A table has one appointment at most; a new one outdates the one before. What is due becomes a message that waits
 /// with all others, so that a look has no better place than its deadline gives it.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub struct Agenda {
     entries: BinaryHeap<Reverse<Entry>>,
-    /// By local id; `None` where that is no table.
+    /// By id; `None` where that is no table.
     tables: Vec<Option<Enlisted>>,
     enlisted: usize,
     /// Given to the next appointment: an id may be another table's later, so numbers are never its own.
@@ -31,8 +34,41 @@ struct Entry {
     due: ProcessingTime,
 }
 
+/// A look at a table that is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: ProcessingTime,
+    /// From when its delay counts.
+    pub due: ProcessingTime,
+}
+
+impl Look {
+    /// The one that a look asks for; `None` where the table is woken, or has ended.
+    pub fn after(step: Step) -> Option<Look> {
+        match step {
+            Step::At { at, due } => Some(Look { at, due }),
+            Step::Held(at) | Step::Waiting(Some(at)) => Some(Look { at, due: at }),
+            Step::Waiting(None) | Step::Done => None,
+        }
+    }
+
+    /// The target of looks at a table, ns: half of the nearest of those who read it, so that the other half is left for
+    /// what they do with the rows.
+    pub fn target_ns(nearest_ns: u64) -> u64 {
+        nearest_ns / 2
+    }
+
+    /// What a scheduler must know of a table that is looked at with that target: it is a query of one operator, since
+    /// looks are no query's work but everybody's who reads it.
+    pub fn unit(query: QueryId, table: OperatorId, target_ns: u64) -> (QuerySpec, OperatorSpec) {
+        let spec = QuerySpec { id: query, target_ns, weight: 1.0, qos: None };
+        (spec, OperatorSpec { id: table, query, upstream: Vec::new(), window: None, channels: 1 })
+    }
+}
+
 impl Agenda {
-    /// That local id is a table's from now on.
+    /// That id is a table's from now on.
     pub fn enlist(&mut self, table: OperatorId) {
         if self.tables.len() <= table.index() {
             self.tables.resize(table.index() + 1, None);
@@ -41,7 +77,7 @@ impl Agenda {
         self.tables[table.index()] = Some(Enlisted::default());
     }
 
-    /// That local id is no table's any more, if it was.
+    /// That id is no table's any more, if it was.
     pub fn dismiss(&mut self, table: OperatorId) {
         if let Some(enlisted) = self.tables.get_mut(table.index()) {
             self.enlisted -= usize::from(enlisted.take().is_some());
@@ -54,7 +90,7 @@ impl Agenda {
     }
 
     /// This table is to be looked at then; its delay counts from `due` on. What is no table is not.
-    pub fn appoint(&mut self, table: OperatorId, at: ProcessingTime, due: ProcessingTime) {
+    pub fn appoint(&mut self, table: OperatorId, Look { at, due }: Look) {
         let Some(Some(enlisted)) = self.tables.get_mut(table.index()) else { return };
         self.next_number += 1;
         enlisted.number = self.next_number;
@@ -99,9 +135,10 @@ mod tests {
         let mut agenda = Agenda::default();
         let at = ProcessingTime;
         [1, 3].into_iter().for_each(|table| agenda.enlist(OperatorId(table)));
-        agenda.appoint(OperatorId(3), at(10), at(10));
-        agenda.appoint(OperatorId(1), at(20), at(5));
-        agenda.appoint(OperatorId(3), at(30), at(30));
+        let look = |when, due| Look { at: at(when), due: at(due) };
+        agenda.appoint(OperatorId(3), look(10, 10));
+        agenda.appoint(OperatorId(1), look(20, 5));
+        agenda.appoint(OperatorId(3), look(30, 30));
         assert_eq!(agenda.next(), Some(at(10)), "it is outdated, and that is found out then");
         assert_eq!(agenda.pop_due(at(19)), None);
         assert_eq!(agenda.pop_due(at(20)), Some((OperatorId(1), at(5))));
@@ -114,14 +151,14 @@ mod tests {
         let mut agenda = Agenda::default();
         let (table, at) = (OperatorId(0), ProcessingTime);
         agenda.enlist(table);
-        agenda.appoint(table, at(10), at(10));
+        agenda.appoint(table, Look { at: at(10), due: at(10) });
         agenda.dismiss(table);
-        agenda.appoint(table, at(11), at(11));
+        agenda.appoint(table, Look { at: at(11), due: at(11) });
         assert!(!agenda.has(table));
         agenda.enlist(table);
         assert_eq!(agenda.pop_due(at(20)), None);
         for soon in 0..10_000 {
-            agenda.appoint(table, at(1_000_000 + soon), at(0));
+            agenda.appoint(table, Look { at: at(1_000_000 + soon), due: at(0) });
         }
         assert!(agenda.entries.len() < 100, "{} appointments of one table", agenda.entries.len());
         assert_eq!(agenda.pop_due(at(2_000_000)), Some((table, at(0))));

@@ -1,0 +1,183 @@
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
+use laxity_sched::{
+    Composition, Config, Grant, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Shards,
+};
+
+/// Who decides on a machine what runs next: a scheduler, or several that share its queries. Ids are those of the machine.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per machine")]
+pub(crate) enum Order<T> {
+    One(Scheduler<T>),
+    Several(Shards<T>),
+}
+
+/// Other shards that a worker looks at beside its home, as in the engine.
+const SAMPLED: usize = 1;
+
+impl<T> Order<T> {
+    pub fn new(shards: usize, policy: &dyn Fn() -> Composition, config: &Config) -> Order<T> {
+        match shards {
+            0 | 1 => Order::One(Scheduler::new(policy(), config.clone())),
+            _ => Order::Several(Shards::new(shards, SAMPLED, policy, config)),
+        }
+    }
+
+    /// The one that there is, where queries span machines; `None` where there are several.
+    pub fn only(&mut self) -> Option<&mut Scheduler<T>> {
+        match self {
+            Order::One(scheduler) => Some(scheduler),
+            Order::Several(_) => None,
+        }
+    }
+
+    pub fn add_query(&mut self, query: QuerySpec, operators: Vec<OperatorSpec>, sheds: bool) {
+        let id = query.id;
+        match self {
+            Order::One(scheduler) => add_query(scheduler, query, operators, sheds),
+            Order::Several(shards) => {
+                shards.add_query(query, &operators);
+                shards.allow_shedding(id, sheds);
+            }
+        }
+    }
+
+    /// How many schedulers there are.
+    pub fn shards(&self) -> usize {
+        match self {
+            Order::One(_) => 1,
+            Order::Several(shards) => shards.shards().len(),
+        }
+    }
+
+    /// Which of them has an operator.
+    pub fn shard_of(&self, id: OperatorId) -> usize {
+        match self {
+            Order::One(_) => 0,
+            Order::Several(shards) => shards.placement().locate(id).map_or(0, |address| address.shard),
+        }
+    }
+
+    pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) {
+        match self {
+            Order::One(scheduler) => scheduler.on_message(message, now),
+            Order::Several(shards) => shards.on_message(message, now),
+        };
+    }
+
+    pub fn on_progress(&mut self, source: OperatorId, progress: EventTime, ingested: ProcessingTime) {
+        match self {
+            Order::One(scheduler) => scheduler.on_progress(source, progress, ingested),
+            Order::Several(shards) => shards.on_progress(source, progress, ingested),
+        }
+    }
+
+    pub fn on_finished(&mut self, worker: WorkerId, report: RunReport, now: ProcessingTime) {
+        match self {
+            Order::One(scheduler) => scheduler.on_finished(worker, report, now),
+            Order::Several(shards) => shards.on_finished(worker, report, now),
+        }
+    }
+
+    pub fn on_memory(&mut self, used_bytes: u64, bound_bytes: u64) {
+        match self {
+            Order::One(scheduler) => scheduler.on_memory(used_bytes, bound_bytes),
+            Order::Several(shards) => shards.on_memory(used_bytes, bound_bytes),
+        }
+    }
+
+    pub fn next(&mut self, worker: WorkerId, now: ProcessingTime) -> Option<Grant<T>> {
+        match self {
+            Order::One(scheduler) => scheduler.next(worker, now),
+            Order::Several(shards) => shards.next(worker, now),
+        }
+    }
+
+    pub fn merge_if(
+        &mut self,
+        worker: WorkerId,
+        rows_max: u32,
+        now: ProcessingTime,
+        fits: impl FnOnce(&Message<T>) -> bool,
+    ) -> Option<Message<T>> {
+        match self {
+            Order::One(scheduler) => scheduler.merge_if(worker, rows_max, now, fits),
+            Order::Several(shards) => shards.merge_if(worker, rows_max, now, fits),
+        }
+    }
+
+    /// Another policy; `again` makes it once more, for more schedulers than one.
+    pub fn set_policy(
+        &mut self,
+        composition: Composition,
+        again: &dyn Fn() -> Composition,
+        now: ProcessingTime,
+    ) {
+        match self {
+            Order::One(scheduler) => scheduler.set_policy(composition, now),
+            Order::Several(shards) => shards.set_policy(again, now),
+        }
+    }
+
+    pub fn rows_to_shed(&mut self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
+        match self {
+            Order::One(scheduler) => scheduler.rows_to_shed(source, rows, now),
+            Order::Several(shards) => shards.rows_to_shed(source, rows, now),
+        }
+    }
+
+    /// When a worker is to ask again although nothing happened: its home waits for nobody else.
+    pub fn next_timeout(&self, worker: WorkerId) -> Option<ProcessingTime> {
+        match self {
+            Order::One(scheduler) => scheduler.next_timeout(),
+            Order::Several(shards) => shards.shards()[shards.home(worker)].scheduler().next_timeout(),
+        }
+    }
+
+    pub fn waiting_units(&self) -> usize {
+        match self {
+            Order::One(scheduler) => scheduler.waiting_units(),
+            Order::Several(shards) => shards.waiting_units(),
+        }
+    }
+
+    pub fn cycle_work(&self) -> u64 {
+        match self {
+            Order::One(scheduler) => scheduler.cycle_work(),
+            Order::Several(shards) => shards.cycle_work(),
+        }
+    }
+
+    pub fn began_dispatch(&self, worker: WorkerId) -> bool {
+        match self {
+            Order::One(scheduler) => scheduler.began_dispatch(worker),
+            Order::Several(shards) => shards.began_dispatch(worker),
+        }
+    }
+
+    pub fn queued_messages(&self, id: OperatorId) -> usize {
+        match self {
+            Order::One(scheduler) => scheduler.queued_messages(id),
+            Order::Several(shards) => shards.queued_messages(id),
+        }
+    }
+
+    pub fn queued_rows(&self, id: OperatorId) -> u64 {
+        match self {
+            Order::One(scheduler) => scheduler.queued_rows(id),
+            Order::Several(shards) => shards.queued_rows(id),
+        }
+    }
+}
+
+/// A query with all its operators, from sources to sinks.
+pub(crate) fn add_query<T>(
+    scheduler: &mut Scheduler<T>,
+    query: QuerySpec,
+    operators: Vec<OperatorSpec>,
+    sheds: bool,
+) {
+    let id: QueryId = query.id;
+    scheduler.add_query(query);
+    scheduler.allow_shedding(id, sheds);
+    operators.into_iter().for_each(|operator| scheduler.add_operator(operator));
+}
