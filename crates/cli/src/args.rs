@@ -9,7 +9,7 @@ use crate::quantity::{Factor, HumaneBytes, HumaneDuration};
 
 /// Runs many streaming SQL queries on few cores and keeps each inside its latency target.
 #[derive(Debug, Parser)]
-#[command(name = "laxity", version, after_help = AFTER_HELP)]
+#[command(name = "laxity", version, after_help = AFTER_HELP, max_term_width = 120)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -39,14 +39,9 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = RUN_AFTER_HELP)]
 pub struct RunArgs {
-    /// SQL files, Flink's dialect. Paths in a file are relative to the file. '-' is the standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-
-    /// All files are one script: settings and tables of a file hold for those after it. Without it each file has its
-    /// own, and one that is wrong is reported while the others run.
-    #[arg(long)]
-    pub shared: bool,
+    /// What to read.
+    #[command(flatten)]
+    pub sql: SqlArgs,
 
     /// Who decides what runs next; 'laxity policies' lists the choices. 'os' gives every operator a thread
     /// and leaves the choice to the operating system [default: what SET 'laxity.policy' in the files says, else
@@ -91,16 +86,20 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<HumaneBytes>,
 
+    /// Print the names of the columns before the first row of each SELECT.
+    #[arg(long)]
+    pub header: bool,
+
     /// One line per second instead of a table that is redrawn. The default where the standard error is not
     /// a terminal.
     #[arg(long)]
     pub plain: bool,
 }
 
-/// What `explain` takes.
+/// The SQL that a command reads.
 #[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// SQL files, Flink's dialect. '-' is the standard input.
+pub struct SqlArgs {
+    /// SQL files, Flink's dialect. Paths in a file are relative to the file. '-' is the standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -108,20 +107,27 @@ pub struct ExplainArgs {
     /// own, and one that is wrong is reported while the others run.
     #[arg(long)]
     pub shared: bool,
+
+    /// The files may name no file of data outside of this folder, links followed: for SQL that others wrote.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// What `explain` takes.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub sql: SqlArgs,
 }
 
 /// What `simulate` takes.
 #[derive(Debug, Args)]
 #[command(after_help = SIMULATE_AFTER_HELP)]
 pub struct SimulateArgs {
-    /// SQL files, Flink's dialect. '-' is the standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-
-    /// All files are one script: settings and tables of a file hold for those after it. Without it each file has its
-    /// own, and one that is wrong is reported while the others run.
-    #[arg(long)]
-    pub shared: bool,
+    /// What to read.
+    #[command(flatten)]
+    pub sql: SqlArgs,
 
     /// Cores of the machine to simulate.
     #[arg(long, default_value = "16", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -274,7 +280,7 @@ mod tests {
             "3",
         ]);
         let Command::Run(run) = cli.command else { panic!("{cli:?}") };
-        assert_eq!(run.files, [PathBuf::from("a.sql"), PathBuf::from("b.sql")]);
+        assert_eq!(run.sql.files, [PathBuf::from("a.sql"), PathBuf::from("b.sql")]);
         assert_eq!(run.run_for.unwrap().0, Duration::from_secs(20));
         assert_eq!(run.quantum.0, Duration::from_micros(500));
         assert_eq!(run.memory.unwrap().0, 512 << 20);

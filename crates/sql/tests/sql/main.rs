@@ -9,6 +9,7 @@ mod errors;
 mod explain;
 mod functions;
 mod golden;
+mod mutations;
 mod never_panics;
 mod nexmark;
 mod queries;
