@@ -193,8 +193,8 @@ Examples:
   laxity simulate tenant.sql --cores 16 --tenants 500        and how many more tenants would fit?
   laxity simulate pipeline.sql --rate 2x --costs costs.json  twice the input, measured once
 
-The files are run here for a few seconds with their results thrown away; their sources are read for real. What they
-cost and what arrived then goes through the scheduler in virtual time: the answer is a prediction. Windows longer
+The files are run here for a few seconds with their results thrown away; their sources are read for real. What they \
+cost and what arrived then goes through the scheduler in virtual time: the answer is a prediction. Windows longer \
 than the measurement give no results to learn from. Costs are those of this machine's cores.";
 
 const BENCH_AFTER_HELP: &str = "\
@@ -215,11 +215,11 @@ A first query, without any file of your own (Ctrl-C ends it):
           FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '1' SECOND))
          GROUP BY window_start, window_end;\" | laxity run -
 
-Results go to the sinks that the SQL names, or to the standard output. What Laxity itself has to say goes to
+Results go to the sinks that the SQL names, or to the standard output. What Laxity itself has to say goes to \
 the standard error; LAXITY_LOG=debug makes it say more.
 
-Exit code: 0 all went well; 1 a query failed, or one of several files could not be compiled; 2 the SQL or an option has
-to be corrected, nothing ran; 3 the run was stopped before all rows that it had read were worked off, and they were
+Exit code: 0 all went well; 1 a query failed, or one of several files could not be compiled; 2 the SQL or an option has \
+to be corrected, nothing ran; 3 the run was stopped before all rows that it had read were worked off, and they were \
 dropped; 128 and more: a signal ended it at once. docs/run.md has the table.";
 
 const RUN_AFTER_HELP: &str = "\
@@ -236,18 +236,18 @@ A query's own settings are SET statements before its INSERT:
   SET 'pipeline.name' = 'alerts';
   SET 'laxity.latency.target' = '50 ms';
 
-A result is a batch of rows that a sink has written: what a window gives when it closes, in pieces if it is large;
-without a window, what comes through of a batch that was read. Its latency runs from the arrival of the last row that
-mattered to it, when that was due, to its leaving the sink. A result that is due and not out has missed its target as
+A result is a batch of rows that a sink has written: what a window gives when it closes, in pieces if it is large; \
+without a window, what comes through of a batch that was read. Its latency runs from the arrival of the last row that \
+mattered to it, when that was due, to its leaving the sink. A result that is due and not out has missed its target as \
 soon as the target is over.
 
-The columns of the table: p50 and p99 of the latency; last min, the p99 of the last minute; met, the share of results
-within the target; stuck, for how long the oldest result has been due, where it has missed its target; rows in and
-out; lag, how far behind the watermark is; late, rows too late for their window; dead, rows that could not be read;
-queue, rows waiting. A narrow terminal shows fewer. With more queries than lines, those in most trouble are shown.
+The columns of the table: p50 and p99 of the latency; last min, the p99 of the last minute; met, the share of results \
+within the target; stuck, for how long the oldest result has been due, where it has missed its target; rows in and \
+out; lag, how far behind the watermark is; late, rows too late for their window; dead, rows that could not be read; \
+queue, rows waiting. A narrow terminal shows fewer. With more queries than lines, those in most trouble are shown. \
 docs/report.md describes the file that --report writes.
 
-Ctrl-C stops reading, finishes what was read, for 10 s at most, and prints the summary. The exit code is 3 if rows had
+Ctrl-C stops reading, finishes what was read, for 10 s at most, and prints the summary. The exit code is 3 if rows had \
 to be dropped. A second Ctrl-C exits at once.";
 
 #[cfg(test)]
@@ -261,6 +261,17 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn paragraphs_of_the_help_are_wrapped_by_the_terminal_alone() {
+        for text in [AFTER_HELP, RUN_AFTER_HELP, SIMULATE_AFTER_HELP, BENCH_AFTER_HELP] {
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                assert!(!(is_prose(pair[0]) && is_prose(pair[1])), "{pair:?}");
+            }
+        }
     }
 
     #[test]
