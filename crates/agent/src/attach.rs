@@ -197,12 +197,15 @@ pub fn restore(args: &RestoreArgs) -> Result<(), AttachError> {
 
 const JOURNAL: &str = "attach.journal";
 
-/// `/run/laxity` for root, else the user's own run-time folder: gone after a reboot, as what it speaks of is.
+/// `/run/laxity` for root, else the user's own run-time folder: gone after a reboot, as what it speaks of is. Never a
+/// folder of `/tmp`, which anybody could make before us.
 pub fn default_state() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
+    let user = rustix::process::geteuid();
+    if user.is_root() {
         return "/run/laxity".into();
     }
-    std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from).join("laxity")
+    let own = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    own.unwrap_or_else(|| format!("/run/user/{}", user.as_raw()).into()).join("laxity")
 }
 
 /// The journal, and what was put back that an agent before us left.

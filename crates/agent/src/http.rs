@@ -8,6 +8,8 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 #[derive(Debug)]
 pub(crate) struct Http {
     base: String,
+    /// The same, as it may be shown.
+    shown: String,
     agent: ureq::Agent,
 }
 
@@ -106,20 +108,24 @@ impl Http {
             .http_status_as_error(false)
             .tls_config(tls.config())
             .build();
-        Http { base: base.trim_end_matches('/').to_owned(), agent: config.into() }
+        let base = base.trim_end_matches('/').to_owned();
+        Http { shown: without_secret(&base), base, agent: config.into() }
     }
 
-    /// The address.
+    /// The address, without a password that stands in it.
     pub fn base(&self) -> &str {
-        &self.base
+        &self.shown
     }
 
     /// The body of an answer of status 200.
     pub fn get(&self, path: &str) -> Result<String, HttpError> {
-        let url = format!("{}{path}", self.base);
-        let no_answer =
-            |error: ureq::Error| HttpError::NoAnswer { url: url.clone(), reason: error.to_string() };
-        let mut answer = self.agent.get(&url).call().map_err(no_answer)?;
+        let asked = format!("{}{path}", self.base);
+        let url = format!("{}{path}", self.base());
+        let no_answer = |error: ureq::Error| {
+            let reason = error.to_string().replace(&self.base, &self.shown);
+            HttpError::NoAnswer { url: url.clone(), reason: without_secret(&reason) }
+        };
+        let mut answer = self.agent.get(&asked).call().map_err(no_answer)?;
         let body = answer.body_mut().with_config().limit(64 << 20).read_to_string().map_err(no_answer)?;
         match answer.status().as_u16() {
             200 => Ok(body),
@@ -128,6 +134,16 @@ impl Http {
                 Err(HttpError::Refused { url, status, body })
             }
         }
+    }
+}
+
+/// A URL as it may be shown: what stands before its host is a name and a password.
+pub(crate) fn without_secret(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', ' ']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://***{}", &rest[at..]),
+        None => url.to_owned(),
     }
 }
 
@@ -142,6 +158,24 @@ mod tests {
     use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
+
+    #[test]
+    fn a_password_in_the_address_is_never_shown() {
+        for (url, shown) in [
+            ("http://user:secret@host:8081/x", "http://***@host:8081/x"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("http://u:p@ss@host", "http://***@host"),
+            ("no url", "no url"),
+        ] {
+            assert_eq!(without_secret(url), shown);
+        }
+        // Nobody listens at a port that was just free.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let http = Http::new(&format!("http://user:secret@{free}"), &Tls::default());
+        let error = http.get("/jobs").unwrap_err();
+        let shown = format!("{error} {error:?} {}", http.base());
+        assert!(!shown.contains("secret") && shown.contains("***@127.0.0.1"), "{shown}");
+    }
 
     #[test]
     fn each_way_to_fail_says_what_to_look_at() {

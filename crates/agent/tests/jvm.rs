@@ -202,6 +202,7 @@ fn every_translator_is_written_and_undone() {
         named.map(|thread| thread_status(pid, thread.tid).unwrap()).collect()
     };
     let before = status();
+    let mut passed_over = 0;
     for translator in ["nice", "shares", "quota", "rr", "query-shares+nice"] {
         let adapter = ThreadsEngine::start(spec(folder.path())).unwrap();
         let wishes = Wishes::within(Duration::from_millis(50)).unwrap();
@@ -214,10 +215,18 @@ fn every_translator_is_written_and_undone() {
         agent.write_through(Applier::new(journal, hierarchy.clone()));
         let report = agent.round().unwrap();
         let is_v2 = hierarchy.as_ref().is_some_and(|hierarchy| hierarchy.version == Version::V2);
-        // Nothing to be done about it here; all else about real-time is as with cgroup v1.
-        let has_no_real_time = is_v2
-            && !report.failed.is_empty()
-            && report.failed.iter().all(|why| why.contains("CONFIG_RT_GROUP_SCHED"));
+        // A kernel without real-time groups, or a group around us without a share of real-time: nothing to be done about
+        // it here.
+        let needs = if is_v2 { "CONFIG_RT_GROUP_SCHED" } else { "cpu.rt_runtime_us" };
+        // Without a share for the group no thread in it can be of the real-time class.
+        let is_of_it = |why: &String| why.contains(needs) || why.starts_with("RoundRobin ");
+        let has_no_real_time = translator == Translator::RoundRobin
+            && report.failed.iter().any(|why| why.contains(needs))
+            && report.failed.iter().all(is_of_it);
+        if has_no_real_time {
+            passed_over += 1;
+            println!("passed over ({passed_over}): {translator} has no real-time here: {:?}", report.failed);
+        }
         assert!(has_no_real_time || report.failed.is_empty(), "{translator}: {:?}", report.failed);
         let service = hierarchy.as_ref().unwrap().of_thread(pid, pid).unwrap();
         let base = service.parent().unwrap().to_owned();
@@ -235,6 +244,7 @@ fn every_translator_is_written_and_undone() {
         assert!(!base.exists(), "{translator}");
         assert_eq!(status(), before, "{translator}");
     }
+    assert!(passed_over <= 1, "only one of them needs real-time");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::quantity::{Factor, HumaneBytes, HumaneDuration};
 
 /// Runs many streaming SQL queries on few cores and keeps each inside its latency target.
 #[derive(Debug, Parser)]
-#[command(name = "laxity", version, after_help = AFTER_HELP)]
+#[command(name = "laxity", version, after_help = AFTER_HELP, max_term_width = 120)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -39,14 +39,9 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = RUN_AFTER_HELP)]
 pub struct RunArgs {
-    /// SQL files, Flink's dialect. Paths in a file are relative to the file. '-' is the standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-
-    /// All files are one script: settings and tables of a file hold for those after it. Without it each file has its
-    /// own, and one that is wrong is reported while the others run.
-    #[arg(long)]
-    pub shared: bool,
+    /// What to read.
+    #[command(flatten)]
+    pub sql: SqlArgs,
 
     /// Who decides what runs next; 'laxity policies' lists the choices. 'os' gives every operator a thread
     /// and leaves the choice to the operating system [default: what SET 'laxity.policy' in the files says, else
@@ -91,16 +86,20 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<HumaneBytes>,
 
+    /// Print the names of the columns before the first row of each SELECT.
+    #[arg(long)]
+    pub header: bool,
+
     /// One line per second instead of a table that is redrawn. The default where the standard error is not
     /// a terminal.
     #[arg(long)]
     pub plain: bool,
 }
 
-/// What `explain` takes.
+/// The SQL that a command reads.
 #[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// SQL files, Flink's dialect. '-' is the standard input.
+pub struct SqlArgs {
+    /// SQL files, Flink's dialect. Paths in a file are relative to the file. '-' is the standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -108,20 +107,27 @@ pub struct ExplainArgs {
     /// own, and one that is wrong is reported while the others run.
     #[arg(long)]
     pub shared: bool,
+
+    /// The files may name no file of data outside of this folder, links followed: for SQL that others wrote.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// What `explain` takes.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub sql: SqlArgs,
 }
 
 /// What `simulate` takes.
 #[derive(Debug, Args)]
 #[command(after_help = SIMULATE_AFTER_HELP)]
 pub struct SimulateArgs {
-    /// SQL files, Flink's dialect. '-' is the standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-
-    /// All files are one script: settings and tables of a file hold for those after it. Without it each file has its
-    /// own, and one that is wrong is reported while the others run.
-    #[arg(long)]
-    pub shared: bool,
+    /// What to read.
+    #[command(flatten)]
+    pub sql: SqlArgs,
 
     /// Cores of the machine to simulate.
     #[arg(long, default_value = "16", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -187,8 +193,8 @@ Examples:
   laxity simulate tenant.sql --cores 16 --tenants 500        and how many more tenants would fit?
   laxity simulate pipeline.sql --rate 2x --costs costs.json  twice the input, measured once
 
-The files are run here for a few seconds with their results thrown away; their sources are read for real. What they
-cost and what arrived then goes through the scheduler in virtual time: the answer is a prediction. Windows longer
+The files are run here for a few seconds with their results thrown away; their sources are read for real. What they \
+cost and what arrived then goes through the scheduler in virtual time: the answer is a prediction. Windows longer \
 than the measurement give no results to learn from. Costs are those of this machine's cores.";
 
 const BENCH_AFTER_HELP: &str = "\
@@ -209,11 +215,11 @@ A first query, without any file of your own (Ctrl-C ends it):
           FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts), INTERVAL '1' SECOND))
          GROUP BY window_start, window_end;\" | laxity run -
 
-Results go to the sinks that the SQL names, or to the standard output. What Laxity itself has to say goes to
+Results go to the sinks that the SQL names, or to the standard output. What Laxity itself has to say goes to \
 the standard error; LAXITY_LOG=debug makes it say more.
 
-Exit code: 0 all went well; 1 a query failed, or one of several files could not be compiled; 2 the SQL or an option has
-to be corrected, nothing ran; 3 the run was stopped before all rows that it had read were worked off, and they were
+Exit code: 0 all went well; 1 a query failed, or one of several files could not be compiled; 2 the SQL or an option has \
+to be corrected, nothing ran; 3 the run was stopped before all rows that it had read were worked off, and they were \
 dropped; 128 and more: a signal ended it at once. docs/run.md has the table.";
 
 const RUN_AFTER_HELP: &str = "\
@@ -230,18 +236,18 @@ A query's own settings are SET statements before its INSERT:
   SET 'pipeline.name' = 'alerts';
   SET 'laxity.latency.target' = '50 ms';
 
-A result is a batch of rows that a sink has written: what a window gives when it closes, in pieces if it is large;
-without a window, what comes through of a batch that was read. Its latency runs from the arrival of the last row that
-mattered to it, when that was due, to its leaving the sink. A result that is due and not out has missed its target as
+A result is a batch of rows that a sink has written: what a window gives when it closes, in pieces if it is large; \
+without a window, what comes through of a batch that was read. Its latency runs from the arrival of the last row that \
+mattered to it, when that was due, to its leaving the sink. A result that is due and not out has missed its target as \
 soon as the target is over.
 
-The columns of the table: p50 and p99 of the latency; last min, the p99 of the last minute; met, the share of results
-within the target; stuck, for how long the oldest result has been due, where it has missed its target; rows in and
-out; lag, how far behind the watermark is; late, rows too late for their window; dead, rows that could not be read;
-queue, rows waiting. A narrow terminal shows fewer. With more queries than lines, those in most trouble are shown.
+The columns of the table: p50 and p99 of the latency; last min, the p99 of the last minute; met, the share of results \
+within the target; stuck, for how long the oldest result has been due, where it has missed its target; rows in and \
+out; lag, how far behind the watermark is; late, rows too late for their window; dead, rows that could not be read; \
+queue, rows waiting. A narrow terminal shows fewer. With more queries than lines, those in most trouble are shown. \
 docs/report.md describes the file that --report writes.
 
-Ctrl-C stops reading, finishes what was read, for 10 s at most, and prints the summary. The exit code is 3 if rows had
+Ctrl-C stops reading, finishes what was read, for 10 s at most, and prints the summary. The exit code is 3 if rows had \
 to be dropped. A second Ctrl-C exits at once.";
 
 #[cfg(test)]
@@ -255,6 +261,17 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn paragraphs_of_the_help_are_wrapped_by_the_terminal_alone() {
+        for text in [AFTER_HELP, RUN_AFTER_HELP, SIMULATE_AFTER_HELP, BENCH_AFTER_HELP] {
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+            let lines: Vec<&str> = text.lines().collect();
+            for pair in lines.windows(2) {
+                assert!(!(is_prose(pair[0]) && is_prose(pair[1])), "{pair:?}");
+            }
+        }
     }
 
     #[test]
@@ -274,7 +291,7 @@ mod tests {
             "3",
         ]);
         let Command::Run(run) = cli.command else { panic!("{cli:?}") };
-        assert_eq!(run.files, [PathBuf::from("a.sql"), PathBuf::from("b.sql")]);
+        assert_eq!(run.sql.files, [PathBuf::from("a.sql"), PathBuf::from("b.sql")]);
         assert_eq!(run.run_for.unwrap().0, Duration::from_secs(20));
         assert_eq!(run.quantum.0, Duration::from_micros(500));
         assert_eq!(run.memory.unwrap().0, 512 << 20);

@@ -10,7 +10,7 @@ use crate::script::Files;
 /// # Errors
 /// If the SQL of every file is wrong.
 pub fn explain(args: &ExplainArgs, screen: &Screen) -> Result<(String, usize), Failure> {
-    let compilation = Files::read(&args.files, args.shared).compile(0, screen)?;
+    let compilation = Files::read(&args.sql).compile(0, screen)?;
     let script = compilation.script;
     let plans = script.queries.iter().map(|query| query.explain.trim_end());
     let mut paragraphs: Vec<&str> =

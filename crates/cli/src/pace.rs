@@ -18,7 +18,8 @@ use crate::failure::Failure;
 use crate::run::{LOOK, plan, refused};
 use crate::signals::StopRequest;
 
-type Query = Dataflow<Stage<ScanSpec, SinkSpec>>;
+/// The operators of a query, and how rows travel between them.
+pub type Query = Dataflow<Stage<ScanSpec, SinkSpec>>;
 
 /// By how much the speeds in the files are multiplied.
 #[derive(Clone, Debug)]

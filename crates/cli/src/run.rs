@@ -13,16 +13,16 @@ use laxity_engine::{
 };
 use laxity_graph::{Dataflow, ProcessingTime};
 use laxity_operators::Stage;
-use laxity_sql::{LateSink, PlannedQuery};
+use laxity_sql::{LateSink, PathPlace, PlannedQuery};
 
 use crate::args::RunArgs;
 use crate::failure::{FILE_REFUSED, Failure, QUERY_FAILED, ROWS_DROPPED, SUCCESS};
-use crate::pace::Pace;
+use crate::pace::{Pace, Query};
 use crate::policy::Switch;
 use crate::quantity::short_duration;
 use crate::report::Report;
 use crate::screen::{self, Screen};
-use crate::script::{Compilation, Files};
+use crate::script::{Compilation, Files, with_sinks};
 use crate::signals::StopRequest;
 use crate::table::cut;
 use crate::view::{LiveView, RunView, most_troubled, progress, rest};
@@ -38,8 +38,9 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// here but in the exit code.
 pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let clock = Clock::start();
-    let files = Files::read(&args.files, args.shared);
+    let files = Files::read(&args.sql);
     let Compilation { script, refused: files_refused } = files.compile(clock.unix_start_ms(), screen)?;
+    let paths: Vec<PathPlace> = script.queries.iter().flat_map(|query| query.paths.clone()).collect();
     let config = config(args, policy::of_run(args, script.policy.as_ref())?);
     let workers = config.workers;
     for text in &script.explanations {
@@ -69,12 +70,14 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     }
     let Start { clock, queries, cpu_before_ns } = start;
     let policy = config.policy.name().to_string();
-    let engine = Engine::with_clock(config, clock);
     let show = Show::choose(args, queries.iter().any(prints));
-    for query in queries {
-        engine.submit(plan(query.dataflow, query.late)).map_err(refused)?;
-    }
-    engine.start().map_err(refused)?;
+    let plans = queries.into_iter().map(|query| {
+        let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };
+        plan(dataflow, query.late)
+    });
+    let begun =
+        begin(plans.collect(), &config, clock, |error| refused_at(error, &paths), files.are_apart(), screen)?;
+    let Begun { engine, refused: queries_refused } = begun;
 
     let mut watch = Watch::new(args, screen, workers, policy, show, cpu_before_ns);
     let mut switches = args.switches.clone();
@@ -112,12 +115,12 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
         text.push(b'\n');
         report.write(&text).context("cannot write the report")?;
     }
-    Ok(ExitCode::from(exit_code(&view.engine.queries, files_refused)))
+    Ok(ExitCode::from(exit_code(&view.engine.queries, files_refused + queries_refused)))
 }
 
 /// What scripts are to know of the queries at the end. docs/run.md has the table.
-fn exit_code(queries: &[QuerySnapshot], files_refused: usize) -> u8 {
-    if files_refused > 0 {
+fn exit_code(queries: &[QuerySnapshot], refused: usize) -> u8 {
+    if refused > 0 {
         FILE_REFUSED
     } else if queries.iter().any(|query| matches!(query.outcome, Outcome::Failed(_))) {
         QUERY_FAILED
@@ -125,6 +128,42 @@ fn exit_code(queries: &[QuerySnapshot], files_refused: usize) -> u8 {
         ROWS_DROPPED
     } else {
         SUCCESS
+    }
+}
+
+/// An engine that runs.
+struct Begun {
+    engine: Engine,
+    /// Queries that could not be started.
+    refused: usize,
+}
+
+/// Starts the queries. Where their files are apart, one whose tables cannot be opened is told of and the others start.
+fn begin(
+    mut plans: Vec<QueryPlan>,
+    config: &EngineConfig,
+    clock: Clock,
+    failure: impl Fn(SubmitError) -> Failure,
+    are_apart: bool,
+    screen: &Screen,
+) -> Result<Begun, Failure> {
+    let mut refused = 0;
+    loop {
+        let engine = Engine::with_clock(config.clone(), clock);
+        let submitted = plans.iter().try_for_each(|plan| engine.submit(plan.clone()).map(drop));
+        let error = match submitted.and_then(|()| engine.start()) {
+            Ok(()) => return Ok(Begun { engine, refused }),
+            Err(error) => error,
+        };
+        // The engine with its claims is gone before the next.
+        drop(engine);
+        let query = match &error {
+            SubmitError::Connect { query, .. } if are_apart && plans.len() > 1 => query.clone(),
+            _ => return Err(failure(error)),
+        };
+        plans.retain(|plan| plan.dataflow.settings.name != query);
+        refused += 1;
+        screen.say(&format!("laxity: {}; the others are started", failure(error).text()));
     }
 }
 
@@ -193,6 +232,31 @@ pub(crate) fn refused(error: SubmitError) -> Failure {
         SubmitError::NameTaken { .. } => Failure::User(error.to_string()),
         other => Failure::World(other.into()),
     }
+}
+
+/// The same, with the place where the SQL names the file that cannot be opened.
+fn refused_at(error: SubmitError, paths: &[PathPlace]) -> Failure {
+    let place = match &error {
+        SubmitError::Connect { source: ConnectError::Io { path, .. }, .. } => {
+            paths.iter().find(|known| known.path == *path).map(|known| known.place.clone())
+        }
+        _ => None,
+    };
+    match (refused(error), place) {
+        (Failure::World(error), Some(place)) => Failure::World(error.context(place)),
+        (other, _) => other,
+    }
+}
+
+/// The query with the names of its columns before what it prints.
+fn with_header(dataflow: &Query) -> Query {
+    with_sinks(dataflow, |table| {
+        let mut table = table.clone();
+        if table.options.get("connector").is_some_and(|connector| connector == "print") {
+            table.options.entry("laxity.print.header".into()).or_insert_with(|| "true".into());
+        }
+        table
+    })
 }
 
 /// The last words: the table and what it comes to.

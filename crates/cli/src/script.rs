@@ -2,12 +2,17 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
-use laxity_connect::InputClaim;
+use laxity_connect::{InputClaim, ROOT_OPTION, TableSpec};
+use laxity_graph::Dataflow;
+use laxity_operators::Stage;
 use laxity_sql::{CompileOptions, Compiled, Script, SqlFile};
 
+use crate::args::SqlArgs;
 use crate::failure::Failure;
+use crate::pace::{Query, Tables};
 use crate::screen::Screen;
 
 /// Files as they were read. While this lives no sink, report or dead letter can be written over them.
@@ -16,6 +21,8 @@ pub struct Files {
     files: Vec<SqlFile>,
     /// Whether they are one script.
     shared: bool,
+    /// The only folder whose files they may name.
+    root: Option<PathBuf>,
     /// Why others could not be read.
     unread: Vec<String>,
     _claims: Vec<InputClaim>,
@@ -32,9 +39,10 @@ pub struct Compilation {
 
 impl Files {
     /// Reads the files. `-` is the standard input.
-    pub fn read(paths: &[PathBuf], shared: bool) -> Files {
-        let mut files = Files { files: vec![], shared, unread: vec![], _claims: vec![] };
-        for path in paths {
+    pub fn read(args: &SqlArgs) -> Files {
+        let (shared, root) = (args.shared, args.root.clone());
+        let mut files = Files { files: vec![], shared, root, unread: vec![], _claims: vec![] };
+        for path in &args.files {
             match read_one(path) {
                 Ok((file, claim)) => {
                     files.files.push(file);
@@ -44,6 +52,11 @@ impl Files {
             }
         }
         files
+    }
+
+    /// True if they are several that have nothing to do with each other.
+    pub fn are_apart(&self) -> bool {
+        !self.shared && self.files.len() + self.unread.len() > 1
     }
 
     /// Compiles them. `processing_origin_ms` is the Unix time of the engine's start. What is wrong with a file is said
@@ -64,6 +77,7 @@ impl Files {
         } else {
             laxity_sql::compile_each(&self.files, options)
         };
+        script.warnings.iter().for_each(|warning| screen.say(&format!("warning: {warning}")));
         let mut refused = self.unread.clone();
         refused.extend(errors.iter().map(ToString::to_string));
         if refused.len() == self.files.len() + self.unread.len() {
@@ -74,8 +88,44 @@ impl Files {
             let all = self.files.len() + self.unread.len();
             screen.say(&format!("laxity: {} of {all} files refused; the others are taken", refused.len()));
         }
+        let script = match &self.root {
+            Some(root) => kept_within(script, root),
+            None => script,
+        };
         Ok(Compilation { script, refused: refused.len() })
     }
+}
+
+/// The script with every file of its tables kept below the folder.
+fn kept_within(mut script: Script, root: &Path) -> Script {
+    let keep = |table: &TableSpec| {
+        let mut table = table.clone();
+        if table.options.get("connector").is_some_and(|connector| connector == "filesystem") {
+            table.options.insert(ROOT_OPTION.into(), root.display().to_string());
+        }
+        table
+    };
+    let mut tables = Tables::new(keep);
+    for query in &mut script.queries {
+        query.dataflow = with_sinks(&tables.replace(&query.dataflow), keep);
+        if let Some(late) = &mut query.late {
+            late.sink.table = Arc::new(keep(&late.sink.table));
+        }
+    }
+    script
+}
+
+/// The dataflow with every table that it writes exchanged.
+pub fn with_sinks(dataflow: &Query, change: impl Fn(&TableSpec) -> TableSpec) -> Query {
+    let mut changed = Dataflow::new(dataflow.settings.clone());
+    for node in dataflow.nodes() {
+        let mut node = node.clone();
+        if let Stage::Sink(sink) = &mut node.stage {
+            sink.table = Arc::new(change(&sink.table));
+        }
+        changed.push(node).expect("it was a dataflow before");
+    }
+    changed
 }
 
 fn read_one(path: &Path) -> anyhow::Result<(SqlFile, Option<InputClaim>)> {

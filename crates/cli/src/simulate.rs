@@ -26,7 +26,7 @@ use crate::simulate::costs::Costs;
 /// If the SQL is wrong, it cannot be run here, or the measurements are of other SQL.
 pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<(String, usize), Failure> {
     let clock = Clock::start();
-    let files = Files::read(&args.files, args.shared);
+    let files = Files::read(&args.sql);
     let Compilation { script, refused } = files.compile(clock.unix_start_ms(), screen)?;
     if script.queries.is_empty() {
         return Err(Failure::User("nothing to simulate: the files have no INSERT and no SELECT".into()));

@@ -111,6 +111,22 @@ fn a_file_that_is_wrong_is_reported_and_the_others_run() {
 }
 
 #[test]
+fn a_table_that_cannot_be_opened_stops_its_own_query_alone() {
+    let folder = two_tenants();
+    let missing = "CREATE TABLE seen (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'missing.csv', 'format' = 'csv');
+CREATE TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole');\nINSERT INTO nowhere SELECT n FROM seen;";
+    fs::write(folder.path().join("a/missing.sql"), missing).unwrap();
+    // The same results as the first writes.
+    fs::write(folder.path().join("a/again.sql"), tenant("", 30)).unwrap();
+    let output = laxity(folder.path(), &["run", "a/missing.sql", "a/alpha.sql", "a/again.sql", "b/beta.sql"]);
+    let told = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("a/missing.sql:1:73: query") && told.contains("the others are started"), "{told}");
+    assert_eq!(lines(&folder.path().join("a/results.csv")), 10, "{told}");
+    assert_eq!(lines(&folder.path().join("b/results.csv")), 20, "{told}");
+}
+
+#[test]
 fn what_a_run_reads_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let sql = tenant("", 10);
@@ -192,4 +208,34 @@ fn a_simulation_leaves_dead_letters_alone() {
     let output = laxity(folder.path(), &["simulate", "a.sql", "--measure", "200 ms", "--for", "1 s"]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     assert_eq!(fs::read_to_string(folder.path().join("dead.jsonl")).unwrap(), "those of the last run\n");
+}
+
+#[test]
+fn below_a_root_no_file_outside_is_named() {
+    let folder = two_tenants();
+    let root = ["--root", "a"];
+    let run = |file: &str| laxity(folder.path(), &[&["run", file][..], &root].concat());
+    assert_eq!(run("a/alpha.sql").status.code(), Some(0));
+    assert_eq!(lines(&folder.path().join("a/results.csv")), 10);
+    std::os::unix::fs::symlink("../b", folder.path().join("a/link")).unwrap();
+    let inputs = "CREATE TABLE seen (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'PATH', 'format' = 'csv');\nSELECT n FROM seen;";
+    for (name, sql) in [
+        ("sink.sql", tenant("", 10).replace("'results.csv'", "'../b/results.csv'")),
+        ("linked.sql", tenant("", 10).replace("'results.csv'", "'link/results.csv'")),
+        ("source.sql", inputs.replace("PATH", "../b/beta.sql")),
+        ("absolute.sql", inputs.replace("PATH", "/etc/hostname")),
+        (
+            "letters.sql",
+            inputs.replace(
+                "'path' = 'PATH'",
+                "'path' = 'results.csv', 'laxity.dead-letter.path' = '../b/dead'",
+            ),
+        ),
+    ] {
+        fs::write(folder.path().join("a").join(name), sql).unwrap();
+        let output = run(&format!("a/{name}"));
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", told(&output));
+        assert!(told(&output).contains("--root allows nothing else"), "{name}: {}", told(&output));
+    }
+    assert_eq!(fs::read_dir(folder.path().join("b")).unwrap().count(), 1, "nothing was made there");
 }

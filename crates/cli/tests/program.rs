@@ -94,6 +94,32 @@ fn every_field_of_the_report_is_documented() {
 }
 
 #[test]
+fn printed_columns_have_names_where_they_are_wanted() {
+    let output = piped(BOUNDED, &["run", "-", "--header"]);
+    let lines: Vec<String> = stdout(&output).lines().map(str::to_string).collect();
+    assert_eq!(lines[..2], ["  [n, square]", "+I[2, 4]"], "{}", stderr(&output));
+    assert_eq!(lines.len(), 6);
+}
+
+#[test]
+fn keys_that_nobody_has_are_warned_of() {
+    let sql = format!(
+        "SET 'latency.target' = '5 ms'; SET 'pipline.name' = 'x';\nSET 'table.exec.state.ttl' = '1 h';\n{BOUNDED}"
+    );
+    for verb in ["run", "explain"] {
+        let output = piped(&sql, &[verb, "-"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let told = stderr(&output);
+        let warnings: Vec<&str> = told.lines().filter(|line| line.starts_with("warning")).collect();
+        let expected = [
+            "warning: -:1:5: key 'latency.target' has no effect; did you mean 'laxity.latency.target'?",
+            "warning: -:1:36: key 'pipline.name' has no effect; did you mean 'pipeline.name'?",
+        ];
+        assert_eq!(warnings, expected, "{told}");
+    }
+}
+
+#[test]
 fn silence_and_losses_are_explained() {
     let told = stderr(&piped(&BOUNDED.replace("MOD(n, 2) = 0", "n > 100"), &["run", "-"]));
     let filtered = "evens gave no result: none of its 10 rows passed its conditions or found a match.";
@@ -259,6 +285,7 @@ SELECT n FROM lost;
 ";
     let output = piped(sql, &["run", "-"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("-:2:73: query \"select\" cannot open"), "{}", stderr(&output));
     assert!(stderr(&output).contains("no/such/file.csv"), "{}", stderr(&output));
 }
 
@@ -277,7 +304,7 @@ fn explain_shows_the_plan_and_runs_nothing() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
-    let sql = BOUNDED.replace("SELECT n, n", "EXPLAIN SELECT n, n").repeat(1);
+    let sql = BOUNDED.replace("SELECT n, n", "EXPLAIN SELECT n, n");
     // Far more than a pipe holds, to a reader that takes a line and goes.
     let (tables, explain) = sql.split_once("SET").unwrap();
     fs::write(folder.path().join("many.sql"), format!("{tables}{}", format!("SET{explain}").repeat(500)))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use self::file::LetterFile;
 pub use self::refused::RefusedRows;
 use crate::options::OptionReader;
+use crate::root::keep_within;
 use crate::{ConnectError, OptionError};
 
 /// Bad rows that are also logged; the others are only counted, so that a bad file does not flood the terminal.
@@ -61,6 +62,9 @@ pub(crate) struct DeadLetterOptions {
 impl DeadLetterOptions {
     pub(crate) fn read(options: &OptionReader<'_>) -> Result<DeadLetterOptions, OptionError> {
         let path = options.text("laxity.dead-letter.path").map(|path| options.table().base.join(path));
+        if let Some(path) = &path {
+            keep_within(options, "laxity.dead-letter.path", path)?;
+        }
         let max = options.count("laxity.dead-letter.max", 0)?;
         Ok(DeadLetterOptions { path, max })
     }

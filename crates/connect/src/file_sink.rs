@@ -7,6 +7,7 @@ use crate::encode::LineEncoder;
 use crate::format::Format;
 use crate::options::OptionReader;
 use crate::parquet_encoder::ParquetEncoder;
+use crate::root::keep_within;
 use crate::stream::may_block;
 use crate::{ConnectError, Encoder, OpenSink, OptionError, SinkEnvironment, TableSpec, filesystem, output};
 
@@ -68,6 +69,7 @@ pub(crate) fn open(
         true => path.join(format!("part-{}-0.{}{}", env.part, format.extension(), compression.extension())),
         false => path,
     };
+    keep_within(options, "path", &path)?;
     let encoder: Box<dyn Encoder> = match format {
         Format::Csv(csv) => Box::new(LineEncoder::csv(&csv, &table.schema, compression, path.clone())?),
         Format::Json(json) => Box::new(LineEncoder::json(&json, &table.schema, compression, path.clone())?),

@@ -10,6 +10,7 @@ use crate::format::Format;
 use crate::options::OptionReader;
 use crate::reader::{Step, TableReader};
 use crate::replay::{self, ReplayOptions};
+use crate::root::keep_within;
 use crate::{
     ConnectError, OptionError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch,
     TableSpec, json,
@@ -67,7 +68,9 @@ pub(crate) fn path(options: &OptionReader<'_>) -> Result<PathBuf, OptionError> {
     if let Some((scheme, _)) = text.split_once("://") {
         return Err(options.error("path", format!("'{scheme}://' is not supported; give a local path")));
     }
-    Ok(options.table().base.join(text))
+    let path = options.table().base.join(text);
+    keep_within(options, "path", &path)?;
+    Ok(path)
 }
 
 pub(crate) fn validate_source(table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
@@ -81,6 +84,8 @@ pub(crate) fn open_scan(
 ) -> Result<Box<dyn Scan>, ConnectError> {
     let source = SourceOptions::read(&spec.table, options)?;
     let files = list_files(&source.path)?;
+    // A link may stand in the folder.
+    files.iter().try_for_each(|file| keep_within(options, "path", file))?;
     let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.skip_rows == 0)?;
     let open_reader = |columns: Vec<usize>| {
         let (table, waker) = (Arc::clone(&spec.table), env.waker.clone());

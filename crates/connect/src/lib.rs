@@ -53,6 +53,7 @@ mod parquet_file;
 mod print;
 mod reader;
 mod replay;
+mod root;
 mod scan;
 mod sink;
 mod spread;
@@ -66,6 +67,7 @@ mod zone;
 pub use claim::{InputClaim, OutputClaim};
 pub use dead_letter::RefusedRows;
 pub use options::ENGINE_OPTIONS;
+pub use root::ROOT_OPTION;
 pub use scan::{
     Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan, validate_source,
 };

@@ -2,6 +2,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::root::ROOT_OPTION;
 use crate::{OptionError, TableSpec};
 
 /// Options of a table's WITH clause that others read: the engine and SQL. Accepted on every table.
@@ -109,7 +110,8 @@ impl<'a> OptionReader<'a> {
     pub(crate) fn finish(&self) -> Result<(), OptionError> {
         let asked = self.asked.borrow();
         for key in self.table.options.keys() {
-            if !asked.contains(key) && !ENGINE_OPTIONS.contains(&key.as_str()) {
+            let is_ours = ENGINE_OPTIONS.contains(&key.as_str()) || key == ROOT_OPTION;
+            if !asked.contains(key) && !is_ours {
                 let valid: Vec<&str> = asked.iter().map(String::as_str).collect();
                 let hint = did_you_mean(key, valid.iter().copied().chain(ENGINE_OPTIONS.iter().copied()));
                 return Err(

@@ -15,11 +15,14 @@ use crate::{ConnectError, Encoder, OpenSink, OptionError};
 struct PrintEncoder {
     prefix: String,
     text: String,
+    /// A line with the names of the columns comes before the first row.
+    header_is_due: bool,
 }
 
 struct PrintOptions {
     prefix: String,
     to_stderr: bool,
+    header: bool,
 }
 
 impl PrintOptions {
@@ -29,8 +32,9 @@ impl PrintOptions {
             _ => String::new(),
         };
         let to_stderr = options.boolean("standard-error")?.unwrap_or(false);
+        let header = options.boolean("laxity.print.header")?.unwrap_or(false);
         options.finish()?;
-        Ok(PrintOptions { prefix, to_stderr })
+        Ok(PrintOptions { prefix, to_stderr, header })
     }
 }
 
@@ -39,10 +43,10 @@ pub(crate) fn validate(options: &OptionReader<'_>) -> Result<(), OptionError> {
 }
 
 pub(crate) fn open(options: &OptionReader<'_>) -> Result<OpenSink, ConnectError> {
-    let PrintOptions { prefix, to_stderr } = PrintOptions::read(options)?;
+    let PrintOptions { prefix, to_stderr, header } = PrintOptions::read(options)?;
     let output = if to_stderr { Standard::Error } else { Standard::Output };
     Ok(OpenSink {
-        encoder: Box::new(PrintEncoder { prefix, text: String::new() }),
+        encoder: Box::new(PrintEncoder { prefix, text: String::new(), header_is_due: header }),
         may_stall: output.may_stall(),
         output: Some(Box::new(output)),
     })
@@ -51,6 +55,9 @@ pub(crate) fn open(options: &OptionReader<'_>) -> Result<OpenSink, ConnectError>
 impl Encoder for PrintEncoder {
     fn encode(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError> {
         self.text.clear();
+        if std::mem::take(&mut self.header_is_due) {
+            put_header(&mut self.text, &self.prefix, rows);
+        }
         put_rows(&mut self.text, &self.prefix, rows);
         out.extend_from_slice(self.text.as_bytes());
         Ok(())
@@ -59,6 +66,13 @@ impl Encoder for PrintEncoder {
     fn finish(&mut self, _out: &mut Vec<u8>) -> Result<(), ConnectError> {
         Ok(())
     }
+}
+
+/// Under the `+I` of the rows there is nothing, so that it is not taken for one.
+fn put_header(text: &mut String, prefix: &str, rows: &RecordBatch) {
+    let schema = rows.schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    text.push_str(&format!("{prefix}  [{}]\n", names.join(", ")));
 }
 
 fn put_rows(text: &mut String, prefix: &str, rows: &RecordBatch) {

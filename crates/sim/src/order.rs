@@ -57,10 +57,19 @@ impl<T> Order<T> {
         }
     }
 
-    pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) {
+    /// True if a unit became ready.
+    pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
         match self {
             Order::One(scheduler) => scheduler.on_message(message, now),
             Order::Several(shards) => shards.on_message(message, now),
+        }
+    }
+
+    /// After a run was reported: the worker goes on with what that made ready, if that is due.
+    pub fn follow(&mut self, worker: WorkerId, operator: OperatorId, now: ProcessingTime) {
+        match self {
+            Order::One(scheduler) => scheduler.follow(worker, operator, now),
+            Order::Several(shards) => shards.follow(worker, operator, now),
         };
     }
 

@@ -45,6 +45,8 @@ pub(crate) struct World<C: Modelled> {
     queries: Vec<QueryModel>,
     accounts: Vec<Account>,
     tables: Vec<Table<C>>,
+    /// What the run that ends has made ready first: the machine, and the operator's id there.
+    made_ready: Option<(u32, OperatorId)>,
     /// By place of a table: its number.
     numbers: Vec<u32>,
     /// Tables that are opened with each query.
@@ -181,6 +183,7 @@ impl<C: Modelled> World<C> {
             queries,
             topology,
             tables,
+            made_ready: None,
             numbers,
             tables_of,
             clocks,

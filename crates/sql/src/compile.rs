@@ -42,6 +42,8 @@ pub struct Script {
     pub explanations: Vec<String>,
     /// `laxity.policy`, if a file names one.
     pub policy: Option<PolicySetting>,
+    /// What a user should know though nothing is wrong: SET keys that nobody has. With their places.
+    pub warnings: Vec<String>,
 }
 
 /// One INSERT, STATEMENT SET or printed SELECT, ready to run.
@@ -57,8 +59,19 @@ pub struct PlannedQuery {
     pub file: PathBuf,
     /// First and last line of its statement, from 1.
     pub lines: (u64, u64),
+    /// Where the files are named that its tables read and write.
+    pub paths: Vec<PathPlace>,
     /// Its name inside its file.
     plain_name: String,
+}
+
+/// Where a SQL file names a file of data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathPlace {
+    /// The file of data, as it is opened.
+    pub path: PathBuf,
+    /// `file:line:column` of the option that names it.
+    pub place: String,
 }
 
 impl PlannedQuery {
@@ -110,7 +123,7 @@ pub struct Compiled {
 /// but for `laxity.policy`, of which a process has one. Queries that would bear one name are told apart by that of
 /// their file.
 pub fn compile_each(files: &[SqlFile], options: CompileOptions) -> Compiled {
-    let mut script = Script { queries: vec![], explanations: vec![], policy: None };
+    let mut script = Script { queries: vec![], explanations: vec![], policy: None, warnings: vec![] };
     let mut errors = Vec::new();
     for file in files {
         let compiled = compile_with(std::slice::from_ref(file), options)
@@ -119,6 +132,7 @@ pub fn compile_each(files: &[SqlFile], options: CompileOptions) -> Compiled {
             Ok(one) => {
                 script.queries.extend(one.queries);
                 script.explanations.extend(one.explanations);
+                script.warnings.extend(one.warnings);
             }
             Err(error) => errors.push(error),
         }
@@ -203,14 +217,25 @@ fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, Sq
         queries: vec![],
         explanations: vec![],
         policy: None,
+        warnings: vec![],
     };
     for (index, file) in files.iter().enumerate() {
         session.run_file(index).map_err(|fault| {
             let file = fault.file.and_then(|index| files.get(index)).unwrap_or(file);
             fault.into_error(&file.path, &file.text)
         })?;
+        let doubts = std::mem::take(&mut session.settings.doubts);
+        let told = doubts
+            .into_iter()
+            .map(|(at, doubt)| format!("{}:{}:{}: {doubt}", file.path.display(), at.line, at.column));
+        session.warnings.extend(told);
     }
-    Ok(Script { queries: session.queries, explanations: session.explanations, policy: session.policy })
+    Ok(Script {
+        queries: session.queries,
+        explanations: session.explanations,
+        policy: session.policy,
+        warnings: session.warnings,
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the caller did not say when its engine started: now")]
@@ -229,6 +254,7 @@ struct Session<'a> {
     queries: Vec<PlannedQuery>,
     explanations: Vec<String>,
     policy: Option<PolicySetting>,
+    warnings: Vec<String>,
 }
 
 /// A statement being executed: its words, and the file they are from.
@@ -498,6 +524,7 @@ impl Session<'_> {
         let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
         let explain = explain(&lowering.dataflow, &lowering.details, &self.settings, late_table);
         Ok(PlannedQuery {
+            paths: self.paths_of(&lowering.dataflow),
             explain,
             late,
             dataflow: lowering.dataflow,
@@ -505,6 +532,23 @@ impl Session<'_> {
             lines: (place.span.start.line, place.span.end.line),
             plain_name,
         })
+    }
+
+    fn paths_of(&self, dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Vec<PathPlace> {
+        let specs = dataflow.nodes().iter().filter_map(|node| match &node.stage {
+            Stage::Source { scan, .. } => Some(&scan.table),
+            Stage::Sink(sink) => Some(&sink.table),
+            Stage::Operator(_) => None,
+        });
+        let place = |spec: &Arc<TableSpec>| {
+            let Some(Relation::Table(table)) = self.catalog.get(&spec.name) else { return None };
+            let option = table.options.entries.get("path").filter(|_| Arc::ptr_eq(&table.spec, spec))?;
+            let file = self.files[table.file].path.display();
+            let (line, column) = (option.value_at.line, option.value_at.column);
+            let written = option.value.strip_prefix("file://").unwrap_or(&option.value);
+            Some(PathPlace { path: spec.base.join(written), place: format!("{file}:{line}:{column}") })
+        };
+        specs.filter_map(place).collect()
     }
 
     /// Names identify queries: one that is taken gets a number.

@@ -1,7 +1,9 @@
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use datafusion_sql::sqlparser::tokenizer::{Location, Span};
+use regex::Regex;
 
 /// Why a SQL file cannot be run. The user can fix all of these but [`SqlErrorKind::Internal`].
 ///
@@ -50,10 +52,11 @@ pub enum SqlErrorKind {
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display().to_string();
-        write!(f, "{}:{}:{}: {}", escaped(&file), self.line, self.column, escaped(&self.message))?;
+        write!(f, "{}:{}:{}: {}", escaped(&file), self.line, self.column, escaped(&masked(&self.message)))?;
         if !self.source_line.is_empty() {
             let column = usize::try_from(self.column).unwrap_or(1);
-            let (line, caret) = around(self.source_line.trim_end(), column.saturating_sub(1));
+            let line = masked(&self.source_line);
+            let (line, caret) = around(line.trim_end(), column.saturating_sub(1));
             write!(f, "\n  | {line}\n  | {}^", " ".repeat(caret))?;
         }
         if let Some(hint) = &self.hint {
@@ -61,6 +64,26 @@ impl fmt::Display for SqlError {
         }
         Ok(())
     }
+}
+
+/// A line or a message without secrets: the values of options whose key names one, as in Flink's own list, and what
+/// stands before the host of a URL. As many characters as before.
+pub(crate) fn masked(text: &str) -> String {
+    static SECRETS: LazyLock<Regex> = LazyLock::new(|| {
+        let key = "(?i)'[^']*(?:password|passwd|secret|token|credential|api-?key|access-?key|account.key|service-key|\
+                   auth-params|basic-auth|jaas|http-headers)[^']*'";
+        Regex::new(&format!(r"{key}\s*=\s*'(?P<value>(?:[^']|'')*)|://(?P<user>[^/@'\s]+)@"))
+            .expect("it is one")
+    });
+    let mut shown = String::with_capacity(text.len());
+    let mut end = 0;
+    for found in SECRETS.captures_iter(text) {
+        let Some(secret) = found.name("value").or(found.name("user")) else { continue };
+        shown.push_str(&text[end..secret.start()]);
+        shown.extend(secret.as_str().chars().map(|_| '*'));
+        end = secret.end();
+    }
+    shown + &text[end..]
 }
 
 /// Characters of a line that are shown: more is no longer found again.
@@ -173,7 +196,7 @@ pub(crate) fn did_you_mean<'a>(written: &str, choices: impl IntoIterator<Item = 
 }
 
 /// Levenshtein distance.
-fn edit_distance(a: &str, b: &str) -> usize {
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {
@@ -226,6 +249,21 @@ mod tests {
         let expected =
             "a\\u{1b}.sql:1:1: no column '\\u{1b}[2J\\u{202e}x'\n  | SELECT  [2J\n  | ^\n  hint: \\u{7}";
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        for (line, shown) in [
+            ("WITH ('a.Password' = 'hunter''2', 'b' = 'c')", "WITH ('a.Password' = '*********', 'b' = 'c')"),
+            ("'url' = 'https://me:pass@host/x'", "'url' = 'https://*******@host/x'"),
+            ("SET 'fs.s3a.access-key'='AB';", "SET 'fs.s3a.access-key'='**';"),
+            ("'path' = 'token.csv', 'user' = 'x'", "'path' = 'token.csv', 'user' = 'x'"),
+            ("'secret' = 'not closed", "'secret' = '**********"),
+        ] {
+            let fault = Fault::new(SqlErrorKind::Syntax, Location { line: 1, column: 3 }, line);
+            let error = fault.into_error("a.sql".as_ref(), line).to_string();
+            assert_eq!(error, format!("a.sql:1:3: {shown}\n  | {shown}\n  |   ^"));
+        }
     }
 
     #[test]

@@ -25,12 +25,14 @@ mod refuse;
 mod reserved;
 mod rewrite;
 mod settings;
+mod slips;
 mod statement;
 mod window_function;
 mod written_out;
 
 pub use compile::{
-    CompileOptions, Compiled, LateSink, PlannedQuery, Script, SqlFile, compile, compile_each, compile_with,
+    CompileOptions, Compiled, LateSink, PathPlace, PlannedQuery, Script, SqlFile, compile, compile_each,
+    compile_with,
 };
 pub use error::{SqlError, SqlErrorKind};
 pub use policy::PolicySetting;

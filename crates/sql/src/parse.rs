@@ -9,6 +9,7 @@ use crate::data_type;
 use crate::dialect::FlinkDialect;
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
 use crate::reserved::refuse_reserved;
+use crate::slips;
 use crate::statement::{
     Column, ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, Watermark,
     WithOption, WithOptions,
@@ -46,13 +47,65 @@ fn refuse_many_unions(tokens: &[TokenWithSpan]) -> Parsed<()> {
     Ok(())
 }
 
+/// CASE and calls with a syntax of their own, one inside the other. The parser reads what is in one a second time where
+/// the first reading fails, so a mistake in the n-th costs 2ⁿ.
+const SPECIAL_DEPTH_MAX: usize = 10;
+
+fn refuse_deep_calls(tokens: &[TokenWithSpan]) -> Parsed<()> {
+    const SPECIAL: &[&str] = &[
+        "ARRAY",
+        "CEIL",
+        "CONVERT",
+        "EXISTS",
+        "EXTRACT",
+        "FLOOR",
+        "MATCH",
+        "NOT",
+        "OVERLAY",
+        "POSITION",
+        "STRUCT",
+        "SUBSTR",
+        "SUBSTRING",
+        "TRIM",
+    ];
+    let is_one_of = |token: &Token, words: &[&str]| {
+        matches!(token, Token::Word(word) if word.quote_style.is_none()
+            && words.contains(&word.value.to_ascii_uppercase().as_str()))
+    };
+    let (mut open, mut cases, mut nots) = (Vec::new(), 0_usize, 0);
+    let mut before = &Token::EOF;
+    for token in tokens {
+        let is_not = is_one_of(&token.token, &["NOT", "INTERVAL"]);
+        nots = if is_not { nots + 1 } else { 0 };
+        match &token.token {
+            Token::SemiColon => (open, cases) = (Vec::new(), 0),
+            Token::LParen | Token::LBracket => open.push(is_one_of(before, SPECIAL)),
+            Token::RParen | Token::RBracket => drop(open.pop()),
+            word if is_one_of(word, &["CASE"]) => cases += 1,
+            word if is_one_of(word, &["END"]) => cases = cases.saturating_sub(1),
+            _ => {}
+        }
+        let special = open.iter().filter(|special| **special).count();
+        if special + cases + nots > SPECIAL_DEPTH_MAX {
+            let message = format!(
+                "more than {SPECIAL_DEPTH_MAX} of CASE, NOT and calls such as SUBSTRING and TRIM one inside the other are \
+                 not supported"
+            );
+            return Err(Fault::unsupported(token.span, message).hint("compute the inner ones in a view"));
+        }
+        before = &token.token;
+    }
+    Ok(())
+}
+
 impl StatementParser {
     pub fn new(text: &str) -> Parsed<StatementParser> {
         let tokens = Tokenizer::new(&FlinkDialect, text)
             .tokenize_with_location()
-            .map_err(|error| Fault::new(SqlErrorKind::Syntax, error.location, first_lower(&error.message)))?;
+            .map_err(|error| slips::untokenized(text, &error))?;
         let tokens: Vec<_> =
             tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+        slips::refuse_invisible(&tokens)?;
         if let Some(long) = tokens
             .split(|t| t.token == Token::SemiColon)
             .find(|statement| statement.len() > STATEMENT_TOKENS_MAX)
@@ -63,6 +116,7 @@ impl StatementParser {
             ));
         }
         refuse_many_unions(&tokens)?;
+        refuse_deep_calls(&tokens)?;
         let parser = Parser::new(&FlinkDialect).with_tokens_with_locations(tokens.clone());
         Ok(StatementParser { parser, tokens })
     }
@@ -293,10 +347,24 @@ impl StatementParser {
         self.consume(&Token::LParen)?;
         loop {
             let key_at = self.parser.peek_token().span.start;
-            let key = self.string("an option name in quotes, such as 'connector'")?;
+            let written = self.parser.peek_token().token;
+            let key =
+                self.string("an option name in quotes, such as 'connector'").map_err(
+                    |fault| match written {
+                        Token::Word(word) => {
+                            fault.hint(format!("write '{}' = '…', both in single quotes", word.value))
+                        }
+                        _ => fault,
+                    },
+                )?;
             self.consume(&Token::Eq)?;
-            let value_at = self.parser.peek_token().span.start;
-            let value = self.string("the option's value in quotes")?;
+            let TokenWithSpan { token: written, span } = self.parser.peek_token();
+            let value_at = span.start;
+            let value = self.string("the option's value in quotes").map_err(|fault| match written {
+                Token::Word(word) => fault.hint(format!("write '{key}' = '{}'", word.value)),
+                Token::Number(number, _) => fault.hint(format!("write '{key}' = '{number}'")),
+                _ => fault,
+            })?;
             if options.entries.contains_key(&key) {
                 return Err(Fault::new(
                     SqlErrorKind::Option,
@@ -538,6 +606,11 @@ impl StatementParser {
         let mut fault = from_parser(error, SqlErrorKind::Syntax);
         if fault.at == NOWHERE {
             fault.at = self.place(&self.parser.peek_token());
+        }
+        if fault.message.contains("NTERVAL requires a unit")
+            && let Some(fault) = slips::unit_in_quotes(&self.tokens, fault.at)
+        {
+            return fault;
         }
         fault
     }

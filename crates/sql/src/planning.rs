@@ -31,6 +31,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use crate::aggregates;
 use crate::catalog::{Catalog, Relation, Source, Table};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
+use crate::slips;
 use crate::window_function::{self, WindowFunctionPlanner};
 use crate::written_out::{self, WrittenOut};
 use crate::{data_type, dialect, functions, group_window, operands, refuse, rewrite};
@@ -52,7 +53,10 @@ impl<'a> Planner<'a> {
         WrittenOut::of(query, self.context.catalog)?;
         let mut query = query.clone();
         group_window::rewrite(&mut query)?;
-        refuse::refuse_unsupported(&query)?;
+        refuse::refuse_unsupported(&query).map_err(|fault| {
+            let at = slips::place_of_quoted(&fault.message, self.tokens);
+            fault.or_at(at.unwrap_or(NOWHERE))
+        })?;
         rewrite::rewrite_query(&mut query)?;
         let statement = datafusion_sql::sqlparser::ast::Statement::Query(Box::new(query));
         let plan = SqlToRel::new_with_options(&self.context, parser_options())
@@ -321,7 +325,7 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
                 return Fault::new(SqlErrorKind::Invalid, place(name), message)
                     .hint("name one of them otherwise with AS");
             }
-            about_function(&message, tokens)
+            slips::about_types(&message, tokens).unwrap_or_else(|| about_function(&message, tokens))
         }
         DataFusionError::Execution(message) => about_function(&message, tokens),
         DataFusionError::Internal(message) => Fault::internal(NOWHERE, tidy(&message)),

@@ -12,6 +12,7 @@ use crate::error::{Fault, SqlErrorKind, did_you_mean};
 use crate::functions;
 use crate::reserved::refuse_reserved;
 use crate::rewrite;
+use crate::slips;
 use crate::window_function::{self, WINDOW_FUNCTIONS};
 use crate::written_out::{DEPTH_MAX, too_deep};
 
@@ -57,7 +58,8 @@ impl Visitor for Refuser {
     }
 
     fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Box<Fault>> {
-        flow(name.0.iter().filter_map(ObjectNamePart::as_ident).try_for_each(refuse_reserved))
+        let names = name.0.iter().filter_map(ObjectNamePart::as_ident);
+        flow(slips::refuse_quoted_table(name).and_then(|()| names.into_iter().try_for_each(refuse_reserved)))
     }
 
     fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<Box<Fault>> {
@@ -79,6 +81,7 @@ impl Visitor for Refuser {
             Expr::Identifier(name) => {
                 flow(if std::mem::take(&mut self.unit_is_next) { Ok(()) } else { refuse_reserved(name) })
             }
+            Expr::Interval(interval) => flow(slips::refuse_bare_interval(interval)),
             Expr::CompoundIdentifier(parts) => flow(parts.iter().try_for_each(refuse_reserved)),
             Expr::MatchAgainst { .. } | Expr::Lambda(_) | Expr::Prior(_) => {
                 flow(Err(Fault::unsupported(expr.span(), "this expression is not SQL of Flink")))
@@ -300,6 +303,7 @@ fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
 fn check_function(function: &Function) -> Result<(), Box<Fault>> {
     let span = function.name.span();
     let name = function.name.to_string().trim_matches('`').to_lowercase();
+    slips::refuse_arguments(function, &name)?;
     if function.over.is_some() && name != "row_number" {
         return if ["rank", "dense_rank", "ntile", "lag", "lead", "first_value", "last_value"]
             .contains(&name.as_str())
@@ -365,6 +369,6 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
         .collect();
     Err(match did_you_mean(&name, names) {
         Some(near) => fault.hint(format!("did you mean {}?", near.to_uppercase())),
-        None => fault.hint("user-defined functions are not supported; the README lists the built-in ones"),
+        None => fault.hint("docs/sql.md lists the functions; there are no user-defined ones"),
     })
 }

@@ -3,7 +3,9 @@ use std::time::Duration;
 use datafusion_sql::sqlparser::ast::Ident;
 use laxity_graph::{LatencyTarget, QosCurve, QuerySettings};
 
-use crate::error::{Fault, SqlErrorKind, did_you_mean};
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+use crate::error::{Fault, SqlErrorKind, did_you_mean, edit_distance};
 
 /// The SET keys in force at one place of a script. They hold for every INSERT after them, until set again or
 /// RESET, as in Flink.
@@ -35,6 +37,8 @@ pub struct SessionSettings {
     pub time_zone: String,
     /// Keys of Flink that have no meaning here, with their values, in the order they were set.
     pub ignored: Vec<(String, String)>,
+    /// Keys that look mistyped: where they are set, and what may have been meant.
+    pub(crate) doubts: Vec<(Location, String)>,
 }
 
 impl Default for SessionSettings {
@@ -53,6 +57,7 @@ impl Default for SessionSettings {
             idle_timeout: None,
             time_zone: "UTC".into(),
             ignored: vec![],
+            doubts: vec![],
         }
     }
 }
@@ -86,6 +91,10 @@ impl SessionSettings {
         let invalid = |message: String| Fault::new(SqlErrorKind::Option, key.span.start, message);
         let duration = || {
             parse_duration(value).ok_or_else(|| {
+                if let Some(whole) = whole_duration(value) {
+                    return invalid(format!("'{}' takes a whole number of a unit, not '{value}'", key.value))
+                        .hint(format!("write '{whole}'"));
+                }
                 invalid(format!("'{}' takes a duration, not '{value}'", key.value))
                     .hint("write a number and a unit: '50 ms', '1 s', '2 min', '1 h', '1 d'")
             })
@@ -189,7 +198,10 @@ impl SessionSettings {
                 )
                 .hint("leave the key out or set it to 'streaming'"));
             }
-            _ => {
+            other => {
+                if let Some(doubt) = doubt(other) {
+                    self.doubts.push((key.span.start, doubt));
+                }
                 self.ignored.retain(|(known, _)| *known != key.value);
                 self.ignored.push((key.value.clone(), value.to_string()));
             }
@@ -200,7 +212,7 @@ impl SessionSettings {
     pub(crate) fn reset(&mut self, key: Option<&Ident>) -> Result<(), Box<Fault>> {
         let fresh = SessionSettings::default();
         let Some(key) = key else {
-            *self = fresh;
+            *self = SessionSettings { doubts: std::mem::take(&mut self.doubts), ..fresh };
             return Ok(());
         };
         match key.value.as_str() {
@@ -233,6 +245,60 @@ impl SessionSettings {
             memory_limit_bytes: self.memory_limit_bytes,
             shed: self.shed,
         }
+    }
+}
+
+/// What the keys of Flink begin with.
+const FLINK_KEYS: &[&str] = &[
+    "akka.",
+    "blob.",
+    "classloader.",
+    "client.",
+    "cluster.",
+    "containerized.",
+    "env.",
+    "execution.",
+    "fs.",
+    "heartbeat.",
+    "high-availability",
+    "historyserver.",
+    "io.",
+    "job",
+    "kubernetes.",
+    "metrics.",
+    "parallelism.",
+    "pekko.",
+    "pipeline.",
+    "process.",
+    "python.",
+    "queryable-state.",
+    "rest.",
+    "restart-strategy",
+    "s3.",
+    "security.",
+    "slot",
+    "sql-client.",
+    "sql-gateway.",
+    "state",
+    "table.",
+    "task",
+    "user.",
+    "web.",
+    "yarn.",
+    "zookeeper.",
+];
+
+/// What may have been meant by a key that has no effect here; `None` if it is one of Flink's.
+fn doubt(key: &str) -> Option<String> {
+    let is_flinks = FLINK_KEYS.iter().any(|prefix| key.starts_with(prefix));
+    let without_prefix = KEYS.iter().copied().find(|known| known.strip_prefix("laxity.") == Some(key));
+    // One letter more, less or other, also among Flink's own.
+    let slip = did_you_mean(key, KEYS.iter().copied())
+        .filter(|near| !is_flinks || near.len().abs_diff(key.len()) <= 1 && edit_distance(key, near) <= 2);
+    match (without_prefix.or(slip), is_flinks) {
+        (Some(near), _) => Some(format!("key '{key}' has no effect; did you mean '{near}'?")),
+        (None, false) => Some(format!("key '{key}' has no effect: neither Laxity nor Flink has such a key")),
+        (None, true) => None,
     }
 }
 
@@ -283,6 +349,19 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
         _ => return None,
     };
     number.checked_mul(ns).map(Duration::from_nanos)
+}
+
+/// A duration with a fraction, in a smaller unit: '500 us' for '0.5 ms'. `None` if it is no such thing.
+fn whole_duration(text: &str) -> Option<String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = (text[..end].parse::<f64>().ok()?, text[end..].trim());
+    let unit_ns = parse_duration(&format!("1 {unit}"))?.as_nanos() as f64;
+    let ns = (number * unit_ns).round();
+    let units =
+        [("d", 86_400e9), ("h", 3_600e9), ("min", 60e9), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
+    let (name, size_ns) = units.into_iter().find(|(_, size_ns)| ns >= *size_ns && ns % size_ns == 0.0)?;
+    Some(format!("{} {name}", ns / size_ns))
 }
 
 fn parse_iso_time(text: &str) -> Option<Duration> {

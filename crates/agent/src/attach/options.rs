@@ -248,7 +248,10 @@ pub(super) fn flink(url: &str, tls: Tls) -> Result<EngineOptions, String> {
         Some(("http" | "https", rest)) if !rest.is_empty() => {
             Ok(EngineOptions::Flink { url: url.to_owned(), tls })
         }
-        _ => Err(format!("{url:?} is no address; expected as in http://127.0.0.1:8081")),
+        _ => {
+            let url = crate::http::without_secret(url);
+            Err(format!("{url:?} is no address; expected as in http://127.0.0.1:8081"))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::cgroup::Hierarchy;
 /// What this process may do to others' threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// CAP_SYS_NICE: lower nice values, real-time classes, threads of other users.
+    /// CAP_SYS_NICE: lower nice values, real-time classes.
     pub sys_nice: bool,
     /// The lowest nice value that RLIMIT_NICE allows without it.
     pub nice_min: i32,
@@ -50,21 +50,20 @@ impl Capability {
 
     /// What is missing to set nice values from `best` on for threads of these users.
     pub fn lacks_for_nice(&self, best: i32, users: &[u32]) -> Vec<Lack> {
-        if self.sys_nice {
-            return Vec::new();
-        }
         let mut lacks = Vec::new();
-        let program = std::env::current_exe().map_or("laxity".to_owned(), |path| path.display().to_string());
-        let grant = format!("run as root, or once: sudo setcap cap_sys_nice+ep {program}");
-        if let Some(other) = users.iter().find(|&&user| user != self.user) {
+        // Also with CAP_SYS_NICE: a program that anybody may start must not change anybody's threads.
+        if let Some(other) = users.iter().find(|&&user| user != self.user && self.user != 0) {
             lacks.push(Lack {
-                what: format!(
-                    "the engine runs as user {other}, this agent as user {}, without CAP_SYS_NICE",
-                    self.user
-                ),
-                remedy: grant.clone(),
+                what: format!("the engine runs as user {other}, this agent as user {}", self.user),
+                remedy: format!("run the agent as user {other}, or as root"),
             });
         }
+        if self.sys_nice {
+            return lacks;
+        }
+        let grant =
+            "run as root, or give it CAP_SYS_NICE: docs/attach.md says how, so that not every user has it"
+                .to_owned();
         // What is raised must be lowered again at the end.
         let lowest = best.min(0);
         if self.nice_min > lowest {
@@ -132,8 +131,12 @@ mod tests {
             lacks[0].what.contains("as user 0") && lacks[1].what.contains("RLIMIT_NICE of 30"),
             "{lacks:?}"
         );
-        assert!(lacks[1].remedy.contains("setcap cap_sys_nice+ep"));
-        assert_eq!(Capability { sys_nice: true, ..plain.clone() }.lacks_for_nice(-20, &[0]), []);
+        assert!(lacks[1].remedy.contains("CAP_SYS_NICE"));
+        let capable = Capability { sys_nice: true, ..plain.clone() };
+        assert_eq!(capable.lacks_for_nice(-20, &[1000]), []);
+        // The capability is for one's own threads; only root acts on those of others.
+        assert_eq!(capable.lacks_for_nice(-20, &[0]).len(), 1);
+        assert_eq!(Capability { user: 0, ..capable }.lacks_for_nice(-20, &[1000]), []);
         assert_eq!(plain.lacks_for_groups(None, Path::new("/")).len(), 1);
     }
 }

@@ -1,9 +1,10 @@
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
 use super::autogroup::Autogroup;
@@ -80,6 +81,14 @@ pub enum JournalError {
         #[source]
         source: io::Error,
     },
+    /// Somebody else could have written it: what it says is not to be done.
+    #[error("{} is not to be trusted: {why}; give a folder of your own with --state", path.display())]
+    Untrusted {
+        /// The file or its folder.
+        path: PathBuf,
+        /// Who could.
+        why: String,
+    },
     /// It is not one of ours.
     #[error("line {line} of {} is no journal entry; move the file away if it is not an agent's", path.display())]
     Broken {
@@ -90,18 +99,44 @@ pub enum JournalError {
     },
 }
 
+/// Refuses what another user could have written: who obeys a journal with more rights than its writer lends them out.
+fn trust(path: &Path, found: &fs::Metadata) -> Result<(), JournalError> {
+    const OTHERS_WRITE: u32 = 0o022;
+    let user = rustix::process::geteuid().as_raw();
+    let why = if found.uid() != user && found.uid() != 0 {
+        format!("it belongs to user {}, and this agent runs as user {user}", found.uid())
+    } else if found.mode() & OTHERS_WRITE != 0 {
+        format!("other users may write to it (mode {:o})", found.mode() & 0o7777)
+    } else {
+        return Ok(());
+    };
+    Err(JournalError::Untrusted { path: path.to_owned(), why })
+}
+
 impl Journal {
     /// Opens the journal and takes its lock. What an agent that did not end well left in it is for
     /// [`restore`](super::restore::restore).
     ///
     /// # Errors
-    /// If it cannot be written, or another agent has it.
+    /// If it cannot be written, another agent has it, or another user could have written to it.
     pub fn open(path: &Path) -> Result<Journal, JournalError> {
         let io_error = |source| JournalError::Io { path: path.to_owned(), source };
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(io_error)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io_error)?;
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            trust(folder, &fs::metadata(folder).map_err(io_error)?)?;
         }
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io_error)?;
+        // In a folder that others cannot write to nobody puts a link in its place meanwhile; one that stands there was
+        // made by its owner, and what it leads to is judged.
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+            .open(path)
+            .map_err(io_error)?;
+        trust(path, &file.metadata().map_err(io_error)?)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::InUse { path: path.to_owned() }),
             other => other.map_err(|error| io_error(error.into()))?,
@@ -204,6 +239,49 @@ impl Journal {
     fn stage(&mut self, record: &Record) {
         self.staged += &serde_json::to_string(record).expect("a record is plain data");
         self.staged.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod trust_tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_journal_that_others_can_write_to_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state/journal");
+        drop(Journal::open(&path).unwrap());
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        for (changed, good, bad) in [(path.as_path(), 0o600, 0o620), (path.parent().unwrap(), 0o750, 0o777)] {
+            fs::set_permissions(changed, fs::Permissions::from_mode(bad)).unwrap();
+            let refused = Journal::open(&path).unwrap_err().to_string();
+            assert!(
+                refused.contains("other users may write to it") && refused.contains("--state"),
+                "{refused}"
+            );
+            fs::set_permissions(changed, fs::Permissions::from_mode(good)).unwrap();
+            drop(Journal::open(&path).unwrap());
+        }
+        let link = folder.path().join("state/link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(matches!(Journal::open(&link), Err(JournalError::Io { .. })));
+    }
+
+    #[test]
+    fn a_journal_of_another_user_is_not_opened() {
+        // Only root can give a file away.
+        if !rustix::process::geteuid().is_root() {
+            return println!("passed over: not root");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        drop(Journal::open(&path).unwrap());
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        let refused = Journal::open(&path).unwrap_err().to_string();
+        assert!(refused.contains("belongs to user 65534"), "{refused}");
     }
 }
 

@@ -8,7 +8,7 @@ use super::autogroup::OWN_NICE;
 use super::cgroup::Hierarchy;
 use super::class::set_class;
 use super::journal::{Journal, JournalError, Record};
-use super::proc::{process_status, set_timer_slack, thread_ids, thread_status, timer_slack_ns};
+use super::proc::{process_status, set_timer_slack, thread_ids, thread_status, timer_slack_ns, user_of};
 use crate::ThreadId;
 
 /// What a restoration did.
@@ -32,8 +32,9 @@ pub struct Restored {
 /// If the journal cannot be read or emptied.
 pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
     let records = journal.records()?;
-    let hierarchy = Hierarchy::find();
     let mut restored = Restored::default();
+    let records = ours(records, &mut restored);
+    let hierarchy = Hierarchy::find();
     let mut touched: HashSet<ThreadId> = HashSet::new();
     let homes = homes(&records);
     let together = homes.into_iter().filter(|(process, home)| {
@@ -91,6 +92,37 @@ pub fn restore(journal: &mut Journal) -> Result<Restored, JournalError> {
         }
     }
     finish(journal, restored)
+}
+
+/// The records without those of other users' processes, unless we are root: with CAP_SYS_NICE a forged journal could
+/// change any thread.
+fn ours(records: Vec<Record>, restored: &mut Restored) -> Vec<Record> {
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return records;
+    }
+    let mut foreign = HashSet::new();
+    let is_ours = |record: &Record| {
+        let pid = match record {
+            Record::Process { pid, .. } => *pid,
+            Record::Nice { thread, .. }
+            | Record::TimerSlack { thread, .. }
+            | Record::Class { thread, .. }
+            | Record::Group { thread, .. } => thread.pid,
+            Record::Session { .. } | Record::Made { .. } | Record::Opened { .. } => return true,
+        };
+        match user_of(pid) {
+            Ok(owner) if owner != user.as_raw() => {
+                if foreign.insert(pid) {
+                    restored.failed.push(format!("process {pid} belongs to user {owner}: left as it is"));
+                }
+                false
+            }
+            // It has ended.
+            _ => true,
+        }
+    };
+    records.into_iter().filter(is_ours).collect()
 }
 
 fn finish(journal: &mut Journal, restored: Restored) -> Result<Restored, JournalError> {

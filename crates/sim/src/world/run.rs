@@ -4,12 +4,12 @@ use laxity_sched::{Message, RunReport, Work};
 use laxity_workload::{Cost, StageKind};
 
 use super::World;
-use crate::Slice;
 use crate::event::Event;
 use crate::machine::{Sharing, Ticket};
 use crate::modelled::Modelled;
 use crate::queue::Coming;
 use crate::run_clock::Begin;
+use crate::{Slice, Sources};
 
 /// How cores are given work, and what becomes of it.
 impl<C: Modelled> World<C> {
@@ -244,6 +244,7 @@ impl<C: Modelled> World<C> {
         let (granted, started) = (core.granted, core.started);
         let mut underway = core.underway.take().unwrap_or_default();
         let elapsed_ns = self.now.since_ns(started);
+        self.made_ready = None;
         self.send(operator, &mut underway, 0, 0);
         let busy_ns = elapsed_ns.saturating_sub(underway.sleep_ns);
         self.cores[core_index as usize].awake_ns += self.now.since_ns(granted);
@@ -284,6 +285,13 @@ impl<C: Modelled> World<C> {
             scheduler.on_progress(place.local, watermark, ingested);
         }
         scheduler.on_finished(WorkerId(number), run.report, self.now);
+        // As the engine's workers do; where looks cost nothing, papers are simulated, which know no such thing.
+        let made_ready = self.made_ready.filter(|_| matches!(self.setup.sources, Sources::Scheduled(_)));
+        if let Some((of, made_ready)) = made_ready
+            && of == machine
+        {
+            scheduler.follow(WorkerId(number), made_ready, self.now);
+        }
     }
 
     pub(super) fn account(

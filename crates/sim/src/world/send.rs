@@ -140,7 +140,9 @@ impl<C: Modelled> World<C> {
             Message { to, channel, progress, ingested, rows, bytes, body: Ticket { id, payload: body } };
         match &mut machine.sharing {
             Sharing::Scheduler(scheduler) => {
-                scheduler.on_message(message, self.now);
+                if scheduler.on_message(message, self.now) {
+                    self.made_ready.get_or_insert((place.machine, to));
+                }
             }
             Sharing::Threads(_) => self.enqueue_at_thread(operator, message),
         }

@@ -1,5 +1,7 @@
 //! Texts against patterns: LIKE, SIMILAR TO and regular expressions.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -222,10 +224,30 @@ impl PatternCache {
     fn get(&mut self, pattern: &str) -> Option<&Regex> {
         if self.text.as_deref() != Some(pattern) {
             self.text = Some(pattern.to_string());
-            self.compiled = Regex::new(pattern).ok();
+            self.compiled = compiled(pattern);
         }
         self.compiled.as_ref()
     }
+}
+
+/// A pattern, compiled once for all batches of a query that has it as a literal. A compiled pattern is a pointer.
+fn compiled(pattern: &str) -> Option<Regex> {
+    // Patterns that come from data must not fill the memory: they drive each other out.
+    const KEPT: usize = 16;
+    thread_local! {
+        static LATEST: RefCell<VecDeque<(String, Option<Regex>)>> = const { RefCell::new(VecDeque::new()) };
+    }
+    LATEST.with_borrow_mut(|latest| {
+        let known = latest.iter().position(|(text, _)| text == pattern);
+        let entry = match known.and_then(|place| latest.remove(place)) {
+            Some(entry) => entry,
+            None => (pattern.to_string(), Regex::new(pattern).ok()),
+        };
+        let regex = entry.1.clone();
+        latest.push_front(entry);
+        latest.truncate(KEPT);
+        regex
+    })
 }
 
 /// Where a pattern is found, as Java goes on: an empty match may stand directly behind another one.

@@ -45,7 +45,7 @@ fn text() {
         ("SPLIT_INDEX('a/b/c', '/', 3)", ""),
         ("REGEXP_EXTRACT('x=12&y=3', 'y=([0-9]+)', 1)", "3"),
         ("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)', 2)", "bar"),
-        ("REGEXP_EXTRACT('abc', '(', 1)", ""),
+        ("REGEXP_EXTRACT('abc', '(' || '', 1)", ""),
         ("REGEXP_REPLACE('foobar', 'oo|ar', '')", "fb"),
         ("REGEXP(s, 'W.*d$')", "TRUE"),
         ("s LIKE 'Hello%'", "TRUE"),
