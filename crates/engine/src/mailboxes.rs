@@ -401,6 +401,11 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 // Not taken to bed: their query waits for them.
                 return Next::Refused;
             }
+            if self.look_in(worker.home, instant, &now) {
+                desk = self.shards[worker.at].lock();
+                instant = now();
+                continue;
+            }
             if !self.parking.sleep(|| self.outlook(), &now) {
                 return Next::Stop;
             }
@@ -425,14 +430,40 @@ impl<T, U: Clone> Mailboxes<T, U> {
 
     /// What a worker owes its home, whose lock it has, wherever it works.
     fn attend(&self, worker: &mut Whereabouts, home: &mut Desk<T, U>, now: ProcessingTime) {
-        while let Some((local, due)) = home.agenda.pop_due(now) {
-            // The shard goes by local ids, and tells the process' own when it grants.
-            home.shard.on_message(local, self.look_at(local, due), now);
-        }
+        self.call_looks(home, now);
         if self.shards.len() > 1 {
             home.shard.passed_over(std::mem::take(&mut worker.passed));
             home.shard.on_time(now);
         }
+    }
+
+    /// Attends the agenda of another shard whose workers are all in runs, so that nobody who has nothing to do sleeps past a
+    /// look that is due. True if there was such a look.
+    fn look_in(&self, home: usize, now: ProcessingTime, clock: &impl Fn() -> ProcessingTime) -> bool {
+        for place in (0..self.shards.len()).filter(|&place| place != home) {
+            if !self.shards[place].is_due(now) {
+                continue;
+            }
+            let mut desk = self.shards[place].lock();
+            let instant = clock();
+            let has_looks = self.call_looks(&mut desk, instant);
+            self.leave(place, desk, instant);
+            if has_looks {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes work of the looks that are due on a shard. True if there were some.
+    fn call_looks(&self, desk: &mut Desk<T, U>, now: ProcessingTime) -> bool {
+        let mut any = false;
+        while let Some((local, due)) = desk.agenda.pop_due(now) {
+            // The shard goes by local ids, and tells the process' own when it grants.
+            desk.shard.on_message(local, self.look_at(local, due), now);
+            any = true;
+        }
+        any
     }
 
     /// The shard that a worker goes on with, which may be where it is, as it has the lock there; `None` if it knows

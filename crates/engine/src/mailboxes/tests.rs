@@ -423,3 +423,22 @@ fn a_worker_lets_go_of_what_is_refused_before_it_sleeps() {
     let next = mailboxes.exchange(&mut worker, Some(finished), &mut staged, &mut merged, || NOW);
     assert!(matches!(next, Next::Refused) && staged.len() == 1);
 }
+
+/// Whoever has nothing to do calls it: the one at home there may be in a long run.
+#[test]
+fn a_look_on_another_shard_is_not_slept_past() {
+    let mailboxes = mailboxes(2, 2, 0, "llf");
+    for id in 0..2 {
+        let [table, _] = operators(id);
+        mailboxes.add_table(query(id), table, ());
+    }
+    let far =
+        [OperatorId(0), OperatorId(2)].map(|table| mailboxes.addresses.locate(table).unwrap().shard == 1);
+    let table = if far[0] { OperatorId(0) } else { OperatorId(2) };
+    mailboxes.appoint(table, Look { at: NOW, due: NOW }, NOW);
+    mailboxes.stop();
+    // At home on the first.
+    let mut worker = mailboxes.whereabouts(WorkerId(0));
+    let next = mailboxes.exchange(&mut worker, None, &mut Vec::new(), &mut Vec::new(), || NOW);
+    assert!(matches!(next, Next::Run(grant, ()) if grant.operator == table));
+}

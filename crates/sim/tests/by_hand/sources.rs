@@ -67,10 +67,14 @@ fn looks_are_further_apart_where_the_cores_are_busy() {
 #[test]
 fn a_look_waits_like_any_other_work() {
     let jobs = || workload(vec![job("long", 1_000, 10.0, &[0]), job("urgent", 20, 1.0, &[2])]);
-    let config = Config { quantum_ns: 100 * MS, ..Config::default() };
-    let setup = Setup { config, ..scheduled(100, ScheduledSources::default()) };
-    // The core is with the long one when the urgent row comes. Then nothing of that is as urgent.
-    assert_eq!(written(&run(jobs(), "llf", setup)), [(1, 11.0), (0, 11.0)]);
+    let within = |quantum_ns| {
+        let config = Config { quantum_ns, ..Config::default() };
+        Setup { config, cut: Cut::Never, ..scheduled(100, ScheduledSources::default()) }
+    };
+    // The core is with the long one when the urgent row comes, and goes on with what that has made.
+    assert_eq!(written(&run(jobs(), "llf", within(100 * MS))), [(0, 10.0), (1, 11.0)]);
+    // Once its quantum is over it does not.
+    assert_eq!(written(&run(jobs(), "llf", within(5 * MS))), [(1, 11.0), (0, 11.0)]);
 }
 
 #[test]
