@@ -113,14 +113,14 @@ impl Http {
     }
 
     /// The address, without a password that stands in it.
-    pub fn base(&self) -> &str {
+    pub fn shown(&self) -> &str {
         &self.shown
     }
 
     /// The body of an answer of status 200.
     pub fn get(&self, path: &str) -> Result<String, HttpError> {
         let asked = format!("{}{path}", self.base);
-        let url = format!("{}{path}", self.base());
+        let url = format!("{}{path}", self.shown());
         let no_answer = |error: ureq::Error| {
             let reason = error.to_string().replace(&self.base, &self.shown);
             HttpError::NoAnswer { url: url.clone(), reason: without_secret(&reason) }
@@ -173,7 +173,7 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let http = Http::new(&format!("http://user:secret@{free}"), &Tls::default());
         let error = http.get("/jobs").unwrap_err();
-        let shown = format!("{error} {error:?} {}", http.base());
+        let shown = format!("{error} {error:?} {}", http.shown());
         assert!(!shown.contains("secret") && shown.contains("***@127.0.0.1"), "{shown}");
     }
 

@@ -81,7 +81,7 @@ pub(super) trait Api: fmt::Debug + Send {
 
 impl Api for Http {
     fn base(&self) -> &str {
-        Http::base(self)
+        Http::shown(self)
     }
 
     fn get(&self, path: &str) -> Result<String, HttpError> {
