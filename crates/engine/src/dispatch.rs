@@ -109,8 +109,3 @@ impl Dispatch {
         }
     }
 }
-
-/// What the message that a table is to be looked at carries: nothing.
-pub(crate) fn look() -> Payload<StreamBatch> {
-    Payload::look()
-}

@@ -6,15 +6,15 @@ use std::time::Duration;
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, QueryId, WorkerId};
 use laxity_runtime::{
-    ArrowRows, Entry, Instance, LookCosts, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Process, Promise,
-    Stage, fits,
+    ArrowRows, Entry, Instance, LookCosts, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Payload, Process,
+    Promise, Stage, fits,
 };
 use laxity_sched::Config;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::clock::Clock;
 use crate::config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy};
-use crate::dispatch::{Dispatch, look};
+use crate::dispatch::Dispatch;
 use crate::load::Load;
 use crate::mailboxes::{Mailboxes, Merging};
 use crate::open_tables::OpenTables;
@@ -28,9 +28,6 @@ use crate::snapshot::{
 use crate::submission::Submission;
 use crate::tables::Connectors;
 use crate::worker::{self, WorkerTimes};
-
-/// Who waits for a query to end looks at it himself so often: only ends of queries are told.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Threads that write tables. Two, so that one slow file does not hold up every other.
 const SINK_THREADS: usize = 2;
@@ -70,7 +67,13 @@ impl Engine {
                     messages_max: MERGED_MESSAGES_MAX,
                     fits: fits::<ArrowRows>,
                 };
-                Dispatch::Scheduled(Mailboxes::new(config.shards(), composer, &scheduling, merging, look))
+                Dispatch::Scheduled(Mailboxes::new(
+                    config.shards(),
+                    composer,
+                    &scheduling,
+                    merging,
+                    Payload::look,
+                ))
             }
             None => Dispatch::Threads(Arc::default()),
         };
@@ -237,20 +240,15 @@ impl Engine {
     pub(crate) fn wait_until(&self, timeout: Duration, is_so: impl Fn() -> bool) -> bool {
         let clock = &self.shared.clock;
         let deadline = clock.now().plus(timeout);
-        loop {
-            // Asked without the lock, which those who end queries take with others in hand; so nobody is waited for longer
-            // than this, should the answer change in between.
-            if is_so() {
-                return true;
-            }
-            let look_again = deadline.min(clock.now().plus(LOOK_AGAIN));
-            let mut guard = self.shared.ended_lock.lock();
-            self.shared.ended.wait_until(&mut guard, clock.instant(look_again));
-            drop(guard);
+        // Asked with the lock in hand, so that no end is told in between; who tells one holds no other lock.
+        let mut guard = self.shared.ended_lock.lock();
+        while !is_so() {
             if clock.now() >= deadline {
-                return is_so();
+                return false;
             }
+            self.shared.ended.wait_until(&mut guard, clock.instant(deadline));
         }
+        true
     }
 
     /// Stops the sources, lets admitted rows reach the sinks (for `drain_timeout` at most), completes the

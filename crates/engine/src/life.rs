@@ -101,8 +101,10 @@ impl Shared {
             }
         }
         outlets.iter().for_each(|outlet| self.sinks.close(outlet));
-        self.registry.write().on_retired(id);
-        self.depart();
+        let mut registry = self.registry.write();
+        registry.on_retired(id);
+        registry.depart();
+        drop(registry);
         let _guard = self.ended_lock.lock();
         self.ended.notify_all();
     }

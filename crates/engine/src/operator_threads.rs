@@ -45,6 +45,7 @@ impl OperatorThreads {
     /// Starts a thread for each unit.
     pub(crate) fn add(self: &Arc<OperatorThreads>, specs: &[OperatorSpec], units: &[Unit]) {
         let Some(shared) = self.surroundings.get().and_then(Weak::upgrade) else { return };
+        self.threads.lock().retain(|thread| !thread.is_finished());
         for (spec, unit) in specs.iter().zip(units) {
             let mailbox =
                 Arc::new(Mailbox { state: Mutex::default(), arrived: Condvar::new(), taken: Condvar::new() });
@@ -66,9 +67,7 @@ impl OperatorThreads {
             });
             match thread {
                 Ok(thread) => {
-                    let mut threads = self.threads.lock();
-                    threads.retain(|thread| !thread.is_finished());
-                    threads.push(thread);
+                    self.threads.lock().push(thread);
                 }
                 Err(error) => {
                     let why = format!("cannot start a thread: {error}");

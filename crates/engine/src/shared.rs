@@ -81,7 +81,8 @@ impl Shared {
         };
         match self.connectors.open(&table.spec, &environment) {
             Ok(scan) => {
-                let readers: Vec<QueryId> = split.readers.iter().map(|reader| reader.query.id).collect();
+                let readers: Vec<Arc<Query>> =
+                    split.readers.iter().map(|reader| reader.query.clone()).collect();
                 let make = |id, query| {
                     let intake = Intake::of_split(id, split);
                     Table::new(query, table.spec.clone(), environment, intake, scan)
@@ -98,14 +99,19 @@ impl Shared {
     pub(crate) fn add_table(
         self: &Arc<Shared>,
         waker: &TableWaker,
-        readers: &[QueryId],
+        readers: &[Arc<Query>],
         make: impl FnOnce(OperatorId, QueryId) -> Table,
     ) -> Arc<Table> {
         let mut registry = self.registry.write();
         let id = registry.table_id();
         let table = Arc::new(make(id, registry.query_id()));
-        readers.iter().for_each(|&reader| registry.reads(reader, table.clone()));
+        let ended = |reader: &&Arc<Query>| !registry.reads(reader.id, table.clone());
+        let ended: Vec<&Arc<Query>> = readers.iter().filter(ended).collect();
         drop(registry);
+        // They took their leave of their tables while this one was not known. Where nobody is left, the first look ends it.
+        for query in ended {
+            table.leave(query, &self.process.memory);
+        }
         self.open_tables.add(table.clone());
         let (spec, operator) = Look::unit(table.query, id, table.target_ns());
         self.dispatch.add_table(spec, operator, &table);

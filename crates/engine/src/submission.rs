@@ -276,8 +276,15 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
         Entrance::Opened(opened) => begin(shared, opened),
         Entrance::Joins(table, wanted) => {
             let query = wanted.query.clone();
-            if table.join(reader(&wanted, &table.spec, shared.clock.now())) {
-                shared.registry.write().reads(query.id, table.clone());
+            // Held over both: whoever takes the query out of its tables finds this one among them, or it is not joined.
+            let mut registry = shared.registry.write();
+            if !registry.takes_in(query.id) {
+                return;
+            }
+            let joins = table.join(reader(&wanted, &table.spec, shared.clock.now()));
+            let _ = joins && registry.reads(query.id, table.clone());
+            drop(registry);
+            if joins {
                 shared.retarget(&table);
                 shared.dispatch.wake(table.id, shared.clock.now());
             } else {
@@ -302,7 +309,7 @@ fn begin_anew(shared: &Arc<Shared>, table: &Table, wanted: Wanted) {
 /// Lets those who wait for a table read it.
 fn begin(shared: &Arc<Shared>, opened: Opened) {
     let Opened { spec, environment, position, waker, scan, readers } = opened;
-    let queries: Vec<QueryId> = readers.iter().map(|wanted| wanted.query.id).collect();
+    let queries: Vec<Arc<Query>> = readers.iter().map(|wanted| wanted.query.clone()).collect();
     let readers = readers.iter().map(|wanted| reader(wanted, &spec, environment.start)).collect();
     let table = shared.add_table(&waker, &queries, |id, query| {
         Table::new(query, spec, environment, Intake::new(id, readers).from(position), scan)

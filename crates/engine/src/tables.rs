@@ -174,9 +174,7 @@ impl Table {
         let cell = self.cell.lock();
         match &cell.scan {
             None => WayIn::Closed,
-            Some(_) if columns.iter().all(|column| self.spec.columns.binary_search(column).is_ok()) => {
-                WayIn::Joins
-            }
+            Some(_) if self.has_columns(columns) => WayIn::Joins,
             Some(scan) if scan.is_repeatable() => WayIn::Copy(cell.intake.position()),
             Some(_) => WayIn::None,
         }

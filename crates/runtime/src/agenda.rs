@@ -13,17 +13,11 @@ use crate::Step;
 #[derive(Debug, Default)]
 pub struct Agenda {
     entries: BinaryHeap<Reverse<Entry>>,
-    /// By id; `None` where that is no table.
-    tables: Vec<Option<Enlisted>>,
+    /// By id: the number of the appointment that counts; `None` where that is no table.
+    tables: Vec<Option<u64>>,
     enlisted: usize,
     /// Given to the next appointment: an id may be another table's later, so numbers are never its own.
     next_number: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Enlisted {
-    /// Of the appointment that counts.
-    number: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +68,7 @@ impl Agenda {
             self.tables.resize(table.index() + 1, None);
         }
         self.enlisted += usize::from(self.tables[table.index()].is_none());
-        self.tables[table.index()] = Some(Enlisted::default());
+        self.tables[table.index()] = Some(NO_APPOINTMENT);
     }
 
     /// That id is no table's any more, if it was.
@@ -91,9 +85,9 @@ impl Agenda {
 
     /// This table is to be looked at then; its delay counts from `due` on. What is no table is not.
     pub fn appoint(&mut self, table: OperatorId, Look { at, due }: Look) {
-        let Some(Some(enlisted)) = self.tables.get_mut(table.index()) else { return };
+        let Some(Some(number)) = self.tables.get_mut(table.index()) else { return };
         self.next_number += 1;
-        enlisted.number = self.next_number;
+        *number = self.next_number;
         let entry = Entry { at, table, number: self.next_number, due };
         if self.entries.len() >= OUTDATED_MAX + 2 * self.enlisted {
             let tables = &self.tables;
@@ -119,11 +113,14 @@ impl Agenda {
     }
 }
 
+/// Numbers begin after it.
+const NO_APPOINTMENT: u64 = 0;
+
 /// Outdated appointments that may stay beside as many again as there are tables, until their time comes.
 const OUTDATED_MAX: usize = 64;
 
-fn counts(tables: &[Option<Enlisted>], entry: &Entry) -> bool {
-    tables[entry.table.index()].is_some_and(|enlisted| enlisted.number == entry.number)
+fn counts(tables: &[Option<u64>], entry: &Entry) -> bool {
+    tables[entry.table.index()] == Some(entry.number)
 }
 
 #[cfg(test)]

@@ -147,11 +147,17 @@ impl<C: Content, T> Registry<C, T> {
         self.ids.give_back(id.0, 1);
     }
 
-    /// The query reads this table. Nothing happens if it is none, or takes no more in.
-    pub fn reads(&mut self, id: QueryId, table: T) {
-        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.stage == Stage::Running) {
-            entry.tables.push(table);
-        }
+    /// The query reads this table. False if there is no such query or it takes no more in: the table is to let go of it
+    /// before it admits anything.
+    #[must_use]
+    pub fn reads(&mut self, id: QueryId, table: T) -> bool {
+        let entry = self.entries.get_mut(&id).filter(|entry| entry.stage == Stage::Running);
+        entry.map(|entry| entry.tables.push(table)).is_some()
+    }
+
+    /// Whether the query takes rows in.
+    pub fn takes_in(&self, id: QueryId) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.stage == Stage::Running)
     }
 
     /// Whose operator that is, as long as something may be on its way to it.

@@ -39,6 +39,7 @@ fn random_lives_leave_nothing_behind() {
             ("went while they ran", seen.went_while_running),
             ("went while a row was half done", seen.went_while_resuming),
             ("split off", seen.split),
+            ("ended while a copy was opened for them", seen.ended_while_split),
         ] {
             assert!(count >= steps / 200_000, "{policy}: {what}: {count} of {steps} steps, {seen:?}");
         }

@@ -38,6 +38,8 @@ pub struct World {
     outputs: BTreeMap<usize, Output>,
     next_outlet: usize,
     retiring: Vec<(QueryId, Retiring<Numbers, OperatorId>)>,
+    /// Copies that are being opened.
+    splits: Vec<(Split<Numbers>, Counting)>,
     living: Vec<QueryId>,
     ended: Vec<QueryId>,
     names: u64,
@@ -58,6 +60,7 @@ pub struct Seen {
     pub went_while_running: u64,
     pub went_while_resuming: u64,
     pub split: u64,
+    pub ended_while_split: u64,
 }
 
 struct Table {
@@ -163,6 +166,7 @@ impl World {
             outputs: BTreeMap::new(),
             next_outlet: 0,
             retiring: Vec::new(),
+            splits: Vec::new(),
             living: Vec::new(),
             ended: Vec::new(),
             names: 0,
@@ -182,6 +186,7 @@ impl World {
             (35..=74, _) => self.retire_some(),
             (75..=84, _) => self.forget_one(pick),
             (85..=86, _) => self.stall(pick),
+            (400..=401, _) => self.open_split(),
             (87..=109, _) => {
                 self.now.0.set(self.now.0.get() + u64::from(self.random.next_u32() % 1_000_000));
             }
@@ -249,7 +254,7 @@ impl World {
                 match table.intake.join(reader) {
                     Some(reader) => reader,
                     None => {
-                        self.registry.reads(query.id, *id);
+                        assert!(self.registry.reads(query.id, *id));
                         table.look = Some(now);
                         self.seen.joined += 1;
                         return;
@@ -268,7 +273,7 @@ impl World {
         };
         let id = self.registry.table_id();
         self.open(id, Intake::new(id, vec![reader]), feed, now);
-        self.registry.reads(query.id, id);
+        assert!(self.registry.reads(query.id, id));
     }
 
     fn open(&mut self, id: OperatorId, intake: Intake<Numbers>, feed: Counting, now: ProcessingTime) {
@@ -527,6 +532,9 @@ impl World {
             return Running { operator: id, of: None, report: idle, staged, look: None };
         };
         let of = Some(*query);
+        for Reader { query, .. } in intake.readers() {
+            assert!(query.stopped() || self.registry.takes_in(query.id), "{} still reads", query.id);
+        }
         let mut context = IntakeContext {
             clock: &self.now,
             quantum_ns: 100_000,
@@ -539,7 +547,11 @@ impl World {
         };
         let (step, split) = intake.attend(feed, &mut context);
         if let Some(split) = split {
-            self.split(id, split);
+            let of = &self.tables[&id].feed;
+            let feed = Counting { next: split.position.rows, ..Counting { ..*of } };
+            self.splits.push((split, feed));
+            let now = self.now.now();
+            self.retarget(id, now);
         }
         let look = match step {
             Step::At { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => Some((id, at)),
@@ -552,17 +564,21 @@ impl World {
         Running { operator: id, of, report: idle, staged, look }
     }
 
-    fn split(&mut self, id: OperatorId, split: Split<Numbers>) {
+    /// A copy is open. Those it is for may have ended since, or read nothing more.
+    fn open_split(&mut self) {
+        let Some((split, feed)) = self.splits.pop() else { return };
         self.seen.split += 1;
         let now = self.now.now();
-        let of = &self.tables[&id].feed;
-        let feed = Counting { next: split.position.rows, ..Counting { ..*of } };
         let copy = self.registry.table_id();
-        for reader in &split.readers {
-            self.registry.reads(reader.query.id, copy);
+        let readers: Vec<Arc<Query>> = split.readers.iter().map(|reader| reader.query.clone()).collect();
+        let mut intake = Intake::of_split(copy, split);
+        for query in readers {
+            if !self.registry.reads(query.id, copy) {
+                self.seen.ended_while_split += 1;
+                intake.leave(&query, &self.process.memory);
+            }
         }
-        self.open(copy, Intake::of_split(copy, split), feed, now);
-        self.retarget(id, now);
+        self.open(copy, intake, feed, now);
     }
 
     fn enqueue(&mut self, message: Parcel<Numbers>, now: ProcessingTime) {
@@ -584,10 +600,16 @@ impl World {
             self.work(worker % WORKERS as usize);
             self.write(worker);
             if worker.is_multiple_of(8) {
+                self.open_split();
                 self.retire_some();
                 self.now.0.set(self.now.0.get() + 1_000_000);
             }
-            if self.registry.running() == 0 && !self.registry.is_waiting() && self.outputs.is_empty() {
+            if self.registry.running() == 0
+                && !self.registry.is_waiting()
+                && self.outputs.is_empty()
+                && self.splits.is_empty()
+                && self.tables.is_empty()
+            {
                 break;
             }
         }
@@ -601,7 +623,7 @@ impl World {
             assert!(shard.ids_bound() < 40 * AT_ONCE as u32, "{}", shard.ids_bound());
         }
         let left = (self.tables.len(), self.instances.len(), self.outputs.len(), self.retiring.len());
-        assert_eq!(left, (0, 0, 0, 0));
+        assert_eq!((left, self.splits.len()), ((0, 0, 0, 0), 0));
         assert_eq!((self.process.memory.used_bytes(), self.shards.waiting_units()), (0, 0));
         self.seen
     }
