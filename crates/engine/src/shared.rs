@@ -81,8 +81,7 @@ impl Shared {
         };
         match self.connectors.open(&table.spec, &environment) {
             Ok(scan) => {
-                let readers: Vec<Arc<Query>> =
-                    split.readers.iter().map(|reader| reader.query.clone()).collect();
+                let readers: Vec<Arc<Query>> = split.readers().map(|reader| reader.query.clone()).collect();
                 let make = |id, query| {
                     let intake = Intake::of_split(id, split);
                     Table::new(query, table.spec.clone(), environment, intake, scan)

@@ -207,10 +207,10 @@ impl QueryFigures {
             last_minute: results.last_minute,
             overdue: results.overdue,
             oldest_owed_ns: results.oldest_owed.map(|arrival| now.since_ns(arrival)),
-            rows_in: query.rows_in.load(Relaxed),
+            rows_in: query.rows_in(),
             rows_out: query.rows_out.load(Relaxed),
             rows_late: query.rows_late.load(Relaxed),
-            rows_dead: query.rows_dead.load(Relaxed),
+            rows_dead: query.rows_dead(),
             rows_shed: query.rows_shed.load(Relaxed),
             rows_dropped: rows_dropped(query),
             rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,
@@ -224,7 +224,7 @@ impl QuerySnapshot {
         let now = clock.now();
         let results = query.results(now);
         let figures = results.figures;
-        let watermark = Some(EventTime(query.watermark_ms.load(Relaxed))).filter(|&w| w != EventTime::MIN);
+        let watermark = query.watermark();
         let lag = |watermark| Some(now.since_ns(query.event_clock.get()?.due(watermark)));
         QuerySnapshot {
             id: query.id,
@@ -239,11 +239,11 @@ impl QuerySnapshot {
             overdue: figures.overdue,
             oldest_owed_ns: figures.oldest_owed.map(|arrival| now.since_ns(arrival)),
             utility: results.utility,
-            rows_in: query.rows_in.load(Relaxed),
+            rows_in: query.rows_in(),
             rows_out: query.rows_out.load(Relaxed),
             rows_late: query.rows_late.load(Relaxed),
             late_windows: query.late_windows(),
-            rows_dead: query.rows_dead.load(Relaxed),
+            rows_dead: query.rows_dead(),
             rows_shed: query.rows_shed.load(Relaxed),
             rows_dropped: rows_dropped(query),
             rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,

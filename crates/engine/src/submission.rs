@@ -3,11 +3,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laxity_connect::{Scan, ScanEnvironment, ScanSpec, TableSpec};
+use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, TableSpec};
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
-use laxity_operators::{InstanceContext, Stage};
+use laxity_operators::{InstanceContext, SharedStage, Stage};
 use laxity_runtime::{
-    ArrowRows, Expanded, Instance, Intake, Outcome, Outlet, Position, Query, Reader, Source, expand,
+    ArrowRows, Expanded, Instance, Intake, Outcome, Outlet, Position, Query, Reader, Rhythm, SHARED_BY_MIN,
+    Source, expand,
 };
 use laxity_sched::OperatorSpec;
 
@@ -33,6 +34,16 @@ struct Wanted {
     spec: ScanSpec,
     query: Arc<Query>,
     source: Source,
+    share: Option<Share>,
+}
+
+/// How it can read the table with others.
+struct Share {
+    stage: SharedStage,
+    rhythm: Rhythm,
+    /// Its source, which then does the rest.
+    instance: Arc<Instance<ArrowRows>>,
+    batch_rows: usize,
 }
 
 /// How a query that comes later gets to the rows of a table.
@@ -166,9 +177,20 @@ impl Submission {
         };
         let Expanded { instances, operators, sources, outlets } =
             expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
+        // What arrives is recorded as it is read, and dead letters are written by the query that refuses the row.
+        let rhythm = Rhythm::of(&plan.dataflow).filter(|_| !shared.config.record);
+        let share = |source: &Source, scan: &ScanSpec, stage: &SharedStage| {
+            let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
+            let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
+            let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
+            Some(Share { stage, rhythm, instance, batch_rows })
+        };
         let wanted = sources.into_iter().filter_map(|source| {
-            let Stage::Source { scan, .. } = &plan.dataflow.node(source.node).stage else { return None };
-            Some(Wanted { spec: scan.clone(), query: query.clone(), source })
+            let Stage::Source { scan, shared, .. } = &plan.dataflow.node(source.node).stage else {
+                return None;
+            };
+            let share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
+            Some(Wanted { spec: scan.clone(), query: query.clone(), source, share })
         });
         let mut wanted: Vec<Wanted> = wanted.collect();
         let mut entrances = Vec::new();
@@ -281,7 +303,10 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
             if !registry.takes_in(query.id) {
                 return;
             }
-            let joins = table.join(reader(&wanted, &table.spec, shared.clock.now()));
+            let columns = columns_of(&wanted, &table.spec);
+            let is_shared =
+                wanted.share.as_ref().is_some_and(|share| table.should_share(&share.stage.spec, &columns));
+            let joins = table.join(reader(&wanted, &table.spec, is_shared, shared.clock.now()));
             let _ = joins && registry.reads(query.id, table.clone());
             drop(registry);
             if joins {
@@ -310,7 +335,11 @@ fn begin_anew(shared: &Arc<Shared>, table: &Table, wanted: Wanted) {
 fn begin(shared: &Arc<Shared>, opened: Opened) {
     let Opened { spec, environment, position, waker, scan, readers } = opened;
     let queries: Vec<Arc<Query>> = readers.iter().map(|wanted| wanted.query.clone()).collect();
-    let readers = readers.iter().map(|wanted| reader(wanted, &spec, environment.start)).collect();
+    let alike = count_alike(&readers);
+    let is_shared =
+        |wanted: &Wanted| alike.iter().any(|(other, count)| *count >= SHARED_BY_MIN && wanted.is_like(other));
+    let readers =
+        readers.iter().map(|wanted| reader(wanted, &spec, is_shared(wanted), environment.start)).collect();
     let table = shared.add_table(&waker, &queries, |id, query| {
         Table::new(query, spec, environment, Intake::new(id, readers).from(position), scan)
     });
@@ -318,10 +347,51 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     shared.dispatch.appoint(table.id, now, now);
 }
 
-/// One query's end of a table that is read with these columns.
-fn reader(wanted: &Wanted, read: &ScanSpec, start: ProcessingTime) -> Reader<ArrowRows> {
-    let Wanted { spec, query, source } = wanted;
+/// One of each kind of those who may share, and how many they are.
+fn count_alike(readers: &[Wanted]) -> Vec<(&Wanted, usize)> {
+    let mut kinds: Vec<(&Wanted, usize)> = Vec::new();
+    for wanted in readers.iter().filter(|wanted| wanted.share.is_some()) {
+        match kinds.iter_mut().find(|(other, _)| wanted.is_like(other)) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((wanted, 1)),
+        }
+    }
+    kinds
+}
+
+impl Wanted {
+    /// Whether what is done to rows before the filter is the same for both.
+    fn is_like(&self, other: &Wanted) -> bool {
+        let (Some(own), Some(others)) = (&self.share, &other.share) else { return false };
+        self.spec.columns == other.spec.columns && own.stage.spec.source == others.stage.spec.source
+    }
+}
+
+/// Its columns among those of a table as it is read; `None` if it takes all.
+fn columns_of(wanted: &Wanted, read: &ScanSpec) -> Option<Vec<usize>> {
     let place_of = |column: &usize| read.columns.binary_search(column).expect("it is read");
-    let columns = (spec.columns != read.columns).then(|| spec.columns.iter().map(place_of).collect());
-    Reader::new(query.clone(), source.operator, columns, source.follows_processing_time, start)
+    let columns = &wanted.spec.columns;
+    (*columns != read.columns).then(|| columns.iter().map(place_of).collect())
+}
+
+/// One query's end of a table that is read with these columns.
+fn reader(wanted: &Wanted, read: &ScanSpec, is_shared: bool, start: ProcessingTime) -> Reader<ArrowRows> {
+    let Wanted { query, source, share, .. } = wanted;
+    let columns = columns_of(wanted, read);
+    let reader = Reader::new(query.clone(), source.operator, columns, source.follows_processing_time, start);
+    let Some(Share { stage, rhythm, instance, batch_rows }) = share.as_ref().filter(|_| is_shared) else {
+        return reader;
+    };
+    let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: *batch_rows };
+    match stage.operator.make(&context) {
+        Ok(rest) => {
+            instance.replace_operator(rest);
+            reader.sharing(stage.spec.clone(), *rhythm)
+        }
+        // It was made before, with its source.
+        Err(error) => {
+            instance.fail(error.to_string());
+            reader
+        }
+    }
 }

@@ -12,7 +12,7 @@ use laxity_connect::{
     ConnectError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, Waker, open_scan,
 };
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
-use laxity_operators::StreamBatch;
+use laxity_operators::{SharedSourceSpec, StreamBatch};
 use laxity_runtime::{
     ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader, Split,
     Step,
@@ -167,6 +167,11 @@ impl Table {
     pub fn join(&self, reader: Reader<ArrowRows>) -> bool {
         let mut cell = self.cell.lock();
         cell.scan.is_some() && cell.intake.join(reader).is_none()
+    }
+
+    /// Whether one that asks for this reads it with others.
+    pub fn should_share(&self, spec: &Arc<SharedSourceSpec>, columns: &Option<Vec<usize>>) -> bool {
+        self.cell.lock().intake.should_share(spec, columns)
     }
 
     /// How one reads it from where it is.

@@ -199,7 +199,7 @@ fn plan(name: &str, folder: &Path, input: &Arc<TableSpec>, middle: Middle, paral
             "source",
             1,
             vec![],
-            Stage::Source { scan, operator: OperatorFactory::new(|_| Ok(Box::new(Pass))) },
+            Stage::Source { scan, operator: OperatorFactory::new(|_| Ok(Box::new(Pass))), shared: None },
         ))
         .unwrap();
     let factory = OperatorFactory::new(move |_| {

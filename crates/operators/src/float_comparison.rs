@@ -25,6 +25,11 @@ impl FloatComparison {
         Some(ScalarUDF::new_from_impl(FloatComparison { op, ordered, signature }))
     }
 
+    /// Which comparison it is.
+    pub(crate) fn op(&self) -> Operator {
+        self.op
+    }
+
     /// For one pair of values.
     pub(crate) fn holds(&self) -> fn(f64, f64) -> bool {
         match (self.ordered, self.op) {

@@ -17,10 +17,12 @@ mod join_output;
 mod join_side;
 mod operator;
 mod partition;
+mod row_index;
 mod row_store;
 mod scalar_groups;
 mod session;
 mod session_expand;
+mod shared_source;
 mod slices;
 mod source;
 mod stage;
@@ -43,9 +45,11 @@ pub use operator::{
     DeadReason, DeadRows, Emitted, Flow, LateColumn, LateRows, Operator, OperatorError, Outbox, StreamBatch,
 };
 pub use partition::HashPartitioner;
+pub use row_index::Access;
 pub use session_expand::SessionExpandSpec;
+pub use shared_source::{FilledRows, SharedSource, SharedSourceSpec};
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
-pub use stage::{InstanceContext, OperatorFactory, Stage};
+pub use stage::{InstanceContext, OperatorFactory, SharedStage, Stage};
 pub use union::Union;
 pub use watermark::{REFUSED_MAX, WatermarkSpec};
 pub use window::{WindowKind, Windows};

@@ -11,7 +11,7 @@ use crate::watermark::{WatermarkGenerator, WatermarkSpec};
 use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
 
 /// How physical rows become a table's rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SourceSpec {
     /// As `explain` names it.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct SourceSpec {
 }
 
 /// Where a column comes from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SourceColumn {
     /// The physical column of that index among those scanned.
     Physical(usize),
@@ -104,6 +104,17 @@ impl SourceOperator {
             processing_origin_ms: spec.processing_origin_ms,
             sent: EventTime::MIN,
         })
+    }
+
+    /// Another at the same place of the stream.
+    pub(crate) fn fork(&self, spec: &SourceSpec) -> Result<SourceOperator, OperatorError> {
+        let generator = self.generator.clone();
+        Ok(SourceOperator { generator, sent: self.sent, ..SourceOperator::new(spec)? })
+    }
+
+    /// The watermark behind the rows so far.
+    pub(crate) fn watermark(&self) -> EventTime {
+        self.sent
     }
 
     fn fill(&mut self, rows: RecordBatch, ingested: ProcessingTime) -> Result<RecordBatch, DataFusionError> {

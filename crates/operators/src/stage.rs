@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Operator, OperatorError};
+use crate::{Operator, OperatorError, SharedSourceSpec};
 
 /// What a node of a runnable dataflow does. `Source` and `Sink` describe the outside world and belong to
 /// whoever opens it.
@@ -13,11 +13,22 @@ pub enum Stage<Source, Sink> {
         scan: Source,
         /// Runs on a worker for every scanned batch, as input 0.
         operator: OperatorFactory,
+        /// How the table can be read together with others; `None` where that gains nothing.
+        shared: Option<SharedStage>,
     },
     /// Transforms rows.
     Operator(OperatorFactory),
     /// Writes a table.
     Sink(Sink),
+}
+
+/// A source whose part for every row is done once for all who read the table alike.
+#[derive(Clone, Debug)]
+pub struct SharedStage {
+    /// That part, and which rows come out of it.
+    pub spec: Arc<SharedSourceSpec>,
+    /// The rest, in place of the stage's operator.
+    pub operator: OperatorFactory,
 }
 
 /// What a factory is told about the instance it makes.

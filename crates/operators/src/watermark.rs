@@ -25,11 +25,22 @@ pub struct WatermarkSpec {
     pub max_ahead_ms: Option<i64>,
 }
 
+// By hand: a derived comparison would move out of the expression.
+impl PartialEq for WatermarkSpec {
+    fn eq(&self, other: &WatermarkSpec) -> bool {
+        let WatermarkSpec { time_column, expression, max_ahead_ms } = self;
+        *time_column == other.time_column
+            && expression.as_ref() == other.expression.as_ref()
+            && *max_ahead_ms == other.max_ahead_ms
+    }
+}
+
 /// So many rows in a row too far ahead are not one bad clock any more: time did move on. Picked so that a few
 /// bad devices among many never reach it and a source that was silent does at once.
 pub const REFUSED_MAX: usize = 1_000;
 
 /// Finds the watermark of a stream of rows: the maximum of an expression over the rows so far.
+#[derive(Clone)]
 pub(crate) struct WatermarkGenerator {
     time_column: usize,
     bound: Bound,
@@ -44,6 +55,7 @@ pub(crate) struct WatermarkGenerator {
 }
 
 /// The watermark expression of one row.
+#[derive(Clone)]
 enum Bound {
     /// Event time minus a constant, by far the commonest: needs no evaluation.
     Delay(i64),

@@ -6,10 +6,11 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
-    DeadRows, HashPartitioner, LateColumn, LateRows, Operator, OperatorError, Outbox, StreamBatch,
+    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, Operator, OperatorError, Outbox,
+    SharedSource, SharedSourceSpec, StreamBatch,
 };
 
-use crate::Content;
+use crate::{Content, Filled, Front};
 
 /// Rows are Arrow batches, operators those of `laxity-operators`.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ impl Content for ArrowRows {
     type Late = LateRows;
     type LateShape = LateShape;
     type Dead = DeadRows;
+    type Front = SharedSource;
     type Error = OperatorError;
 
     fn rows(batch: &StreamBatch) -> u32 {
@@ -136,6 +138,51 @@ impl Content for ArrowRows {
 
     fn dead_rows(dead: &DeadRows) -> (u64, String) {
         (dead.rows.num_rows() as u64, dead.reason.to_string())
+    }
+}
+
+impl Front for SharedSource {
+    type Batch = StreamBatch;
+    type Spec = Arc<SharedSourceSpec>;
+    type Dead = DeadRows;
+    type Error = OperatorError;
+
+    fn new(spec: &Arc<SharedSourceSpec>) -> Result<SharedSource, OperatorError> {
+        SharedSource::new(&spec.source)
+    }
+
+    fn fork(&self) -> Result<SharedSource, OperatorError> {
+        self.fork()
+    }
+
+    fn serves(&self, spec: &Arc<SharedSourceSpec>) -> bool {
+        self.serves(&spec.source)
+    }
+
+    fn join(&mut self, member: u32, spec: &Arc<SharedSourceSpec>) {
+        self.join(member, &spec.access);
+    }
+
+    fn leave(&mut self, member: u32, spec: &Arc<SharedSourceSpec>) {
+        self.leave(member, &spec.access);
+    }
+
+    fn fill(
+        &mut self,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        dead: &mut Vec<DeadRows>,
+    ) -> Result<Filled<StreamBatch>, OperatorError> {
+        let FilledRows { batch, event_times, watermark } = self.fill(batch, ingested, dead)?;
+        Ok(Filled { batch, event_times, watermark })
+    }
+
+    fn choose(&mut self, batch: &StreamBatch, chosen: &mut Vec<(u32, u32)>) {
+        self.choose(batch, chosen);
+    }
+
+    fn gather(batches: &[&StreamBatch], rows: &[(usize, usize)]) -> Result<StreamBatch, OperatorError> {
+        SharedSource::gather(batches, rows)
     }
 }
 

@@ -2,6 +2,8 @@ use std::fmt::{Debug, Display};
 
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
 
+use crate::Front;
+
 /// What rows and operators are: Arrow batches on threads, or counted rows under a cost model in virtual time.
 ///
 /// One choice for a whole runtime, resolved when it is compiled: nothing on a message's way is dispatched at run time but
@@ -21,6 +23,8 @@ pub trait Content: Sized + 'static {
     type LateShape: Clone;
     /// Rows that an operator refuses for what they are.
     type Dead;
+    /// What readers of a table that ask the same of its rows share.
+    type Front: Front<Batch = Self::Batch, Dead = Self::Dead, Error = Self::Error>;
     /// Why an operator, or rows, cannot go on.
     type Error: Display;
 

@@ -254,6 +254,11 @@ impl<C: Content> Instance<C> {
         Run { report, progress, risen, ended, sent, done, state_grown_bytes, returned_credit: false }
     }
 
+    /// Works with another operator from now on. Before its first run: what the other has seen is lost.
+    pub fn replace_operator(&self, operator: C::Operator) {
+        self.cell.lock().operator = operator;
+    }
+
     /// What it has done so far.
     pub fn totals(&self) -> Totals {
         self.cell.lock().totals

@@ -9,18 +9,20 @@
 //! every millisecond for a target of ten seconds, so looks keep a distance that follows from the nearest target that reads
 //! the table and from the slack there is ([`Spacing`]); a look that comes late takes a larger bite.
 
+mod group;
 mod reader;
 mod spacing;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
 
+use self::group::Group;
 pub use self::reader::Reader;
 use self::spacing::Spacing;
-use crate::{Clock, Content, Memory, Outcome, Parcel, Query};
+use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query};
 
 /// The outside of a table: what its connector brings.
 pub trait Feed<C: Content> {
@@ -75,11 +77,13 @@ pub enum FeedEvent<B> {
 }
 
 /// A table being read, with those who read it.
-#[derive(Debug)]
 pub struct Intake<C: Content> {
     /// What the scheduler knows the table by.
     pub id: OperatorId,
+    /// Who takes every row.
     readers: Vec<Reader<C>>,
+    /// Who takes some, by what they ask for besides.
+    groups: Vec<Group<C>>,
     ended: bool,
     dead_rows_seen: u64,
     /// Rows that it has given to those who read it from the first on, skipped ones included.
@@ -132,10 +136,9 @@ pub enum Step {
 }
 
 /// Readers that get a copy of the table of their own.
-#[derive(Debug)]
 pub struct Split<C: Content> {
-    /// Who.
-    pub readers: Vec<Reader<C>>,
+    readers: Vec<Reader<C>>,
+    groups: Vec<Group<C>>,
     /// Where they are.
     pub position: Position,
     ended: bool,
@@ -160,37 +163,76 @@ const HELD_RETRY_NS: u64 = 10_000_000;
 /// order of magnitude is what separates an urgent query from the others.
 const PEERS_WITHIN: u64 = 10;
 
+/// So many readers at least share what they do alike. Picked: about here the index of their filters costs less than
+/// their filters.
+pub const SHARED_BY_MIN: usize = 4;
+
 impl<C: Content> Intake<C> {
     /// A table with its readers, from its first row on.
     pub fn new(id: OperatorId, readers: Vec<Reader<C>>) -> Intake<C> {
         let mut intake = Intake {
             id,
             rows_offered: 0,
-            readers,
+            readers: Vec::new(),
+            groups: Vec::new(),
             ended: false,
             dead_rows_seen: 0,
             backlog_bytes: 0,
             spacing: Spacing::default(),
             look_at: ProcessingTime::ZERO,
         };
+        readers.into_iter().for_each(|reader| intake.add(reader));
         intake.space();
         intake
     }
 
     /// A copy of a table for those who were split off.
     pub fn of_split(id: OperatorId, split: Split<C>) -> Intake<C> {
-        let Split { readers, position, ended } = split;
-        Intake { ended, ..Intake::new(id, readers).from(position) }
+        let Split { readers, groups, position, ended } = split;
+        let mut intake = Intake { ended, groups, ..Intake::new(id, readers).from(position) };
+        intake.space();
+        intake
     }
 
     /// Who reads it.
-    pub fn readers(&self) -> &[Reader<C>] {
-        &self.readers
+    pub fn readers(&self) -> impl Iterator<Item = &Reader<C>> {
+        self.readers.iter().chain(self.groups.iter().flat_map(Group::readers))
+    }
+
+    fn is_unread(&self) -> bool {
+        self.readers.is_empty() && self.groups.is_empty()
+    }
+
+    /// One more, with others where it may be.
+    fn add(&mut self, mut reader: Reader<C>) {
+        let Some((spec, rhythm)) = reader.share.clone() else {
+            self.readers.push(reader);
+            return;
+        };
+        let alike = self.groups.iter().position(|group| group.serves(&spec, &reader.columns));
+        let place = match alike {
+            Some(place) => place,
+            None => match C::Front::new(&spec) {
+                Ok(front) => {
+                    self.groups.push(Group::new(front, reader.columns.take()));
+                    self.groups.len() - 1
+                }
+                Err(error) => return end(&reader.query, &error.to_string()),
+            },
+        };
+        self.groups[place].join(reader, spec, rhythm);
     }
 
     /// The nearest target of those who read it, ns: it is looked at as if that were its own.
     pub fn target_ns(&self) -> u64 {
-        self.readers.iter().map(|reader| reader.query.target_ns()).min().unwrap_or(u64::MAX)
+        self.readers().map(|reader| reader.query.target_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether a query that asks for this should read it with others: one alone, or of a few, is better off looking at all
+    /// rows itself.
+    pub fn should_share(&self, spec: &<C::Front as Front>::Spec, columns: &Option<Vec<usize>>) -> bool {
+        let readers = || self.readers.len() + self.groups.iter().map(Group::len).sum::<usize>();
+        self.groups.iter().any(|group| group.serves(spec, columns)) || readers() + 1 >= SHARED_BY_MIN
     }
 
     /// One more reads it, from the next row on. Gives the reader back where the table has ended.
@@ -199,22 +241,25 @@ impl<C: Content> Intake<C> {
         if self.ended {
             return Some(reader);
         }
-        self.readers.push(reader);
-        self.space();
+        // Not by asking all of them: many may come.
+        let target_ns = reader.query.target_ns();
+        self.add(reader);
+        self.spacing = self.spacing.with_nearer_target(target_ns);
         None
     }
 
     /// A query reads it no longer: what it has not admitted is dropped. True if nobody is left.
     pub fn leave(&mut self, query: &Query, memory: &Memory) -> bool {
-        let readers_before = self.readers.len();
         self.readers.retain(|reader| !std::ptr::eq(&*reader.query, query));
-        if self.readers.len() < readers_before {
+        self.groups.iter_mut().for_each(|group| group.leave(query));
+        self.groups.retain(|group| !group.is_empty());
+        if query.target_ns() <= self.spacing.target_ns() {
             self.space();
         }
-        if self.readers.is_empty() {
+        if self.is_unread() {
             self.count_backlog(0, memory);
         }
-        self.readers.is_empty()
+        self.is_unread()
     }
 
     /// Where it is, for another copy of the table that is to go on from here.
@@ -248,7 +293,7 @@ impl<C: Content> Intake<C> {
         let started = context.clock.now();
         let readers_before = self.readers.len();
         self.readers.retain(|reader| !reader.query.stopped());
-        if self.readers.is_empty() {
+        if self.is_unread() {
             self.count_backlog(0, context.memory);
             return (Step::Done, None);
         }
@@ -262,12 +307,18 @@ impl<C: Content> Intake<C> {
             // Who may drop rows must be offered them as they come: how many come decides how many are dropped.
             behind += usize::from(reader.is_behind() && !reader.query.settings.shed);
         }
-        let must_wait = behind == self.readers.len()
-            || self.readers.iter().any(|reader| reader.backlog_bytes() > context.backlog_bytes);
+        for group in &mut self.groups {
+            group.flush::<F, K, S>(self.id, started, context);
+        }
+        let all_wait = !self.readers.is_empty() && behind == self.readers.len() && self.groups.is_empty();
+        let must_wait = all_wait
+            || self.readers.iter().any(|reader| reader.backlog_bytes() > context.backlog_bytes)
+            || self.groups.iter().any(|group| group.is_over(context.backlog_bytes));
         let held = Step::Held(started.plus_ns(HELD_RETRY_NS));
         let step = if self.ended {
-            self.end_input(started, context);
-            if self.readers.is_empty() { Step::Done } else { held }
+            self.end_input(feed, started, context)
+        } else if let Some(step) = self.work(feed, started, context) {
+            step
         } else if must_wait {
             held
         } else {
@@ -306,6 +357,9 @@ impl<C: Content> Intake<C> {
             match event {
                 FeedEvent::Batch(batch, arrival) => {
                     self.offer(feed, batch, arrival, now, context);
+                    if let Some(step) = self.work(feed, started, context) {
+                        return step;
+                    }
                     now = context.clock.now();
                     let behind = self.readers.iter().any(Reader::is_behind);
                     if behind || now.since_ns(started) >= context.quantum_ns {
@@ -327,9 +381,7 @@ impl<C: Content> Intake<C> {
                 }
                 FeedEvent::End => {
                     self.ended = true;
-                    self.end_input(now, context);
-                    let held = Step::Held(now.plus_ns(HELD_RETRY_NS));
-                    return if self.readers.is_empty() { Step::Done } else { held };
+                    return self.end_input(feed, now, context);
                 }
             }
         }
@@ -364,11 +416,49 @@ impl<C: Content> Intake<C> {
     ) {
         self.rows_offered += u64::from(C::rows(&batch));
         let clock = feed.event_clock();
-        let last = self.readers.len() - 1;
-        for reader in &mut self.readers[..last] {
-            reader.offer::<F, K, S>(self.id, batch.clone(), arrival, clock, now, context);
+        self.each_group(|group| group.take::<F>(batch.clone(), arrival));
+        let Some((last, others)) = self.readers.split_last_mut() else { return };
+        for reader in others {
+            reader.offer::<F, K, S>(self.id, batch.clone(), arrival, None, clock, now, context);
         }
-        self.readers[last].offer::<F, K, S>(self.id, batch, arrival, clock, now, context);
+        last.offer::<F, K, S>(self.id, batch, arrival, None, clock, now, context);
+    }
+
+    /// Hands over what groups have to, until the quantum is over; when to go on if something is left.
+    fn work<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        feed: &F,
+        started: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) -> Option<Step> {
+        let id = self.id;
+        let mut left = None;
+        self.each_group(|group| {
+            // Who comes after one that has used the quantum up waits for the next look.
+            let is_left = match left {
+                None => {
+                    group.has_work() && group.work::<F, K, S>(id, started, feed.event_clock(), context)?
+                }
+                Some(_) => group.has_work(),
+            };
+            if is_left {
+                let due = group.arrival();
+                left = Some(left.map_or(due, |other: ProcessingTime| other.min(due)));
+            }
+            Ok(())
+        });
+        left.map(|due| Step::At { at: context.clock.now(), due })
+    }
+
+    /// Does that to all groups; one for which it cannot be done ends.
+    fn each_group(&mut self, mut act: impl FnMut(&mut Group<C>) -> Result<(), C::Error>) {
+        self.groups.retain_mut(|group| match act(group) {
+            Ok(()) => !group.is_empty(),
+            Err(error) => {
+                group.stop(&error.to_string());
+                false
+            }
+        });
     }
 
     fn count<F: Feed<C>>(&mut self, feed: &F) {
@@ -378,6 +468,9 @@ impl<C: Content> Intake<C> {
         let progress = feed.progress();
         if new_dead_rows == 0 && progress.is_none() {
             return;
+        }
+        for group in &self.groups {
+            group.count(new_dead_rows, progress);
         }
         for reader in &self.readers {
             reader.query.rows_dead.fetch_add(new_dead_rows, Relaxed);
@@ -408,7 +501,14 @@ impl<C: Content> Intake<C> {
     }
 
     /// Tells the readers that have everything that no more comes, and lets go of them.
-    fn end_input<K: Clock, S>(&mut self, now: ProcessingTime, context: &mut IntakeContext<'_, C, K, S>) {
+    fn end_input<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        feed: &F,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) -> Step {
+        self.groups.iter_mut().for_each(Group::end_of_input);
+        let left = self.work(feed, now, context);
         self.readers.retain_mut(|reader| {
             let has_all = !reader.is_behind();
             if has_all {
@@ -416,6 +516,8 @@ impl<C: Content> Intake<C> {
             }
             !has_all
         });
+        let held = Step::Held(now.plus_ns(HELD_RETRY_NS));
+        left.unwrap_or(if self.is_unread() { Step::Done } else { held })
     }
 
     /// Ends all who read it.
@@ -429,10 +531,13 @@ impl<C: Content> Intake<C> {
         for reader in self.readers.drain(..) {
             end(&reader.query, why);
         }
+        self.groups.drain(..).for_each(|mut group| group.stop(why));
     }
 
     fn count_backlog(&mut self, held_bytes: u64, memory: &Memory) {
-        let bytes = held_bytes + self.readers.iter().map(Reader::backlog_bytes).max().unwrap_or(0);
+        let of_groups: u64 = self.groups.iter().map(Group::held_bytes).sum();
+        let backlog = self.readers.iter().map(Reader::backlog_bytes).max().unwrap_or(0);
+        let bytes = held_bytes + of_groups + backlog;
         if bytes != self.backlog_bytes {
             memory.grow(bytes as i64 - self.backlog_bytes as i64);
             self.backlog_bytes = bytes;
@@ -441,27 +546,56 @@ impl<C: Content> Intake<C> {
 
     /// Gives the readers that can wait a copy of their own, once one of them holds up those that cannot.
     fn split_off(&mut self, backlog_bytes: u64) -> Option<Split<C>> {
-        if !self.readers.iter().any(|reader| reader.backlog_bytes() > backlog_bytes) {
+        let over = |reader: &Reader<C>| reader.backlog_bytes() > backlog_bytes;
+        if !self.readers.iter().any(over) && !self.groups.iter().any(|group| group.is_over(backlog_bytes)) {
             return None;
         }
         let urgent_ns = self.target_ns().saturating_mul(PEERS_WITHIN);
         let can_wait = |reader: &Reader<C>| reader.query.target_ns() > urgent_ns;
-        let holds_up = |reader: &Reader<C>| can_wait(reader) && reader.backlog_bytes() > backlog_bytes;
-        if !self.readers.iter().any(holds_up) {
+        if !self.readers().any(|reader| can_wait(reader) && over(reader)) {
             return None;
         }
+        let position = self.position();
         let (leaving, staying): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.readers).into_iter().partition(can_wait);
         self.readers = staying;
+        let mut groups = Vec::new();
+        self.each_group(|group| {
+            if group.readers().any(can_wait) {
+                groups.push(group.split_off(can_wait)?);
+            }
+            Ok(())
+        });
         // All readers were offered the same rows; what differs is how many of them wait in a backlog.
-        Some(Split { readers: leaving, position: self.position(), ended: self.ended })
+        Some(Split { readers: leaving, groups, position, ended: self.ended })
+    }
+}
+
+impl<C: Content> fmt::Debug for Intake<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Intake");
+        shown.field("id", &self.id).field("readers", &self.readers().count()).field("ended", &self.ended);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl<C: Content> fmt::Debug for Split<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Split");
+        shown.field("readers", &self.readers().count()).field("position", &self.position);
+        shown.finish_non_exhaustive()
     }
 }
 
 impl<C: Content> Split<C> {
+    /// Who.
+    pub fn readers(&self) -> impl Iterator<Item = &Reader<C>> {
+        self.readers.iter().chain(self.groups.iter().flat_map(Group::readers))
+    }
+
     /// There is no copy to be had, for this reason.
     pub fn fail(&self, why: &str) {
-        self.readers.iter().for_each(|reader| end(&reader.query, why));
+        self.readers().for_each(|reader| end(&reader.query, why));
     }
 }
 

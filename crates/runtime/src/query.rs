@@ -10,6 +10,7 @@ use laxity_sched::{QuerySpec, Stamps};
 use parking_lot::Mutex;
 
 use crate::Process;
+use crate::offered::{Offered, OfferedRows};
 use crate::results::{DueBy, Owed, ResultFigures, ResultSummary, Results};
 
 /// A query while it runs: what the user set, what it holds, what it has done.
@@ -25,14 +26,14 @@ pub struct Query {
     promise: Mutex<Promise>,
     /// Of the promise, for those who ask at every result.
     target_ns: AtomicU64,
-    /// Rows admitted.
-    pub rows_in: AtomicU64,
+    /// Rows admitted, without those that a shared table has offered.
+    pub(crate) rows_in: AtomicU64,
     /// Rows written.
     pub rows_out: AtomicU64,
     /// Rows that came too late for their window.
     pub rows_late: AtomicU64,
-    /// Rows that could not be read.
-    pub rows_dead: AtomicU64,
+    /// Rows that could not be read, without those of a shared table.
+    pub(crate) rows_dead: AtomicU64,
     /// Rows dropped at the sources to shed load.
     pub rows_shed: AtomicU64,
     /// Rows admitted and thrown away unprocessed, because it was halted before their turn came.
@@ -51,7 +52,7 @@ pub struct Query {
     /// Those that do.
     waiting: Mutex<Vec<OperatorId>>,
     /// The watermark that reached the sinks, event-time ms.
-    pub watermark_ms: AtomicI64,
+    pub(crate) watermark_ms: AtomicI64,
     /// Where its event times lie on the clock, once a table has said so.
     pub event_clock: OnceLock<EventClock>,
     /// Results not complete yet.
@@ -69,6 +70,8 @@ pub struct Query {
     /// `results`, so that a watermark that has nothing to settle need not take it.
     owed_window_ms: AtomicI64,
     late_windows: Mutex<BTreeMap<i64, u64>>,
+    /// The table that it shares with others, and what that had offered when it joined.
+    shared: Mutex<Option<(Arc<Offered>, OfferedRows)>>,
 }
 
 /// What a query is promised, and how much it matters. Can be changed while it runs.
@@ -166,6 +169,7 @@ impl Query {
             failed: AtomicBool::new(false),
             outcome: Mutex::new(Outcome::Running),
             late_windows: Mutex::new(BTreeMap::new()),
+            shared: Mutex::new(None),
         }
     }
 
@@ -250,8 +254,49 @@ impl Query {
         self.progress_bits.store(progress.to_bits(), Relaxed);
     }
 
+    /// Reads a table with others from now on, or no longer.
+    pub(crate) fn share(&self, offered: Option<&Arc<Offered>>) {
+        let mut shared = self.shared.lock();
+        if let Some((offered, before)) = shared.take() {
+            let now = offered.rows();
+            self.rows_in.fetch_add(now.rows - before.rows, Relaxed);
+            self.rows_dead.fetch_add(now.dead_rows - before.dead_rows, Relaxed);
+            if let Some(progress) = offered.progress() {
+                self.set_progress(progress);
+            }
+        }
+        *shared = offered.map(|offered| (offered.clone(), offered.rows()));
+    }
+
+    /// Rows that it was offered and did not refuse.
+    pub fn rows_in(&self) -> u64 {
+        let shared = self.shared.lock();
+        let offered = shared.as_ref().map_or(0, |(offered, before)| offered.rows().rows - before.rows);
+        self.rows_in.load(Relaxed) + offered
+    }
+
+    /// Rows that could not be read.
+    pub fn rows_dead(&self) -> u64 {
+        let shared = self.shared.lock();
+        let offered =
+            shared.as_ref().map_or(0, |(offered, before)| offered.rows().dead_rows - before.dead_rows);
+        self.rows_dead.load(Relaxed) + offered
+    }
+
+    /// How far event time has come, as its results show; of one that has nothing to do, as its table shows. `None` before
+    /// the first watermark.
+    pub fn watermark(&self) -> Option<EventTime> {
+        let own = EventTime(self.watermark_ms.load(Relaxed));
+        let shared = self.shared.lock();
+        let of_table = shared.as_ref().map(|(offered, _)| offered.watermark()).filter(|_| self.drained());
+        Some(of_table.unwrap_or(own).max(own)).filter(|&watermark| watermark != EventTime::MIN)
+    }
+
     /// Part of its bounded inputs that was read, 0 to 1.
     pub fn progress(&self) -> Option<f64> {
+        if let Some((offered, _)) = &*self.shared.lock() {
+            return offered.progress();
+        }
         let progress = f64::from_bits(self.progress_bits.load(Relaxed));
         (progress >= 0.0).then_some(progress)
     }

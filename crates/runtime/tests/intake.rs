@@ -274,7 +274,7 @@ fn rows_without_credit_wait_and_go_on_in_order() {
     let mut looks = Looks::new(&clock, &process);
     // The first batch takes the credit, the second waits, and the table with it.
     assert_eq!(at(looks.at(0, &mut intake, &mut feed).0), 0);
-    assert_eq!((looks.staged.len(), intake.readers()[0].backlog_rows()), (1, 2));
+    assert_eq!((looks.staged.len(), intake.readers().next().unwrap().backlog_rows()), (1, 2));
     assert_eq!(looks.at(MS, &mut intake, &mut feed).0, Step::Held(ms(11)));
     let first = looks.staged.remove(0);
     assert!(only.release(InFlight::one(first.rows, first.bytes)));
@@ -299,7 +299,7 @@ fn who_is_behind_asks_for_no_look_to_be_told_the_time() {
         for parcel in std::mem::take(&mut looks.staged).into_iter().filter(|parcel| parcel.to.0 == 1) {
             let _ = other.release(InFlight::one(parcel.rows, parcel.bytes));
         }
-        let behind = intake.readers()[0].backlog_rows() > 0;
+        let behind = intake.readers().next().unwrap().backlog_rows() > 0;
         looks.at(0, &mut intake, &mut feed);
         for parcel in std::mem::take(&mut looks.staged).into_iter().filter(|parcel| parcel.to.0 == 1) {
             let _ = other.release(InFlight::one(parcel.rows, parcel.bytes));
@@ -369,12 +369,13 @@ fn who_can_wait_gets_a_copy_once_one_of_them_holds_up_the_urgent() {
         (now, split) = (at(step).max(now + MS), of_look);
     }
     let split = split.expect("it ended with one");
-    let names = |readers: &[Reader<ArrowRows>]| readers.iter().map(|r| r.query.id.0).collect::<Vec<_>>();
+    let name = |reader: &Reader<ArrowRows>| reader.query.id.0;
     // Those with more than ten times the nearest target leave; who is as near stays, though it is behind too.
-    assert_eq!((names(intake.readers()), names(&split.readers)), (vec![0, 2], vec![1, 3]));
+    let names = (intake.readers().map(name).collect(), split.readers().map(name).collect());
+    assert_eq!(names, (vec![0, 2], vec![1, 3]));
     // They take what waits for them with them, and go on behind that.
     assert_eq!(split.position.rows, feed.next as u64);
-    assert!(split.readers.iter().all(|reader| reader.backlog_rows() > 0));
+    assert!(split.readers().all(|reader| reader.backlog_rows() > 0));
     let copy = Intake::of_split(OperatorId(10), split);
     assert_eq!((copy.target_ns(), intake.target_ns()), (201 * MS, 20 * MS));
 }

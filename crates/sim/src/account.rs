@@ -72,7 +72,7 @@ impl Account {
             lateness: self.lateness,
             latency: self.latency,
             event_time_latency: self.event_time_latency,
-            rows_in: query.rows_in.load(Relaxed),
+            rows_in: query.rows_in(),
             throughput: if measured_s > 0.0 { self.rows_taken as f64 / measured_s } else { 0.0 },
             rows_out: query.rows_out.load(Relaxed),
             rows_late: self.rows_late,

@@ -3,7 +3,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime, WindowShape};
-use laxity_runtime::Content;
+use laxity_runtime::{Content, Unshared};
 use laxity_workload::{Arrival, Cost, StageKind};
 use rand_core::Rng;
 
@@ -269,6 +269,7 @@ impl Content for Counted {
     type Late = LateRows;
     type LateShape = ();
     type Dead = Infallible;
+    type Front = Unshared<CountedRows, Infallible, Infallible>;
     type Error = Infallible;
 
     fn rows(batch: &CountedRows) -> u32 {

@@ -255,10 +255,13 @@ impl<'a> Lowering<'a> {
         let mut open = relation.open;
         open.make_calc();
         let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
-        let operator = Chain::factory(chain);
         let stage = match stage {
-            OpenStage::Source(scan) => Stage::Source { scan, operator },
-            OpenStage::Operator => Stage::Operator(operator),
+            OpenStage::Source(scan, shareable) => Stage::Source {
+                scan,
+                shared: shareable.and_then(|of| of.stage(&chain)),
+                operator: Chain::factory(chain),
+            },
+            OpenStage::Operator => Stage::Operator(Chain::factory(chain)),
         };
         let id = self.push(name, details, parallelism, inputs, window, stage)?;
         if let (None, Some(input)) = (&self.first_window, meets_late_rows) {

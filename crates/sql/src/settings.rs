@@ -25,6 +25,8 @@ pub struct SessionSettings {
     pub memory_limit_bytes: Option<u64>,
     /// `laxity.shed`, default false: rows of the query may be dropped when the machine is overloaded.
     pub shed: bool,
+    /// `laxity.share`, default on: the query reads tables together with others, which is cheaper for all.
+    pub share: bool,
     /// `laxity.allowed.lateness` or `table.exec.emit.allow-lateness`, in milliseconds. Default 0.
     pub allowed_lateness_ms: i64,
     /// `laxity.max.event.ahead`, in milliseconds: rows further in the future than this are dead.
@@ -51,6 +53,7 @@ impl Default for SessionSettings {
             late_table: None,
             memory_limit_bytes: None,
             shed: false,
+            share: true,
             allowed_lateness_ms: 0,
             max_event_ahead_ms: None,
             parallelism: 1,
@@ -70,6 +73,7 @@ const KEYS: &[&str] = &[
     "laxity.weight",
     POLICY_KEY,
     "laxity.shed",
+    "laxity.share",
     "laxity.late.table",
     "laxity.memory.limit",
     "laxity.allowed.lateness",
@@ -137,6 +141,13 @@ impl SessionSettings {
                     _ => {
                         return Err(invalid(format!("'laxity.shed' takes 'true' or 'false', not '{value}'")));
                     }
+                };
+            }
+            "laxity.share" => {
+                self.share = match value.trim().to_ascii_lowercase().as_str() {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(invalid(format!("'laxity.share' takes 'on' or 'off', not '{value}'"))),
                 };
             }
             "laxity.late.table" => self.late_table = Some(value.trim().to_string()),
@@ -221,6 +232,7 @@ impl SessionSettings {
             "laxity.qos" => self.qos = None,
             "laxity.weight" => self.weight = fresh.weight,
             "laxity.shed" => self.shed = false,
+            "laxity.share" => self.share = true,
             "laxity.late.table" => self.late_table = None,
             "laxity.memory.limit" => self.memory_limit_bytes = None,
             "laxity.allowed.lateness" | "table.exec.emit.allow-lateness" => self.allowed_lateness_ms = 0,
@@ -486,7 +498,7 @@ mod tests {
             "laxity.latncy.target",
             "1 s",
             "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.qos, \
-             laxity.weight, laxity.policy, laxity.shed, laxity.late.table, laxity.memory.limit, \
+             laxity.weight, laxity.policy, laxity.shed, laxity.share, laxity.late.table, laxity.memory.limit, \
              laxity.allowed.lateness, laxity.max.event.ahead",
             Some("did you mean 'laxity.latency.target'?"),
         );
@@ -500,6 +512,7 @@ mod tests {
             ),
         );
         check("laxity.shed", "yes", "'laxity.shed' takes 'true' or 'false', not 'yes'", None);
+        check("laxity.share", "yes", "'laxity.share' takes 'on' or 'off', not 'yes'", None);
         check(
             "parallelism.default",
             "0",

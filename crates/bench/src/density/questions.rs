@@ -4,6 +4,7 @@
 mod busy_neighbour;
 mod live_table;
 mod no_rows;
+mod one_stream;
 mod outside_operators;
 mod row_a_second;
 mod row_cost;
@@ -50,6 +51,7 @@ pub const ALL: &[Question] = &[
     Question { name: "no-rows", run: no_rows::run },
     Question { name: "row-a-second", run: row_a_second::run },
     Question { name: "live-table", run: live_table::run },
+    Question { name: "one-stream", run: one_stream::run },
 ];
 
 impl Setting<'_> {

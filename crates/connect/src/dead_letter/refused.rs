@@ -29,6 +29,11 @@ impl RefusedRows {
         Ok(Some(RefusedRows { table: table.name.clone(), out }))
     }
 
+    /// Whether the table names a file for them.
+    pub fn are_kept(table: &TableSpec) -> bool {
+        DeadLetterOptions::read(&OptionReader::new(table)).is_ok_and(|options| options.path.is_some())
+    }
+
     /// Writes a letter for each row.
     ///
     /// # Errors

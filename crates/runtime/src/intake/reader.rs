@@ -7,7 +7,7 @@ use laxity_sched::Stamps;
 
 use super::{Feed, IntakeContext, NO_PROGRESS, TELL_TIME_EVERY_NS};
 use crate::payload::parcel;
-use crate::{Clock, Content, InFlight, Parcel, Payload, Query};
+use crate::{Clock, Content, Front, InFlight, Parcel, Payload, Query, Rhythm};
 
 /// One query's end of a table.
 #[derive(Debug)]
@@ -26,7 +26,11 @@ pub struct Reader<C: Content> {
     idle: bool,
     /// When the source was last told the time; `None` if it has event time.
     told_time: Option<ProcessingTime>,
+    /// What others may do for it too, and when it is to be told of it.
+    pub(super) share: Option<(FrontSpec<C>, Rhythm)>,
 }
+
+type FrontSpec<C> = <<C as Content>::Front as Front>::Spec;
 
 /// Rows that no credit is there for.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ struct Waiting<B> {
     batch: B,
     arrival: ProcessingTime,
     bytes: u64,
+    /// What follows them.
+    watermark: Option<EventTime>,
 }
 
 impl<C: Content> Reader<C> {
@@ -56,7 +62,14 @@ impl<C: Content> Reader<C> {
             last_batch: start,
             idle: false,
             told_time: follows_processing_time.then_some(ProcessingTime::ZERO),
+            share: None,
         }
+    }
+
+    /// One whose rows may be filled and chosen together with those of others. Its source takes what comes of that.
+    #[must_use]
+    pub fn sharing(self, spec: FrontSpec<C>, rhythm: Rhythm) -> Reader<C> {
+        Reader { share: Some((spec, rhythm)), ..self }
     }
 
     pub(super) fn is_behind(&self) -> bool {
@@ -76,12 +89,15 @@ impl<C: Content> Reader<C> {
         self.told_time
     }
 
-    /// Takes what is left of a batch once the scheduler has said how many of its rows to drop.
+    /// Takes what is left of a batch once the scheduler has said how many of its rows to drop, and the watermark that
+    /// follows it where that is known.
+    #[expect(clippy::too_many_arguments, reason = "what a look knows; a struct would only rename it")]
     pub(super) fn offer<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
         &mut self,
         table: OperatorId,
         batch: C::Batch,
         arrival: ProcessingTime,
+        watermark: Option<EventTime>,
         clock: Option<EventClock>,
         now: ProcessingTime,
         context: &mut IntakeContext<'_, C, K, S>,
@@ -102,17 +118,22 @@ impl<C: Content> Reader<C> {
             0 => batch,
             _ if dropped >= rows => match C::without_rows(&batch) {
                 Some(batch) => batch,
-                None => return,
+                None => {
+                    if let Some(watermark) = watermark {
+                        self.tell(watermark, arrival, now, context.staged);
+                    }
+                    return;
+                }
             },
             _ => C::slice(&batch, dropped as usize, (rows - dropped) as usize),
         };
         if self.backlog.is_empty() && self.query.has_credit(table) {
-            self.admit::<F>(batch, arrival, now, context.staged);
+            self.admit::<F>(batch, watermark, arrival, now, context.staged);
             return;
         }
         let bytes = C::bytes(&batch);
         self.backlog_bytes += bytes;
-        self.backlog.push_back(Waiting { batch, arrival, bytes });
+        self.backlog.push_back(Waiting { batch, arrival, bytes, watermark });
         self.owe(arrival);
         self.flush::<F, K, S>(table, now, context);
     }
@@ -127,31 +148,37 @@ impl<C: Content> Reader<C> {
         if self.backlog.is_empty() {
             return;
         }
-        self.shed_worthless(now);
+        if let Some((watermark, arrival)) = self.shed_worthless(now) {
+            self.tell(watermark, arrival, now, context.staged);
+        }
         while !self.backlog.is_empty() && self.query.has_credit(table) {
-            let Some(Waiting { batch, arrival, bytes }) = self.backlog.pop_front() else { return };
+            let Some(waiting) = self.backlog.pop_front() else { return };
+            let Waiting { batch, arrival, bytes, watermark } = waiting;
             self.backlog_bytes -= bytes;
             self.settle_one();
-            self.admit::<F>(batch, arrival, now, context.staged);
+            self.admit::<F>(batch, watermark, arrival, now, context.staged);
         }
     }
 
     fn admit<F: Feed<C>>(
         &mut self,
         batch: C::Batch,
+        watermark: Option<EventTime>,
         arrival: ProcessingTime,
         now: ProcessingTime,
         staged: &mut Vec<Parcel<C>>,
     ) {
         let batch = match &self.columns {
-            Some(columns) => F::project(&batch, columns),
-            None => batch,
+            Some(columns) if self.share.is_none() => F::project(&batch, columns),
+            _ => batch,
         };
-        self.query.rows_in.fetch_add(u64::from(C::rows(&batch)), Relaxed);
+        if self.share.is_none() {
+            self.query.rows_in.fetch_add(u64::from(C::rows(&batch)), Relaxed);
+        }
         let progress = C::progress(&batch);
         let payload = Payload {
             batch: Some(batch),
-            watermark: None,
+            watermark,
             idle: false,
             stamps: Stamps::admitted(arrival, now),
             window_end: None,
@@ -159,16 +186,34 @@ impl<C: Content> Reader<C> {
         self.send(progress, payload, staged);
     }
 
+    /// Says how far time is, behind what it has been offered so far.
+    pub(super) fn tell(
+        &mut self,
+        watermark: EventTime,
+        arrival: ProcessingTime,
+        now: ProcessingTime,
+        staged: &mut Vec<Parcel<C>>,
+    ) {
+        match self.backlog.back_mut() {
+            Some(last) => last.watermark = Some(watermark),
+            None => self.signal(Stamps::admitted(arrival, now), Some(watermark), staged),
+        }
+    }
+
     /// Drops what has waited for credit until its results are worth nothing, where the query allows that.
-    fn shed_worthless(&mut self, now: ProcessingTime) {
-        let Some(after_ns) = self.query.sheds_after_ns() else { return };
+    /// The watermark behind them, with nothing left before it.
+    fn shed_worthless(&mut self, now: ProcessingTime) -> Option<(EventTime, ProcessingTime)> {
+        let after_ns = self.query.sheds_after_ns()?;
+        let mut told = None;
         while let Some(waiting) =
             self.backlog.pop_front_if(|waiting| now.since_ns(waiting.arrival) > after_ns)
         {
             self.backlog_bytes -= waiting.bytes;
             self.settle_one();
             self.query.rows_shed.fetch_add(u64::from(C::rows(&waiting.batch)), Relaxed);
+            told = waiting.watermark.map(|watermark| (watermark, waiting.arrival)).or(told);
         }
+        told.filter(|_| self.backlog.is_empty())
     }
 
     /// Rows of that arrival are held back, behind those that are already.
@@ -195,7 +240,7 @@ impl<C: Content> Reader<C> {
             self.told_time = Some(now);
             let unix_ms = context.unix_start_ms + (now.0 / 1_000_000) as i64;
             // Up to the millisecond before: rows of this one may still come.
-            self.signal(now, Some(EventTime(unix_ms - 1)), context.staged);
+            self.signal(Stamps::admitted(now, now), Some(EventTime(unix_ms - 1)), context.staged);
         }
     }
 
@@ -215,18 +260,17 @@ impl<C: Content> Reader<C> {
             return Some(due);
         }
         self.idle = true;
-        self.signal(now, None, staged);
+        self.signal(Stamps::admitted(now, now), None, staged);
         None
     }
 
     /// No row is to come any more.
     pub(super) fn end_of_input(&mut self, now: ProcessingTime, staged: &mut Vec<Parcel<C>>) {
-        self.signal(now, Some(EventTime::MAX), staged);
+        self.signal(Stamps::admitted(now, now), Some(EventTime::MAX), staged);
     }
 
     /// A message without rows: a watermark, or else idleness.
-    fn signal(&self, now: ProcessingTime, watermark: Option<EventTime>, staged: &mut Vec<Parcel<C>>) {
-        let stamps = Stamps::admitted(now, now);
+    fn signal(&self, stamps: Stamps, watermark: Option<EventTime>, staged: &mut Vec<Parcel<C>>) {
         let payload = Payload { batch: None, watermark, idle: watermark.is_none(), stamps, window_end: None };
         self.send(watermark.unwrap_or(NO_PROGRESS), payload, staged);
     }

@@ -30,6 +30,16 @@ impl Spacing {
         Spacing { target_ns, ..self }
     }
 
+    /// Also for this target.
+    pub fn with_nearer_target(self, target_ns: u64) -> Spacing {
+        self.with_target(self.target_ns.min(target_ns))
+    }
+
+    /// Of the nearest that reads the table.
+    pub fn target_ns(self) -> u64 {
+        self.target_ns
+    }
+
     /// The distance at this load, 0 to 1.
     pub fn ns(self, load: f64) -> u64 {
         let pressed = ((load - LOAD_LOW) / (LOAD_HIGH - LOAD_LOW)).clamp(0.0, 1.0);

@@ -1,5 +1,5 @@
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
-use laxity_runtime::{Content, Feed, FeedEvent};
+use laxity_runtime::{Content, Feed, FeedEvent, Filled, Front};
 
 /// Rows are numbers; a table gives 0, 1, 2 … and its operators pass them on.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ impl Content for Numbers {
     type Late = ();
     type LateShape = ();
     type Dead = ();
+    type Front = Everyone;
     type Error = String;
 
     fn rows(batch: &Vec<u64>) -> u32 {
@@ -124,6 +125,63 @@ impl Content for Numbers {
 
     fn dead_rows((): &()) -> (u64, String) {
         (0, String::new())
+    }
+}
+
+/// Gives all rows to everyone; the numbers are their event times too.
+#[derive(Default)]
+pub struct Everyone {
+    members: Vec<u32>,
+    watermark: i64,
+}
+
+impl Front for Everyone {
+    type Batch = Vec<u64>;
+    type Spec = ();
+    type Dead = ();
+    type Error = String;
+
+    fn new((): &()) -> Result<Everyone, String> {
+        Ok(Everyone::default())
+    }
+
+    fn fork(&self) -> Result<Everyone, String> {
+        Ok(Everyone { members: Vec::new(), ..*self })
+    }
+
+    fn serves(&self, (): &()) -> bool {
+        true
+    }
+
+    fn join(&mut self, member: u32, (): &()) {
+        self.members.push(member);
+        self.members.sort_unstable();
+    }
+
+    fn leave(&mut self, member: u32, (): &()) {
+        self.members.retain(|&other| other != member);
+    }
+
+    fn fill(
+        &mut self,
+        batch: Vec<u64>,
+        _: ProcessingTime,
+        _: &mut Vec<()>,
+    ) -> Result<Filled<Vec<u64>>, String> {
+        let time = |number: &u64| EventTime(*number as i64);
+        let event_times = batch.first().map(time).zip(batch.last().map(time));
+        self.watermark = event_times.map_or(self.watermark, |(_, latest)| latest.0);
+        Ok(Filled { batch, event_times, watermark: EventTime(self.watermark) })
+    }
+
+    fn choose(&mut self, batch: &Vec<u64>, chosen: &mut Vec<(u32, u32)>) {
+        chosen.clear();
+        let of = |&member: &u32| (0..batch.len() as u32).map(move |row| (member, row));
+        chosen.extend(self.members.iter().flat_map(of));
+    }
+
+    fn gather(batches: &[&Vec<u64>], rows: &[(usize, usize)]) -> Result<Vec<u64>, String> {
+        Ok(rows.iter().map(|&(batch, row)| batches[batch][row]).collect())
     }
 }
 

@@ -9,8 +9,8 @@ use laxity_graph::{
 };
 use laxity_runtime::{
     Blueprint, Clock, InFlight, Instance, Intake, IntakeContext, LateWay, Outcome, Outlet, Parcel, Payload,
-    Process, Promise, Query, Reader, Registry, Retiring, Role, RunContext, Split, Step, Write, Written,
-    expand,
+    Process, Promise, Query, Reader, Registry, Retiring, Rhythm, Role, RunContext, Split, Step, Write,
+    Written, expand,
 };
 use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, RunReport, Shards, Stamps, Work};
 use rand_core::{Rng, SeedableRng};
@@ -242,6 +242,12 @@ impl World {
         self.seen.submitted += 1;
         let now = self.now.now();
         let reader = Reader::new(query.clone(), expanded.sources[0].operator, None, false, now);
+        // Takes rows by itself, or with others, at once or when a window of so many numbers ends.
+        let reader = match self.random.next_u32() % 4 {
+            0 => reader.sharing((), Rhythm::Rows),
+            1 => reader.sharing((), Rhythm::Windows { every_ms: 20, reach_ms: 60 }),
+            _ => reader,
+        };
         self.read(&query, reader, now);
     }
 
@@ -570,7 +576,7 @@ impl World {
         self.seen.split += 1;
         let now = self.now.now();
         let copy = self.registry.table_id();
-        let readers: Vec<Arc<Query>> = split.readers.iter().map(|reader| reader.query.clone()).collect();
+        let readers: Vec<Arc<Query>> = split.readers().map(|reader| reader.query.clone()).collect();
         let mut intake = Intake::of_split(copy, split);
         for query in readers {
             if !self.registry.reads(query.id, copy) {

@@ -48,10 +48,10 @@ impl<C: Modelled> World<C> {
     pub(super) fn attend(&mut self, table: u32) -> (Step, Option<Split<C>>) {
         let Table { place, intake, feed, .. } = &mut self.tables[table as usize];
         let place = self.topology.operator(*place);
-        let Some(reader) = intake.readers().first() else { return (Step::Done, None) };
+        let Some(reader) = intake.readers().next() else { return (Step::Done, None) };
         let waits_for_credit =
             |reader: &laxity_runtime::Reader<C>| !reader.query.has_credit(OperatorId(table));
-        if self.setup.closed_loop && intake.readers().iter().all(waits_for_credit) {
+        if self.setup.closed_loop && intake.readers().all(waits_for_credit) {
             // Nothing comes into being that cannot be taken in.
             return (Step::Held(self.now.plus_ns(CLOSED_LOOP_RETRY_NS)), None);
         }

@@ -81,7 +81,7 @@ impl Lowering<'_> {
         let orders = orders.collect::<Lowered<Vec<_>>>()?;
         // Behind a source and what has no state, rows come in the order of the source. Elsewhere, as in Flink, their
         // order depends on how instances and inputs interleave, and must not be seen.
-        let is_ordered = matches!(input.open.stage, OpenStage::Source(_));
+        let is_ordered = matches!(input.open.stage, OpenStage::Source(..));
         let by_time = match orders.as_slice() {
             [order] => column_of(order).is_some_and(|index| input.outputs[index].role == Role::EventTime),
             _ => false,

@@ -8,7 +8,9 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use laxity_connect::ScanSpec;
 use laxity_graph::{Input, WindowShape};
-use laxity_operators::{CalcSpec, OperatorFactory, WindowKind};
+use laxity_operators::{
+    Access, CalcSpec, Chain, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec, WindowKind,
+};
 use regex::Regex;
 
 /// Rows on their way: a node of the dataflow that is not pushed yet, and what its columns mean.
@@ -45,8 +47,17 @@ pub(super) struct Open {
 
 #[derive(Debug)]
 pub(super) enum OpenStage {
-    Source(ScanSpec),
+    Source(ScanSpec, Option<Shareable>),
     Operator,
+}
+
+/// A source that may be read together with others.
+#[derive(Debug)]
+pub(super) struct Shareable {
+    /// The first of the chain.
+    pub source: SourceSpec,
+    /// Rows that the filter behind it may keep, once there is one that says so.
+    pub access: Option<Access>,
 }
 
 /// A logical column.
@@ -368,10 +379,24 @@ fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
     }))
 }
 
+impl Shareable {
+    /// The source as one that is shared, with the chain that begins with it; `None` if it has to see every row.
+    pub fn stage(self, chain: &[OperatorFactory]) -> Option<SharedStage> {
+        let spec = SharedSourceSpec { source: self.source, access: self.access? };
+        Some(SharedStage { spec: Arc::new(spec), operator: Chain::factory(chain[1..].to_vec()) })
+    }
+}
+
 impl Open {
     /// Puts the calc that was waiting into the chain.
     pub fn make_calc(&mut self) {
         if let Some(spec) = self.calc.take() {
+            if let OpenStage::Source(_, Some(shareable)) = &mut self.stage
+                && self.chain.len() == 1
+                && let Some(predicate) = &spec.predicate
+            {
+                shareable.access = Access::of(predicate, &spec.input_schema);
+            }
             let detail = calc_detail(spec.predicate.as_ref(), &spec.projection);
             super::chained(self, "Calc", Some(detail), spec.factory());
         }

@@ -9,7 +9,7 @@ use laxity_operators::{
     SessionExpandSpec, SourceColumn, SourceSpec, WatermarkSpec, WindowExpandSpec, WindowKind,
 };
 
-use super::relation::{Open, OpenStage, Output, PendingWindow, Relation, Role, Slot};
+use super::relation::{Open, OpenStage, Output, PendingWindow, Relation, Role, Shareable, Slot};
 use super::{Lowered, Lowering, chained};
 use crate::catalog::{Source, Table, TableColumn};
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
@@ -104,7 +104,10 @@ impl Lowering<'_> {
                 parallelism: 1,
                 inputs: vec![],
                 window: None,
-                stage: OpenStage::Source(ScanSpec { table: Arc::clone(&table.spec), columns: physical }),
+                stage: OpenStage::Source(
+                    ScanSpec { table: Arc::clone(&table.spec), columns: physical },
+                    self.shareable(&spec),
+                ),
                 chain: vec![spec.factory()],
                 calc: None,
                 meets_late_rows: None,
@@ -115,6 +118,14 @@ impl Lowering<'_> {
             predicate: None,
             unfired: None,
         })
+    }
+
+    /// The part of a source that others can do too, unless the query does not want that or could not wait for them.
+    fn shareable(&self, spec: &SourceSpec) -> Option<Shareable> {
+        let is_stamped = spec.columns.iter().any(|column| matches!(column, SourceColumn::ProcessingTime));
+        // Rows that an open window still takes change its result at once.
+        let may = self.settings.share && self.settings.allowed_lateness_ms == 0 && !is_stamped;
+        may.then(|| Shareable { source: spec.clone(), access: None })
     }
 
     /// The table's own bound on times in the future, or the session's.

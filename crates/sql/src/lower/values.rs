@@ -44,7 +44,7 @@ impl Lowering<'_> {
                 parallelism: 1,
                 inputs: vec![],
                 window: None,
-                stage: OpenStage::Source(ScanSpec { table: Arc::new(table), columns: vec![0] }),
+                stage: OpenStage::Source(ScanSpec { table: Arc::new(table), columns: vec![0] }, None),
                 chain: vec![factory],
                 calc: None,
                 meets_late_rows: None,

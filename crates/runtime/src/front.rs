@@ -1,0 +1,114 @@
+use std::convert::Infallible;
+use std::fmt::{Debug, Display};
+use std::marker::PhantomData;
+
+use laxity_graph::{EventTime, ProcessingTime};
+
+/// What is done to the rows of a table once for all readers that ask the same of them: columns are filled, the watermark
+/// is found, and each reader gets the rows that its filter may keep.
+///
+/// Who stands behind it takes rows and watermarks as if it had done that itself.
+pub trait Front: Sized {
+    /// Rows that travel as one.
+    type Batch;
+    /// What a reader asks for, its own filter included.
+    type Spec: Clone + Debug;
+    /// Rows that are refused.
+    type Dead;
+    /// Why rows cannot be filled.
+    type Error: Display;
+
+    /// One that nobody has joined.
+    ///
+    /// # Errors
+    /// If what is asked for does not fit together.
+    fn new(spec: &Self::Spec) -> Result<Self, Self::Error>;
+
+    /// Another at the same place of the stream that nobody has joined.
+    ///
+    /// # Errors
+    /// As [`new`](Front::new).
+    fn fork(&self) -> Result<Self, Self::Error>;
+
+    /// Whether it does what a reader asks for, but for its filter.
+    fn serves(&self, spec: &Self::Spec) -> bool;
+
+    /// Rows that this filter may keep are this member's from now on.
+    fn join(&mut self, member: u32, spec: &Self::Spec);
+
+    /// The member takes no more rows. `spec` is what it joined with.
+    fn leave(&mut self, member: u32, spec: &Self::Spec);
+
+    /// Takes rows as they are read. Those refused go to `dead`.
+    ///
+    /// # Errors
+    /// If they cannot be filled, for anybody.
+    fn fill(
+        &mut self,
+        batch: Self::Batch,
+        ingested: ProcessingTime,
+        dead: &mut Vec<Self::Dead>,
+    ) -> Result<Filled<Self::Batch>, Self::Error>;
+
+    /// Pairs of a member and a row that it gets, in that order, each once.
+    fn choose(&mut self, batch: &Self::Batch, chosen: &mut Vec<(u32, u32)>);
+
+    /// Rows of several batches as one: by the batch and the row in it.
+    ///
+    /// # Errors
+    /// If the batches are not alike, which those of one front always are.
+    fn gather(batches: &[&Self::Batch], rows: &[(usize, usize)]) -> Result<Self::Batch, Self::Error>;
+}
+
+/// Rows as those see them who share a front.
+#[derive(Debug)]
+pub struct Filled<B> {
+    /// The rows.
+    pub batch: B,
+    /// Least and latest event time in them; `None` without event time.
+    pub event_times: Option<(EventTime, EventTime)>,
+    /// The watermark behind them.
+    pub watermark: EventTime,
+}
+
+/// Nobody shares anything: what content has whose readers take all rows themselves.
+pub struct Unshared<B, D, E>(Infallible, PhantomData<(B, D, E)>);
+
+impl<B, D, E: Display> Front for Unshared<B, D, E> {
+    type Batch = B;
+    type Spec = Infallible;
+    type Dead = D;
+    type Error = E;
+
+    fn new(spec: &Infallible) -> Result<Self, E> {
+        match *spec {}
+    }
+
+    fn fork(&self) -> Result<Self, E> {
+        match self.0 {}
+    }
+
+    fn serves(&self, spec: &Infallible) -> bool {
+        match *spec {}
+    }
+
+    fn join(&mut self, _: u32, spec: &Infallible) {
+        match *spec {}
+    }
+
+    fn leave(&mut self, _: u32, spec: &Infallible) {
+        match *spec {}
+    }
+
+    fn fill(&mut self, _: B, _: ProcessingTime, _: &mut Vec<D>) -> Result<Filled<B>, E> {
+        match self.0 {}
+    }
+
+    fn choose(&mut self, _: &B, _: &mut Vec<(u32, u32)>) {
+        match self.0 {}
+    }
+
+    fn gather(batches: &[&B], _: &[(usize, usize)]) -> Result<B, E> {
+        unreachable!("nobody makes such a front, and {} batches are of one", batches.len())
+    }
+}

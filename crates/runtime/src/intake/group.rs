@@ -1,0 +1,494 @@
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+
+use super::{Feed, IntakeContext, Reader, end};
+use crate::offered::Offered;
+use crate::{Clock, Content, Filled, Front, Query, Rhythm};
+
+/// Readers of a table that ask the same of its rows, but for their filters.
+///
+/// What they ask for is done once a batch. A member without rows in it is not visited: it is told of time when a window
+/// ends that it may have rows in, and what it has of that window is handed over then and not row by row.
+pub(super) struct Group<C: Content> {
+    front: C::Front,
+    /// Its columns among those of the table as it is read; `None` if it takes all.
+    columns: Option<Vec<usize>>,
+    /// By the number that each joined with.
+    members: Vec<Option<Member<C>>>,
+    free: Vec<u32>,
+    /// What members hold rows of, the oldest first.
+    kept: VecDeque<Kept<C::Batch>>,
+    /// Of the first of `kept`.
+    first_kept: u32,
+    kept_bytes: u64,
+    held_rows: u64,
+    /// Who is to be told of which watermark; the nearest target first among equals. An entry that is not its member's
+    /// `timer` is outdated.
+    timers: BinaryHeap<Reverse<(EventTime, u64, u32)>>,
+    /// Who is to get what is held for it now.
+    ready: VecDeque<u32>,
+    /// Who waits for credit.
+    behind: Vec<u32>,
+    watermark: EventTime,
+    /// When the last batch was due.
+    arrival: ProcessingTime,
+    offered: Arc<Offered>,
+    /// How many of `members` were told of the end, once the table has ended.
+    ended: Option<usize>,
+    chosen: Vec<(u32, u32)>,
+    dead: Vec<<C::Front as Front>::Dead>,
+}
+
+struct Member<C: Content> {
+    reader: Reader<C>,
+    spec: <C::Front as Front>::Spec,
+    rhythm: Rhythm,
+    /// By batch and row.
+    held: Vec<(u32, u32)>,
+    /// Least and latest event time of the batches that it had rows in, since it was told of time last.
+    event_times: Option<(EventTime, EventTime)>,
+    told: EventTime,
+    timer: Option<EventTime>,
+    is_ready: bool,
+    is_behind: bool,
+}
+
+/// A batch that rows are held of.
+struct Kept<B> {
+    /// `None` once nobody holds any.
+    batch: Option<B>,
+    bytes: u64,
+    held: u32,
+    /// Who had rows in it.
+    members: Vec<u32>,
+}
+
+/// More rows than that are handed over though no window ends: a message of them costs little more a row.
+const HELD_ROWS_MAX: usize = 1_024;
+
+/// Bytes of batches that may be kept for rows that are held; those who hold rows of the oldest get them then.
+const KEPT_BYTES_MAX: u64 = 4 << 20;
+
+/// As many batches, however small.
+const KEPT_MAX: usize = 4_096;
+
+impl<C: Content> Group<C> {
+    /// A group that nobody has joined.
+    pub fn new(front: C::Front, columns: Option<Vec<usize>>) -> Group<C> {
+        Group {
+            front,
+            columns,
+            members: Vec::new(),
+            free: Vec::new(),
+            kept: VecDeque::new(),
+            first_kept: 0,
+            kept_bytes: 0,
+            held_rows: 0,
+            timers: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            behind: Vec::new(),
+            watermark: EventTime::MIN,
+            arrival: ProcessingTime::ZERO,
+            offered: Arc::default(),
+            ended: None,
+            chosen: Vec::new(),
+            dead: Vec::new(),
+        }
+    }
+
+    /// Whether such a reader is one of these.
+    pub fn serves(&self, spec: &<C::Front as Front>::Spec, columns: &Option<Vec<usize>>) -> bool {
+        self.ended.is_none() && self.columns == *columns && self.front.serves(spec)
+    }
+
+    /// One more, from the next row on.
+    pub fn join(&mut self, reader: Reader<C>, spec: <C::Front as Front>::Spec, rhythm: Rhythm) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.members.push(None);
+            self.members.len() as u32 - 1
+        });
+        self.front.join(number, &spec);
+        reader.query.share(Some(&self.offered));
+        self.members[number as usize] = Some(Member {
+            reader,
+            spec,
+            rhythm,
+            held: Vec::new(),
+            event_times: None,
+            told: self.watermark,
+            timer: None,
+            is_ready: false,
+            is_behind: false,
+        });
+    }
+
+    /// A query is no member any more; what is held for it is dropped.
+    pub fn leave(&mut self, query: &Query) {
+        let is_it = |member: &Option<Member<C>>| {
+            member.as_ref().is_some_and(|member| std::ptr::eq(&*member.reader.query, query))
+        };
+        for number in 0..self.members.len() {
+            if is_it(&self.members[number]) {
+                self.take_out(number as u32);
+            }
+        }
+    }
+
+    fn take_out(&mut self, number: u32) -> Option<Member<C>> {
+        let mut member = self.members[number as usize].take()?;
+        self.let_go(&mut member);
+        self.front.leave(number, &member.spec);
+        member.reader.query.share(None);
+        self.free.push(number);
+        self.behind.retain(|&behind| behind != number);
+        // Its number may be another's next: what is due by it finds nothing held, or what is due anyway.
+        Some(member)
+    }
+
+    /// Who they are.
+    pub fn readers(&self) -> impl Iterator<Item = &Reader<C>> {
+        self.members.iter().flatten().map(|member| &member.reader)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.members.len() - self.free.len()
+    }
+
+    /// Bytes of what it keeps, and of the longest backlog.
+    pub fn held_bytes(&self) -> u64 {
+        let backlogs = self.waiting().map(|member| member.reader.backlog_bytes());
+        self.kept_bytes + self.held_rows * size_of::<(u32, u32)>() as u64 + backlogs.max().unwrap_or(0)
+    }
+
+    /// Whether a member has left more unread than that, unless it may drop it.
+    pub fn is_over(&self, backlog_bytes: u64) -> bool {
+        self.waiting().any(|member| member.reader.backlog_bytes() > backlog_bytes)
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &Member<C>> {
+        self.behind.iter().filter_map(|&number| self.members[number as usize].as_ref())
+    }
+
+    pub fn count(&self, dead_rows: u64, progress: Option<f64>) {
+        self.offered.add(0, dead_rows);
+        if let Some(progress) = progress {
+            self.offered.set_progress(progress);
+        }
+    }
+
+    /// Takes rows of the table, and finds out whose they are.
+    ///
+    /// # Errors
+    /// If what all members ask for cannot be done to a row.
+    pub fn take<F: Feed<C>>(&mut self, batch: C::Batch, arrival: ProcessingTime) -> Result<(), C::Error> {
+        let batch = match &self.columns {
+            Some(columns) => F::project(&batch, columns),
+            None => batch,
+        };
+        let rows = u64::from(C::rows(&batch));
+        let Filled { batch, event_times, watermark } = self.front.fill(batch, arrival, &mut self.dead)?;
+        let dead_rows = self.dead.drain(..).map(|dead| C::dead_rows(&dead).0).sum();
+        self.offered.add(rows, dead_rows);
+        self.arrival = arrival;
+        if watermark > self.watermark {
+            self.watermark = watermark;
+            self.offered.set_watermark(watermark);
+        }
+        let mut chosen = std::mem::take(&mut self.chosen);
+        self.front.choose(&batch, &mut chosen);
+        let kept = self.first_kept.wrapping_add(self.kept.len() as u32);
+        let (mut held, mut members) = (0, Vec::new());
+        for rows in chosen.chunk_by(|one, next| one.0 == next.0) {
+            let number = rows[0].0;
+            let Some(member) = &mut self.members[number as usize] else { continue };
+            if member.reader.query.stopped() {
+                continue;
+            }
+            member.held.extend(rows.iter().map(|&(_, row)| (kept, row)));
+            held += rows.len() as u32;
+            members.push(number);
+            if let Some((low, high)) = event_times {
+                let (least, latest) = member.event_times.unwrap_or((low, high));
+                member.event_times = Some((least.min(low), latest.max(high)));
+            }
+            let is_due = member.rhythm == Rhythm::Rows || member.held.len() >= HELD_ROWS_MAX;
+            if is_due && !std::mem::replace(&mut member.is_ready, true) {
+                self.ready.push_back(number);
+            }
+            self.set_timer(number);
+        }
+        self.chosen = chosen;
+        if held > 0 {
+            let bytes = C::bytes(&batch);
+            self.kept_bytes += bytes;
+            self.held_rows += u64::from(held);
+            self.kept.push_back(Kept { batch: Some(batch), bytes, held, members });
+        }
+        Ok(())
+    }
+
+    fn set_timer(&mut self, number: u32) {
+        let Some(member) = &mut self.members[number as usize] else { return };
+        let next = member.event_times.and_then(|times| member.rhythm.next(member.told, times));
+        if next != member.timer {
+            member.timer = next;
+            if let Some(at) = next {
+                self.timers.push(Reverse((at, member.reader.query.target_ns(), number)));
+            }
+        }
+    }
+
+    /// Hands over what is due, and after the end of the table everything, until the quantum is over. True if something is
+    /// left.
+    pub fn work<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        table: OperatorId,
+        started: ProcessingTime,
+        clock: Option<laxity_graph::EventClock>,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) -> Result<bool, C::Error> {
+        // Time is asked for once in so many: it costs as much as a small message.
+        const AT_ONCE: usize = 8;
+        let mut now = started;
+        for done in 1_usize.. {
+            let Some(number) = self.next_due() else { break };
+            self.hand_over::<F, K, S>(number, table, now, clock, context)?;
+            if done.is_multiple_of(AT_ONCE) {
+                now = context.clock.now();
+                if now.since_ns(started) >= context.quantum_ns {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether something is due.
+    pub fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+            || self.timers.peek().is_some_and(|Reverse((at, ..))| *at <= self.watermark)
+            || self.ended.is_some_and(|told| told < self.members.len())
+            || self.keeps_too_much()
+    }
+
+    /// When the rows that it has work of were due.
+    pub fn arrival(&self) -> ProcessingTime {
+        self.arrival
+    }
+
+    fn next_due(&mut self) -> Option<u32> {
+        loop {
+            if let Some(told) = &mut self.ended {
+                // All of them, in order; what was ready is among them.
+                let number = *told;
+                *told += 1;
+                match self.members.get(number) {
+                    Some(Some(_)) => return Some(number as u32),
+                    Some(None) => continue,
+                    None => {
+                        *told = self.members.len();
+                        self.ready.clear();
+                        self.timers.clear();
+                        return None;
+                    }
+                }
+            }
+            if let Some(number) = self.ready.pop_front() {
+                return Some(number);
+            }
+            if let Some(&Reverse((at, _, number))) = self.timers.peek()
+                && at <= self.watermark
+            {
+                self.timers.pop();
+                let timer = self.members[number as usize].as_ref().and_then(|member| member.timer);
+                if timer == Some(at) {
+                    return Some(number);
+                }
+                continue;
+            }
+            if !self.keeps_too_much() {
+                return None;
+            }
+            // Who holds the oldest batch gets what it has; it is let go of with the last of them.
+            let oldest = self.kept.front_mut()?;
+            if let Some(number) = oldest.members.pop() {
+                let first_kept = self.first_kept;
+                let holds = |member: &Member<C>| member.held.first().is_some_and(|held| held.0 == first_kept);
+                if self.members[number as usize].as_ref().is_some_and(holds) {
+                    return Some(number);
+                }
+                continue;
+            }
+            self.drop_kept();
+            return None;
+        }
+    }
+
+    fn keeps_too_much(&self) -> bool {
+        self.kept_bytes > KEPT_BYTES_MAX || self.kept.len() > KEPT_MAX
+    }
+
+    /// Gives a member what is held for it, and the time.
+    fn hand_over<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        number: u32,
+        table: OperatorId,
+        now: ProcessingTime,
+        clock: Option<laxity_graph::EventClock>,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) -> Result<(), C::Error> {
+        let has_ended = self.ended.is_some();
+        let watermark = if has_ended { EventTime::MAX } else { self.watermark };
+        let Some(mut member) = self.members[number as usize].take() else { return Ok(()) };
+        member.is_ready = false;
+        if member.reader.query.stopped() {
+            self.let_go(&mut member);
+        } else {
+            let told = (watermark > member.told && (has_ended || member.rhythm != Rhythm::Rows))
+                .then_some(watermark);
+            member.told = member.told.max(watermark);
+            if member.held.is_empty() {
+                if let Some(watermark) = told {
+                    member.reader.tell(watermark, self.arrival, now, context.staged);
+                }
+            } else {
+                let batch = self.gather(&member.held)?;
+                member.reader.offer::<F, K, S>(table, batch, self.arrival, told, clock, now, context);
+            }
+            self.let_go(&mut member);
+            if member.reader.is_behind() && !std::mem::replace(&mut member.is_behind, true) {
+                self.behind.push(number);
+            }
+        }
+        self.members[number as usize] = Some(member);
+        if has_ended {
+            self.dismiss(number);
+        } else {
+            self.set_timer(number);
+        }
+        Ok(())
+    }
+
+    /// Rows held of several batches as one.
+    fn gather(&self, held: &[(u32, u32)]) -> Result<C::Batch, C::Error> {
+        let place = |number: u32| number.wrapping_sub(self.first_kept) as usize;
+        let batch_of = |number| self.kept[place(number)].batch.as_ref().expect("rows of it are held");
+        let mut batches = Vec::new();
+        let mut rows = Vec::with_capacity(held.len());
+        for of_batch in held.chunk_by(|one, next| one.0 == next.0) {
+            batches.push(batch_of(of_batch[0].0));
+            rows.extend(of_batch.iter().map(|&(_, row)| (batches.len() - 1, row as usize)));
+        }
+        C::Front::gather(&batches, &rows)
+    }
+
+    /// Lets go of the batches that a member held rows of.
+    fn let_go(&mut self, member: &mut Member<C>) {
+        for &(number, _) in &member.held {
+            let place = number.wrapping_sub(self.first_kept) as usize;
+            let kept = &mut self.kept[place];
+            kept.held -= 1;
+            if kept.held == 0 {
+                kept.batch = None;
+                self.kept_bytes -= std::mem::take(&mut kept.bytes);
+            }
+        }
+        self.held_rows -= member.held.len() as u64;
+        member.held.clear();
+        self.drop_kept();
+    }
+
+    fn drop_kept(&mut self) {
+        while self.kept.pop_front_if(|kept| kept.held == 0).is_some() {
+            self.first_kept = self.first_kept.wrapping_add(1);
+        }
+    }
+
+    /// Admits what waits for credit that is there again.
+    pub fn flush<F: Feed<C>, K: Clock, S>(
+        &mut self,
+        table: OperatorId,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
+        let behind = std::mem::take(&mut self.behind);
+        for number in behind {
+            let Some(member) = &mut self.members[number as usize] else { continue };
+            member.reader.flush::<F, K, S>(table, now, context);
+            member.is_behind = member.reader.is_behind();
+            if member.is_behind {
+                self.behind.push(number);
+            } else if self.ended.is_some() {
+                self.dismiss(number);
+            }
+        }
+    }
+
+    /// The table has ended.
+    pub fn end_of_input(&mut self) {
+        self.ended.get_or_insert(0);
+    }
+
+    /// One that was told of the end is a member no more once it has everything.
+    fn dismiss(&mut self, number: u32) {
+        let is_done = |member: &Member<C>| member.told == EventTime::MAX && !member.reader.is_behind();
+        if self.members[number as usize].as_ref().is_some_and(is_done) {
+            self.take_out(number);
+        }
+    }
+
+    /// Ends all of them, for this reason.
+    pub fn stop(&mut self, why: &str) {
+        for number in 0..self.members.len() as u32 {
+            if let Some(member) = self.take_out(number) {
+                end(&member.reader.query, why);
+            }
+        }
+    }
+
+    /// Those of whom that is so, as a group of their own that goes on from here.
+    ///
+    /// # Errors
+    /// If there can be no other front.
+    pub fn split_off(&mut self, leaves: impl Fn(&Reader<C>) -> bool) -> Result<Group<C>, C::Error> {
+        let mut other = Group::new(self.front.fork()?, self.columns.clone());
+        (other.watermark, other.arrival, other.ended) = (self.watermark, self.arrival, self.ended.map(|_| 0));
+        for number in 0..self.members.len() as u32 {
+            let Some(member) = self.members[number as usize].as_ref().filter(|member| leaves(&member.reader))
+            else {
+                continue;
+            };
+            let rows = (!member.held.is_empty()).then(|| self.gather(&member.held)).transpose()?;
+            let Some(member) = self.take_out(number) else { continue };
+            let Member { reader, spec, rhythm, event_times, told, is_behind, .. } = member;
+            other.join(reader, spec, rhythm);
+            let number = other.members.len() as u32 - 1;
+            let Some(member) = &mut other.members[number as usize] else { continue };
+            (member.event_times, member.told, member.is_behind) = (event_times, told, is_behind);
+            if is_behind {
+                other.behind.push(number);
+            }
+            if let Some(batch) = rows {
+                let count = C::rows(&batch);
+                let kept = other.first_kept.wrapping_add(other.kept.len() as u32);
+                member.held = (0..count).map(|row| (kept, row)).collect();
+                let bytes = C::bytes(&batch);
+                other.kept_bytes += bytes;
+                other.held_rows += u64::from(count);
+                other.kept.push_back(Kept { batch: Some(batch), bytes, held: count, members: vec![number] });
+                // Where it has waited for its number of rows, it has waited enough.
+                member.is_ready = true;
+                other.ready.push_back(number);
+            }
+            other.set_timer(number);
+        }
+        Ok(other)
+    }
+}
