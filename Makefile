@@ -17,7 +17,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-density bench-small figures simulate attach-demo attach-test flink-check bench-attach clean
+.PHONY: help build run test lint wasm bench bench-density bench-shared bench-small figures simulate attach-demo attach-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ bench: build ## measure every number the README quotes (a quarter of an hour; le
 
 bench-density: build ## how many queries two cores carry (two hours; DENSITY='--cells issue' and the like for less)
 	$(TARGET_DIR)/release/laxity-bench density $(DENSITY)
+
+bench-shared: build ## what a query per customer over one stream costs, read together and not (six minutes)
+	$(TARGET_DIR)/release/laxity-bench density --cells one-stream
 
 bench-small: build ## see that every benchmark still runs
 	$(TARGET_DIR)/release/laxity-bench --small --runs $(TARGET_DIR)/bench-runs

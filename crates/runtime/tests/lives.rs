@@ -6,6 +6,8 @@
 
 #[path = "lives/numbers.rs"]
 mod numbers;
+#[path = "lives/sharing.rs"]
+mod sharing;
 #[path = "lives/world.rs"]
 mod world;
 

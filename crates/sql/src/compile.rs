@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -215,6 +215,7 @@ fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, Sq
         catalog: Catalog::default(),
         settings: SessionSettings::default(),
         queries: vec![],
+        names: HashSet::new(),
         explanations: vec![],
         policy: None,
         warnings: vec![],
@@ -252,6 +253,8 @@ struct Session<'a> {
     catalog: Catalog,
     settings: SessionSettings,
     queries: Vec<PlannedQuery>,
+    /// Of `queries`.
+    names: HashSet<String>,
     explanations: Vec<String>,
     policy: Option<PolicySetting>,
     warnings: Vec<String>,
@@ -296,6 +299,7 @@ impl Session<'_> {
             }
             StatementKind::Insert(_) | StatementKind::StatementSet(_) | StatementKind::Query(_) => {
                 let query = self.plan(statement, place)?;
+                self.names.insert(query.dataflow.settings.name.clone());
                 self.queries.push(query);
                 Ok(())
             }
@@ -553,10 +557,9 @@ impl Session<'_> {
 
     /// Names identify queries: one that is taken gets a number.
     fn unique_name(&self, wanted: String) -> String {
-        let taken = |name: &str| self.queries.iter().any(|query| query.dataflow.settings.name == name);
         let mut name = wanted.clone();
         let mut number = 2;
-        while taken(&name) {
+        while self.names.contains(&name) {
             name = format!("{wanted}-{number}");
             number += 1;
         }

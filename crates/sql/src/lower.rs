@@ -28,7 +28,7 @@ use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
 use crate::window_function::as_window_function;
-use relation::{Open, OpenStage, Output, Relation, Role, Slot};
+use relation::{Open, OpenStage, Output, Relation, Role, Shareable, Slot};
 pub(crate) use scan::df_schema;
 
 pub(crate) type Lowered<T> = Result<T, Box<Fault>>;
@@ -254,7 +254,13 @@ impl<'a> Lowering<'a> {
         let relation = relation.apply_filter().map_err(|e| self.planner.fault(e))?;
         let mut open = relation.open;
         open.make_calc();
-        let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
+        let Open { name, mut details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
+        if let OpenStage::Source(_, Some(Shareable { access: Some(access), .. })) = &stage {
+            let mut by: Vec<String> =
+                access.expressions().map(|expression| relation::plain(&expression.to_string())).collect();
+            by.dedup();
+            details.push(format!("with others by {}", by.join(", ")));
+        }
         let stage = match stage {
             OpenStage::Source(scan, shareable) => Stage::Source {
                 scan,

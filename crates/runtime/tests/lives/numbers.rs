@@ -28,7 +28,7 @@ impl Content for Numbers {
     type Late = ();
     type LateShape = ();
     type Dead = ();
-    type Front = Everyone;
+    type Front = ByRest;
     type Error = String;
 
     fn rows(batch: &Vec<u64>) -> u32 {
@@ -128,38 +128,49 @@ impl Content for Numbers {
     }
 }
 
-/// Gives all rows to everyone; the numbers are their event times too.
+/// Which numbers a reader takes: those that leave so much when they are divided by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    pub by: u64,
+    pub rest: u64,
+}
+
+impl Rest {
+    pub const ALL: Rest = Rest { by: 1, rest: 0 };
+}
+
+/// Gives each its numbers, which are their event times too.
 #[derive(Default)]
-pub struct Everyone {
-    members: Vec<u32>,
+pub struct ByRest {
+    members: Vec<(u32, Rest)>,
     watermark: i64,
 }
 
-impl Front for Everyone {
+impl Front for ByRest {
     type Batch = Vec<u64>;
-    type Spec = ();
+    type Spec = Rest;
     type Dead = ();
     type Error = String;
 
-    fn new((): &()) -> Result<Everyone, String> {
-        Ok(Everyone::default())
+    fn new(_: &Rest) -> Result<ByRest, String> {
+        Ok(ByRest::default())
     }
 
-    fn fork(&self) -> Result<Everyone, String> {
-        Ok(Everyone { members: Vec::new(), ..*self })
+    fn fork(&self) -> Result<ByRest, String> {
+        Ok(ByRest { members: Vec::new(), ..*self })
     }
 
-    fn serves(&self, (): &()) -> bool {
+    fn serves(&self, _: &Rest) -> bool {
         true
     }
 
-    fn join(&mut self, member: u32, (): &()) {
-        self.members.push(member);
-        self.members.sort_unstable();
+    fn join(&mut self, member: u32, rest: &Rest) {
+        self.members.push((member, *rest));
+        self.members.sort_unstable_by_key(|(member, _)| *member);
     }
 
-    fn leave(&mut self, member: u32, (): &()) {
-        self.members.retain(|&other| other != member);
+    fn leave(&mut self, member: u32, rest: &Rest) {
+        self.members.retain(|other| *other != (member, *rest));
     }
 
     fn fill(
@@ -176,8 +187,10 @@ impl Front for Everyone {
 
     fn choose(&mut self, batch: &Vec<u64>, chosen: &mut Vec<(u32, u32)>) {
         chosen.clear();
-        let of = |&member: &u32| (0..batch.len() as u32).map(move |row| (member, row));
-        chosen.extend(self.members.iter().flat_map(of));
+        for &(member, Rest { by, rest }) in &self.members {
+            let rows = (0..batch.len() as u32).filter(|&row| batch[row as usize] % by == rest);
+            chosen.extend(rows.map(|row| (member, row)));
+        }
     }
 
     fn gather(batches: &[&Vec<u64>], rows: &[(usize, usize)]) -> Result<Vec<u64>, String> {

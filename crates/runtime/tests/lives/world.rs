@@ -16,7 +16,7 @@ use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, RunReport, Shards, St
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-use super::numbers::{Counting, Numbers, Pass};
+use super::numbers::{Counting, Numbers, Pass, Rest};
 
 const WORKERS: u32 = 3;
 const AT_ONCE: usize = 10;
@@ -244,8 +244,8 @@ impl World {
         let reader = Reader::new(query.clone(), expanded.sources[0].operator, None, false, now);
         // Takes rows by itself, or with others, at once or when a window of so many numbers ends.
         let reader = match self.random.next_u32() % 4 {
-            0 => reader.sharing((), Rhythm::Rows),
-            1 => reader.sharing((), Rhythm::Windows { every_ms: 20, reach_ms: 60 }),
+            0 => reader.sharing(Rest::ALL, Rhythm::Rows),
+            1 => reader.sharing(Rest::ALL, Rhythm::Windows { every_ms: 20, reach_ms: 60 }),
             _ => reader,
         };
         self.read(&query, reader, now);

@@ -1,0 +1,217 @@
+//! When those who read a table together are told of what, and what it costs those who are not concerned.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use laxity_graph::{EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings};
+use laxity_runtime::{
+    Clock, InFlight, Intake, IntakeContext, Parcel, Process, Query, Reader, Rhythm, Split, Step,
+};
+
+use super::numbers::{Counting, Numbers, Rest};
+
+const MS: u64 = 1_000_000;
+const WINDOWS: Rhythm = Rhythm::Windows { every_ms: 100, reach_ms: 100 };
+
+struct Now(Cell<u64>);
+
+impl Clock for Now {
+    fn now(&self) -> ProcessingTime {
+        // Nothing is done in no time.
+        self.0.set(self.0.get() + 1);
+        ProcessingTime(self.0.get())
+    }
+}
+
+/// A table of a number each millisecond, whose event time it is.
+struct Table {
+    clock: Now,
+    process: Arc<Process>,
+    intake: Intake<Numbers>,
+    feed: Counting,
+    staged: Vec<Parcel<Numbers>>,
+    backlog_bytes: u64,
+    quantum_ns: u64,
+}
+
+/// Who was told: rows, and the watermark behind them.
+type Told = (u32, Vec<u64>, Option<i64>);
+
+impl Table {
+    fn new(readers: Vec<Reader<Numbers>>, process: &Arc<Process>) -> Table {
+        let feed = Counting { start: ProcessingTime::ZERO, next: 0, end: u64::MAX, gap_ns: MS, at_once: 1 };
+        Table {
+            clock: Now(Cell::new(0)),
+            process: process.clone(),
+            intake: Intake::new(OperatorId(0), readers),
+            feed,
+            staged: Vec::new(),
+            backlog_bytes: u64::MAX,
+            quantum_ns: MS,
+        }
+    }
+
+    fn look(&mut self, at_ms: u64) -> (Step, Option<Split<Numbers>>) {
+        self.clock.0.set(self.clock.0.get().max(at_ms * MS));
+        let mut context = IntakeContext {
+            clock: &self.clock,
+            quantum_ns: self.quantum_ns,
+            unix_start_ms: 0,
+            load: 0.0,
+            backlog_bytes: self.backlog_bytes,
+            memory: &self.process.memory,
+            shed: |_, _| 0,
+            staged: &mut self.staged,
+        };
+        self.intake.attend(&mut self.feed, &mut context)
+    }
+
+    fn told(&mut self) -> Vec<Told> {
+        let told = self.staged.drain(..).map(|parcel| {
+            let watermark = parcel.body.watermark.map(|watermark| watermark.0);
+            (parcel.to.0, parcel.body.batch.unwrap_or_default(), watermark)
+        });
+        told.collect()
+    }
+}
+
+fn query(id: u32, target_ms: u64, process: &Arc<Process>) -> Arc<Query> {
+    let latency_target = LatencyTarget::new(Duration::from_millis(target_ms)).unwrap();
+    let settings = QuerySettings { latency_target, ..QuerySettings::named(format!("q{id}")) };
+    Arc::new(Query::new(QueryId(id), settings, 1, process.clone()))
+}
+
+fn reader(query: &Arc<Query>, by: u64, rest: u64, rhythm: Rhythm) -> Reader<Numbers> {
+    let source = OperatorId(query.id.0);
+    Reader::new(query.clone(), source, None, false, ProcessingTime::ZERO).sharing(Rest { by, rest }, rhythm)
+}
+
+fn process() -> Arc<Process> {
+    Arc::new(Process::new(1 << 40, 1 << 30))
+}
+
+#[test]
+fn each_is_told_when_its_windows_end_and_the_quiet_never() {
+    let process = process();
+    let queries: Vec<_> = (0..4).map(|id| query(id, 200, &process)).collect();
+    let readers = vec![
+        reader(&queries[0], 2, 0, WINDOWS),
+        reader(&queries[1], 50, 3, WINDOWS),
+        // No number leaves that.
+        reader(&queries[2], 2, 2, WINDOWS),
+        reader(&queries[3], 70, 69, Rhythm::Rows),
+    ];
+    let mut table = Table::new(readers, &process);
+    let mut told = Vec::new();
+    for at_ms in (10..=350).step_by(10) {
+        table.look(at_ms);
+        told.extend(table.told().into_iter().map(|told| (at_ms, told)));
+    }
+    let of = |id: u32| told.iter().filter(move |(_, told)| told.0 == id);
+    let times = |id| of(id).map(|(at, _)| *at).collect::<Vec<_>>();
+    // With the first look that sees the last millisecond of the window.
+    assert_eq!(times(0), [100, 200, 300]);
+    assert_eq!(times(1), [100, 200, 300]);
+    assert_eq!(times(2), [0; 0]);
+    assert_eq!(times(3), [70, 140, 210, 280, 350]);
+    let all: Vec<u64> = of(0).flat_map(|(_, (_, rows, _))| rows.clone()).collect();
+    assert_eq!(all, (0..all.len() as u64).map(|row| 2 * row).collect::<Vec<_>>());
+    assert!(of(0).chain(of(1)).all(|(at, (.., watermark))| watermark.is_some_and(|of| of >= *at as i64 - 1)));
+    assert!(of(3).all(|(_, (_, rows, watermark))| rows.len() == 1 && watermark.is_none()));
+    // All were offered all rows, and time has come as far for all.
+    assert!(queries.iter().all(|query| query.rows_in() == table.feed.next));
+    assert_eq!(queries[2].watermark(), Some(EventTime(table.feed.next as i64 - 1)));
+}
+
+#[test]
+fn who_joins_gets_what_comes_and_who_leaves_nothing() {
+    let process = process();
+    let queries: Vec<_> = (0..3).map(|id| query(id, 200, &process)).collect();
+    let mut table = Table::new(vec![reader(&queries[0], 1, 0, WINDOWS)], &process);
+    table.look(30);
+    let seen = table.feed.next;
+    assert!(table.intake.join(reader(&queries[1], 1, 0, WINDOWS)).is_none());
+    assert!(!table.intake.leave(&queries[0], &process.memory));
+    table.look(60);
+    // It has the place of the one that left, and nothing of what that held.
+    assert!(table.intake.join(reader(&queries[2], 10, 5, WINDOWS)).is_none());
+    table.look(120);
+    let mut told = table.told();
+    told.sort_unstable();
+    assert_eq!(told.iter().map(|told| told.0).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(told[0].1, (seen..table.feed.next).collect::<Vec<_>>());
+    assert_eq!(told[1].1.first(), Some(&65));
+    assert_eq!((queries[0].rows_in(), queries[1].rows_in()), (seen, table.feed.next - seen));
+    assert!(!table.intake.leave(&queries[1], &process.memory));
+    assert!(table.intake.leave(&queries[2], &process.memory));
+    let on_its_way: usize = told.iter().map(|told| 8 * told.1.len()).sum();
+    assert_eq!(process.memory.used_bytes(), on_its_way as u64);
+}
+
+#[test]
+fn what_is_over_the_quantum_waits_for_the_next_look_the_nearest_target_first() {
+    let process = process();
+    let queries: Vec<_> = (0..100).map(|id| query(id, 1_000 - 9 * u64::from(id), &process)).collect();
+    let readers = queries.iter().map(|query| reader(query, 1, 0, WINDOWS)).collect();
+    let mut table = Table { quantum_ns: 3, ..Table::new(readers, &process) };
+    let (mut at_ms, mut looks, mut told) = (100, 0, Vec::new());
+    while told.len() < 100 {
+        let (step, _) = table.look(at_ms);
+        at_ms += 1;
+        looks += 1;
+        told.extend(table.told());
+        assert!(told.len() == 100 || matches!(step, Step::At { due, .. } if due.0 < 100 * MS), "{step:?}");
+        assert!(looks < 1_000);
+    }
+    assert!(looks > 3, "{looks}");
+    let order: Vec<u32> = told.iter().map(|told| told.0).collect();
+    assert_eq!(order, (0..100).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn who_has_no_credit_gets_it_later_and_in_order() {
+    let process = Arc::new(Process::new(1 << 40, 100));
+    let queries: Vec<_> = (0..2).map(|id| query(id, 200, &process)).collect();
+    let readers = queries.iter().map(|query| reader(query, 1, 0, Rhythm::Rows)).collect();
+    let mut table = Table::new(readers, &process);
+    let mut got = Vec::new();
+    for at_ms in (10..=1_000).step_by(10) {
+        table.look(at_ms);
+        for parcel in table.staged.drain(..) {
+            if parcel.to.0 == 0 {
+                got.extend(parcel.body.batch.unwrap());
+                let _ = queries[0].release(InFlight::one(parcel.rows, parcel.bytes));
+            }
+        }
+    }
+    assert_eq!(got, (0..table.feed.next).collect::<Vec<_>>(), "the other holds nobody up");
+    let behind = table.intake.readers().find(|reader| reader.query.id.0 == 1).unwrap();
+    assert!(behind.backlog_rows() > 900, "{}", behind.backlog_rows());
+}
+
+#[test]
+fn the_end_is_told_to_all_with_what_is_held_for_them() {
+    let process = process();
+    let queries: Vec<_> = (0..3).map(|id| query(id, 200, &process)).collect();
+    let readers = queries.iter().enumerate().map(|(rest, query)| {
+        let rhythm = if rest == 0 { Rhythm::Rows } else { WINDOWS };
+        reader(query, 3, [0, 1, 9][rest], rhythm)
+    });
+    let mut table = Table::new(readers.collect(), &process);
+    table.feed.end = 40;
+    let mut told = Vec::new();
+    for at_ms in (10..200).step_by(10) {
+        let (step, _) = table.look(at_ms);
+        told.extend(table.told());
+        if step == Step::Done {
+            break;
+        }
+    }
+    let of = |id: u32| told.iter().filter(|told| told.0 == id).cloned().collect::<Vec<Told>>();
+    for (id, rows) in [(0, 14), (1, 13), (2, 0)] {
+        assert_eq!(of(id).iter().map(|told| told.1.len()).sum::<usize>(), rows);
+        assert_eq!(of(id).last().map(|told| told.2), Some(Some(i64::MAX)));
+    }
+    assert_eq!(table.intake.readers().count(), 0);
+}
