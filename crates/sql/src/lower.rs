@@ -25,6 +25,7 @@ use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, WindowShape};
 use laxity_operators::{Chain, OperatorFactory, Stage, Union};
 
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
+use crate::origin::Origin;
 use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
 use crate::window_function::as_window_function;
@@ -45,6 +46,8 @@ pub(crate) struct Lowering<'a> {
     pub processing_origin_ms: i64,
     /// Columns that the late table takes: kept up to the windowed operators.
     pub late_columns: Vec<String>,
+    /// Where the query stands, for errors of its rows.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl<'a> Lowering<'a> {
@@ -62,6 +65,7 @@ impl<'a> Lowering<'a> {
             first_window: None,
             processing_origin_ms,
             late_columns: vec![],
+            origin: None,
         }
     }
 
@@ -255,7 +259,10 @@ impl<'a> Lowering<'a> {
         let mut open = relation.open;
         open.make_calc();
         let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
-        let operator = Chain::factory(chain);
+        let mut operator = Chain::factory(chain);
+        if let Some(origin) = self.origin.clone() {
+            operator = operator.explained(move |fault| origin.explain(fault));
+        }
         let stage = match stage {
             OpenStage::Source(scan) => Stage::Source { scan, operator },
             OpenStage::Operator => Stage::Operator(operator),

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use datafusion_sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use crate::data_type;
 use crate::dialect::FlinkDialect;
@@ -98,13 +98,22 @@ fn refuse_deep_calls(tokens: &[TokenWithSpan]) -> Parsed<()> {
     Ok(())
 }
 
+/// The words of a file, without what stands between them.
+pub(crate) fn words_of(text: &str) -> Result<Vec<TokenWithSpan>, TokenizerError> {
+    let tokens = Tokenizer::new(&FlinkDialect, text).tokenize_with_location()?;
+    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
+}
+
+/// The words of a statement.
+pub(crate) fn words_within(tokens: &[TokenWithSpan], span: Span) -> &[TokenWithSpan] {
+    let first = tokens.partition_point(|token| token.span.start < span.start);
+    let last = tokens.partition_point(|token| token.span.start < span.end);
+    &tokens[first..last.max(first)]
+}
+
 impl StatementParser {
     pub fn new(text: &str) -> Parsed<StatementParser> {
-        let tokens = Tokenizer::new(&FlinkDialect, text)
-            .tokenize_with_location()
-            .map_err(|error| slips::untokenized(text, &error))?;
-        let tokens: Vec<_> =
-            tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+        let tokens = words_of(text).map_err(|error| slips::untokenized(text, &error))?;
         slips::refuse_invisible(&tokens)?;
         if let Some(long) = tokens
             .split(|t| t.token == Token::SemiColon)

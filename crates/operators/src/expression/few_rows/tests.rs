@@ -147,7 +147,8 @@ fn texts(array: &ArrayRef) -> Vec<String> {
 }
 
 fn reference(expr: &Expr, rows: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
-    expr.evaluate(rows)?.into_array(rows.num_rows())
+    let value = expr.evaluate(rows).map_err(|error| explained(error, expr, rows))?;
+    value.into_array(rows.num_rows())
 }
 
 #[test]
