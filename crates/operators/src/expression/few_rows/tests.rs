@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::expression::{Expression, Predicate};
+use crate::expression::{Expression, Predicate, explained};
 
 fn schema() -> SchemaRef {
     let fields = [
