@@ -98,6 +98,36 @@ fn refuse_deep_calls(tokens: &[TokenWithSpan]) -> Parsed<()> {
     Ok(())
 }
 
+/// INTERVALs without a unit in one statement. The parser takes what follows for part of the value, and reads it again at
+/// every level once it finds no unit.
+const UNITLESS_MAX: usize = 10;
+
+fn refuse_unitless_intervals(tokens: &[TokenWithSpan]) -> Parsed<()> {
+    let mut unitless = 0;
+    for (index, token) in tokens.iter().enumerate() {
+        match &token.token {
+            Token::SemiColon => unitless = 0,
+            Token::Word(word) if word.keyword == Keyword::INTERVAL && word.quote_style.is_none() => {
+                let mut rest = tokens[index + 1..].iter().peekable();
+                rest.next_if(|next| matches!(next.token, Token::Minus | Token::Plus));
+                let is_text = |next: &&TokenWithSpan| matches!(next.token, Token::SingleQuotedString(_));
+                let Some(text) = rest.next().filter(is_text) else { continue };
+                if !matches!(rest.next().map(|next| &next.token), Some(Token::Word(_))) {
+                    unitless += 1;
+                }
+                if unitless > UNITLESS_MAX {
+                    let fault = slips::unit_in_quotes(tokens, text.span.start);
+                    return Err(fault.unwrap_or_else(|| {
+                        Fault::new(SqlErrorKind::Syntax, text.span.start, "an INTERVAL needs a unit")
+                    }));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// The words of a file, without what stands between them.
 pub(crate) fn words_of(text: &str) -> Result<Vec<TokenWithSpan>, TokenizerError> {
     let tokens = Tokenizer::new(&FlinkDialect, text).tokenize_with_location()?;
@@ -126,6 +156,7 @@ impl StatementParser {
         }
         refuse_many_unions(&tokens)?;
         refuse_deep_calls(&tokens)?;
+        refuse_unitless_intervals(&tokens)?;
         let parser = Parser::new(&FlinkDialect).with_tokens_with_locations(tokens.clone());
         Ok(StatementParser { parser, tokens })
     }
