@@ -15,7 +15,7 @@ for needed in java jcmd mvn pip curl python3; do
     echo "attach-test: $needed is missing; on Debian: apt-get install openjdk-17-jdk-headless maven python3-pip curl" >&2
     exit 1
 done
-(cd scripts/attach && python3 -B -m doctest workload.py summary.py)
+(cd scripts/attach && python3 -B -m doctest workload.py summary.py bench.py)
 LAXITY=${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity}
 if [ ! -x "$LAXITY" ]; then
     cargo build -q --locked -p laxity-agent --example laxity-agent

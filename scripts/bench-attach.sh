@@ -9,7 +9,8 @@
 #   LOADS    loads of linear-road and voip-stream as shares of what the cores take if only
 #            operators cost anything, default 0.5 0.65 0.8 0.88 0.94
 #   SCHEDULERS  which of os random qs hr fcfs timers llf to compare there, default os random qs timers llf; timers, which is
-#            the timer slack alone, on Storm only
+#            the timer slack alone, on Storm only. llf has it too, the others do not; llf-slack is without, qs+slack with
+#   SLACK      all or none: the timer slack in all schedulers or in none, so that order alone is compared
 #   SHARE    weight of the engines beside other programs, default 100 as any has; 10000 on a machine that does other things
 #   SMALL    1: as little as shows that everything runs, in three minutes
 #   OUT      default benchmarks/attach

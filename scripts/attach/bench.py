@@ -36,7 +36,8 @@ SCHEDULERS = {
     "fcfs": ["--policy", "fcfs", "--nice", "-20..19"],
     "llf": ["--policy", "llf"],
 }
-# The others leave the timers of an engine's threads as they are.
+# The others leave the timers of an engine's threads as they are, unless it says `+slack` behind the name; `-slack` takes it
+# from one that has it.
 WITH_TIMERS = {"timers", "llf"}
 # Each core's part of the highest rate that Lachesis is shown to sustain: operators cost so much that it fills the cores.
 FULL_ROWS_PER_S_PER_CORE = {"linear-road": 1625, "voip-stream": 875}
@@ -70,9 +71,35 @@ class Settings:
             only=(of("ONLY") or "flink-urgent overhead shares linear-road voip-stream").split(),
             urgent_rows_per_s=float(of("URGENT") or 2500),
             loads=[float(load) for load in (of("LOADS") or ("0.8" if small else "0.5 0.65 0.8 0.88 0.94")).split()],
-            schedulers=(of("SCHEDULERS") or ("os timers" if small else "os random qs timers llf")).split(),
+            schedulers=list(dict.fromkeys(
+                with_slack(name, of("SLACK") or "own")
+                for name in (of("SCHEDULERS") or ("os timers" if small else "os random qs timers llf")).split())),
             share=of("SHARE") or "100",
             jar=Path(of("JAR")), storm_lib=Path(of("STORM_LIB")), out=Path(of("OUT")))
+
+
+def parts(scheduler: str) -> tuple[str, bool]:
+    """Its name in SCHEDULERS, and whether it sets the timer slack.
+
+    >>> parts("llf"), parts("llf-slack"), parts("qs+slack"), parts("qs")
+    (('llf', True), ('llf', False), ('qs', True), ('qs', False))
+    """
+    for suffix, is_with in (("+slack", True), ("-slack", False)):
+        if scheduler.endswith(suffix):
+            return scheduler.removesuffix(suffix), is_with
+    return scheduler, scheduler in WITH_TIMERS
+
+
+def with_slack(scheduler: str, slack: str) -> str:
+    """The scheduler with the timer slack in all of them, in none, or as each has it.
+
+    >>> with_slack("qs", "all"), with_slack("llf", "none"), with_slack("llf", "all"), with_slack("timers", "none")
+    ('qs+slack', 'llf-slack', 'llf', 'os')
+    """
+    name, has = parts(scheduler)
+    if slack == "own" or has == (slack == "all"):
+        return scheduler
+    return "os" if name == "timers" else f"{name}{'+' if slack == 'all' else '-'}slack"
 
 
 class Bench:
@@ -180,7 +207,7 @@ def curves_on_flink(bench: Bench, flink: Flink, jar: str, name: str) -> None:
     workload = Workload(bench.folder, name)
     job = start_job(flink, jar, workload)
     # None of Flink's threads polls: there are no timers to set.
-    schedulers = [scheduler for scheduler in bench.settings.schedulers if scheduler != "timers"]
+    schedulers = list(dict.fromkeys(parts(scheduler)[0] for scheduler in bench.settings.schedulers if scheduler != "timers"))
     curves(bench, "flink", workload, schedulers, lambda scheduler: attach_to_flink(bench, flink, SCHEDULERS[scheduler]))
     flink.cancel(job)
 
@@ -193,8 +220,9 @@ def curves_on_storm(bench: Bench, name: str) -> None:
     enter = ["nsenter", "-t", str(storm.pid), "-n", "--"]
 
     def attach(scheduler: str) -> Agent:
-        configuration = storm.configuration(with_timers=scheduler in WITH_TIMERS)
-        options = ["--config", str(configuration), "--share", bench.settings.share, *SCHEDULERS[scheduler]]
+        name, has_slack = parts(scheduler)
+        configuration = storm.configuration(with_timers=has_slack)
+        options = ["--config", str(configuration), "--share", bench.settings.share, *SCHEDULERS[name]]
         return Agent(bench.settings.laxity, folder / "agent", options, enter)
 
     try:
@@ -241,7 +269,7 @@ def curves(bench: Bench, engine: str, workload: Workload, schedulers: list[str],
 
 def main() -> None:
     settings = Settings.from_environment()
-    unknown = [name for name in settings.schedulers if name not in SCHEDULERS]
+    unknown = [name for name in settings.schedulers if parts(name)[0] not in SCHEDULERS]
     if unknown:
         raise SystemExit(f"{unknown[0]} is no scheduler here; expected some of {', '.join(SCHEDULERS)}")
     # A signal ends this as an error would: agents put back what they changed, engines end.

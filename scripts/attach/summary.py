@@ -1,9 +1,15 @@
-"""What was measured, as raw csv, as charts, and in words with the targets that were set before."""
+#!/usr/bin/env python3
+"""What was measured, as raw csv, as charts, and in words with the targets that were set before.
+
+summary.py FOLDER…: tells the csv of earlier runs again.
+"""
 
 import csv
 import os
 import platform
+import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 from statistics import median
@@ -23,7 +29,7 @@ STORM_TIMES_LOWER = 10
 SUSTAINED = 0.97
 # Of a smaller share, 5 % is less than the kernel cares to be exact about.
 SHARE_LEAST = 0.05
-SETTINGS = ("SMALL", "ROUNDS", "PHASE", "ONLY", "LOADS", "URGENT", "SCHEDULERS", "SHARE")
+SETTINGS = ("SMALL", "ROUNDS", "PHASE", "ONLY", "LOADS", "URGENT", "SCHEDULERS", "SLACK", "SHARE")
 
 
 class Table(list):
@@ -90,13 +96,17 @@ class Summary:
 
     def text(self) -> str:
         lines = [f"# attach, {self.began} UTC", "", *self.circumstances()]
+        return "\n".join(lines + self.told()) + "\n"
+
+    def told(self) -> list[str]:
+        lines = []
         for title, name, told in (("Urgent job beside a bulk job, on Flink", "flink-urgent", urgent_told),
                                   ("The agent itself", "overhead", overhead_told),
                                   ("CPU got against CPU asked", "shares", shares_told),
                                   ("Throughput and latency by load", "curves", curves_told)):
             if self.table(name):
                 lines += ["", f"## {title}", "", *told(self.table(name))]
-        return "\n".join(lines) + "\n"
+        return lines
 
     def circumstances(self) -> list[str]:
         settings = [f"{name}='{os.environ[name]}'" for name in SETTINGS if os.environ.get(name)]
@@ -113,24 +123,30 @@ class Summary:
 def urgent_told(table: Table) -> list[str]:
     columns = ("p99_ms", "mean_ms", "rows_per_s", "bulk_rows_per_s")
     kinds = [kind for kind in ("alone", "os", "without", "with") if kind in table.values("kind")]
-    lines = ["Medians of the rounds (lowest to highest). `os`: nothing beside Flink. `without`: all threads in one cgroup of the "
-             "same share as with Laxity, at nice 0; what Laxity is compared with. `with`: policy llf, translator nice.", "",
+    lines = ["Medians of the rounds (lowest to highest). `os`: nothing beside Flink, as its user has it. `without`: all threads in "
+             "one cgroup of the same share as with Laxity, at nice 0, so that what is left is the doing of groups and nice values; "
+             "nobody has that without Laxity. `with`: policy llf, translator nice.", "",
              "| | p99 ms | mean ms | urgent rows/s | bulk rows/s |", "|---|---|---|---|---|"]
     for kind in kinds:
         lines.append(f"| {kind} | {' | '.join(spread(table.where(kind=kind).column(name)) for name in columns)} |")
     if not {"alone", "without", "with"} <= set(kinds):
         return lines
 
-    def ratio(name: str, over: str, under: str) -> list[float]:
-        # Of the same round: what disturbed one disturbed the other.
-        return ratios(*(sorted_by_round(table.where(kind=kind)).column(name) for kind in (over, under)))
+    def of(kind: str, name: str) -> list[float]:
+        return sorted_by_round(table.where(kind=kind)).column(name)
 
-    lost_percent = [100 * (1 - share) for share in ratio("bulk_rows_per_s", "with", "without")]
+    lost_percent = [100 * (1 - share) for share in ratios(of("with", "bulk_rows_per_s"), of("without", "bulk_rows_per_s"))]
     offered = table[0]["offered_rows_per_s"]
     kept_percent = [100 * rate / offered for rate in table.where(kind="with").column("rows_per_s")]
-    return [*lines, "",
-            verdict("urgent p99, without over with", ratio("p99_ms", "without", "with"), "times", at_least=URGENT_TIMES_LOWER),
-            verdict("urgent p99, with over alone", ratio("p99_ms", "with", "alone"), "times", at_most=URGENT_TIMES_ALONE),
+    lines.append("")
+    for base in ("os", "without"):
+        if base in kinds:
+            lines += [times_lower(f"urgent p99, {base} over with", of(base, "p99_ms"), of("with", "p99_ms"), URGENT_TIMES_LOWER),
+                      times_lower(f"urgent mean, {base} over with", of(base, "mean_ms"), of("with", "mean_ms"))]
+    times_alone = median(of("with", "p99_ms")) / median(of("alone", "p99_ms"))
+    return [*lines,
+            f"- urgent p99, with over alone: {shown(times_alone)} times, target at most {URGENT_TIMES_ALONE}: "
+            f"{'met' if times_alone <= URGENT_TIMES_ALONE else 'MISSED'}",
             verdict("urgent rows with Laxity, of those offered", kept_percent, "%", at_least=99),
             verdict("bulk throughput lost, with against without", lost_percent, "%", at_most=BULK_LOSS_PERCENT)]
 
@@ -165,7 +181,7 @@ def shares_told(table: Table) -> list[str]:
 def curves_told(table: Table) -> list[str]:
     lines = ["`os`: nothing but the cgroup that all have. `random`: new random nice values every second. `qs`: by queue length. "
              "`timers`: Laxity's timer slack for threads that poll, and nothing else. `llf`: Laxity's default, timer slack "
-             "included. Operators take the CPU time that `crates/workload` gives them, so that at a load of 1 "
+             "included; `-slack`: without it, `+slack`: with it. Operators take the CPU time that `crates/workload` gives them, so that at a load of 1 "
              "they alone would fill the cores: 1625 and 875 rows/s a core. Sustained: "
              f"{100 * SUSTAINED:.0f} % of the load is processed as it comes."]
     columns = ("processed_rows_per_s", "mean_ms", "p99_ms")
@@ -177,14 +193,19 @@ def curves_told(table: Table) -> list[str]:
             rows = own.where(load=load, scheduler=scheduler)
             cells = [f"{load:g}", scheduler, f"{rows[0]['offered_rows_per_s']:.0f}", *(spread(rows.column(c)) for c in columns)]
             lines.append(f"| {' | '.join(cells)} |")
-        lines += ["", *(compared(engine, own, scheduler) for scheduler in own.values("scheduler")
-                        if scheduler != "os" and "os" in own.values("scheduler"))]
+        schedulers = own.values("scheduler")
+        if "os" in schedulers:
+            lines += ["", *(compared(engine, own, scheduler, "os") for scheduler in schedulers if scheduler != "os")]
+        if "timers" in schedulers:
+            slack = [name for name in schedulers if name == "llf" or name.endswith("+slack")]
+            lines += ["", "What order adds, to the timer slack alone:", "",
+                      *(compared(engine, own, scheduler, "timers") for scheduler in slack)] if slack else []
     return lines
 
 
-def compared(engine: str, table: Table, scheduler: str) -> str:
-    """One line: a scheduler against the operating system's."""
-    loads = sorted(table.values("load"))
+def compared(engine: str, table: Table, scheduler: str, base: str) -> str:
+    """One line: a scheduler against the operating system's, or that with the timer slack. By medians, as targets are."""
+    loads = sorted(table.where(scheduler=scheduler).values("load"))
 
     def processed(name: str, load: float) -> float:
         return median(table.where(scheduler=name, load=load).column("processed_rows_per_s"))
@@ -193,21 +214,61 @@ def compared(engine: str, table: Table, scheduler: str) -> str:
         return processed(name, load) >= SUSTAINED * table.where(load=load)[0]["offered_rows_per_s"]
 
     best = lambda name: max((processed(name, load) for load in loads if is_sustained(name, load)), default=0)
-    gain_percent = 100 * (best(scheduler) / best("os") - 1) if best("os") else None
-    # Where the operating system is saturated, or the nearest to it.
-    load = next((load for load in loads if not is_sustained("os", load)), loads[-1])
+    gain_percent = 100 * (best(scheduler) / best(base) - 1) if best(base) else None
+    # Where what it is compared with is saturated, or the nearest to it.
+    load = next((load for load in loads if not is_sustained(base, load)), loads[-1])
     of = lambda name, column: sorted_by_round(table.where(scheduler=name, load=load)).column(column)
-    mean, p99 = (ratios(of("os", column), of(scheduler, column)) for column in ("mean_ms", "p99_ms"))
-    gained = "os sustains none of these loads" if gain_percent is None else f"sustained throughput {gain_percent:+.0f} %"
-    line = f"- {scheduler} against os: {gained}; at load {load:g}, mean latency {spread(mean)} and p99 {spread(p99)} times lower"
-    if scheduler == "random":
+    mean, p99 = (times(of(base, column), of(scheduler, column)) for column in ("mean_ms", "p99_ms"))
+    gained = f"{base} sustains none of these loads" if gain_percent is None else f"sustained throughput {gain_percent:+.0f} %"
+    line = (f"- {scheduler} against {base}: {gained}; at load {load:g}, mean latency {shown(mean)} and p99 {shown(p99)} times "
+            f"lower")
+    # Targets were set for Laxity against the operating system.
+    if base != "os" or scheduler in ("random", "timers"):
         return line
     if engine == "storm":
-        is_met = (gain_percent or 0) >= STORM_THROUGHPUT_GAIN_PERCENT or is_reached(mean, STORM_TIMES_LOWER)
+        is_met = (gain_percent or 0) >= STORM_THROUGHPUT_GAIN_PERCENT or mean >= STORM_TIMES_LOWER
         target = f"{STORM_THROUGHPUT_GAIN_PERCENT:+d} % or mean {STORM_TIMES_LOWER} times lower"
     else:
-        is_met, target = is_reached(p99, 1), "a lower p99"
+        is_met, target = p99 > 1, "a lower p99"
     return f"{line}; target {target}: {'met' if is_met else 'MISSED'}"
+
+
+def times(over: list[float], under: list[float]) -> float:
+    """How many times lower the median is.
+
+    >>> round(times([1290, 1100, 1500], [1191, 1300, 900]), 2)
+    1.08
+    """
+    over, under = known(over), known(under)
+    return median(over) / median(under) if over and under and median(under) else float("nan")
+
+
+def times_lower(name: str, over: list[float], under: list[float], at_least: float | None = None) -> str:
+    """The ratio of the medians, which the target is about, and those of the rounds.
+
+    >>> times_lower("p99", [100.0, 300.0, 200.0], [10.0, 10.0, 20.0], at_least=20)
+    '- p99: 20.0 times by medians (rounds 10.0 to 30.0), target at least 20: met'
+    """
+    rounds = known(ratios(over, under))
+    ratio = times(over, under)
+    line = f"- {name}: {shown(ratio)} times by medians"
+    line += f" (rounds {shown(min(rounds))} to {shown(max(rounds))})" if rounds else ""
+    if at_least is None:
+        return line
+    return f"{line}, target at least {at_least:g}: {'met' if ratio >= at_least else 'MISSED'}"
+
+
+def told_again(folder: Path) -> None:
+    """Writes the words of an earlier run anew from its csv; what stood above them stays."""
+    summary = Summary(folder.parent)
+    number = lambda text: float(text) if re.fullmatch(r"-?[0-9.]+(e[+-]?[0-9]+)?", text) else text
+    for path in sorted(folder.glob("*.csv")):
+        with open(path, newline="") as file:
+            for row in csv.DictReader(file):
+                summary.add(path.stem, {key: float("nan") if value == "nan" else number(value) for key, value in row.items()})
+    path = folder / "summary.md"
+    head, _, _ = path.read_text().partition("\n## ")
+    path.write_text("\n".join([head.rstrip("\n"), *summary.told()]) + "\n")
 
 
 def draw(folder: Path, engine: str, workload: str, table: Table) -> None:
@@ -273,3 +334,8 @@ def verdict(name: str, values: list[float], unit: str, at_least: float | None = 
         is_met = bool(known(values)) and median(known(values)) <= at_most
         return f"{line}, target at most {at_most:g}: {'met' if is_met else 'MISSED'}"
     return line
+
+
+if __name__ == "__main__":
+    for folder in sys.argv[1:]:
+        told_again(Path(folder))

@@ -239,3 +239,35 @@ fn below_a_root_no_file_outside_is_named() {
     }
     assert_eq!(fs::read_dir(folder.path().join("b")).unwrap().count(), 1, "nothing was made there");
 }
+
+#[test]
+fn a_row_that_fails_is_shown_with_the_expression_and_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = "CREATE TABLE t (k BIGINT, s STRING, password STRING) WITH ('connector' = 'filesystem', 'path' = 'in.csv', \
+                 'format' = 'csv', 'csv.ignore-parse-errors' = 'true');\n";
+    let rows = "1,7,p\n0,8,hunter2\n5,x,hunter3\n";
+    fs::write(folder.path().join("in.csv"), rows).unwrap();
+    for (select, place, told_of) in [
+        (
+            "SELECT k + 1,\n  10 / (k - 0) AS q FROM t",
+            "4:3",
+            "Divide by zero in 10 / (k - 0); the row has k = 0",
+        ),
+        ("SELECT k, 1 +  MOD(7, k) FROM t", "3:16", "in MOD(7, k); the row has k = 0"),
+        ("SELECT k FROM t WHERE CAST(s AS INT) > 1", "3:23", "in CAST(s AS INT); the row has s = x"),
+        (
+            "SELECT CASE WHEN k = 0 THEN 1 ELSE 5 / k END, CAST(s AS BIGINT), password FROM t",
+            "3:47",
+            "in CAST(s AS BIGINT); the row has s = x",
+        ),
+    ] {
+        let sql = format!("{table}SET 'pipeline.name' = 'quotients';\n{select};\n");
+        fs::write(folder.path().join("q.sql"), sql).unwrap();
+        let output = laxity(folder.path(), &["run", "q.sql"]);
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(1), "{select}: {told}");
+        assert!(told.contains(&format!("quotients failed: q.sql:{place}: ")), "{select}: {told}");
+        assert!(told.contains(told_of), "{select}: {told}");
+        assert!(!told.contains("hunter"), "{told}");
+    }
+}

@@ -171,17 +171,24 @@ fn an_interrupt_drains_and_tells() {
     assert!(rest.contains("stopping") && rest.contains("rows in"), "{rest}");
 }
 
+/// A folder with `stuck.sql`, which writes much to a pipe, `pipe.csv`.
 #[cfg(unix)]
-#[test]
-fn a_second_interrupt_leaves_at_once() {
+fn stuck() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // A pipe that nobody reads: draining would take until its time is over.
     assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
     let sql = ENDLESS.replace("'1000'", "'1000000'").replace(
         "'connector' = 'blackhole'",
         "'connector' = 'filesystem', 'path' = 'pipe.csv', 'format' = 'csv'",
     );
     fs::write(folder.path().join("stuck.sql"), sql).unwrap();
+    folder
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_interrupt_leaves_at_once() {
+    // Draining would take until its time is over.
+    let folder = stuck();
     let mut running = Interruptible::start(folder.path(), "stuck.sql");
     let _unread = fs::File::open(folder.path().join("pipe.csv")).unwrap();
     assert!(running.line().contains("endless"));
@@ -196,13 +203,7 @@ fn a_second_interrupt_leaves_at_once() {
 #[cfg(unix)]
 #[test]
 fn rows_that_nobody_takes_are_dropped_counted_and_seen_in_the_exit_code() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
-    let sql = ENDLESS.replace("'1000'", "'1000000'").replace(
-        "'connector' = 'blackhole'",
-        "'connector' = 'filesystem', 'path' = 'pipe.csv', 'format' = 'csv'",
-    );
-    fs::write(folder.path().join("stuck.sql"), sql).unwrap();
+    let folder = stuck();
     let args = ["run", "stuck.sql", "--for", "1 s", "--report", "report.json"];
     let running = laxity().current_dir(folder.path()).args(args).stderr(Stdio::piped()).spawn().unwrap();
     let _unread = fs::File::open(folder.path().join("pipe.csv")).unwrap();

@@ -1,4 +1,5 @@
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,8 +37,9 @@ impl ParquetFile {
         let not =
             |message: String| ConnectError::Format { path: path.to_path_buf(), format: "Parquet", message };
         let bytes_total = file.metadata().map_or(0, |file| file.len());
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| not(error.to_string()))?;
+        let builder = checked(|| ParquetRecordBatchReaderBuilder::try_new(file))
+            .and_then(|builder| builder.map_err(|error| error.to_string()))
+            .map_err(not)?;
         let found = builder.schema().clone();
         let fields: Vec<_> = columns.iter().map(|&column| declared.fields()[column].clone()).collect();
         let mut roots = Vec::with_capacity(fields.len());
@@ -58,20 +60,21 @@ impl ParquetFile {
         }
         let rows_total = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
-        let reader = builder
-            .with_projection(mask)
-            .with_batch_size(PIECE_ROWS)
-            .build()
-            .map_err(|error| not(error.to_string()))?;
+        let builder = builder.with_projection(mask).with_batch_size(PIECE_ROWS);
+        let reader = checked(|| builder.build())
+            .and_then(|reader| reader.map_err(|error| error.to_string()))
+            .map_err(not)?;
         let schema = Arc::new(Schema::new(fields));
         Ok(ParquetFile { path, reader, schema, row: 0, rows_total, bytes_total, bytes_read })
     }
 
     pub(crate) fn step(&mut self, bad: &mut Vec<BadRow>) -> Result<Step, ConnectError> {
-        let stored = match self.reader.next() {
-            None => return Ok(Step::End),
-            Some(Ok(rows)) => rows,
-            Some(Err(error)) => {
+        let read = checked(|| self.reader.next().transpose())
+            .and_then(|rows| rows.map_err(|error| error.to_string()));
+        let stored = match read {
+            Ok(None) => return Ok(Step::End),
+            Ok(Some(rows)) => rows,
+            Err(error) => {
                 return Err(ConnectError::Format {
                     path: self.path.to_path_buf(),
                     format: "Parquet",
@@ -127,4 +130,9 @@ impl ParquetFile {
         RecordBatch::try_new_with_options(self.schema.clone(), rows.columns().to_vec(), &size)
             .expect("rows with a null in a NOT NULL column were bad")
     }
+}
+
+/// The library takes some damaged files for whole ones and panics in their middle.
+fn checked<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| "it is damaged".to_owned())
 }

@@ -83,7 +83,7 @@ impl Engine {
             registry: RwLock::default(),
             open_tables: OpenTables::default(),
             dispatch,
-            process: Arc::new(Process::new(config.memory_limit_bytes, config.credit_bytes)),
+            process: Arc::new(Process::kept(config.memory_limit_bytes, config.credit_bytes)),
             sinks: Arc::new(SinkPool::new(clock)),
             sheds: AtomicBool::new(false),
             load: Load::default(),

@@ -9,7 +9,12 @@ pub(crate) fn cpu_ns() -> u64 {
 
 /// Largest resident size so far.
 pub(crate) fn peak_rss_bytes() -> u64 {
-    fs::read_to_string("/proc/self/status").ok().and_then(|status| parse_peak_rss(&status)).unwrap_or(0)
+    fs::read_to_string("/proc/self/status").ok().and_then(|status| parse_kb(&status, "VmHWM:")).unwrap_or(0)
+}
+
+/// Resident size now.
+pub(crate) fn rss_bytes() -> u64 {
+    fs::read_to_string("/proc/self/status").ok().and_then(|status| parse_kb(&status, "VmRSS:")).unwrap_or(0)
 }
 
 fn parse_cpu_ns(stat: &str) -> Option<u64> {
@@ -22,8 +27,8 @@ fn parse_cpu_ns(stat: &str) -> Option<u64> {
     Some((user + system) * NS_PER_TICK)
 }
 
-fn parse_peak_rss(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+fn parse_kb(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
 }
@@ -36,6 +41,7 @@ mod tests {
     fn fields_are_found_behind_a_command_with_spaces() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 3 0 100 1 1";
         assert_eq!(parse_cpu_ns(stat), Some(3_000_000_000));
-        assert_eq!(parse_peak_rss("VmPeak:\t9 kB\nVmHWM:\t  2048 kB\n"), Some(2 << 20));
+        let status = "VmPeak:\t9 kB\nVmHWM:\t  2048 kB\nVmRSS:\t  1024 kB\n";
+        assert_eq!((parse_kb(status, "VmHWM:"), parse_kb(status, "VmRSS:")), (Some(2 << 20), Some(1 << 20)));
     }
 }

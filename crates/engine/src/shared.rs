@@ -13,6 +13,7 @@ use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
 use crate::load::Load;
 use crate::open_tables::OpenTables;
+use crate::process;
 use crate::sink_io::SinkPool;
 use crate::tables::{Connectors, Looked, Table, TableContext, TableWaker};
 use crate::worker::WorkerTimes;
@@ -181,18 +182,37 @@ impl Shared {
     pub(crate) fn keep(&self) {
         const PERIOD: Duration = Duration::from_nanos(laxity_runtime::Load::PERIOD_NS);
         let mut seen = laxity_runtime::Load::default();
+        let rss_before = process::rss_bytes();
         while !self.stopping.load(Ordering::Acquire) {
-            std::thread::sleep(PERIOD);
+            self.watch_memory(rss_before, PERIOD);
             self.load.observe(&self.worker_times, self.clock.now(), &mut seen);
             let memory = &self.process.memory;
-            if memory.is_over() {
-                let running: Vec<Arc<Query>> =
-                    self.registry.read().entries().map(|entry| entry.query.clone()).collect();
-                memory.relieve(&running, self.clock.now());
-            }
-            self.dispatch.on_memory(memory.used_bytes(), memory.limit_bytes());
+            self.dispatch.on_memory(memory.taken_bytes(), memory.limit_bytes());
             self.process.take_ended().into_iter().for_each(|query| self.retire(query));
             self.clear_up();
+        }
+    }
+
+    /// For one period: looks at what the process takes, the more often the nearer that is to the bound.
+    fn watch_memory(&self, rss_before: u64, period: Duration) {
+        // In these a worker fills some megabytes at most.
+        const NEAR: Duration = Duration::from_millis(2);
+        let memory = &self.process.memory;
+        let mut left = period;
+        while !left.is_zero() {
+            // Far from it nothing is learned, and nothing has to be.
+            let is_near = memory.taken_bytes() >= memory.limit_bytes() / 8;
+            let step = if is_near { NEAR.min(left) } else { left };
+            std::thread::sleep(step);
+            left -= step;
+            if is_near {
+                memory.observe_resident(process::rss_bytes().saturating_sub(rss_before));
+            }
+            if memory.is_over() {
+                let queries: Vec<Arc<Query>> =
+                    self.registry.read().entries().map(|entry| entry.query.clone()).collect();
+                memory.relieve(&queries, self.clock.now());
+            }
         }
     }
 }

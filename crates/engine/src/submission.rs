@@ -221,7 +221,8 @@ impl Submission {
             .collect::<Result<_, _>>()?;
         for opened in &mut opened {
             // A fault in what is read is told with the rows before it.
-            let _ = opened.scan.prepare();
+            let scan = &mut opened.scan;
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scan.prepare()));
         }
         opened.into_iter().for_each(|opened| begin(shared, opened));
         Ok(())

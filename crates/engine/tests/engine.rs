@@ -45,6 +45,8 @@ enum Middle {
     Late,
     /// Closes windows of a second, and at the end of its input waits until it may go on.
     HoldAtEnd(&'static AtomicBool),
+    /// Waits with its rows in hand until it may go on.
+    Hold(&'static AtomicBool),
 }
 
 struct MiddleOperator {
@@ -92,6 +94,12 @@ impl Operator for MiddleOperator {
                 out.batch(batch);
             }
             Middle::HoldAtEnd(_) => {}
+            Middle::Hold(may_go_on) => {
+                while !may_go_on.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                out.batch(batch);
+            }
             Middle::Hoard => self.kept += batch.num_rows() * 1_000,
             Middle::Late => {
                 let late: Vec<bool> = values.values().iter().map(|v| v % 10 == 0).collect();
@@ -522,6 +530,25 @@ fn a_window_that_is_due_misses_its_target_before_it_is_out() {
     engine.start().unwrap();
     let held = figures_once(&engine, |query| query.overdue > 0);
     assert_eq!((held.overdue, held.results), (1, 0));
+    MAY_GO_ON.store(true, Ordering::Release);
+    assert!(engine.wait(TIMEOUT));
+    engine.stop();
+    let over = figures_once(&engine, |_| true);
+    assert_eq!((over.overdue, over.oldest_owed_ns, over.state), (0, None, QueryState::Finished));
+}
+
+#[test]
+fn a_row_between_operators_misses_its_target_before_it_is_out() {
+    static MAY_GO_ON: AtomicBool = AtomicBool::new(false);
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path(), 100);
+    let input = table(folder.path(), "in.csv");
+    let engine = engine("laxity");
+    engine.submit(within_50_ms(plan("q", folder.path(), &input, Middle::Hold(&MAY_GO_ON), 1))).unwrap();
+    engine.start().unwrap();
+    let held = figures_once(&engine, |query| query.overdue > 0);
+    assert_eq!(held.results, 0);
+    assert!(held.oldest_owed_ns.unwrap() > 50_000_000, "{held:?}");
     MAY_GO_ON.store(true, Ordering::Release);
     assert!(engine.wait(TIMEOUT));
     engine.stop();

@@ -134,6 +134,30 @@ impl Verdict {
         let way = if verdict.way == Way::Same && !large { Way::Weaker } else { verdict.way };
         Verdict { way, ..verdict }
     }
+
+    /// Weighs claims about the direction, and factors: as seen, and as printed. One that is many times the printed one is
+    /// not what the paper saw either.
+    pub fn factors(sees: impl Into<String>, direction: &[bool], factors: &[(f64, f64)]) -> Verdict {
+        let size: Vec<bool> = factors.iter().map(|(seen, printed)| seen >= printed).collect();
+        let verdict = Verdict::sized(sees, direction, &size);
+        let beyond = factors.iter().any(|(seen, printed)| *seen > FACTOR_MAX * printed);
+        let way = if beyond && verdict.way != Way::No { Way::Partly } else { verdict.way };
+        Verdict { way, ..verdict }
+    }
+}
+
+/// So many times what is printed is still the same. Picked: loads and costs are ours where the papers give none.
+const FACTOR_MAX: f64 = 2.5;
+
+/// A few words about `laxity` beside others, by latencies in seconds. Where it is more than 5 % behind they say that it loses.
+pub(crate) fn laxity_beside(what: &str, laxity_s: f64, others_s: &[(&str, f64)]) -> String {
+    let best = others_s.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+    match best {
+        Some((name, best_s)) if laxity_s > 1.05 * best_s => {
+            format!("laxity loses in {what}: {laxity_s:.3} s against {best_s:.3} s under {name}")
+        }
+        _ => format!("laxity's {what} {laxity_s:.3} s"),
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +171,16 @@ mod tests {
         assert_eq!(Verdict::of("", &[false]).way, Way::No);
         assert_eq!(Verdict::sized("", &[true], &[false]).way, Way::Weaker);
         assert_eq!(Verdict::sized("", &[false], &[true]).way, Way::No);
+        let factor = |seen| Verdict::factors("", &[true], &[(seen, 2.0)]).way;
+        assert_eq!([1.9, 2.0, 5.0, 5.1].map(factor), [Way::Weaker, Way::Same, Way::Same, Way::Partly]);
+        assert_eq!(Verdict::factors("", &[false], &[(9.0, 2.0)]).way, Way::No);
+    }
+
+    #[test]
+    fn where_laxity_loses_it_says_so() {
+        let beside = |laxity_s| laxity_beside("mean", laxity_s, &[("a", 2.0), ("b", 1.0)]);
+        assert_eq!(beside(1.04), "laxity's mean 1.040 s");
+        assert_eq!(beside(1.5), "laxity loses in mean: 1.500 s against 1.000 s under b");
     }
 
     #[test]

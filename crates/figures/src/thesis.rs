@@ -7,6 +7,7 @@ use laxity_sim::{Cluster, Cut, Keep, Setup};
 use laxity_workload::{Arrival, QueryModel, Recorded, Workload};
 
 use crate::experiment::{seconds, simulate};
+use crate::figure::laxity_beside;
 use crate::pipeline::{FREE, Step, chain, per_row};
 use crate::{Axis, Chart, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 
@@ -87,9 +88,9 @@ fn judge(data: &Data) -> Verdict {
     let mean = |policy: &str| data.chart("").series(policy).last();
     let (fcfs, klink) = (mean("fcfs"), mean("klink"));
     let sees = format!(
-        "mean window latency: FCFS {fcfs} s, Klink {klink} s; for comparison llf {} s, laxity {} s",
+        "mean window latency: FCFS {fcfs} s, Klink {klink} s; for comparison llf {} s; {}",
         mean("llf"),
-        mean("laxity")
+        laxity_beside("mean", mean("laxity"), &[("Klink", klink), ("llf", mean("llf"))])
     );
     Verdict::of(sees, &[fcfs == 2.0, klink == 1.0])
 }

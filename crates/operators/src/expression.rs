@@ -1,3 +1,4 @@
+mod fault;
 mod few_rows;
 mod identity;
 
@@ -13,6 +14,8 @@ use datafusion_physical_expr::expressions::{Column, Literal};
 
 use crate::OperatorError;
 use crate::operator::FEW_ROWS_MAX;
+pub use fault::ExpressionFault;
+pub(crate) use fault::explained;
 use few_rows::FewRows;
 pub(crate) use identity::Identity;
 
@@ -64,7 +67,10 @@ impl Expression {
                 let few_rows = few_rows.as_ref().filter(|_| rows.num_rows() <= FEW_ROWS_MAX);
                 match few_rows.and_then(|few_rows| few_rows.evaluate(rows)) {
                     Some(array) => Ok(array),
-                    None => expr.evaluate(rows)?.into_array(rows.num_rows()),
+                    None => {
+                        let value = expr.evaluate(rows).map_err(|error| explained(error, expr, rows))?;
+                        value.into_array(rows.num_rows())
+                    }
                 }
             }
         }
@@ -105,7 +111,7 @@ pub(crate) fn select(
     predicate: &Arc<dyn PhysicalExpr>,
     rows: &RecordBatch,
 ) -> Result<Selection, DataFusionError> {
-    let array = match predicate.evaluate(rows)? {
+    let array = match predicate.evaluate(rows).map_err(|error| explained(error, predicate, rows))? {
         ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => return Ok(Selection::All),
         ColumnarValue::Scalar(ScalarValue::Boolean(_)) => return Ok(Selection::Nothing),
         value => value.into_array(rows.num_rows())?,
@@ -127,6 +133,11 @@ pub(crate) fn row_error(operator: &str, error: &DataFusionError) -> OperatorErro
     let message = match error.find_root() {
         DataFusionError::Internal(_) => return internal(operator, error.strip_backtrace()),
         DataFusionError::ArrowError(arrow, _) => arrow.to_string(),
+        DataFusionError::External(inner) if inner.is::<ExpressionFault>() => {
+            let fault = inner.downcast_ref::<ExpressionFault>().expect("it is one").clone();
+            let fault = ExpressionFault { operator: operator.to_owned(), ..fault };
+            return OperatorError::Expression(Box::new(fault));
+        }
         root => root.strip_backtrace(),
     };
     OperatorError::Row { operator: operator.to_owned(), message }

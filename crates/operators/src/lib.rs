@@ -37,6 +37,7 @@ mod window_rows;
 
 pub use calc::{Calc, CalcSpec};
 pub use chain::Chain;
+pub use expression::ExpressionFault;
 pub use float_comparison::FloatComparison;
 pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};

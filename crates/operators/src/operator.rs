@@ -5,6 +5,8 @@ use arrow::buffer::ScalarBuffer;
 pub use laxity_graph::Flow;
 use laxity_graph::{EventTime, ProcessingTime};
 
+use crate::ExpressionFault;
+
 /// A running operator instance. One worker runs it at a time; a driver calls it in this order:
 ///
 /// 1. [`on_batch`](Operator::on_batch) and [`on_watermark`](Operator::on_watermark) for each message;
@@ -176,7 +178,10 @@ impl Outbox {
 /// Why an operator had to stop its query.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// A row made an expression fail (division by zero, overflow, bad cast). The user can fix it.
+    /// A row made an expression fail (division by zero, bad cast). The user can fix it.
+    #[error(transparent)]
+    Expression(Box<ExpressionFault>),
+    /// A row made something else fail, as an aggregate that overflows. The user can fix it.
     #[error("{operator}: {message}")]
     Row {
         /// The operator, as `explain` names it.

@@ -1,7 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Operator, OperatorError, SharedSourceSpec};
+use laxity_graph::{EventTime, ProcessingTime};
+
+use crate::{ExpressionFault, Flow, Operator, OperatorError, Outbox, SharedSourceSpec, StreamBatch};
 
 /// What a node of a runnable dataflow does. `Source` and `Sink` describe the outside world and belong to
 /// whoever opens it.
@@ -56,12 +58,75 @@ impl OperatorFactory {
         OperatorFactory(Arc::new(make))
     }
 
+    /// The same operators, whose expressions that fail are told by `explain`: it may put in the place, and the
+    /// expression as it is written.
+    #[must_use]
+    pub fn explained(
+        self,
+        explain: impl Fn(&mut ExpressionFault) + Send + Sync + 'static,
+    ) -> OperatorFactory {
+        let explain: Explain = Arc::new(explain);
+        OperatorFactory::new(move |context| {
+            Ok(Box::new(Explained { operator: self.make(context)?, explain: Arc::clone(&explain) }))
+        })
+    }
+
     /// Makes one instance.
     ///
     /// # Errors
     /// If the operator cannot be built from its plan.
     pub fn make(&self, context: &InstanceContext) -> Result<Box<dyn Operator>, OperatorError> {
         (self.0)(context)
+    }
+}
+
+type Explain = Arc<dyn Fn(&mut ExpressionFault) + Send + Sync>;
+
+/// An operator, and who can tell where its expressions stand.
+struct Explained {
+    operator: Box<dyn Operator>,
+    explain: Explain,
+}
+
+impl Explained {
+    #[cold]
+    fn fail(&self, mut error: OperatorError) -> OperatorError {
+        if let OperatorError::Expression(fault) = &mut error {
+            (self.explain)(fault);
+        }
+        error
+    }
+}
+
+impl Operator for Explained {
+    fn on_batch(
+        &mut self,
+        input: usize,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        self.operator.on_batch(input, batch, ingested, out).map_err(|error| self.fail(error))
+    }
+
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.operator.on_watermark(watermark, out).map_err(|error| self.fail(error))
+    }
+
+    fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.operator.resume(out).map_err(|error| self.fail(error))
+    }
+
+    fn follows_processing_time(&self) -> bool {
+        self.operator.follows_processing_time()
+    }
+
+    fn event_times(&self) -> Option<(EventTime, EventTime)> {
+        self.operator.event_times()
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.operator.state_bytes()
     }
 }
 

@@ -10,6 +10,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal};
 use laxity_graph::EventTime;
 
+use crate::expression::explained;
 use crate::{DeadReason, DeadRows, StreamBatch};
 
 /// `WATERMARK FOR column AS expression`.
@@ -113,7 +114,9 @@ impl WatermarkGenerator {
                 }
             }
             Bound::Expression(expression) => {
-                let bounds = expression.evaluate(&rows)?.into_array(rows.num_rows())?;
+                let bounds =
+                    expression.evaluate(&rows).map_err(|error| explained(error, expression, &rows))?;
+                let bounds = bounds.into_array(rows.num_rows())?;
                 let bounds = cast(&bounds, &DataType::Timestamp(TimeUnit::Millisecond, None))?;
                 let bounds: &TimestampMillisecondArray = bounds.as_primitive();
                 let bound = |i| if bounds.is_valid(i) { behind(bounds.value(i), 0) } else { i64::MIN };

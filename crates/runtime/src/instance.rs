@@ -87,6 +87,8 @@ struct Running<B> {
     stamps: Stamps,
     /// The latest arrival of a merged message; the stamps have the earliest.
     latest: ProcessingTime,
+    /// The earliest, if a result is owed for it until the message is done.
+    owed: Option<ProcessingTime>,
     window_end: Option<EventTime>,
     paused: ProcessingTime,
 }
@@ -201,8 +203,12 @@ impl<C: Content> Instance<C> {
         let mut cell = self.cell.lock();
         match work {
             Work::Message { message, enqueued } => {
+                let owed = self.take_in_hand(&message, context.merged);
                 if let Err(error) = cell.accept(message, context.merged, enqueued, started) {
                     self.fail(format!("{}: internal error: {error} (please report this)", self.name));
+                }
+                if let Some(running) = &mut cell.running {
+                    running.owed = owed;
                 }
             }
             Work::Resume => cell.unpause(started),
@@ -240,6 +246,9 @@ impl<C: Content> Instance<C> {
             context.staged.truncate(staged_before);
             context.writes.truncate(writes_before);
             report.more = false;
+        } else if self.query.owes_by_arrival() {
+            let done = cell.running.as_ref().and_then(|running| running.owed).filter(|_| !report.more);
+            self.pass_on(&context.staged[staged_before..], done);
         }
         let done = if report.more { InFlight::default() } else { cell.finish() };
         let sent = in_flight(&context.staged[staged_before..], &context.writes[writes_before..]);
@@ -257,6 +266,40 @@ impl<C: Content> Instance<C> {
     /// Works with another operator from now on. Before its first run: what the other has seen is lost.
     pub fn replace_operator(&self, operator: C::Operator) {
         self.cell.lock().operator = operator;
+    }
+
+    /// Of messages that are merged the earliest alone stays owed; the others are out with it. None that is dropped
+    /// ever is.
+    fn take_in_hand(&self, message: &Parcel<C>, merged: &[Parcel<C>]) -> Option<ProcessingTime> {
+        if !self.query.owes_by_arrival() {
+            return None;
+        }
+        let arrivals = || owed_arrivals::<C>(std::iter::once(message).chain(merged));
+        let earliest = arrivals().min()?;
+        if !merged.is_empty() {
+            let mut kept = false;
+            self.query.owe(|owed| {
+                for arrival in arrivals() {
+                    if arrival == earliest && !kept {
+                        kept = true;
+                    } else {
+                        owed.out(arrival);
+                    }
+                }
+            });
+        }
+        Some(earliest)
+    }
+
+    /// What a run sent is owed in place of what it is done with.
+    fn pass_on(&self, sent: &[Parcel<C>], done: Option<ProcessingTime>) {
+        if done.is_none() && sent.is_empty() {
+            return;
+        }
+        self.query.owe(|owed| {
+            owed_arrivals::<C>(sent).for_each(|arrival| owed.due(arrival));
+            done.into_iter().for_each(|arrival| owed.out(arrival));
+        });
     }
 
     /// What it has done so far.
@@ -463,6 +506,7 @@ impl<C: Content> Cell<C> {
             event_times: None,
             stamps,
             latest,
+            owed: None,
             window_end,
             paused: now,
         });
@@ -596,6 +640,13 @@ impl<C: Content> Cell<C> {
             };
         }
     }
+}
+
+/// Arrivals of the messages that have rows.
+fn owed_arrivals<'a, C: Content>(
+    messages: impl IntoIterator<Item = &'a Parcel<C>>,
+) -> impl Iterator<Item = ProcessingTime> {
+    messages.into_iter().filter(|message| message.rows > 0).map(|message| message.body.stamps.ingested)
 }
 
 /// What a panic said.

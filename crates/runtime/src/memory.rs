@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use laxity_graph::ProcessingTime;
 use parking_lot::Mutex;
@@ -8,19 +8,67 @@ use crate::{Outcome, Query};
 
 /// Bytes of state and queued rows of all queries, and the bound on them.
 ///
-/// At the bound sources wait. If that alone does not help, because state does not shrink, the largest query
+/// Near the bound sources wait. If that alone does not help, because state does not shrink, the largest query
 /// is stopped, alone, with an error that says so.
+///
+/// Operators count what they hold, and not what an allocator takes for it, nor a table that is being doubled. A driver
+/// that knows what the process really takes [says so](Memory::observe_resident), and every byte that is counted from
+/// then on stands for as many as were really taken.
 #[derive(Debug)]
 pub struct Memory {
     limit_bytes: u64,
+    margins: Margins,
     used_bytes: AtomicI64,
+    /// Bytes that the process takes for a thousand that are counted, at least a thousand.
+    taken_per_thousand: AtomicU64,
+    /// The most bytes counted when that was last learned.
+    learned_at_bytes: AtomicU64,
     over_since: Mutex<Option<ProcessingTime>>,
 }
 
+/// At which shares of the bound something is done.
+#[derive(Clone, Copy, Debug)]
+struct Margins {
+    /// Sources wait.
+    wait: f64,
+    /// The largest query is stopped, once this has been passed for as long as the patience.
+    stop: f64,
+    patience_ns: u64,
+}
+
+impl Margins {
+    /// Where bytes are counted exactly. Rows in flight may pass the bound a little; only state can pass it by so much,
+    /// for longer than admitted rows need to be processed and windows to fire.
+    const COUNTED: Margins = Margins { wait: 1.0, stop: 1.1, patience_ns: 2_000_000_000 };
+
+    /// Where the bound is one of a real process. Rows that have been admitted may still grow to many times their size,
+    /// and a machine that has no more memory waits for nobody: what is left between the two is for those rows and for
+    /// what is taken between two looks.
+    const KEPT: Margins = Margins { wait: 0.85, stop: 0.95, patience_ns: 0 };
+}
+
+/// No estimate is believed to be further off than this: a process also keeps memory that it has freed.
+const TAKEN_PER_THOUSAND_MAX: u64 = 3_000;
+
+/// Below this share of the bound what a process takes besides would pass for state.
+const LEARNED_FROM: u64 = 8;
+
 impl Memory {
-    /// Nothing held yet, and so much allowed.
+    /// Nothing held yet, and so much allowed. What is counted is all there is, as in a simulation.
     pub fn new(limit_bytes: u64) -> Memory {
-        Memory { limit_bytes, used_bytes: AtomicI64::new(0), over_since: Mutex::new(None) }
+        Memory {
+            limit_bytes,
+            margins: Margins::COUNTED,
+            used_bytes: AtomicI64::new(0),
+            taken_per_thousand: AtomicU64::new(1_000),
+            learned_at_bytes: AtomicU64::new(0),
+            over_since: Mutex::new(None),
+        }
+    }
+
+    /// The same for a process that is not to take more.
+    pub fn kept(limit_bytes: u64) -> Memory {
+        Memory { margins: Margins::KEPT, ..Memory::new(limit_bytes) }
     }
 
     /// So much more, or less, is held.
@@ -28,9 +76,18 @@ impl Memory {
         self.used_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Held now.
+    /// Counted as held now.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Relaxed).max(0) as u64
+    }
+
+    /// What the process takes for it.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken_for(self.used_bytes())
+    }
+
+    fn taken_for(&self, counted_bytes: u64) -> u64 {
+        (u128::from(counted_bytes) * u128::from(self.taken_per_thousand.load(Relaxed)) / 1_000) as u64
     }
 
     /// Allowed.
@@ -38,48 +95,67 @@ impl Memory {
         self.limit_bytes
     }
 
+    /// The process takes so much more than before its first row. Of one thread.
+    ///
+    /// Memory that was freed may stay with the process until it is used again. So more is learned only while more is
+    /// counted than ever before, and less at any time.
+    pub fn observe_resident(&self, bytes: u64) {
+        let used = self.used_bytes();
+        if used < self.limit_bytes / LEARNED_FROM {
+            return;
+        }
+        let found = (u128::from(bytes) * 1_000 / u128::from(used.max(1))) as u64;
+        let found = found.clamp(1_000, TAKEN_PER_THOUSAND_MAX);
+        if used >= self.learned_at_bytes.load(Relaxed) || found < self.taken_per_thousand.load(Relaxed) {
+            self.taken_per_thousand.store(found, Relaxed);
+            self.learned_at_bytes.fetch_max(used, Relaxed);
+        }
+    }
+
     /// Whether a source may admit more rows of this query.
     ///
     /// A query with nothing in flight always may: only rows move its watermark on and free its windows.
     pub(crate) fn admits(&self, query: &Query) -> bool {
-        self.used_bytes() < self.limit_bytes || query.drained()
+        (self.taken_bytes() as f64) < self.limit_bytes as f64 * self.margins.wait || query.drained()
     }
 
     /// Whether the bound is passed by more than rows in flight can explain: [`relieve`](Memory::relieve) then, and once
     /// when that is over.
     pub fn is_over(&self) -> bool {
-        self.used_bytes() as f64 >= self.limit_bytes as f64 * OVERSHOOT || self.over_since.lock().is_some()
+        self.passes(self.used_bytes()) || self.over_since.lock().is_some()
     }
 
-    /// Stops the largest query once the bound has been passed for longer than waiting can explain.
+    fn passes(&self, counted_bytes: u64) -> bool {
+        self.taken_for(counted_bytes) as f64 >= self.limit_bytes as f64 * self.margins.stop
+    }
+
+    /// Stops the largest query once the bound has been passed for longer than waiting can explain. What a stopped one
+    /// still holds is on its way out.
     pub fn relieve(&self, queries: &[Arc<Query>], now: ProcessingTime) {
-        // Long enough for admitted rows to be processed and windows to fire.
-        const PATIENCE_NS: u64 = 2_000_000_000;
         let mut over_since = self.over_since.lock();
-        if (self.used_bytes() as f64) < self.limit_bytes as f64 * OVERSHOOT {
+        let (stopped, running): (Vec<_>, Vec<_>) = queries.iter().partition(|query| query.stopped());
+        let leaving: u64 = stopped.iter().map(|query| query.bytes()).sum();
+        let used = self.used_bytes().saturating_sub(leaving);
+        if !self.passes(used) {
             *over_since = None;
             return;
         }
-        if now.since_ns(*over_since.get_or_insert(now)) < PATIENCE_NS {
+        if now.since_ns(*over_since.get_or_insert(now)) < self.margins.patience_ns {
             return;
         }
         *over_since = None;
-        let running = queries.iter().filter(|query| !query.stopped());
-        if let Some(largest) = running.max_by_key(|query| query.bytes()) {
+        if let Some(largest) = running.into_iter().max_by_key(|query| query.bytes()) {
             let why = format!(
                 "the process holds {} MB, over its bound of {} MB, and this query the most of it, {} MB: raise the bound, shorten its windows or group by fewer keys",
-                self.used_bytes() >> 20,
+                self.taken_for(used) >> 20,
                 self.limit_bytes >> 20,
-                largest.bytes() >> 20
+                self.taken_for(largest.bytes()) >> 20
             );
             tracing::error!(query = largest.settings.name, why, "query stopped");
             largest.end(Outcome::Failed(why));
         }
     }
 }
-
-/// Rows in flight may pass the bound a little; only state can pass it by so much.
-const OVERSHOOT: f64 = 1.1;
 
 #[cfg(test)]
 mod tests {
@@ -114,5 +190,51 @@ mod tests {
             why.contains("holds 9 MB, over its bound of 8 MB, and this query the most of it, 6 MB"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn what_is_counted_stands_for_what_is_taken() {
+        let memory = Memory::kept(1_000 << 20);
+        memory.grow(100 << 20);
+        memory.observe_resident(400 << 20);
+        assert_eq!(memory.taken_bytes(), 100 << 20, "too little to learn from");
+        memory.grow(100 << 20);
+        memory.observe_resident(300 << 20);
+        assert_eq!(memory.taken_bytes(), 300 << 20);
+        // Half of it is freed, and stays with the process.
+        memory.grow(-(100 << 20));
+        memory.grow(40 << 20);
+        memory.observe_resident(300 << 20);
+        assert_eq!(memory.taken_bytes(), 210 << 20);
+        // It is used again, by what is counted better.
+        memory.grow(50 << 20);
+        memory.observe_resident(209 << 20);
+        assert_eq!(memory.taken_bytes(), 209 << 20);
+        // Nobody believes ten times as much.
+        memory.grow(100 << 20);
+        memory.observe_resident(3_000 << 20);
+        assert_eq!(memory.taken_bytes() >> 20, 870);
+    }
+
+    #[test]
+    fn a_kept_bound_is_patient_with_nobody_and_stops_one_at_a_time() {
+        let process = Arc::new(Process::kept(100 << 20, 1 << 20));
+        let query =
+            |id, name| Arc::new(Query::new(QueryId(id), QuerySettings::named(name), 1, process.clone()));
+        let queries = [query(0, "small"), query(1, "large")];
+        queries[0].grow_state(30 << 20);
+        queries[1].grow_state(54 << 20);
+        assert!(process.memory.admits(&queries[0]));
+        // Rows in flight: who has some waits from here on.
+        queries[0].admit(crate::InFlight::one(1, 2 << 20));
+        assert!(!process.memory.admits(&queries[0]) && process.memory.admits(&queries[1]));
+        assert!(!process.memory.is_over());
+        queries[1].grow_state(10 << 20);
+        assert!(process.memory.is_over());
+        process.memory.relieve(&queries, ProcessingTime(1));
+        assert!(matches!(queries[1].outcome(), Outcome::Failed(_)));
+        // It has not let go of anything yet.
+        process.memory.relieve(&queries, ProcessingTime(2));
+        assert_eq!(queries[0].outcome(), Outcome::Running);
     }
 }

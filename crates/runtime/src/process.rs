@@ -29,6 +29,11 @@ impl Process {
         }
     }
 
+    /// The same, of a process that is not to [take more](Memory::kept) than the bound.
+    pub fn kept(memory_limit_bytes: u64, credit_bytes: u64) -> Process {
+        Process { memory: Memory::kept(memory_limit_bytes), ..Process::new(memory_limit_bytes, credit_bytes) }
+    }
+
     pub(crate) fn on_ended(&self, query: QueryId) {
         self.ended.lock().push(query);
         self.has_ended.store(true, Ordering::Release);

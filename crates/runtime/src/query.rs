@@ -432,6 +432,11 @@ impl Query {
         self.owed_window_ms.store(next_ms, Relaxed);
     }
 
+    /// Whether every row is owed a result, so that its messages are counted as owed while they are on their way.
+    pub(crate) fn owes_by_arrival(&self) -> bool {
+        self.due_by.get() == Some(&DueBy::Arrival)
+    }
+
     /// The watermark of a source has risen, by rows of that arrival.
     pub(crate) fn source_progress(&self, before: EventTime, after: EventTime, arrival: ProcessingTime) {
         let Some(due_by) = self.due_by.get() else { return };

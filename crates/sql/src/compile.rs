@@ -15,7 +15,8 @@ use crate::data_type::{UTC, display, flink_type};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
 use crate::explain::explain;
 use crate::lower::Lowering;
-use crate::parse::StatementParser;
+use crate::origin::Origin;
+use crate::parse::{StatementParser, words_within};
 use crate::planning::Planner;
 use crate::policy::PolicySetting;
 use crate::settings::{POLICY_KEY, SessionSettings};
@@ -211,8 +212,10 @@ fn of_panic(files: &[SqlFile], panic: &(dyn std::any::Any + Send)) -> SqlError {
 fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
     let mut session = Session {
         files,
+        texts: files.iter().map(|file| Arc::from(file.text.as_str())).collect(),
         options,
         catalog: Catalog::default(),
+        declared: BTreeMap::new(),
         settings: SessionSettings::default(),
         queries: vec![],
         names: HashSet::new(),
@@ -249,8 +252,12 @@ type Done<T> = Result<T, Box<Fault>>;
 
 struct Session<'a> {
     files: &'a [SqlFile],
+    /// Of the files, for queries to keep.
+    texts: Vec<Arc<str>>,
     options: CompileOptions,
     catalog: Catalog,
+    /// The statements that declared tables and views.
+    declared: BTreeMap<String, Arc<Origin>>,
     settings: SessionSettings,
     queries: Vec<PlannedQuery>,
     /// Of `queries`.
@@ -304,6 +311,11 @@ impl Session<'_> {
                 Ok(())
             }
         }
+    }
+
+    fn origin(&self, place: &Place) -> Arc<Origin> {
+        let (file, text) = (self.files[place.file].path.clone(), Arc::clone(&self.texts[place.file]));
+        Origin::new(file, text, place.span, place.tokens, &self.declared)
     }
 
     fn create_table(&mut self, create: &CreateTable, place: &Place) -> Done<()> {
@@ -413,6 +425,7 @@ impl Session<'_> {
             options: create.options.clone(),
             file: place.file,
         };
+        self.declared.insert(create.name.value.clone(), self.origin(place));
         self.catalog.insert(create.name.value.clone(), Relation::Table(Arc::new(table)));
         Ok(())
     }
@@ -457,6 +470,7 @@ impl Session<'_> {
             .project(exprs)
             .and_then(LogicalPlanBuilder::build)
             .map_err(|error| planner.fault(error))?;
+        self.declared.insert(create.name.value.clone(), self.origin(place));
         self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan), written_out));
         Ok(())
     }
@@ -513,6 +527,7 @@ impl Session<'_> {
         let plain_name = name.clone();
         let planner = Planner::new(&self.catalog, place.tokens);
         let mut lowering = Lowering::new(&planner, &self.settings, name, self.options.processing_origin_ms);
+        lowering.origin = Some(self.origin(place));
         lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
             table.spec.schema.fields().iter().map(|field| field.name().clone()).collect()
         });
@@ -762,11 +777,4 @@ fn option_fault(table: &Table, error: &OptionError) -> Box<Fault> {
     );
     fault.file = Some(table.file);
     fault
-}
-
-/// The words of a statement.
-fn words_within(tokens: &[TokenWithSpan], span: Span) -> &[TokenWithSpan] {
-    let first = tokens.partition_point(|token| token.span.start < span.start);
-    let last = tokens.partition_point(|token| token.span.start < span.end);
-    &tokens[first..last.max(first)]
 }

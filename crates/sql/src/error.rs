@@ -70,10 +70,10 @@ impl fmt::Display for SqlError {
 /// stands before the host of a URL. As many characters as before.
 pub(crate) fn masked(text: &str) -> String {
     static SECRETS: LazyLock<Regex> = LazyLock::new(|| {
-        let key = "(?i)'[^']*(?:password|passwd|secret|token|credential|api-?key|access-?key|account.key|service-key|\
-                   auth-params|basic-auth|jaas|http-headers)[^']*'";
-        Regex::new(&format!(r"{key}\s*=\s*'(?P<value>(?:[^']|'')*)|://(?P<user>[^/@'\s]+)@"))
-            .expect("it is one")
+        Regex::new(&format!(
+            r"(?i)'[^']*(?:{SECRET})[^']*'\s*=\s*'(?P<value>(?:[^']|'')*)|://(?P<user>[^/@'\s]+)@"
+        ))
+        .expect("it is one")
     });
     let mut shown = String::with_capacity(text.len());
     let mut end = 0;
@@ -84,6 +84,17 @@ pub(crate) fn masked(text: &str) -> String {
         end = secret.end();
     }
     shown + &text[end..]
+}
+
+/// What a key that names a secret has in it.
+const SECRET: &str = "password|passwd|secret|token|credential|api[-_]?key|access[-_]?key|account.key|service-key|\
+                      auth-params|basic-auth|jaas|http-headers";
+
+/// Whether a column of this name holds what nobody should see.
+pub(crate) fn is_secret(name: &str) -> bool {
+    static NAMES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(&format!("(?i){SECRET}")).expect("it is one"));
+    NAMES.is_match(name)
 }
 
 /// Characters of a line that are shown: more is no longer found again.
@@ -109,8 +120,13 @@ fn around(line: &str, place: usize) -> (String, usize) {
 
 /// Text without control characters, which a terminal would obey, and no longer than is read.
 fn escaped(text: &str) -> String {
+    escaped_to(text, TEXT_CHARS_MAX)
+}
+
+/// The same, of so many characters.
+pub(crate) fn escaped_to(text: &str, chars_max: usize) -> String {
     let mut shown = String::with_capacity(text.len());
-    for c in text.chars().take(TEXT_CHARS_MAX) {
+    for c in text.chars().take(chars_max) {
         // Zero-width and direction marks hide what stands there.
         let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
         if c.is_control() || hides {
@@ -119,7 +135,7 @@ fn escaped(text: &str) -> String {
             shown.push(c);
         }
     }
-    if text.chars().nth(TEXT_CHARS_MAX).is_some() {
+    if text.chars().nth(chars_max).is_some() {
         shown.push('…');
     }
     shown

@@ -18,6 +18,7 @@ mod group_window;
 mod interval;
 mod lower;
 mod operands;
+mod origin;
 mod parse;
 mod planning;
 mod policy;

@@ -22,9 +22,10 @@ use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, WindowShape};
-use laxity_operators::{Chain, OperatorFactory, Stage, Union};
+use laxity_operators::{Chain, OperatorFactory, SharedStage, Stage, Union};
 
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
+use crate::origin::Origin;
 use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
 use crate::window_function::as_window_function;
@@ -45,6 +46,8 @@ pub(crate) struct Lowering<'a> {
     pub processing_origin_ms: i64,
     /// Columns that the late table takes: kept up to the windowed operators.
     pub late_columns: Vec<String>,
+    /// Where the query stands, for errors of its rows.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl<'a> Lowering<'a> {
@@ -62,6 +65,7 @@ impl<'a> Lowering<'a> {
             first_window: None,
             processing_origin_ms,
             late_columns: vec![],
+            origin: None,
         }
     }
 
@@ -261,13 +265,18 @@ impl<'a> Lowering<'a> {
             by.dedup();
             details.push(format!("with others by {}", by.join(", ")));
         }
+        let explained = |operator: OperatorFactory| match self.origin.clone() {
+            Some(origin) => operator.explained(move |fault| origin.explain(fault)),
+            None => operator,
+        };
         let stage = match stage {
-            OpenStage::Source(scan, shareable) => Stage::Source {
-                scan,
-                shared: shareable.and_then(|of| of.stage(&chain)),
-                operator: Chain::factory(chain),
-            },
-            OpenStage::Operator => Stage::Operator(Chain::factory(chain)),
+            OpenStage::Source(scan, shareable) => {
+                let shared = shareable
+                    .and_then(|of| of.stage(&chain))
+                    .map(|shared| SharedStage { operator: explained(shared.operator), ..shared });
+                Stage::Source { scan, operator: explained(Chain::factory(chain)), shared }
+            }
+            OpenStage::Operator => Stage::Operator(explained(Chain::factory(chain))),
         };
         let id = self.push(name, details, parallelism, inputs, window, stage)?;
         if let (None, Some(input)) = (&self.first_window, meets_late_rows) {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use datafusion_sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use crate::data_type;
 use crate::dialect::FlinkDialect;
@@ -98,13 +98,52 @@ fn refuse_deep_calls(tokens: &[TokenWithSpan]) -> Parsed<()> {
     Ok(())
 }
 
+/// INTERVALs without a unit in one statement. The parser takes what follows for part of the value, and reads it again at
+/// every level once it finds no unit.
+const UNITLESS_MAX: usize = 10;
+
+fn refuse_unitless_intervals(tokens: &[TokenWithSpan]) -> Parsed<()> {
+    let mut unitless = 0;
+    for (index, token) in tokens.iter().enumerate() {
+        match &token.token {
+            Token::SemiColon => unitless = 0,
+            Token::Word(word) if word.keyword == Keyword::INTERVAL && word.quote_style.is_none() => {
+                let mut rest = tokens[index + 1..].iter().peekable();
+                rest.next_if(|next| matches!(next.token, Token::Minus | Token::Plus));
+                let is_text = |next: &&TokenWithSpan| matches!(next.token, Token::SingleQuotedString(_));
+                let Some(text) = rest.next().filter(is_text) else { continue };
+                if !matches!(rest.next().map(|next| &next.token), Some(Token::Word(_))) {
+                    unitless += 1;
+                }
+                if unitless > UNITLESS_MAX {
+                    let fault = slips::unit_in_quotes(tokens, text.span.start);
+                    return Err(fault.unwrap_or_else(|| {
+                        Fault::new(SqlErrorKind::Syntax, text.span.start, "an INTERVAL needs a unit")
+                    }));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The words of a file, without what stands between them.
+pub(crate) fn words_of(text: &str) -> Result<Vec<TokenWithSpan>, TokenizerError> {
+    let tokens = Tokenizer::new(&FlinkDialect, text).tokenize_with_location()?;
+    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
+}
+
+/// The words of a statement.
+pub(crate) fn words_within(tokens: &[TokenWithSpan], span: Span) -> &[TokenWithSpan] {
+    let first = tokens.partition_point(|token| token.span.start < span.start);
+    let last = tokens.partition_point(|token| token.span.start < span.end);
+    &tokens[first..last.max(first)]
+}
+
 impl StatementParser {
     pub fn new(text: &str) -> Parsed<StatementParser> {
-        let tokens = Tokenizer::new(&FlinkDialect, text)
-            .tokenize_with_location()
-            .map_err(|error| slips::untokenized(text, &error))?;
-        let tokens: Vec<_> =
-            tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+        let tokens = words_of(text).map_err(|error| slips::untokenized(text, &error))?;
         slips::refuse_invisible(&tokens)?;
         if let Some(long) = tokens
             .split(|t| t.token == Token::SemiColon)
@@ -117,6 +156,7 @@ impl StatementParser {
         }
         refuse_many_unions(&tokens)?;
         refuse_deep_calls(&tokens)?;
+        refuse_unitless_intervals(&tokens)?;
         let parser = Parser::new(&FlinkDialect).with_tokens_with_locations(tokens.clone());
         Ok(StatementParser { parser, tokens })
     }

@@ -2,6 +2,7 @@ use laxity_workload::aurora::Trees;
 
 use super::{PAPER, mean_latency_s, sized};
 use crate::experiment::{OS, simulate};
+use crate::figure::laxity_beside;
 use crate::{Axis, Chart, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 
 pub(super) const FIGURE_3: Figure = Figure {
@@ -97,12 +98,17 @@ fn judge_3(data: &Data) -> Verdict {
     let growth = |series: &Series| series.last() / series.first();
     let sees = format!(
         "at {} operators {:.3} s with a thread per box and {:.3} s under Aurora; from the first point on latency grew \
-         {:.1}x and {:.1}x",
+         {:.1}x and {:.1}x; {}",
         threads.points.last().map_or(0.0, |point| point.0),
         threads.last(),
         aurora.last(),
         growth(threads),
-        growth(aurora)
+        growth(aurora),
+        laxity_beside(
+            "the last point",
+            chart.series("laxity").last(),
+            &[("a thread per box", threads.last()), ("Aurora", aurora.last())]
+        )
     );
     Verdict::of(sees, &[threads.last() > aurora.last(), growth(threads) > growth(aurora)])
 }
@@ -125,14 +131,20 @@ fn knee(series: &Series) -> f64 {
 
 fn judge_5(data: &Data) -> Verdict {
     let chart = data.chart("");
+    let near_full = |series: &Series| series.points[series.points.len().saturating_sub(2)].1;
     let (baat, mc) = (chart.series("RR-BAAT"), chart.series("MC-AAAT"));
     let sees = format!(
         "latency has tripled after capacity {} under RR-BAAT and after {} under MC-AAAT; at the last but one point \
-         {:.3} s and {:.3} s",
+         {:.3} s and {:.3} s; {}",
         knee(baat),
         knee(mc),
-        baat.points[baat.points.len().saturating_sub(2)].1,
-        mc.points[mc.points.len().saturating_sub(2)].1,
+        near_full(baat),
+        near_full(mc),
+        laxity_beside(
+            "that point",
+            near_full(chart.series("laxity")),
+            &[("RR-BAAT", near_full(baat)), ("MC-AAAT", near_full(mc))]
+        )
     );
     Verdict::of(sees, &[knee(baat) < knee(mc) || baat.last() > 1.5 * mc.last(), mc.last() < baat.last()])
 }

@@ -116,8 +116,8 @@ fn judge_9(data: &Data) -> Verdict {
     };
     let sees = format!("LS against Cameo: {}, {}, {}", text("Orleans"), text("FIFO"), text("laxity"));
     let direction = [of("p99", "Orleans") > 1.0, of("p99", "FIFO") > 1.0, of("deviation", "FIFO") > 1.0];
-    let size = [of("p99", "Orleans") >= 29.7, of("p99", "FIFO") >= 21.1, of("median", "FIFO") >= 1.3];
-    Verdict::sized(sees, &direction, &size)
+    let factors = [(of("p99", "Orleans"), 29.7), (of("p99", "FIFO"), 21.1), (of("median", "FIFO"), 1.3)];
+    Verdict::factors(sees, &direction, &factors)
 }
 
 fn run_10(run: &Run) -> Result<Data, ExperimentError> {

@@ -188,8 +188,13 @@ fn judge_sweep(data: &Data, fifo_printed: [f64; 2], orleans_printed: [f64; 2]) -
         worst(data, "ls-p99", "laxity"),
     );
     let direction = [fifo[0] > 1.0 && fifo[1] > 1.0, orleans[0] > 1.0 && orleans[1] > 1.0];
-    let at_least = |seen: [f64; 2], printed: [f64; 2]| seen[0] >= printed[0] && seen[1] >= printed[1];
-    Verdict::sized(sees, &direction, &[at_least(fifo, fifo_printed), at_least(orleans, orleans_printed)])
+    let factors = [
+        (fifo[0], fifo_printed[0]),
+        (fifo[1], fifo_printed[1]),
+        (orleans[0], orleans_printed[0]),
+        (orleans[1], orleans_printed[1]),
+    ];
+    Verdict::factors(sees, &direction, &factors)
 }
 
 fn judge_8c(data: &Data) -> Verdict {

@@ -147,7 +147,11 @@ fn judge(data: &Data) -> Verdict {
         best("a-median", "laxity"),
         best("a-p99", "laxity"),
     );
-    let median = fifo.max(orleans);
-    let tail = fifo_tail.max(orleans_tail);
-    Verdict::sized(sees, &[median > 1.0, tail > 1.0], &[median >= 2.7, tail >= 3.2])
+    // "Up to" is said of FIFO; that Orleans is higher still is a claim of its own.
+    let orleans_is_higher = orleans > fifo && orleans_tail > 1.0;
+    Verdict::factors(
+        sees,
+        &[fifo > 1.0, fifo_tail > 1.0, orleans_is_higher],
+        &[(fifo, 2.7), (fifo_tail, 3.2)],
+    )
 }

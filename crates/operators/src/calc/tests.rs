@@ -78,8 +78,33 @@ fn projections_compute_over_the_filtered_rows_only() {
     let mut unfiltered = Calc::new(&calc(None, projection)).unwrap();
     let batch = StreamBatch::on_time(rows());
     let error = unfiltered.on_batch(0, batch, ProcessingTime::ZERO, &mut Outbox::default()).unwrap_err();
-    assert!(matches!(&error, OperatorError::Row { .. }));
-    assert_eq!(error.to_string(), "Calc: Divide by zero error");
+    let OperatorError::Expression(fault) = &error else { panic!("{error}") };
+    assert_eq!(fault.call, "/");
+    assert_eq!(fault.leaves, ["6", "k", "2"]);
+    // The second row is the first that fails, and what is divided by stands first.
+    let told = "Calc: Divide by zero in 6 / (k - 2); the row has k = 2, v = NULL, v = 8, b = NULL";
+    assert_eq!(error.to_string(), told);
+}
+
+#[test]
+fn a_part_of_a_case_that_is_not_reached_is_not_blamed() {
+    let quotient = |by: i64| {
+        let divisor = compare(0, BinaryOperator::Minus, by);
+        binary(lit(6i64), BinaryOperator::Divide, divisor, &schema()).unwrap()
+    };
+    // For k = 2 the first branch would fail, and is not taken; the second is taken for k = 3, where it fails.
+    let guarded = vec![
+        (compare(0, BinaryOperator::Lt, 2), quotient(2)),
+        (compare(0, BinaryOperator::Eq, 3), quotient(3)),
+    ];
+    let case = datafusion_physical_expr::expressions::case(None, guarded, Some(lit(0i64))).unwrap();
+    let mut calc = Calc::new(&calc(None, vec![(case, "q".into())])).unwrap();
+    let batch = StreamBatch::on_time(rows());
+    let error = calc.on_batch(0, batch, ProcessingTime::ZERO, &mut Outbox::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Calc: Divide by zero in 6 / (k - 3); the row has k = 3, v = 30, v = 9, b = false"
+    );
 }
 
 #[test]

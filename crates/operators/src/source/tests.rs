@@ -187,7 +187,8 @@ fn a_failing_computed_column_names_its_source() {
     let result =
         operator.on_batch(0, StreamBatch::on_time(rows), ProcessingTime::ZERO, &mut Outbox::default());
     let message = result.unwrap_err().to_string();
-    assert_eq!(message, "Source(t): Cast error: Cannot cast string 'x1' to value of Int64 type");
+    let told = "Source(t): Cast error: Cannot cast string 'x1' to value of Int64 type in CAST(s AS Int64); the row has s = x1";
+    assert_eq!(message, told);
 }
 
 proptest! {

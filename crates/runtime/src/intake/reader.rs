@@ -175,6 +175,9 @@ impl<C: Content> Reader<C> {
         if self.share.is_none() {
             self.query.rows_in.fetch_add(u64::from(C::rows(&batch)), Relaxed);
         }
+        if self.query.owes_by_arrival() && C::rows(&batch) > 0 {
+            self.query.owe(|owed| owed.due(arrival));
+        }
         let progress = C::progress(&batch);
         let payload = Payload {
             batch: Some(batch),

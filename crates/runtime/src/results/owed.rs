@@ -4,10 +4,10 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 /// Results that are due and not out: what a query would be forgiven if only results that came out were counted.
 ///
-/// A result is owed from the arrival that makes it due. The driver says so of three kinds: a row held back at the
-/// source of a query without windows ([`due`](Owed::due) by its arrival), a batch on its way into a sink (by the
-/// arrival it is stamped with), and a window whose end a watermark has passed at the source
-/// ([`window_due`](Owed::window_due)). A row inside a window that is still open is not owed, however long the
+/// A result is owed from the arrival that makes it due. The driver says so of four kinds: a row held back at the
+/// source of a query without windows ([`due`](Owed::due) by its arrival), a message between the operators of such a
+/// query or in the hands of one, a batch on its way into a sink (both by the arrival they are stamped with), and a
+/// window whose end a watermark has passed at the source ([`window_due`](Owed::window_due)). A row inside a window that is still open is not owed, however long the
 /// scheduler lets it wait: nothing has to come out for it yet.
 ///
 /// Roughly, and never too much. Arrivals are counted in spans of time, and due windows in groups, at most

@@ -128,6 +128,9 @@ fn on_deep_and_long_expressions() {
         format!("SELECT * FROM flights WHERE delay IN ({}1)", "1, ".repeat(5_000)),
         format!("SELECT CAST(delay AS {}INT{}) FROM flights", "ARRAY<".repeat(3_000), ">".repeat(3_000)),
         format!("SELECT {} FROM flights", "CASE WHEN ok THEN 1 ELSE ".repeat(2_000)),
+        // Each is read again where the next has no unit.
+        format!("SELECT ts{} FROM flights", " - INTERVAL '1'".repeat(400)),
+        format!("SELECT ts{} FROM flights", "- INTERVAL '1'- INTERVAL '1'-1'".repeat(60)),
         "SELECT carrier FROM flights UNION ALL ".repeat(1_000) + "SELECT k FROM bids",
     ] {
         survives(&sql);

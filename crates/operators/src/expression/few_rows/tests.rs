@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::expression::{Expression, Predicate};
+use crate::expression::{Expression, Predicate, explained};
 
 fn schema() -> SchemaRef {
     let fields = [
@@ -147,7 +147,8 @@ fn texts(array: &ArrayRef) -> Vec<String> {
 }
 
 fn reference(expr: &Expr, rows: &RecordBatch) -> Result<ArrayRef, DataFusionError> {
-    expr.evaluate(rows)?.into_array(rows.num_rows())
+    let value = expr.evaluate(rows).map_err(|error| explained(error, expr, rows))?;
+    value.into_array(rows.num_rows())
 }
 
 #[test]
