@@ -21,8 +21,8 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use laxity_connect::{ScanSpec, SinkSpec};
-use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, WindowShape};
-use laxity_operators::{Chain, OperatorFactory, Stage, Union};
+use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, RowErrors, WindowShape};
+use laxity_operators::{Chain, FailingRows, OperatorFactory, Stage, Union};
 
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::planning::{Planner, has_subquery};
@@ -255,7 +255,10 @@ impl<'a> Lowering<'a> {
         let mut open = relation.open;
         open.make_calc();
         let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
-        let operator = Chain::factory(chain);
+        let operator = match self.settings.row_errors {
+            RowErrors::Fail => Chain::factory(chain),
+            RowErrors::DeadLetter => Chain::factory(chain.into_iter().map(FailingRows::factory).collect()),
+        };
         let stage = match stage {
             OpenStage::Source(scan) => Stage::Source { scan, operator },
             OpenStage::Operator => Stage::Operator(operator),

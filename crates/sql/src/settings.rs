@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use datafusion_sql::sqlparser::ast::Ident;
-use laxity_graph::{LatencyTarget, QosCurve, QuerySettings};
+use laxity_graph::{LatencyTarget, QosCurve, QuerySettings, RowErrors};
 
 use datafusion_sql::sqlparser::tokenizer::Location;
 
@@ -25,6 +25,8 @@ pub struct SessionSettings {
     pub memory_limit_bytes: Option<u64>,
     /// `laxity.shed`, default false: rows of the query may be dropped when the machine is overloaded.
     pub shed: bool,
+    /// `laxity.row.error`.
+    pub row_errors: RowErrors,
     /// `laxity.allowed.lateness` or `table.exec.emit.allow-lateness`, in milliseconds. Default 0.
     pub allowed_lateness_ms: i64,
     /// `laxity.max.event.ahead`, in milliseconds: rows further in the future than this are dead.
@@ -51,6 +53,7 @@ impl Default for SessionSettings {
             late_table: None,
             memory_limit_bytes: None,
             shed: false,
+            row_errors: RowErrors::Fail,
             allowed_lateness_ms: 0,
             max_event_ahead_ms: None,
             parallelism: 1,
@@ -70,6 +73,7 @@ const KEYS: &[&str] = &[
     "laxity.weight",
     POLICY_KEY,
     "laxity.shed",
+    "laxity.row.error",
     "laxity.late.table",
     "laxity.memory.limit",
     "laxity.allowed.lateness",
@@ -136,6 +140,16 @@ impl SessionSettings {
                     "false" => false,
                     _ => {
                         return Err(invalid(format!("'laxity.shed' takes 'true' or 'false', not '{value}'")));
+                    }
+                };
+            }
+            "laxity.row.error" => {
+                self.row_errors = match value.trim().to_ascii_lowercase().as_str() {
+                    "fail" => RowErrors::Fail,
+                    "dead-letter" => RowErrors::DeadLetter,
+                    _ => {
+                        let message = format!("'laxity.row.error' takes 'fail' or 'dead-letter', not '{value}'");
+                        return Err(invalid(message));
                     }
                 };
             }
@@ -221,6 +235,7 @@ impl SessionSettings {
             "laxity.qos" => self.qos = None,
             "laxity.weight" => self.weight = fresh.weight,
             "laxity.shed" => self.shed = false,
+            "laxity.row.error" => self.row_errors = RowErrors::Fail,
             "laxity.late.table" => self.late_table = None,
             "laxity.memory.limit" => self.memory_limit_bytes = None,
             "laxity.allowed.lateness" | "table.exec.emit.allow-lateness" => self.allowed_lateness_ms = 0,
@@ -244,6 +259,7 @@ impl SessionSettings {
             idle_timeout: self.idle_timeout,
             memory_limit_bytes: self.memory_limit_bytes,
             shed: self.shed,
+            row_errors: self.row_errors,
         }
     }
 }
@@ -486,7 +502,7 @@ mod tests {
             "laxity.latncy.target",
             "1 s",
             "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.qos, \
-             laxity.weight, laxity.policy, laxity.shed, laxity.late.table, laxity.memory.limit, \
+             laxity.weight, laxity.policy, laxity.shed, laxity.row.error, laxity.late.table, laxity.memory.limit, \
              laxity.allowed.lateness, laxity.max.event.ahead",
             Some("did you mean 'laxity.latency.target'?"),
         );
@@ -500,6 +516,12 @@ mod tests {
             ),
         );
         check("laxity.shed", "yes", "'laxity.shed' takes 'true' or 'false', not 'yes'", None);
+        check(
+            "laxity.row.error",
+            "skip",
+            "'laxity.row.error' takes 'fail' or 'dead-letter', not 'skip'",
+            None,
+        );
         check(
             "parallelism.default",
             "0",
