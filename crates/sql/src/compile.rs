@@ -762,7 +762,7 @@ fn option_fault(table: &Table, error: &OptionError) -> Box<Fault> {
 }
 
 /// The words of a statement.
-fn words_within(tokens: &[TokenWithSpan], span: Span) -> &[TokenWithSpan] {
+pub(crate) fn words_within(tokens: &[TokenWithSpan], span: Span) -> &[TokenWithSpan] {
     let first = tokens.partition_point(|token| token.span.start < span.start);
     let last = tokens.partition_point(|token| token.span.start < span.end);
     &tokens[first..last.max(first)]
