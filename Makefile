@@ -62,10 +62,10 @@ simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin
 attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn without and with Laxity beside it
 	scripts/attach-demo.sh
 
-attach-test: build ## test attaching on a real Flink, which is installed and started (one to two minutes)
+attach-test: build ## test attaching and submitting on a real Flink, which is installed and started (one to two minutes)
 	LAXITY=$(LAXITY) scripts/attach-test.sh
 
-flink-check: ## ask a real Flink, which is installed and started, what Laxity is compared with (five minutes); SEED=2, FRESH=yes
+flink-check: ## ask a real Flink, which is installed and started, what Laxity is compared with (ten minutes and more); SEED=2, FRESH=yes, OLDER=no
 	scripts/flink-check.sh
 
 bench-attach: build ## measure attaching on real Flink and Storm; ROUNDS, PHASE, ONLY and more: see scripts/bench-attach.sh

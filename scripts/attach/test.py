@@ -21,6 +21,7 @@ from pathlib import Path
 from agent import Agent, Thread, child_of, threads
 from flink import Flink
 from machine import Machine, join
+from submit import files_are_submitted
 
 # Two statements differ in names, so that threads can be told apart without the agent.
 JOB = """SET 'pipeline.name' = '{name}';
@@ -164,6 +165,9 @@ class Test:
             said = self.attach_once("--translator", "shares", code=2, through=WITH_READ_ONLY_CGROUPS)
             check("not permitted" in said and "is mounted read-only" in said, "and shares are refused", said)
         check(self.is_unchanged(), "all of this changes nothing")
+
+    def files_become_jobs(self) -> None:
+        files_are_submitted(self.laxity, self.folder, self.flink, check)
 
     def without_metrics_all_are_equal(self) -> None:
         agent = self.attach("--policy", "qs")
@@ -423,10 +427,10 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if os.environ.get("SMALL") == "1":
-        on_cluster(folder, [Test.jobs_come_change_and_go], FLINK_PROPERTIES=ELASTIC)
+        on_cluster(folder, [Test.jobs_come_change_and_go, Test.files_become_jobs], FLINK_PROPERTIES=ELASTIC)
     else:
         on_cluster(folder, [Test.a_dry_run_changes_nothing, Test.jobs_come_change_and_go, Test.what_a_crash_leaves_is_put_back,
-                            Test.what_is_missing_is_said], FLINK_PROPERTIES=ELASTIC)
+                            Test.what_is_missing_is_said, Test.files_become_jobs], FLINK_PROPERTIES=ELASTIC)
         on_cluster(folder, [Test.without_metrics_all_are_equal], FETCH_MS="0")
         on_two_machines(folder)
     print("attach: all well")

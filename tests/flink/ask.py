@@ -1,51 +1,86 @@
 #!/usr/bin/env python3
-"""Asks a real Flink for the value of every generated expression, and writes what it said to expressions.tsv.
+"""Asks a real Flink for all that Laxity is compared with, and writes what it said beside this file.
 
-    ask.py GATEWAY [SEED]
-
-Only expressions that the file does not hold yet are asked, so that a new template costs seconds: remove the file to
-ask all of them again.
+    ask.py GATEWAY SEED          expressions.tsv, queries.tsv, inputs.tsv, sinks.tsv, nexmark.tsv. Only expressions and queries
+                                 that these do not hold yet are asked, so that a new template costs seconds: remove a file to
+                                 ask all of it. Golden SQL files are compared at once
+    ask.py GATEWAY SEED 1.20     the same questions to an older Flink, all of them; of its answers expressions-1.20.tsv and
+                                 the others keep those that are not the current one's
 """
 
 import concurrent.futures
 import pathlib
-import re
 import sys
 import tempfile
+from collections.abc import Callable
 
+import ask_queries
+import goldens
+import nexmark
+import queries
+import sinks
 from expressions import expressions
 from gateway import Refused, Session
 from inputs import inputs
 from inputs import line as line_of
+from line import escaped
 
 HERE = pathlib.Path(__file__).parent
-GOLDEN = HERE / "expressions.tsv"
 BATCH = 40
+# What one session is asked, and how many there are at a time.
+PART = 32
 SESSIONS = 2
 PROPERTIES = {"execution.runtime-mode": "streaming", "table.local-time-zone": "UTC"}
 
 
-def main(gateway: str, seed: int) -> None:
-    wanted = expressions(seed)
-    known = {}
-    if GOLDEN.exists():
-        lines = GOLDEN.read_text().split("\n")
-        known = {line.split("\t", 1)[0]: line for line in lines if line and not line.startswith("#")}
-    asked = [expr for expr in wanted if escaped(expr) not in known]
-    parts = [asked[start::SESSIONS] for start in range(SESSIONS)]
+def main(gateway: str, seed: int, version: str) -> None:
+    queries.write(HERE, seed)
+    head = "expression, type, values over the rows of v (one if all are the same)"
+    ask(f"expressions{version}.tsv", f"# seed {seed}; {head}", expressions(seed), lambda part: answer(gateway, part), version)
+    head = "query, types, its rows in the order of their texts"
+    wanted = queries.queries(seed)
+    ask(f"queries{version}.tsv", f"# seed {seed}; {head}", wanted, lambda part: ask_queries.answer(gateway, part, HERE / "data"), version)
+    head = "format, type, field as it stands in the file, value; bad fields and fields without a row are \\N"
+    keep(f"inputs{version}.tsv", f"# {head}", asked_inputs(gateway), version)
+    head = "column of v, type of the sink, the value of each row"
+    keep(f"sinks{version}.tsv", f"# {head}", sinks.asked(gateway, tables(), PROPERTIES), version)
+    head = "query of examples/nexmark, its rows in the order of their texts"
+    keep(f"nexmark{version}.tsv", f"# {head}", nexmark.asked(gateway, HERE / "data", ask_queries.PROPERTIES), version)
+    goldens.check(gateway)
+
+
+def ask(file: str, head: str, wanted: list[str], answer: Callable[[list[str]], dict[str, str]], version: str) -> None:
+    """`answer` gives a line for each of what it is asked; each begins with what was asked."""
+    lines = {} if version else held(file)
+    asked = [each for each in wanted if escaped(each) not in lines]
+    parts = [asked[start : start + PART] for start in range(0, len(asked), PART)]
     with concurrent.futures.ThreadPoolExecutor(SESSIONS) as pool:
-        for answers in pool.map(lambda part: answer(gateway, part), parts):
-            known.update((escaped(expr), line) for expr, line in answers.items())
-    body = "\n".join(known[escaped(expr)] for expr in wanted)
-    GOLDEN.write_text(f"# seed {seed}; expression, type, values over the rows of v (one if all are the same)\n{body}\n")
-    print(f"{len(asked)} of {len(wanted)} expressions asked")
-    ask_inputs(gateway)
+        for answers in pool.map(answer, parts):
+            lines.update((escaped(each), line) for each, line in answers.items())
+            # What is interrupted goes on from here.
+            keep(file, head, [lines[escaped(each)] for each in wanted if escaped(each) in lines], version)
+    print(f"{file}: {len(asked)} of {len(wanted)} asked", flush=True)
+    keep(file, head, [lines[escaped(each)] for each in wanted], version)
 
 
-def ask_inputs(gateway: str) -> None:
+def held(file: str) -> dict[str, str]:
+    path = HERE / file
+    lines = path.read_text().split("\n") if path.exists() else []
+    return {line.split("\t", 1)[0]: line for line in lines if line and not line.startswith("#")}
+
+
+def keep(file: str, head: str, lines: list[str], version: str) -> None:
+    if version:
+        current = set((HERE / file.replace(version, "")).read_text().split("\n"))
+        lines = [line for line in lines if line not in current]
+        head += f"; where Flink {version[1:]} says otherwise"
+    (HERE / file).write_text("\n".join([head, *lines]) + "\n")
+
+
+def asked_inputs(gateway: str) -> list[str]:
     """One table for each format and type, its bad fields NULL."""
     session = Session(gateway, PROPERTIES)
-    lines = ["# format, type, field as it stands in the file, value; bad fields and fields without a row are \\N"]
+    lines = []
     with tempfile.TemporaryDirectory() as folder:
         for number, (form, data_type, fields) in enumerate(inputs()):
             path = pathlib.Path(folder) / f"{number}.{form}"
@@ -54,21 +89,23 @@ def ask_inputs(gateway: str) -> None:
                 f"CREATE TABLE inputs{number} (id INT, x {data_type}) WITH ('connector' = 'filesystem', "
                 f"'path' = '{path}', 'format' = '{form}', '{form}.ignore-parse-errors' = 'true')"
             )
-            _, rows = session.run(f"SELECT id, x FROM inputs{number}")
+            try:
+                _, rows = session.run(f"SELECT id, x FROM inputs{number}")
+            except Refused as refused:
+                print(f"run\tinputs {form} {data_type}\t{str(refused)[:200]}", file=sys.stderr)
+                rows = []
             values = {int(row[0]): row[1] for row in rows}
             for at, field in enumerate(fields):
                 value = values.get(at)
                 shown = "\\N" if value is None else escaped(value)
                 lines.append("\t".join([form, data_type, escaped(field), shown]))
-    (HERE / "inputs.tsv").write_text("\n".join(lines) + "\n")
-    print(f"{len(lines) - 1} inputs asked")
+    print(f"{len(lines)} inputs asked", flush=True)
+    return lines
 
 
 def answer(gateway: str, exprs: list[str]) -> dict[str, str]:
     session = Session(gateway, PROPERTIES)
-    for statement in (HERE / "tables.sql").read_text().replace("DATA", str(HERE / "data")).split(";"):
-        if "CREATE" in statement:
-            session.run(statement)
+    session.run(tables())
     answers: dict[str, str] = {}
     valid = []
     for expr in exprs:
@@ -81,6 +118,11 @@ def answer(gateway: str, exprs: list[str]) -> dict[str, str]:
     for start in range(0, len(valid), BATCH):
         answers.update(run(session, valid[start : start + BATCH]))
     return answers
+
+
+def tables() -> str:
+    text = (HERE / "tables.sql").read_text()
+    return text[text.index("CREATE") :].replace("DATA", str(HERE / "data")).rstrip(";\n")
 
 
 def run(session: Session, exprs: list[str]) -> dict[str, str]:
@@ -106,11 +148,6 @@ def line(expr: str, answered: str, values: list[str | None]) -> str:
     if len(set(shown)) == 1:
         shown = shown[:1]
     return "\t".join([escaped(expr), answered, *shown])
-
-
-def escaped(text: str) -> str:
-    text = text.replace("\\", "\\\\")
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda found: f"\\x{ord(found[0]):04x}", text)
 
 
 def type_name(logical: dict) -> str:
@@ -142,4 +179,4 @@ def type_name(logical: dict) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(sys.argv[1], int(sys.argv[2]), f"-{sys.argv[3]}" if len(sys.argv) > 3 else "")

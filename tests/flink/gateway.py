@@ -16,13 +16,14 @@ class Session:
         self.url = url
         self.handle = self._call("POST", "/v2/sessions", {"properties": properties})["sessionHandle"]
 
-    def run(self, statement: str) -> tuple[list[dict], list[list[str | None]]]:
-        """Columns and rows, each value as a text. Waits for the end of the job."""
+    def run(self, statement: str, rows_as_json: bool = False) -> tuple[list[dict], list[list]]:
+        """Columns and rows, each value as a text, or as JSON has it. Waits for the end of the job."""
+        form = "JSON" if rows_as_json else "PLAIN_TEXT"
         base = f"/v2/sessions/{self.handle}"
         operation = self._call("POST", f"{base}/statements", {"statement": statement})["operationHandle"]
-        uri = f"{base}/operations/{operation}/result/0?rowFormat=PLAIN_TEXT"
+        uri = f"{base}/operations/{operation}/result/0?rowFormat={form}"
         columns: list[dict] = []
-        rows: list[list[str | None]] = []
+        rows: list[list] = []
         pause = 0.002
         while True:
             answer = self._call("GET", uri)

@@ -317,6 +317,20 @@ def views():
     return {"west.csv": [(end, dest, len(group)) for (_, end, dest), group in groups]}
 
 
+def row_errors():
+    delayed = [f for f in FLIGHTS if f["dep_delay_min"] != 0]
+    ratio = lambda number, by: int(number / by)
+    return {
+        "paces.csv": [
+            (f["flight"], f["carrier"], ratio(f["distance_mi"], f["dep_delay_min"])) for f in delayed if f["origin"] == "JFK"
+        ],
+        "hourly.csv": [
+            (end, origin, len(group), sum(ratio(600, delay) for delay in column(group, "dep_delay_min")))
+            for (_, end, origin), group in windowed(delayed, "event_ts", by_hour, "origin")
+        ],
+    }
+
+
 TOPICS = {
     "filter_project": filter_project,
     "tumble": tumble_topic,
@@ -338,6 +352,7 @@ TOPICS = {
     "functions": functions,
     "statement_set": statement_set,
     "views": views,
+    "row_errors": row_errors,
 }
 
 

@@ -9,7 +9,7 @@ CREATE TABLE hourly (start_time TIMESTAMP(3), origin CHAR(3), departures BIGINT,
 WITH ('connector' = 'filesystem', 'path' = 'out/hourly.csv', 'format' = 'csv');
 
 INSERT INTO hourly
-SELECT TUMBLE_START(event_ts, INTERVAL '1' HOUR), origin, COUNT(*),
+SELECT TUMBLE_START(event_ts, INTERVAL '1' HOUR), CAST(origin AS CHAR(3)), COUNT(*),
        CAST(SUM(CAST(dep_delay_min AS DECIMAL(10, 1))) / COUNT(*) AS DECIMAL(10, 2)),
        CASE WHEN AVG(CAST(dep_delay_min AS DOUBLE)) > 0.25 THEN 'delayed' ELSE 'on time' END
 FROM flights

@@ -13,6 +13,13 @@ pub(crate) struct Http {
     agent: ureq::Agent,
 }
 
+/// What is asked for.
+pub(crate) enum Verb<'a> {
+    Get,
+    Delete,
+    Post(&'a serde_json::Value),
+}
+
 /// An engine's HTTP interface does not answer as one. The user can fix it, or the world failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
@@ -103,8 +110,13 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
 impl Http {
     /// `base` is the address without a path.
     pub fn new(base: &str, tls: &Tls) -> Http {
+        Http::patient(base, tls, TIMEOUT)
+    }
+
+    /// One that waits so long for an answer.
+    pub fn patient(base: &str, tls: &Tls, timeout: Duration) -> Http {
         let config = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
+            .timeout_global(Some(timeout))
             .http_status_as_error(false)
             .tls_config(tls.config())
             .build();
@@ -119,21 +131,32 @@ impl Http {
 
     /// The body of an answer of status 200.
     pub fn get(&self, path: &str) -> Result<String, HttpError> {
-        let asked = format!("{}{path}", self.base);
-        let url = format!("{}{path}", self.shown());
-        let no_answer = |error: ureq::Error| {
-            let reason = error.to_string().replace(&self.base, &self.shown);
-            HttpError::NoAnswer { url: url.clone(), reason: without_secret(&reason) }
-        };
-        let mut answer = self.agent.get(&asked).call().map_err(no_answer)?;
-        let body = answer.body_mut().with_config().limit(64 << 20).read_to_string().map_err(no_answer)?;
-        match answer.status().as_u16() {
-            200 => Ok(body),
-            status => {
+        match self.ask(path, Verb::Get)? {
+            (200, body) => Ok(body),
+            (status, body) => {
                 let body = body.lines().next().unwrap_or("").chars().take(120).collect();
-                Err(HttpError::Refused { url, status, body })
+                Err(HttpError::Refused { url: format!("{}{path}", self.shown()), status, body })
             }
         }
+    }
+
+    /// Status and body of whatever is answered.
+    pub fn ask(&self, path: &str, verb: Verb<'_>) -> Result<(u16, String), HttpError> {
+        let asked = format!("{}{path}", self.base);
+        let no_answer = |error: ureq::Error| {
+            let reason = error.to_string().replace(&self.base, &self.shown);
+            HttpError::NoAnswer { url: format!("{}{path}", self.shown()), reason: without_secret(&reason) }
+        };
+        let answer = match verb {
+            Verb::Get => self.agent.get(&asked).call(),
+            Verb::Delete => self.agent.delete(&asked).call(),
+            Verb::Post(body) => {
+                self.agent.post(&asked).header("Content-Type", "application/json").send(body.to_string())
+            }
+        };
+        let mut answer = answer.map_err(no_answer)?;
+        let body = answer.body_mut().with_config().limit(64 << 20).read_to_string().map_err(no_answer)?;
+        Ok((answer.status().as_u16(), body))
     }
 }
 

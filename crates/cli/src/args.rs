@@ -29,6 +29,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Make the figures of the papers in the simulator.
     Bench(BenchArgs),
+    /// Run the files on a Flink cluster, through its SQL gateway.
+    Submit(SubmitArgs),
     /// Schedule the threads of an engine that runs already: Flink, Storm or any other.
     Attach(Box<laxity_agent::AttachArgs>),
     /// Put back what an agent that was killed has changed.
@@ -121,6 +123,35 @@ pub struct ExplainArgs {
     pub sql: SqlArgs,
 }
 
+/// What `submit` takes.
+#[derive(Debug, Args)]
+#[command(after_help = SUBMIT_AFTER_HELP)]
+pub struct SubmitArgs {
+    /// What to submit.
+    #[command(flatten)]
+    pub sql: SqlArgs,
+
+    /// The SQL gateway of the cluster, as http://127.0.0.1:8083 or https://…
+    #[arg(long, value_name = "GATEWAY")]
+    pub flink: String,
+
+    /// Certificates by which gateway and JobManager are known over https, PEM [default: those that browsers know].
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+
+    /// See that every query can run there, say what is missing, and start nothing.
+    #[arg(long)]
+    pub check: bool,
+
+    /// Then schedule the threads of the jobs on this host, by the targets in the files, until Ctrl-C: 'laxity attach'.
+    #[arg(long, conflicts_with = "check")]
+    pub attach: bool,
+
+    /// With --attach: print lines instead of redrawing a table.
+    #[arg(long, requires = "attach")]
+    pub plain: bool,
+}
+
 /// What `simulate` takes.
 #[derive(Debug, Args)]
 #[command(after_help = SIMULATE_AFTER_HELP)]
@@ -186,6 +217,16 @@ pub struct BenchArgs {
     #[arg(long, default_value = "1", value_name = "N")]
     pub seed: u64,
 }
+
+const SUBMIT_AFTER_HELP: &str = "\
+Examples:
+  laxity submit pipeline.sql --flink http://127.0.0.1:8083 --check   could it run there?
+  laxity submit pipeline.sql --flink http://127.0.0.1:8083           run it
+  laxity submit pipeline.sql --flink http://127.0.0.1:8083 --attach  and keep the targets there
+
+Each INSERT becomes a job under its 'pipeline.name'; job and page are printed. Options that begin with laxity. are left \
+out, which is said; a path that is relative becomes one below the folder of its SQL file. Every query is planned by \
+Flink before the first is started: what is missing, a jar or a function, is said, and then nothing runs.";
 
 const SIMULATE_AFTER_HELP: &str = "\
 Examples:
@@ -265,7 +306,7 @@ mod tests {
 
     #[test]
     fn paragraphs_of_the_help_are_wrapped_by_the_terminal_alone() {
-        for text in [AFTER_HELP, RUN_AFTER_HELP, SIMULATE_AFTER_HELP, BENCH_AFTER_HELP] {
+        for text in [AFTER_HELP, RUN_AFTER_HELP, SUBMIT_AFTER_HELP, SIMULATE_AFTER_HELP, BENCH_AFTER_HELP] {
             let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
             let lines: Vec<&str> = text.lines().collect();
             for pair in lines.windows(2) {

@@ -17,6 +17,7 @@ mod screen;
 mod script;
 mod signals;
 mod simulate;
+mod submit;
 mod table;
 mod view;
 
@@ -52,6 +53,7 @@ fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Policies => (policies::list(), 0),
         Command::Simulate(args) => simulate::simulate(args, screen)?,
         Command::Bench(args) => (bench::bench(args, screen)?, 0),
+        Command::Submit(args) => return submit::submit(args).map(|()| ExitCode::SUCCESS),
         Command::Attach(args) => return attached(laxity_agent::attach::attach(args)),
         Command::Restore(args) => return attached(laxity_agent::attach::restore(args)),
     };

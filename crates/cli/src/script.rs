@@ -8,7 +8,7 @@ use anyhow::Context;
 use laxity_connect::{InputClaim, ROOT_OPTION, TableSpec};
 use laxity_graph::Dataflow;
 use laxity_operators::Stage;
-use laxity_sql::{CompileOptions, Compiled, Script, SqlFile};
+use laxity_sql::{CompileOptions, Compiled, FlinkScript, Script, SqlFile};
 
 use crate::args::SqlArgs;
 use crate::failure::Failure;
@@ -93,6 +93,28 @@ impl Files {
             None => script,
         };
         Ok(Compilation { script, refused: refused.len() })
+    }
+}
+
+impl Files {
+    /// What Flink is told instead: one script for each file, or one for all.
+    ///
+    /// # Errors
+    /// [`Failure::User`] with all that is wrong: nothing is submitted by halves.
+    pub fn for_flink(&self) -> Result<Vec<FlinkScript>, Failure> {
+        let scripts: Vec<&[SqlFile]> = match self.shared {
+            true => vec![&self.files],
+            false => self.files.chunks(1).collect(),
+        };
+        let mut wrong = self.unread.clone();
+        let mut taken = Vec::new();
+        for files in scripts {
+            match laxity_sql::flink_script(files) {
+                Ok(script) => taken.push(script),
+                Err(error) => wrong.push(error.to_string()),
+            }
+        }
+        if wrong.is_empty() { Ok(taken) } else { Err(Failure::User(wrong.join("\n"))) }
     }
 }
 

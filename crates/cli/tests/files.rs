@@ -198,6 +198,56 @@ fn rows_without_a_time_are_dead_letters_too() {
     assert_eq!(letters[1], refused);
 }
 
+const QUOTIENTS: &str = "
+CREATE TABLE numbers (n BIGINT, divisor BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem',
+  'path' = 'numbers.csv', 'format' = 'csv', 'laxity.dead-letter.path' = 'dead.jsonl');
+CREATE TABLE results (n BIGINT, total BIGINT) WITH ('connector' = 'filesystem', 'path' = 'results.csv', 'format' = 'csv');
+SET 'pipeline.name' = 'quotients';
+SETTING
+INSERT INTO results SELECT n, 60 / total FROM (
+  SELECT window_end, n, SUM(divisor) AS total FROM TABLE(TUMBLE(TABLE numbers, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+  WHERE 12 / divisor <> 0 GROUP BY window_start, window_end, n);
+";
+
+#[test]
+fn rows_over_which_an_expression_fails_are_dead_letters_where_they_are_asked_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    // The second row fails before the window; 4 and -4 come to nothing behind it.
+    let rows = ["1,2", "2,0", "3,4", "5,4", "5,-4", "6,3"];
+    let rows: String = rows.iter().map(|row| format!("{row},2020-01-01 00:00:01\n")).collect();
+    fs::write(folder.path().join("numbers.csv"), rows).unwrap();
+    let sql = folder.path().join("a.sql");
+
+    fs::write(&sql, QUOTIENTS.replace("SETTING", "")).unwrap();
+    let failed = laxity(folder.path(), &["run", "a.sql"]);
+    assert_ne!(failed.status.code(), Some(0), "{}", told(&failed));
+
+    let setting = "SET 'laxity.row.error' = 'dead-letter';";
+    fs::write(&sql, QUOTIENTS.replace("SETTING", setting)).unwrap();
+    let output = laxity(folder.path(), &["run", "a.sql", "--report", "report.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let results = fs::read_to_string(folder.path().join("results.csv")).unwrap();
+    let mut results: Vec<&str> = results.lines().collect();
+    results.sort_unstable();
+    assert_eq!(results, ["1,30", "3,15", "6,20"]);
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["queries"][0]["rows_dead"], 2);
+    let letters = fs::read_to_string(folder.path().join("dead.jsonl")).unwrap();
+    let mut letters: Vec<serde_json::Value> =
+        letters.lines().map(|letter| serde_json::from_str(letter).unwrap()).collect();
+    assert_eq!(letters.len(), 2, "{letters:?}");
+    letters.sort_by_key(|letter| letter["raw"].as_str().unwrap().contains("total"));
+    for letter in &letters {
+        assert_eq!((&letter["table"], &letter["query"]), (&"numbers".into(), &"quotients".into()));
+        assert!(letter["reason"].as_str().unwrap().to_lowercase().contains("zero"), "{letter}");
+    }
+    let raw =
+        |at: usize| serde_json::from_str::<serde_json::Value>(letters[at]["raw"].as_str().unwrap()).unwrap();
+    assert_eq!((&raw(0)["n"], &raw(0)["divisor"]), (&2.into(), &0.into()));
+    assert_eq!(raw(1)["n"], 5, "{letters:?}");
+}
+
 #[test]
 fn a_simulation_leaves_dead_letters_alone() {
     let folder = tempfile::tempdir().unwrap();

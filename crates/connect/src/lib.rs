@@ -45,6 +45,7 @@ mod filesystem;
 mod fixture;
 mod format;
 mod json;
+mod nexmark;
 mod options;
 mod output;
 mod pace;

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, TableSpec, Waker, datagen, filesystem};
+use crate::{ConnectError, OptionError, TableSpec, Waker, datagen, filesystem, nexmark};
 
 /// What a query asks of a table. Scans of one table are shared between queries of one engine.
 #[derive(Clone, Debug)]
@@ -136,6 +136,7 @@ pub fn open_scan(spec: &ScanSpec, env: &ScanEnvironment) -> Result<Box<dyn Scan>
     match SourceConnector::read(&options)? {
         SourceConnector::Filesystem => filesystem::open_scan(spec, env, &options),
         SourceConnector::Datagen => datagen::open_scan(spec, env, &options),
+        SourceConnector::Nexmark => nexmark::open_scan(spec, env, &options),
     }
 }
 
@@ -148,6 +149,7 @@ pub fn validate_source(table: &TableSpec) -> Result<(), OptionError> {
     match SourceConnector::read(&options)? {
         SourceConnector::Filesystem => filesystem::validate_source(table, &options),
         SourceConnector::Datagen => datagen::validate(table, &options),
+        SourceConnector::Nexmark => nexmark::validate(table, &options),
     }
 }
 
@@ -155,15 +157,20 @@ pub fn validate_source(table: &TableSpec) -> Result<(), OptionError> {
 enum SourceConnector {
     Filesystem,
     Datagen,
+    Nexmark,
 }
 
 impl SourceConnector {
     fn read(options: &OptionReader<'_>) -> Result<SourceConnector, OptionError> {
-        let choices = [("filesystem", SourceConnector::Filesystem), ("datagen", SourceConnector::Datagen)];
+        let choices = [
+            ("filesystem", SourceConnector::Filesystem),
+            ("datagen", SourceConnector::Datagen),
+            ("nexmark", SourceConnector::Nexmark),
+        ];
         options.required_choice("connector", &choices).map_err(|error| match options.text("connector") {
             Some("print" | "blackhole") => options.error(
                 "connector",
-                "the table can be written but not read; sources are 'filesystem' and 'datagen'",
+                "the table can be written but not read; sources are 'filesystem', 'datagen' and 'nexmark'",
             ),
             _ => error,
         })

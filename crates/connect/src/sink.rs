@@ -135,7 +135,7 @@ impl SinkConnector {
             ("blackhole", SinkConnector::Blackhole),
         ];
         options.required_choice("connector", &choices).map_err(|error| match options.text("connector") {
-            Some("datagen") => options.error(
+            Some("datagen" | "nexmark") => options.error(
                 "connector",
                 "the table can be read but not written; sinks are 'filesystem', 'print' and 'blackhole'",
             ),

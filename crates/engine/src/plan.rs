@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use laxity_connect::{ConnectError, RefusedRows, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, open_sink};
-use laxity_graph::{Dataflow, NodeId};
+use laxity_graph::{Dataflow, NodeId, RowErrors};
 use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, Operator, OperatorError, Stage};
 use laxity_runtime::{ArrowRows, Blueprint, LateShape, LateWay, Outlet, Query, Role};
 
@@ -84,11 +84,25 @@ pub(crate) struct Builder<'a> {
     pub query: &'a Arc<Query>,
     pub late: Option<&'a LatePlan>,
     pub batch_rows: usize,
+    /// Where letters go for rows that operators behind the sources refuse.
+    pub letters: Option<&'a Arc<TableSpec>>,
     pub sinks: &'a Arc<SinkPool>,
     /// Numbers those who write to one place.
     pub next_part: &'a mut dyn FnMut(&TableSpec) -> usize,
     /// What was opened, also if the rest could not be made.
     pub opened: &'a mut Vec<Arc<Outlet>>,
+}
+
+/// The first table of a query that names a file for dead letters, where the query has letters written by all of its
+/// operators: a row behind a join or an aggregation is no longer one table's.
+pub(crate) fn letters_of(dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<&Arc<TableSpec>> {
+    if dataflow.settings.row_errors == RowErrors::Fail {
+        return None;
+    }
+    dataflow.nodes().iter().find_map(|node| match &node.stage {
+        Stage::Source { scan, .. } if RefusedRows::wanted(&scan.table) => Some(&scan.table),
+        _ => None,
+    })
 }
 
 impl Builder<'_> {
@@ -137,9 +151,13 @@ impl Blueprint<Stage<ScanSpec, SinkSpec>> for Builder<'_> {
         let context = InstanceContext { instance, parallelism, batch_rows: self.batch_rows };
         let operator =
             factory.make(&context).map_err(|source| SubmitError::Operator { query: self.name(), source })?;
-        let Stage::Source { scan, .. } = stage else { return Ok(operator) };
-        let letters = RefusedRows::open(&scan.table)
-            .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
+        let table = match stage {
+            Stage::Source { scan, .. } => Some(&scan.table),
+            _ => self.letters,
+        };
+        let Some(table) = table else { return Ok(operator) };
+        let letters =
+            RefusedRows::open(table).map_err(|source| SubmitError::Connect { query: self.name(), source })?;
         Ok(match letters {
             Some(letters) => Box::new(LetterWriter { operator, letters, query: self.name() }),
             None => operator,

@@ -1,16 +1,29 @@
-//! Rows that a source's operator refuses, on their way to the dead letters of their table.
+//! Rows that an operator refuses, on their way to the dead letters of a table.
 
 use laxity_connect::RefusedRows;
 use laxity_graph::{EventTime, ProcessingTime};
-use laxity_operators::{Flow, Operator, OperatorError, Outbox, StreamBatch};
+use laxity_operators::{DeadRows, Flow, Operator, OperatorError, Outbox, StreamBatch};
 
 use crate::chain_of_causes;
 
-/// A source's operator that writes letters for the rows it refuses. They stay in the outbox, where they are counted.
+/// An operator that writes letters for the rows it refuses. They stay in the outbox, where they are counted.
 pub(crate) struct LetterWriter {
     pub operator: Box<dyn Operator>,
     pub letters: RefusedRows,
     pub query: String,
+}
+
+impl LetterWriter {
+    fn write(&self, refused: &[DeadRows]) -> Result<(), OperatorError> {
+        for dead in refused {
+            let written = self.letters.put(&self.query, &dead.rows, &dead.reason.to_string());
+            written.map_err(|error| OperatorError::Row {
+                operator: "dead letters".into(),
+                message: chain_of_causes(&error),
+            })?;
+        }
+        Ok(())
+    }
 }
 
 impl Operator for LetterWriter {
@@ -23,22 +36,22 @@ impl Operator for LetterWriter {
     ) -> Result<Flow, OperatorError> {
         let before = out.dead.len();
         let flow = self.operator.on_batch(input, batch, ingested, out)?;
-        for dead in &out.dead[before..] {
-            let written = self.letters.put(&self.query, &dead.rows, &dead.reason.to_string());
-            written.map_err(|error| OperatorError::Row {
-                operator: "dead letters".into(),
-                message: chain_of_causes(&error),
-            })?;
-        }
+        self.write(&out.dead[before..])?;
         Ok(flow)
     }
 
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
-        self.operator.on_watermark(watermark, out)
+        let before = out.dead.len();
+        let flow = self.operator.on_watermark(watermark, out)?;
+        self.write(&out.dead[before..])?;
+        Ok(flow)
     }
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
-        self.operator.resume(out)
+        let before = out.dead.len();
+        let flow = self.operator.resume(out)?;
+        self.write(&out.dead[before..])?;
+        Ok(flow)
     }
 
     fn follows_processing_time(&self) -> bool {

@@ -14,7 +14,7 @@ use laxity_sched::OperatorSpec;
 
 use crate::chain_of_causes;
 use crate::config::JoinFrom;
-use crate::plan::{Builder, QueryPlan, SubmitError};
+use crate::plan::{Builder, QueryPlan, SubmitError, letters_of};
 use crate::shared::Shared;
 use crate::tables::{Table, TableWaker, WayIn};
 use crate::worker::Unit;
@@ -171,6 +171,7 @@ impl Submission {
             query,
             late: plan.late.as_ref(),
             batch_rows: shared.config.batch_rows,
+            letters: letters_of(&plan.dataflow),
             sinks: &shared.sinks,
             next_part: &mut next_part,
             opened,

@@ -27,6 +27,16 @@ impl LatencyTarget {
     }
 }
 
+/// `laxity.row.error`: what becomes of a row over which an expression fails, a division by zero say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowErrors {
+    /// The query stops, as it does in Flink.
+    #[default]
+    Fail,
+    /// The row goes to the dead letters with the reason, and is counted.
+    DeadLetter,
+}
+
 /// What a user says about one query besides its SQL: the SET keys before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuerySettings {
@@ -44,6 +54,8 @@ pub struct QuerySettings {
     pub memory_limit_bytes: Option<u64>,
     /// `laxity.shed`: under overload rows of it may be dropped at its sources, each counted. Off unless asked.
     pub shed: bool,
+    /// `laxity.row.error`.
+    pub row_errors: RowErrors,
 }
 
 impl QuerySettings {
@@ -62,6 +74,7 @@ impl QuerySettings {
             idle_timeout: None,
             memory_limit_bytes: None,
             shed: false,
+            row_errors: RowErrors::Fail,
         }
     }
 }

@@ -113,7 +113,7 @@ fn collect(answer: &mut Answer, out: Outbox, batch_rows: usize) {
         answer.late.extend(texts(&late.rows).into_iter().zip(late.window_end.values().iter().copied()));
     }
     for dead in out.dead {
-        answer.dead.extend(texts(&dead.rows).into_iter().map(|row| (row, dead.reason)));
+        answer.dead.extend(texts(&dead.rows).into_iter().map(|row| (row, dead.reason.clone())));
     }
 }
 

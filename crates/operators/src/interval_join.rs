@@ -8,7 +8,7 @@ use arrow::array::{Array, RecordBatch, UInt32Array};
 use arrow::compute::take_arrays;
 use arrow::datatypes::SchemaRef;
 use datafusion_physical_expr::PhysicalExpr;
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{EventTime, ProcessingTime, RowErrors};
 
 use self::buffer::{Arrivals, Buffer};
 use self::probe::Probe;
@@ -40,6 +40,8 @@ pub struct IntervalJoinSpec {
     pub upper_ms: i64,
     /// What a pair must fulfil besides, over left columns then right columns. A NULL is a no.
     pub condition: Option<Arc<dyn PhysicalExpr>>,
+    /// What becomes of a pair over which the condition fails: where the query goes on, the pair is none.
+    pub row_errors: RowErrors,
 }
 
 /// One side of an [`IntervalJoinSpec`].
@@ -208,6 +210,7 @@ impl IntervalJoin {
                 Arc::clone(&spec.left.schema),
                 Arc::clone(&spec.right.schema),
                 spec.condition.clone(),
+                spec.row_errors,
             ),
             bounds,
             watermark_delay_ms: spec.watermark_delay_ms(),
@@ -310,7 +313,9 @@ impl IntervalJoin {
                 return Ok(Flow::More);
             }
             let wanted = self.batch_rows.min(budget.div_ceil(LOOKS_PER_RESULT));
-            if let Some(pairs) = probe.next_pairs(other, &self.bounds, &self.output, wanted, budget)? {
+            if let Some(pairs) =
+                probe.next_pairs(other, &self.bounds, &self.output, wanted, budget, &mut out.dead)?
+            {
                 emit(pairs.batch, &pairs.before, self.watermark_delay_ms, pairs.ingested, out);
             }
         }

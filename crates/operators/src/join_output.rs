@@ -4,9 +4,11 @@ use arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion_physical_expr::PhysicalExpr;
+use laxity_graph::RowErrors;
 
 use crate::expression::{Selection, internal, row_error, select};
-use crate::{JoinKind, OperatorError};
+use crate::failing_rows::mask_of;
+use crate::{DeadRows, JoinKind, OperatorError};
 
 /// Puts rows of two sides together: pairs, the condition on them, and padding.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub(crate) struct JoinOutput {
     pair: SchemaRef,
     output: SchemaRef,
     condition: Option<Arc<dyn PhysicalExpr>>,
+    row_errors: RowErrors,
 }
 
 impl JoinOutput {
@@ -28,6 +31,7 @@ impl JoinOutput {
         left: SchemaRef,
         right: SchemaRef,
         condition: Option<Arc<dyn PhysicalExpr>>,
+        row_errors: RowErrors,
     ) -> JoinOutput {
         let output = kind.output_schema(&left, &right);
         let pair = if kind.emits_pairs() {
@@ -35,7 +39,7 @@ impl JoinOutput {
         } else {
             Arc::new(Schema::new(left.fields().iter().chain(right.fields()).cloned().collect::<Vec<_>>()))
         };
-        JoinOutput { name, left, right, pair, output, condition }
+        JoinOutput { name, left, right, pair, output, condition, row_errors }
     }
 
     /// Whether pairs must fulfil more than equal keys.
@@ -53,11 +57,26 @@ impl JoinOutput {
         RecordBatch::try_new(Arc::clone(&self.pair), left).map_err(|e| self.bug(&e))
     }
 
-    /// Which pairs fulfil the condition.
-    pub(crate) fn select(&self, pairs: &RecordBatch) -> Result<Selection, OperatorError> {
-        match &self.condition {
-            Some(condition) => select(condition, pairs).map_err(|e| row_error(&self.name, &e)),
-            None => Ok(Selection::All),
+    /// Which pairs fulfil the condition. One over which it fails is put into `dead`, unless the query is to stop.
+    pub(crate) fn select(
+        &self,
+        pairs: &RecordBatch,
+        dead: &mut Vec<DeadRows>,
+    ) -> Result<Selection, OperatorError> {
+        let Some(condition) = &self.condition else { return Ok(Selection::All) };
+        let fulfil = |pairs: &RecordBatch| select(condition, pairs).map_err(|e| row_error(&self.name, &e));
+        match fulfil(pairs) {
+            Err(OperatorError::Row { .. }) if self.row_errors == RowErrors::DeadLetter => {
+                let mut mask = |pairs: &RecordBatch| {
+                    Ok(match fulfil(pairs)? {
+                        Selection::All => vec![true; pairs.num_rows()],
+                        Selection::Nothing => vec![false; pairs.num_rows()],
+                        Selection::Some(mask) => mask.values().iter().collect(),
+                    })
+                };
+                mask_of(pairs, dead, &mut mask).map(|mask| Selection::Some(mask.into()))
+            }
+            other => other,
         }
     }
 

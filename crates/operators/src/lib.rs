@@ -8,6 +8,7 @@ mod chain;
 #[cfg(test)]
 mod drive;
 mod expression;
+mod failing_rows;
 mod float_comparison;
 mod groups;
 mod interval_join;
@@ -38,6 +39,7 @@ mod window_rows;
 pub use calc::{Calc, CalcSpec};
 pub use chain::Chain;
 pub use expression::ExpressionFault;
+pub use failing_rows::FailingRows;
 pub use float_comparison::FloatComparison;
 pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::buffer::ScalarBuffer;
@@ -126,12 +127,14 @@ pub struct DeadRows {
 }
 
 /// Why a row is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DeadReason {
     /// The time attribute is NULL.
     NullTime,
     /// The event time is further ahead of all others than the query allows.
     TooFarAhead,
+    /// An expression fails over it, and the query does not stop for that.
+    Failed(Arc<str>),
 }
 
 impl fmt::Display for DeadReason {
@@ -139,6 +142,7 @@ impl fmt::Display for DeadReason {
         f.write_str(match self {
             DeadReason::NullTime => "event time is NULL",
             DeadReason::TooFarAhead => "event time is too far in the future",
+            DeadReason::Failed(error) => error,
         })
     }
 }

@@ -5,7 +5,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_physical_expr::PhysicalExpr;
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{EventTime, ProcessingTime, RowErrors};
 
 use crate::expression::{Selection, internal};
 use crate::join_keys::{KeyEncoder, KeyTable};
@@ -31,6 +31,8 @@ pub struct WindowJoinSpec {
     /// What a pair must fulfil besides equal windows and keys, over left columns then right columns (also for
     /// semi and anti joins). A NULL is a no.
     pub condition: Option<Arc<dyn PhysicalExpr>>,
+    /// What becomes of a pair over which the condition fails: where the query goes on, the pair is none.
+    pub row_errors: RowErrors,
 }
 
 /// One side of a [`WindowJoinSpec`].
@@ -146,6 +148,7 @@ impl WindowJoin {
                 Arc::clone(&spec.left.schema),
                 Arc::clone(&spec.right.schema),
                 spec.condition.clone(),
+                spec.row_errors,
             ),
             inputs: [
                 input(&spec.left, spec.kind.keeps_left() || spec.kind == JoinKind::Anti)?,
@@ -370,7 +373,7 @@ impl Firing {
         let left_columns = left_side.rows.gather(lefts).map_err(|e| output.bug(&e))?;
         let right_columns = right_side.rows.gather(rights).map_err(|e| output.bug(&e))?;
         let mut pairs = output.pairs(left_columns, right_columns)?;
-        let chosen: Box<dyn Iterator<Item = usize>> = match output.select(&pairs)? {
+        let chosen: Box<dyn Iterator<Item = usize>> = match output.select(&pairs, &mut out.dead)? {
             Selection::Nothing => return Ok(()),
             Selection::All => Box::new(0..lefts.len()),
             Selection::Some(mask) => {

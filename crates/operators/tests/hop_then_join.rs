@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{Int64Type, SchemaRef, TimestampMillisecondType};
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{EventTime, ProcessingTime, RowErrors};
 use laxity_operators::{
     Emitted, Flow, InstanceContext, JoinKind, Operator, OperatorFactory, Outbox, StreamBatch,
     WindowExpandSpec, WindowJoinInput, WindowJoinSpec, WindowKind,
@@ -49,7 +49,15 @@ fn join() -> OperatorFactory {
     let input =
         || WindowJoinInput { schema: Arc::clone(&schema), window_start: 2, window_end: 3, keys: vec![0] };
     let (left, right) = (input(), input());
-    WindowJoinSpec { name: "join".into(), kind: JoinKind::Inner, left, right, condition: None }.factory()
+    WindowJoinSpec {
+        name: "join".into(),
+        kind: JoinKind::Inner,
+        left,
+        right,
+        condition: None,
+        row_errors: RowErrors::Fail,
+    }
+    .factory()
 }
 
 /// Calls an operator until it is through.

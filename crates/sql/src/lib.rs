@@ -13,6 +13,7 @@ mod data_type;
 mod dialect;
 mod error;
 mod explain;
+mod flink_script;
 mod functions;
 mod group_window;
 mod interval;
@@ -36,5 +37,6 @@ pub use compile::{
     compile_with,
 };
 pub use error::{SqlError, SqlErrorKind};
+pub use flink_script::{FlinkJob, FlinkScript, FlinkStatement, flink_script};
 pub use policy::PolicySetting;
 pub use settings::SessionSettings;

@@ -21,8 +21,8 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use laxity_connect::{ScanSpec, SinkSpec};
-use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, WindowShape};
-use laxity_operators::{Chain, OperatorFactory, SharedStage, Stage, Union};
+use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, RowErrors, WindowShape};
+use laxity_operators::{Chain, FailingRows, OperatorFactory, SharedStage, Stage, Union};
 
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::origin::Origin;
@@ -265,6 +265,10 @@ impl<'a> Lowering<'a> {
             by.dedup();
             details.push(format!("with others by {}", by.join(", ")));
         }
+        let chain = match self.settings.row_errors {
+            RowErrors::Fail => chain,
+            RowErrors::DeadLetter => chain.into_iter().map(FailingRows::factory).collect(),
+        };
         let explained = |operator: OperatorFactory| match self.origin.clone() {
             Some(origin) => operator.explained(move |fault| origin.explain(fault)),
             None => operator,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use datafusion_sql::sqlparser::ast::Ident;
-use laxity_graph::{LatencyTarget, QosCurve, QuerySettings};
+use laxity_graph::{LatencyTarget, QosCurve, QuerySettings, RowErrors};
 
 use datafusion_sql::sqlparser::tokenizer::Location;
 
@@ -27,6 +27,8 @@ pub struct SessionSettings {
     pub shed: bool,
     /// `laxity.share`, default on: the query reads tables together with others, which is cheaper for all.
     pub share: bool,
+    /// `laxity.row.error`.
+    pub row_errors: RowErrors,
     /// `laxity.allowed.lateness` or `table.exec.emit.allow-lateness`, in milliseconds. Default 0.
     pub allowed_lateness_ms: i64,
     /// `laxity.max.event.ahead`, in milliseconds: rows further in the future than this are dead.
@@ -54,6 +56,7 @@ impl Default for SessionSettings {
             memory_limit_bytes: None,
             shed: false,
             share: true,
+            row_errors: RowErrors::Fail,
             allowed_lateness_ms: 0,
             max_event_ahead_ms: None,
             parallelism: 1,
@@ -74,6 +77,7 @@ const KEYS: &[&str] = &[
     POLICY_KEY,
     "laxity.shed",
     "laxity.share",
+    "laxity.row.error",
     "laxity.late.table",
     "laxity.memory.limit",
     "laxity.allowed.lateness",
@@ -148,6 +152,16 @@ impl SessionSettings {
                     "on" => true,
                     "off" => false,
                     _ => return Err(invalid(format!("'laxity.share' takes 'on' or 'off', not '{value}'"))),
+                };
+            }
+            "laxity.row.error" => {
+                self.row_errors = match value.trim().to_ascii_lowercase().as_str() {
+                    "fail" => RowErrors::Fail,
+                    "dead-letter" => RowErrors::DeadLetter,
+                    _ => {
+                        let message = format!("'laxity.row.error' takes 'fail' or 'dead-letter', not '{value}'");
+                        return Err(invalid(message));
+                    }
                 };
             }
             "laxity.late.table" => self.late_table = Some(value.trim().to_string()),
@@ -233,6 +247,7 @@ impl SessionSettings {
             "laxity.weight" => self.weight = fresh.weight,
             "laxity.shed" => self.shed = false,
             "laxity.share" => self.share = true,
+            "laxity.row.error" => self.row_errors = RowErrors::Fail,
             "laxity.late.table" => self.late_table = None,
             "laxity.memory.limit" => self.memory_limit_bytes = None,
             "laxity.allowed.lateness" | "table.exec.emit.allow-lateness" => self.allowed_lateness_ms = 0,
@@ -256,6 +271,7 @@ impl SessionSettings {
             idle_timeout: self.idle_timeout,
             memory_limit_bytes: self.memory_limit_bytes,
             shed: self.shed,
+            row_errors: self.row_errors,
         }
     }
 }
@@ -498,7 +514,7 @@ mod tests {
             "laxity.latncy.target",
             "1 s",
             "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.qos, \
-             laxity.weight, laxity.policy, laxity.shed, laxity.share, laxity.late.table, laxity.memory.limit, \
+             laxity.weight, laxity.policy, laxity.shed, laxity.share, laxity.row.error, laxity.late.table, laxity.memory.limit, \
              laxity.allowed.lateness, laxity.max.event.ahead",
             Some("did you mean 'laxity.latency.target'?"),
         );
@@ -513,6 +529,12 @@ mod tests {
         );
         check("laxity.shed", "yes", "'laxity.shed' takes 'true' or 'false', not 'yes'", None);
         check("laxity.share", "yes", "'laxity.share' takes 'on' or 'off', not 'yes'", None);
+        check(
+            "laxity.row.error",
+            "skip",
+            "'laxity.row.error' takes 'fail' or 'dead-letter', not 'skip'",
+            None,
+        );
         check(
             "parallelism.default",
             "0",

@@ -272,8 +272,14 @@ impl Call<'_> {
         let kind = match function.as_str() {
             "tumble" => {
                 let size_ms = length(&mut self, 2)?;
-                let offset_ms = offset(&mut self, 3)?.rem_euclid(size_ms);
-                WindowKind::Tumble { size_ms, offset_ms }
+                let offset_ms = offset(&mut self, 3)?;
+                if offset_ms.unsigned_abs() >= size_ms.unsigned_abs() {
+                    return self.fail(
+                        required_arg(3).span().start,
+                        format!("TUMBLE needs an offset of less than its size ({})", duration_text(size_ms)),
+                    );
+                }
+                WindowKind::Tumble { size_ms, offset_ms: offset_ms.rem_euclid(size_ms) }
             }
             "hop" => {
                 let (slide_ms, size_ms) = (length(&mut self, 2)?, length(&mut self, 3)?);

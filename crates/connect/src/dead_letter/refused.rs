@@ -10,14 +10,19 @@ use super::{DeadLetterOptions, RAW_BYTES_MAX, plain};
 use crate::options::OptionReader;
 use crate::{ConnectError, TableSpec};
 
-/// The dead-letter file of a table, for rows that could be read and that the query refused: their event time is NULL,
-/// say. A letter has the columns that the query reads. They are told apart from those that could not be read by the `query`; a line of their file is no longer known.
+/// The dead-letter file of a table, for rows that could be read and that the query refused: their event time is NULL, or
+/// an expression fails over them. A letter has the columns that the query reads. They are told apart from those that could not be read by the `query`; a line of their file is no longer known.
 pub struct RefusedRows {
     table: String,
     out: Arc<LetterFile>,
 }
 
 impl RefusedRows {
+    /// Whether the table names a file for them.
+    pub fn wanted(table: &TableSpec) -> bool {
+        table.options.contains_key("laxity.dead-letter.path")
+    }
+
     /// `None` where the table names no file for them.
     ///
     /// # Errors

@@ -207,9 +207,9 @@ fn options_are_checked_without_files() {
     for (options, message) in [
         (
             vec![("connector", "-")],
-            "option 'connector' of table t: missing; expected 'filesystem' or 'datagen'",
+            "option 'connector' of table t: missing; expected 'filesystem', 'datagen' or 'nexmark'",
         ),
-        (vec![("connector", "kafka")], "'kafka' is not known; expected 'filesystem' or 'datagen'"),
+        (vec![("connector", "kafka")], "'kafka' is not known; expected 'filesystem', 'datagen' or 'nexmark'"),
         (vec![("connector", "print")], "can be written but not read"),
         (vec![("path", "-")], "option 'path' of table t: missing; give a file or a folder"),
         (vec![("path", "s3://x")], "'s3://' is not supported; give a local path"),

@@ -6,10 +6,10 @@ use laxity_graph::ProcessingTime;
 
 use super::buffer::{Arrivals, Bucket, Buffer};
 use super::{Bounds, LEFT, LOOKS_PER_RESULT};
-use crate::OperatorError;
 use crate::expression::Selection;
 use crate::join_output::JoinOutput;
 use crate::join_side::NONE;
+use crate::{DeadRows, OperatorError};
 
 /// A batch on its way past the buffered rows of the other side, cut wherever its pairs fill an output batch.
 #[derive(Debug)]
@@ -54,6 +54,7 @@ impl Probe {
         output: &JoinOutput,
         wanted: usize,
         budget: &mut usize,
+        dead: &mut Vec<DeadRows>,
     ) -> Result<Option<Pairs>, OperatorError> {
         let Some(&number) = self.buckets.last() else { return Ok(None) };
         let bucket = other.bucket_mut(number);
@@ -68,7 +69,7 @@ impl Probe {
         if mine.is_empty() {
             return Ok(None);
         }
-        self.join(bucket, output, &mine, &theirs)
+        self.join(bucket, output, &mine, &theirs, dead)
     }
 
     /// Places in `order` of rows whose interval touches the bucket.
@@ -125,6 +126,7 @@ impl Probe {
         output: &JoinOutput,
         mine: &[u32],
         theirs: &[u32],
+        dead: &mut Vec<DeadRows>,
     ) -> Result<Option<Pairs>, OperatorError> {
         let my_columns = take_arrays(self.rows.columns(), &UInt32Array::from(mine.to_vec()), None);
         let my_columns = my_columns.map_err(|e| output.bug(&e))?;
@@ -134,7 +136,7 @@ impl Probe {
         } else {
             output.pairs(their_columns, my_columns)?
         };
-        let mask = match output.select(&batch)? {
+        let mask = match output.select(&batch, dead)? {
             Selection::Nothing => return Ok(None),
             Selection::All => None,
             Selection::Some(mask) => {

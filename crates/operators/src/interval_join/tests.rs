@@ -64,6 +64,7 @@ fn spec(kind: JoinKind, (lower_ms, upper_ms): (i64, i64), with_condition: bool) 
         lower_ms,
         upper_ms,
         condition: with_condition.then(condition),
+        row_errors: RowErrors::Fail,
     }
 }
 

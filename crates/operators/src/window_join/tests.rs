@@ -70,6 +70,7 @@ fn join(kind: JoinKind, with_condition: bool, batch_rows: usize) -> Box<dyn Oper
         left: input(),
         right: input(),
         condition: with_condition.then(condition),
+        row_errors: RowErrors::Fail,
     };
     spec.factory().make(&InstanceContext { instance: 0, parallelism: 1, batch_rows }).unwrap()
 }
@@ -280,6 +281,7 @@ fn keys_of_unequal_types_are_refused() {
         left: input(vec![2]),
         right: input(vec![0]),
         condition: None,
+        row_errors: RowErrors::Fail,
     };
     let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 1 };
     assert!(matches!(spec.factory().make(&context), Err(OperatorError::Internal { .. })));

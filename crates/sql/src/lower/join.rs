@@ -121,6 +121,7 @@ impl Lowering<'_> {
                 keys: right_keys.clone(),
             },
             condition,
+            row_errors: self.settings.row_errors,
         };
         let schema = spec.output_schema();
         let outputs = joined_outputs(kind, &left, &right);
@@ -242,6 +243,7 @@ impl Lowering<'_> {
             lower_ms,
             upper_ms,
             condition,
+            row_errors: self.settings.row_errors,
         };
         let schema = spec.output_schema();
         let mut outputs = joined_outputs(kind, &left, &right);

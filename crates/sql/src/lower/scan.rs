@@ -5,6 +5,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_expr::{Expr, TableScan};
 use laxity_connect::ScanSpec;
+use laxity_graph::RowErrors;
 use laxity_operators::{
     SessionExpandSpec, SourceColumn, SourceSpec, WatermarkSpec, WindowExpandSpec, WindowKind,
 };
@@ -124,7 +125,10 @@ impl Lowering<'_> {
     fn shareable(&self, spec: &SourceSpec) -> Option<Shareable> {
         let is_stamped = spec.columns.iter().any(|column| matches!(column, SourceColumn::ProcessingTime));
         // Rows that an open window still takes change its result at once.
-        let may = self.settings.share && self.settings.allowed_lateness_ms == 0 && !is_stamped;
+        let is_patient = self.settings.allowed_lateness_ms > 0;
+        // A row over which a computed column fails is each query's own to refuse.
+        let refuses_rows = self.settings.row_errors == RowErrors::DeadLetter;
+        let may = self.settings.share && !is_patient && !refuses_rows && !is_stamped;
         may.then(|| Shareable { source: spec.clone(), access: None })
     }
 
