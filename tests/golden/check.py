@@ -45,6 +45,7 @@ def value_of(column, text):
 
 FLIGHTS = list(rows("flights.csv"))
 WEATHER = list(rows("weather.csv"))
+AIRLINES = list(rows("airlines.csv"))
 CLICKS = list(rows("clicks.csv"))
 
 
@@ -231,6 +232,30 @@ def interval_join():
     }
 
 
+def lookup_join():
+    delayed = []
+    for f in FLIGHTS:
+        if f["dep_delay_min"] > 30:
+            known = [
+                a
+                for a in AIRLINES
+                if a["carrier"] == f["carrier"] and a["since"] < 2000 and f["distance_mi"] > a["since"] - 1200
+            ]
+            for a in known or [{"name": None, "since": None}]:
+                delayed.append((f["flight"], f["carrier"], a["name"], a["since"]))
+    labelled = [
+        {**f, "label": f"{a['carrier']}: {a['name']}"}
+        for f in FLIGHTS
+        for a in AIRLINES
+        if a["carrier"] == f["carrier"]
+    ]
+    hours = windowed(labelled, "event_ts", by_hour, "label")
+    return {
+        "delayed.csv": delayed,
+        "hours.csv": [(end, label, len(group)) for (_, end, label), group in hours],
+    }
+
+
 def top_n():
     result = []
     for (_, end), group in windowed(FLIGHTS, "event_ts", by_hour):
@@ -329,6 +354,7 @@ TOPICS = {
     "filter_clause": filter_clause,
     "window_join": window_join,
     "interval_join": interval_join,
+    "lookup_join": lookup_join,
     "top_n": top_n,
     "top_n_ties": top_n_ties,
     "group_windows": group_windows,

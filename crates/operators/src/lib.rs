@@ -15,6 +15,7 @@ mod join_keys;
 mod join_kind;
 mod join_output;
 mod join_side;
+mod lookup_join;
 mod operator;
 mod partition;
 mod row_store;
@@ -39,6 +40,7 @@ pub use float_comparison::FloatComparison;
 pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};
 pub use join_kind::JoinKind;
+pub use lookup_join::{LookupJoinSpec, LookupRows, LookupTable};
 pub use operator::{
     DeadReason, DeadRows, Emitted, Flow, LateColumn, LateRows, Operator, OperatorError, Outbox, StreamBatch,
 };

@@ -16,6 +16,7 @@ mod explain;
 mod functions;
 mod group_window;
 mod interval;
+mod lookup;
 mod lower;
 mod operands;
 mod parse;
@@ -35,5 +36,6 @@ pub use compile::{
     compile_with,
 };
 pub use error::{SqlError, SqlErrorKind};
+pub use lower::LookupSource;
 pub use policy::PolicySetting;
 pub use settings::SessionSettings;

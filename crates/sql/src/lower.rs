@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod join;
+mod lookup;
 mod rank;
 mod relation;
 mod scan;
@@ -28,6 +29,7 @@ use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
 use crate::window_function::as_window_function;
+pub use lookup::LookupSource;
 use relation::{Open, OpenStage, Output, Relation, Role, Slot};
 pub(crate) use scan::df_schema;
 
@@ -45,6 +47,8 @@ pub(crate) struct Lowering<'a> {
     pub processing_origin_ms: i64,
     /// Columns that the late table takes: kept up to the windowed operators.
     pub late_columns: Vec<String>,
+    /// Tables that streams look rows up in.
+    pub lookups: Vec<LookupSource>,
 }
 
 impl<'a> Lowering<'a> {
@@ -62,6 +66,7 @@ impl<'a> Lowering<'a> {
             first_window: None,
             processing_origin_ms,
             late_columns: vec![],
+            lookups: vec![],
         }
     }
 

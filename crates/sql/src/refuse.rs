@@ -2,7 +2,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     Distinct, Expr, Function, GroupByExpr, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, Visit, Visitor,
+    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, TableVersion, Visit,
+    Visitor,
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
@@ -274,11 +275,10 @@ fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
         _ => {}
     }
     match factor {
-        TableFactor::Table { version: Some(_), .. } => refuse(
-            span,
-            "FOR SYSTEM_TIME AS OF is not supported: no connector here can be looked up",
-            "join within a window, or within an interval of event time",
-        ),
+        TableFactor::Table { version: Some(TableVersion::ForSystemTimeAsOf(_)), args: None, .. } => Ok(()),
+        TableFactor::Table { version: Some(_), .. } => {
+            refuse(span, "this version of a table is not SQL of Flink", "write FOR SYSTEM_TIME AS OF s.p")
+        }
         TableFactor::Table { sample: Some(_), .. } => refuse(span, "TABLESAMPLE is not supported", ""),
         TableFactor::Table { name, args: Some(_), .. } => window_function::check_name(name),
         TableFactor::Table { .. } | TableFactor::NestedJoin { .. } => Ok(()),
