@@ -17,6 +17,7 @@ mod join_output;
 mod join_side;
 mod lookup_join;
 mod operator;
+mod over;
 mod partition;
 mod row_store;
 mod scalar_groups;
@@ -44,6 +45,7 @@ pub use lookup_join::{LookupJoinSpec, LookupRows, LookupTable};
 pub use operator::{
     DeadReason, DeadRows, Emitted, Flow, LateColumn, LateRows, Operator, OperatorError, Outbox, StreamBatch,
 };
+pub use over::{OverAggregateSpec, OverFrame};
 pub use partition::HashPartitioner;
 pub use session_expand::SessionExpandSpec;
 pub use source::{SourceColumn, SourceOperator, SourceSpec};

@@ -6,6 +6,7 @@
 mod aggregate;
 mod join;
 mod lookup;
+mod over;
 mod rank;
 mod relation;
 mod scan;
@@ -80,7 +81,9 @@ impl<'a> Lowering<'a> {
                 self.project(input, projection.input.schema(), &projection.expr)?
             }
             LogicalPlan::Filter(filter) => match filter.input.as_ref() {
-                LogicalPlan::Window(window) => self.placed_rank(window, Some(&filter.predicate))?,
+                LogicalPlan::Window(window) if !over::is_over(window) => {
+                    self.placed_rank(window, Some(&filter.predicate))?
+                }
                 LogicalPlan::Projection(projection) => match rank_below(projection, &filter.predicate) {
                     Some((window, predicate)) => {
                         let input = self.placed_rank(window, Some(&predicate))?;
@@ -133,7 +136,12 @@ impl<'a> Lowering<'a> {
         window: &datafusion_expr::Window,
         predicate: Option<&Expr>,
     ) -> Lowered<Relation> {
-        self.rank(window, predicate).map_err(|fault| fault.or_at(self.planner.place_of(&window.window_expr)))
+        let placed = |fault: Box<Fault>| fault.or_at(self.planner.place_of(&window.window_expr));
+        match (over::is_over(window), predicate) {
+            (true, None) => self.over(window),
+            (_, predicate) => self.rank(window, predicate),
+        }
+        .map_err(placed)
     }
 
     /// A logical expression over a relation's physical columns. The window's columns are made real if the
@@ -304,6 +312,9 @@ fn rank_below<'p>(
     predicate: &Expr,
 ) -> Option<(&'p datafusion_expr::Window, Expr)> {
     let LogicalPlan::Window(window) = projection.input.as_ref() else { return None };
+    if over::is_over(window) {
+        return None;
+    }
     let mut plain = true;
     let mapped = predicate.clone().transform(|node| {
         let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };

@@ -174,6 +174,38 @@ fn top_n_and_deduplication() {
 }
 
 #[test]
+fn over_aggregates_look_back() {
+    let range = "PARTITION BY k ORDER BY t RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW";
+    check(
+        &format!(
+            "SELECT k, COUNT(*) OVER w AS n, SUM(v) OVER w, AVG(v) OVER w AS m FROM e WINDOW w AS ({range})"
+        ),
+        &["a,1,,", "a,1,1,1", "a,2,5,2", "a,2,8,8", "b,1,2,2", "b,1,3,3", "b,1,7,7"],
+    );
+    check(
+        "SELECT v, SUM(v + 0) OVER (ORDER BY t ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM e",
+        &[",2", "1,1", "2,6", "3,11", "4,5", "7,7", "8,15"],
+    );
+    check(
+        "SELECT v, MAX(v) OVER w, COUNT(DISTINCT k) OVER w FROM e WINDOW w AS (ORDER BY t)",
+        &[",4,2", "1,1,1", "2,4,2", "3,8,2", "4,4,1", "7,7,2", "8,8,2"],
+    );
+    let numbers = ["a,1", "a,2", "a,3", "a,4", "b,1", "b,2", "b,3"];
+    check("SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) FROM e", &numbers);
+    let view = "CREATE VIEW c AS SELECT k, t, COUNT(1) OVER (PARTITION BY k ORDER BY t) AS n FROM e;";
+    check(&format!("{view} SELECT k, n FROM c"), &numbers);
+    check(&format!("{view} SELECT k, n FROM c WHERE n > 2 AND k <> 'x'"), &["a,3", "a,4", "b,3"]);
+    // The time attribute goes through.
+    check(
+        &format!(
+            "{view} SELECT k, MAX(n) FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(t), INTERVAL '10' SECOND))
+             GROUP BY window_start, window_end, k"
+        ),
+        &["a,3", "a,4", "b,1", "b,2", "b,3"],
+    );
+}
+
+#[test]
 fn unions_views_and_cascades() {
     check("SELECT k FROM e WHERE v = 1 UNION ALL SELECT k FROM r WHERE w > 10", &["a", "b", "c"]);
     check(
