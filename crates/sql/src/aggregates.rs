@@ -1,3 +1,5 @@
+mod gathered;
+
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -28,6 +30,12 @@ pub(crate) const NAMES: &[&str] = &[
     "variance",
     "approx_count_distinct",
     "approx_distinct",
+    "first_value",
+    "last_value",
+    "listagg",
+    "array_agg",
+    "collect",
+    "percentile",
 ];
 
 /// The aggregate of that lower-case name.
@@ -43,7 +51,7 @@ pub(crate) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
         "var_pop" => variance::var_pop_udaf(),
         "var_samp" | "variance" => variance::var_samp_udaf(),
         "approx_count_distinct" | "approx_distinct" => approx_distinct::approx_distinct_udaf(),
-        _ => return None,
+        _ => return gathered::by_name(name),
     })
 }
 

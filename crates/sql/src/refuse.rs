@@ -337,6 +337,8 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
         PARTITIONED,
         ORDERED,
         functions::MAP,
+        functions::JSON_OBJECT,
+        functions::JSON_ARRAY,
         "descriptor",
         "row_number",
     ]
