@@ -45,6 +45,7 @@ def value_of(column, text):
 
 FLIGHTS = list(rows("flights.csv"))
 WEATHER = list(rows("weather.csv"))
+AIRLINES = list(rows("airlines.csv"))
 CLICKS = list(rows("clicks.csv"))
 
 
@@ -231,6 +232,74 @@ def interval_join():
     }
 
 
+def lookup_join():
+    delayed = []
+    for f in FLIGHTS:
+        if f["dep_delay_min"] > 30:
+            known = [
+                a
+                for a in AIRLINES
+                if a["carrier"] == f["carrier"] and a["since"] < 2000 and f["distance_mi"] > a["since"] - 1200
+            ]
+            for a in known or [{"name": None, "since": None}]:
+                delayed.append((f["flight"], f["carrier"], a["name"], a["since"]))
+    labelled = [
+        {**f, "label": f"{a['carrier']}: {a['name']}"}
+        for f in FLIGHTS
+        for a in AIRLINES
+        if a["carrier"] == f["carrier"]
+    ]
+    hours = windowed(labelled, "event_ts", by_hour, "label")
+    return {
+        "delayed.csv": delayed,
+        "hours.csv": [(end, label, len(group)) for (_, end, label), group in hours],
+    }
+
+
+def over_rows(stream, time, delay, key, forgets_after):
+    """Rows that are not late with those of their key before them, in order, and how many are late.
+
+    A row is taken when the watermark reaches it, or rises once more. Behind it, a row of its key that is not newer is
+    late, unless so long has passed; where that is None, whatever is behind the watermark is."""
+    accepted, late = [], 0
+    for row, before in with_watermark_before(stream, time, delay):
+        if row[time] <= before:
+            taken = [r[time] for r, due, k in accepted if k == key(row) and due <= before]
+            assert not taken or forgets_after is None or before <= max(taken) + forgets_after, "no case of this here"
+            if forgets_after is None or (taken and row[time] <= max(taken)):
+                late += 1
+                continue
+        accepted.append((row, row[time] if row[time] > before else before + timedelta(milliseconds=1), key(row)))
+    accepted.sort(key=lambda a: (a[1], a[0][time]))
+    rows = [row for row, _, _ in accepted]
+    return [(row, [r for r in rows[: at + 1] if key(r) == key(row)], rows) for at, row in enumerate(rows)], late
+
+
+def over():
+    half = 30 * MINUTE
+    hour, late_hour = over_rows(FLIGHTS, "event_ts", half, lambda f: f["origin"], 1.5 * HOUR)
+    by_hour = []
+    for f, _, every in hour:
+        group = [g for g in every if g["origin"] == f["origin"] and f["event_ts"] - HOUR <= g["event_ts"] <= f["event_ts"]]
+        delays = column(group, "dep_delay_min")
+        values = (len(group), sum(delays), truncated_mean(delays), max(delays), len(set(column(group, "carrier"))))
+        by_hour.append((f["flight"], f["origin"], *values))
+    rows, late_all = over_rows(FLIGHTS, "event_ts", half, lambda f: None, timedelta(days=99))
+    by_rows = []
+    for f, before, _ in rows:
+        group = before[-4:]
+        tails = [t for t in column(group, "tailnum") if t is not None]
+        by_rows.append((f["flight"], f["tailnum"], len(tails), sum(column(group, "distance_mi"))))
+    carriers, late_carriers = over_rows(FLIGHTS, "event_ts", half, lambda f: f["carrier"], None)
+    so_far = []
+    for f, _, every in carriers:
+        group = [g for g in every if g["carrier"] == f["carrier"] and g["event_ts"] <= f["event_ts"]]
+        best, furthest = min(column(group, "dep_delay_min")), max(column(group, "distance_mi"))
+        so_far.append((f["flight"], f["carrier"], len(group), best, furthest))
+    late = late_hour + late_all + late_carriers
+    return {"by_hour.csv": by_hour, "by_rows.csv": by_rows, "so_far.csv": so_far, "counts": {"over": late}}
+
+
 def top_n():
     result = []
     for (_, end), group in windowed(FLIGHTS, "event_ts", by_hour):
@@ -343,6 +412,8 @@ TOPICS = {
     "filter_clause": filter_clause,
     "window_join": window_join,
     "interval_join": interval_join,
+    "lookup_join": lookup_join,
+    "over": over,
     "top_n": top_n,
     "top_n_ties": top_n_ties,
     "group_windows": group_windows,

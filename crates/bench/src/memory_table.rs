@@ -7,7 +7,8 @@ use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanEvent, ScanSpec, S
 use laxity_graph::ProcessingTime;
 
 /// Declares the table that [`rows`] fills. The connector is not used: the engine is given the rows.
-pub const DDL: &str = "CREATE TABLE input (k BIGINT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) \
+pub const DDL: &str = "CREATE TABLE input (k BIGINT, v BIGINT, ts TIMESTAMP(3), p AS PROCTIME(), \
+                       WATERMARK FOR ts AS ts) \
                        WITH ('connector' = 'datagen');\n";
 
 /// Batches of (k, v, ts): keys in turn from 0 to `keys`, values from 0 to 999, 1 000 rows a millisecond.

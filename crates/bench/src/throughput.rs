@@ -2,9 +2,10 @@
 //!
 //! Non-goals: reading (see `files`), latency (see `main_job`).
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 use crate::memory_table::{DDL, MemoryScan, rows};
 use crate::queries::{one_worker, submit};
@@ -17,7 +18,7 @@ struct Case {
     target_rows_per_s: f64,
 }
 
-const CASES: [Case; 3] = [
+const CASES: [Case; 6] = [
     Case {
         name: "filter + project, 8192-row batches",
         sql: "CREATE TABLE output (k BIGINT, w BIGINT) WITH ('connector' = 'blackhole');\n\
@@ -37,7 +38,41 @@ const CASES: [Case; 3] = [
         batch_rows: 128,
         target_rows_per_s: 10e6,
     },
+    Case {
+        name: "OVER the last 100 ms COUNT + SUM, 1000 keys, 8192-row batches",
+        sql: "CREATE TABLE output (k BIGINT, n BIGINT, total BIGINT) WITH ('connector' = 'blackhole');\n\
+              INSERT INTO output SELECT k, COUNT(*) OVER w, SUM(v) OVER w FROM input WINDOW w AS \
+              (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '0.1' SECOND PRECEDING AND CURRENT ROW);",
+        batch_rows: 8_192,
+        target_rows_per_s: 5e6,
+    },
+    Case {
+        name: "OVER the last 10 rows SUM + MAX, 1000 keys, 8192-row batches",
+        sql: "CREATE TABLE output (k BIGINT, total BIGINT, most BIGINT) WITH ('connector' = 'blackhole');\n\
+              INSERT INTO output SELECT k, SUM(v) OVER w, MAX(v) OVER w FROM input WINDOW w AS \
+              (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW);",
+        batch_rows: 8_192,
+        target_rows_per_s: 5e6,
+    },
+    Case {
+        name: "lookup join, 1000 rows, 8192-row batches",
+        sql: "CREATE TABLE dim (k BIGINT, name STRING) \
+              WITH ('connector' = 'filesystem', 'path' = 'LOOKUP', 'format' = 'csv');\n\
+              CREATE TABLE output (v BIGINT, name STRING) WITH ('connector' = 'blackhole');\n\
+              INSERT INTO output SELECT v, name FROM input \
+              JOIN dim FOR SYSTEM_TIME AS OF input.p ON input.k = dim.k;",
+        batch_rows: 8_192,
+        target_rows_per_s: 5e6,
+    },
 ];
+
+/// A name for every key, beside the run's other files.
+fn lookup_file() -> anyhow::Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("laxity-bench-lookup-{}.csv", std::process::id()));
+    let names: String = (0..1_000).map(|key| format!("{key},name of {key}\n")).collect();
+    std::fs::write(&path, names).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
 
 // A second holds 1 000 000 rows of the table: 1 000 rows a key and window.
 const TUMBLE: &str = "CREATE TABLE output (k BIGINT, n BIGINT, total BIGINT, window_end TIMESTAMP(3)) \
@@ -83,7 +118,12 @@ pub fn run(size: Size) -> anyhow::Result<Findings> {
 fn measure(case: &Case, count: usize) -> anyhow::Result<f64> {
     let engine = one_worker();
     engine.provide("input", MemoryScan::opener(rows(count, case.batch_rows, 1_000)));
-    submit(&engine, &format!("{DDL}{}", case.sql))?;
+    let lookup = case.sql.contains("LOOKUP").then(lookup_file).transpose()?;
+    let path = lookup.as_ref().map_or(String::new(), |path| path.display().to_string());
+    submit(&engine, &format!("{DDL}{}", case.sql.replace("LOOKUP", &path)))?;
+    if let Some(path) = lookup {
+        std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
     let started = Instant::now();
     engine.start()?;
     ensure!(engine.wait(Duration::from_secs(120)), "{} did not end in 120 s", case.name);

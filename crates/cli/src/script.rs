@@ -133,6 +133,7 @@ fn kept_within(mut script: Script, root: &Path) -> Script {
         if let Some(late) = &mut query.late {
             late.sink.table = Arc::new(keep(&late.sink.table));
         }
+        query.lookups.iter().for_each(|lookup| lookup.change(keep));
     }
     script
 }

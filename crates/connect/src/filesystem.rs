@@ -7,6 +7,7 @@ use laxity_graph::ProcessingTime;
 use crate::compression::Compression;
 use crate::dead_letter::{DeadLetterOptions, DeadLetters};
 use crate::format::Format;
+use crate::lookup::LookupOptions;
 use crate::options::OptionReader;
 use crate::reader::{Step, TableReader};
 use crate::replay::{self, ReplayOptions};
@@ -29,7 +30,6 @@ struct FilesystemScan {
 }
 
 struct SourceOptions {
-    path: PathBuf,
     format: Format,
     compression: Option<Compression>,
     dead_letters: DeadLetterOptions,
@@ -38,7 +38,7 @@ struct SourceOptions {
 
 impl SourceOptions {
     fn read(table: &TableSpec, options: &OptionReader<'_>) -> Result<SourceOptions, OptionError> {
-        let path = path(options)?;
+        path(options)?;
         let format = Format::read(table, options)?;
         let compression = Compression::read(options)?;
         if matches!((&format, compression), (Format::Parquet(_), Some(Compression::Gzip | Compression::Zstd)))
@@ -53,8 +53,10 @@ impl SourceOptions {
             dead_letters.tolerate_none();
         }
         let replay = ReplayOptions::read(options)?;
+        // Of the same table when rows are looked up in it.
+        LookupOptions::read(options)?;
         options.finish()?;
-        Ok(SourceOptions { path, format, compression, dead_letters, replay })
+        Ok(SourceOptions { format, compression, dead_letters, replay })
     }
 }
 
@@ -83,9 +85,7 @@ pub(crate) fn open_scan(
     options: &OptionReader<'_>,
 ) -> Result<Box<dyn Scan>, ConnectError> {
     let source = SourceOptions::read(&spec.table, options)?;
-    let files = list_files(&source.path)?;
-    // A link may stand in the folder.
-    files.iter().try_for_each(|file| keep_within(options, "path", file))?;
+    let files = files_of(options)?;
     let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.skip_rows == 0)?;
     let open_reader = |columns: Vec<usize>| {
         let (table, waker) = (Arc::clone(&spec.table), env.waker.clone());
@@ -157,6 +157,14 @@ impl Scan for FilesystemScan {
     fn progress(&self) -> Option<f64> {
         self.reader.progress()
     }
+}
+
+/// The files of a table.
+pub(crate) fn files_of(options: &OptionReader<'_>) -> Result<Vec<PathBuf>, ConnectError> {
+    let files = list_files(&path(options)?)?;
+    // A link may stand in the folder.
+    files.iter().try_for_each(|file| keep_within(options, "path", file))?;
+    Ok(files)
 }
 
 /// The file itself, or the files of the folder and of its folders in order of their names. Names that start

@@ -45,6 +45,7 @@ mod filesystem;
 mod fixture;
 mod format;
 mod json;
+mod lookup;
 mod nexmark;
 mod options;
 mod output;
@@ -67,6 +68,7 @@ mod zone;
 
 pub use claim::{InputClaim, OutputClaim};
 pub use dead_letter::RefusedRows;
+pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
 pub use options::ENGINE_OPTIONS;
 pub use root::ROOT_OPTION;
 pub use scan::{

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema, SchemaRef, TimeUnit};
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator as BinaryOperator;
@@ -16,8 +16,9 @@ use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 use datafusion_physical_expr::expressions::{binary, col, lit};
 use laxity_graph::{EventTime, ProcessingTime};
 use laxity_operators::{
-    AggregateCall, CalcSpec, Chain, Emitted, Flow, InstanceContext, Operator, OperatorFactory, Outbox,
-    SourceColumn, SourceSpec, StreamBatch, WatermarkSpec, WindowAggregateSpec, WindowInput, WindowKind,
+    AggregateCall, CalcSpec, Chain, Emitted, Flow, InstanceContext, JoinKind, LookupJoinSpec, LookupRows,
+    LookupTable, Operator, OperatorFactory, Outbox, OverAggregateSpec, OverFrame, SourceColumn, SourceSpec,
+    StreamBatch, WatermarkSpec, WindowAggregateSpec, WindowInput, WindowKind,
 };
 
 const RUNS: usize = 7;
@@ -46,6 +47,16 @@ fn main() {
         report("session 10 ms, 1 000 keys, dense", dense, window(WindowKind::Session { gap_ms: 10 }));
         report("session 1 s, 1 000 keys, sparse", sparse, window(WindowKind::Session { gap_ms: 1_000 }));
         report("source, filter, tumble, project, dense", dense, pipeline());
+        let range = |ms| OverFrame::Range { preceding_ms: Some(ms) };
+        let rows = |rows| OverFrame::Rows { preceding: Some(rows) };
+        report("OVER the last 100 ms, COUNT + SUM, dense", dense, over(range(100)));
+        let disorder = Load { disorder_ms: 2_000, ..dense };
+        report("the same, times in disorder by 2 s", disorder, over(range(100)));
+        report("OVER the last 10 rows, dense", dense, over(rows(9)));
+        report("OVER all before, dense", dense, over(OverFrame::Range { preceding_ms: None }));
+        report("OVER the last 1 s, 1 000 keys, sparse", sparse, over(range(1_000)));
+        report("lookup join, 1 000 rows", dense, lookup(1_000));
+        report("lookup join, 100 000 rows", Load { keys: 100_000, ..dense }, lookup(100_000));
     }
 }
 
@@ -122,6 +133,45 @@ fn pipeline() -> OperatorFactory {
         output_schema: None,
     };
     Chain::factory(vec![source(), calc(), spec.factory(), project.factory()])
+}
+
+fn over(frame: OverFrame) -> OperatorFactory {
+    let WindowAggregateSpec { aggregates, .. } = window_spec(WindowKind::Session { gap_ms: 1 });
+    let spec = OverAggregateSpec {
+        name: "OverAggregate".into(),
+        input_schema: schema(),
+        keys: vec![0],
+        time: 2,
+        processing_time: false,
+        frame,
+        aggregates,
+    };
+    spec.factory()
+}
+
+fn lookup(rows: i64) -> OperatorFactory {
+    let table = Arc::new(Schema::new(vec![
+        Field::new("k", DataType::Int64, true),
+        Field::new("name", DataType::Utf8, true),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(0..rows)),
+        Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("name of {row}")))),
+    ];
+    let batch = RecordBatch::try_new(Arc::clone(&table), columns).unwrap();
+    let rows = LookupRows::new(&table, &[0], &[batch]).unwrap();
+    let shared = Arc::new(LookupTable::new(rows, 1));
+    let spec = LookupJoinSpec {
+        row_errors: laxity_graph::RowErrors::Fail,
+        name: "LookupJoin".into(),
+        kind: JoinKind::Inner,
+        stream_schema: schema(),
+        stream_keys: vec![0],
+        table_schema: table,
+        table_keys: vec![0],
+        condition: None,
+    };
+    OperatorFactory::new(move |context| spec.operator(Arc::clone(&shared), context.batch_rows))
 }
 
 /// Batches with the watermark to tell after each.

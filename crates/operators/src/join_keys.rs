@@ -99,6 +99,20 @@ impl KeyTable {
         id
     }
 
+    /// Leaves these keys only, which ascend, and numbers them anew in their order.
+    pub(crate) fn keep(&mut self, kept: &[u32]) {
+        let mut left = KeyTable::default();
+        for (new, &old) in (0..).zip(kept) {
+            left.bytes.extend_from_slice(self.key(old));
+            left.ends.push(left.bytes.len());
+            let hash = self.hashes[old as usize];
+            left.hashes.push(hash);
+            let hashes = &left.hashes;
+            left.ids.insert_unique(hash, new, |&id| hashes[id as usize]);
+        }
+        *self = left;
+    }
+
     /// Number of distinct keys.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()

@@ -16,7 +16,9 @@ mod join_keys;
 mod join_kind;
 mod join_output;
 mod join_side;
+mod lookup_join;
 mod operator;
+mod over;
 mod partition;
 mod row_index;
 mod row_store;
@@ -44,9 +46,11 @@ pub use float_comparison::FloatComparison;
 pub use groups::AggregateCall;
 pub use interval_join::{IntervalJoinInput, IntervalJoinSpec};
 pub use join_kind::JoinKind;
+pub use lookup_join::{LookupJoinSpec, LookupRows, LookupTable};
 pub use operator::{
     DeadReason, DeadRows, Emitted, Flow, LateColumn, LateRows, Operator, OperatorError, Outbox, StreamBatch,
 };
+pub use over::{OverAggregateSpec, OverFrame};
 pub use partition::HashPartitioner;
 pub use row_index::Access;
 pub use session_expand::SessionExpandSpec;

@@ -1,11 +1,15 @@
+mod gathered;
+
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::{Column, DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion_expr::expr::{
+    AggregateFunction, AggregateFunctionParams, WindowFunction, WindowFunctionParams,
+};
 use datafusion_expr::{
-    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Projection, binary_expr, cast, lit,
-    when,
+    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Window,
+    WindowFunctionDefinition, binary_expr, cast, lit, when,
 };
 use datafusion_functions_aggregate::{approx_distinct, average, count, min_max, stddev, sum, variance};
 
@@ -26,6 +30,12 @@ pub(crate) const NAMES: &[&str] = &[
     "variance",
     "approx_count_distinct",
     "approx_distinct",
+    "first_value",
+    "last_value",
+    "listagg",
+    "array_agg",
+    "collect",
+    "percentile",
 ];
 
 /// The aggregate of that lower-case name.
@@ -41,7 +51,7 @@ pub(crate) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
         "var_pop" => variance::var_pop_udaf(),
         "var_samp" | "variance" => variance::var_samp_udaf(),
         "approx_count_distinct" | "approx_distinct" => approx_distinct::approx_distinct_udaf(),
-        _ => return None,
+        _ => return gathered::by_name(name),
     })
 }
 
@@ -52,26 +62,14 @@ pub(crate) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
 /// left as it is by a second run: a view is planned again within the query that reads it.
 pub(crate) fn with_flink_form(aggregate: Aggregate) -> Result<LogicalPlan> {
     let input_schema = Arc::clone(aggregate.input.schema());
-    let mut computed: Vec<(Expr, String)> = Vec::new();
+    let mut computed = Computed::default();
     let mut finals = Vec::new();
     // A key that is written twice is one column.
     let keys = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
     let mut changed = false;
     for (index, original) in aggregate.aggr_expr.iter().enumerate() {
         let (qualifier, field) = aggregate.schema.qualified_field(keys + index);
-        let replaced = flink_form(original, &input_schema, &mut |part| {
-            let known = computed.iter().find(|(expr, _)| *expr == part).map(|(_, name)| name.clone());
-            let name = known.unwrap_or_else(|| {
-                // A CAST has its argument's name, so that different parts may be called the same.
-                let mut name = part.schema_name().to_string();
-                while computed.iter().any(|(_, taken)| *taken == name) {
-                    name.push('\'');
-                }
-                computed.push((part, name.clone()));
-                name
-            });
-            Expr::Column(Column::new_unqualified(name))
-        })?;
+        let replaced = flink_form(original, &input_schema, &mut |part| computed.column(part))?;
         changed |= !matches!(&replaced, Expr::Column(_));
         finals.push(replaced.alias_qualified(qualifier.cloned(), field.name()));
     }
@@ -80,16 +78,81 @@ pub(crate) fn with_flink_form(aggregate: Aggregate) -> Result<LogicalPlan> {
     }
     let group_columns: Vec<Expr> =
         (0..keys).map(|key| Expr::Column(Column::from(aggregate.schema.qualified_field(key)))).collect();
-    let named = computed.into_iter().map(|(part, name)| {
-        let own_name = part.schema_name().to_string();
-        if own_name == name { part } else { part.alias(name) }
-    });
-    let inner = Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr, named.collect())?;
+    let inner = Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr, computed.named())?;
     let outer = Projection::try_new(
         group_columns.into_iter().chain(finals).collect(),
         Arc::new(LogicalPlan::Aggregate(inner)),
     )?;
     Ok(LogicalPlan::Projection(outer))
+}
+
+/// The same for aggregates with OVER. Ranks stay as they are.
+pub(crate) fn with_flink_form_over(window: Window) -> Result<LogicalPlan> {
+    let input_schema = Arc::clone(window.input.schema());
+    let width = input_schema.fields().len();
+    let mut computed = Computed::default();
+    let mut finals = Vec::new();
+    let mut changed = false;
+    for (index, original) in window.window_expr.iter().enumerate() {
+        let (qualifier, field) = window.schema.qualified_field(width + index);
+        let Expr::WindowFunction(function) = original.clone().unalias() else {
+            return Ok(LogicalPlan::Window(window));
+        };
+        let WindowFunctionDefinition::AggregateUDF(udaf) = &function.fun else {
+            return Ok(LogicalPlan::Window(window));
+        };
+        let WindowFunctionParams { args, filter, null_treatment, distinct, .. } = function.params.clone();
+        let aggregate =
+            AggregateFunction::new_udf(Arc::clone(udaf), args, distinct, filter, vec![], null_treatment);
+        let over = |part: Expr| match part {
+            Expr::AggregateFunction(AggregateFunction { func, params }) => {
+                let params = WindowFunctionParams { args: params.args, ..function.params.clone() };
+                let fun = WindowFunctionDefinition::AggregateUDF(func);
+                Expr::WindowFunction(Box::new(WindowFunction { fun, params }))
+            }
+            other => other,
+        };
+        let mut column = |part: Expr| computed.column(over(part));
+        let replaced = flink_form(&Expr::AggregateFunction(aggregate), &input_schema, &mut column)?;
+        changed |= !matches!(&replaced, Expr::Column(_));
+        finals.push(replaced.alias_qualified(qualifier.cloned(), field.name()));
+    }
+    if !changed {
+        return Ok(LogicalPlan::Window(window));
+    }
+    let columns = (0..width).map(|i| Expr::Column(Column::from(window.schema.qualified_field(i))));
+    let inner = Window::try_new(computed.named(), Arc::clone(&window.input))?;
+    let outer = Projection::try_new(columns.chain(finals).collect(), Arc::new(LogicalPlan::Window(inner)))?;
+    Ok(LogicalPlan::Projection(outer))
+}
+
+/// Parts that several aggregates are made of, each computed once.
+#[derive(Default)]
+struct Computed(Vec<(Expr, String)>);
+
+impl Computed {
+    /// The column that a part will be.
+    fn column(&mut self, part: Expr) -> Expr {
+        let known = self.0.iter().find(|(expr, _)| *expr == part).map(|(_, name)| name.clone());
+        let name = known.unwrap_or_else(|| {
+            // A CAST has its argument's name, so that different parts may be called the same.
+            let mut name = part.schema_name().to_string();
+            while self.0.iter().any(|(_, taken)| *taken == name) {
+                name.push('\'');
+            }
+            self.0.push((part, name.clone()));
+            name
+        });
+        Expr::Column(Column::new_unqualified(name))
+    }
+
+    fn named(self) -> Vec<Expr> {
+        let name = |(part, name): (Expr, String)| {
+            let own_name = part.schema_name().to_string();
+            if own_name == name { part } else { part.alias(name) }
+        };
+        self.0.into_iter().map(name).collect()
+    }
 }
 
 /// The aggregate as an expression over what `part` keeps and names.

@@ -7,6 +7,7 @@ use datafusion_expr::{Expr, LogicalPlan, TableSource, TableType};
 use laxity_connect::TableSpec;
 
 use crate::data_type::CharLength;
+use crate::lookup::AsOf;
 use crate::statement::WithOptions;
 use crate::written_out::WrittenOut;
 
@@ -81,6 +82,8 @@ impl Catalog {
 #[derive(Debug)]
 pub(crate) enum Source {
     Table(Arc<Table>),
+    /// A table that a stream looks rows up in.
+    Lookup(Arc<Table>, AsOf),
     View(Arc<LogicalPlan>, SchemaRef),
     /// Columns alone, for planning the expressions of CREATE TABLE.
     Columns(SchemaRef),
@@ -89,7 +92,7 @@ pub(crate) enum Source {
 impl TableSource for Source {
     fn schema(&self) -> SchemaRef {
         match self {
-            Source::Table(table) => Arc::clone(&table.schema),
+            Source::Table(table) | Source::Lookup(table, _) => Arc::clone(&table.schema),
             Source::View(_, schema) | Source::Columns(schema) => Arc::clone(schema),
         }
     }

@@ -6,7 +6,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident, Query};
 use datafusion_sql::sqlparser::tokenizer::{Span, TokenWithSpan};
-use laxity_connect::{OptionError, ScanSpec, SinkSpec, TableSpec, validate_sink, validate_source};
+use laxity_connect::{
+    OptionError, ScanSpec, SinkSpec, TableSpec, validate_lookup, validate_sink, validate_source,
+};
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
 
@@ -14,7 +16,7 @@ use crate::catalog::{Catalog, Relation, Table, TableColumn};
 use crate::data_type::{UTC, display, flink_type};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
 use crate::explain::explain;
-use crate::lower::Lowering;
+use crate::lower::{LookupSource, Lowering};
 use crate::origin::Origin;
 use crate::parse::{StatementParser, words_within};
 use crate::planning::Planner;
@@ -60,6 +62,8 @@ pub struct PlannedQuery {
     pub file: PathBuf,
     /// First and last line of its statement, from 1.
     pub lines: (u64, u64),
+    /// Tables that it looks rows up in.
+    pub lookups: Vec<LookupSource>,
     /// Where the files are named that its tables read and write.
     pub paths: Vec<PathPlace>,
     /// Its name inside its file.
@@ -543,7 +547,8 @@ impl Session<'_> {
         let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
         let explain = explain(&lowering.dataflow, &lowering.details, &self.settings, late_table);
         Ok(PlannedQuery {
-            paths: self.paths_of(&lowering.dataflow),
+            paths: self.paths_of(&lowering),
+            lookups: lowering.lookups,
             explain,
             late,
             dataflow: lowering.dataflow,
@@ -553,15 +558,16 @@ impl Session<'_> {
         })
     }
 
-    fn paths_of(&self, dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Vec<PathPlace> {
-        let specs = dataflow.nodes().iter().filter_map(|node| match &node.stage {
-            Stage::Source { scan, .. } => Some(&scan.table),
-            Stage::Sink(sink) => Some(&sink.table),
+    fn paths_of(&self, lowering: &Lowering) -> Vec<PathPlace> {
+        let specs = lowering.dataflow.nodes().iter().filter_map(|node| match &node.stage {
+            Stage::Source { scan, .. } => Some(Arc::clone(&scan.table)),
+            Stage::Sink(sink) => Some(Arc::clone(&sink.table)),
             Stage::Operator(_) => None,
         });
-        let place = |spec: &Arc<TableSpec>| {
+        let specs = specs.chain(lowering.lookups.iter().map(LookupSource::table));
+        let place = |spec: Arc<TableSpec>| {
             let Some(Relation::Table(table)) = self.catalog.get(&spec.name) else { return None };
-            let option = table.options.entries.get("path").filter(|_| Arc::ptr_eq(&table.spec, spec))?;
+            let option = table.options.entries.get("path").filter(|_| Arc::ptr_eq(&table.spec, &spec))?;
             let file = self.files[table.file].path.display();
             let (line, column) = (option.value_at.line, option.value_at.column);
             let written = option.value.strip_prefix("file://").unwrap_or(&option.value);
@@ -621,8 +627,9 @@ impl Session<'_> {
 
     fn optimized(&self, plan: LogicalPlan, planner: &Planner, lowering: &Lowering) -> Done<LogicalPlan> {
         let plan = planner.optimize(plan, &lowering.late_columns)?;
-        for table in crate::planning::tables_of(&plan) {
-            validate_source(&table.spec).map_err(|error| option_fault(&table, &error))?;
+        for (table, is_lookup) in crate::planning::tables_of(&plan) {
+            let validate = if is_lookup { validate_lookup } else { validate_source };
+            validate(&table.spec).map_err(|error| option_fault(&table, &error))?;
         }
         Ok(plan)
     }

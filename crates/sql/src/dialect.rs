@@ -1,13 +1,13 @@
 use datafusion_sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName,
+    FunctionArguments, Ident, ObjectName, Value,
 };
 use datafusion_sql::sqlparser::dialect::Dialect;
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-use crate::data_type;
+use crate::{data_type, functions};
 
 /// Name of the call that stands for `TABLE name` as an argument.
 pub(crate) const TABLE: &str = "__table";
@@ -81,6 +81,10 @@ impl Dialect for FlinkDialect {
         false
     }
 
+    fn supports_window_function_null_treatment_arg(&self) -> bool {
+        true
+    }
+
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let Token::Word(word) = &parser.peek_token_ref().token else {
             return None;
@@ -93,6 +97,8 @@ impl Dialect for FlinkDialect {
             Keyword::CAST => parse_cast(parser, CastKind::Cast),
             Keyword::TRY_CAST => parse_cast(parser, CastKind::TryCast),
             Keyword::MAP => parse_map(parser),
+            _ if word.value.eq_ignore_ascii_case("JSON_OBJECT") => parse_json(parser, true),
+            _ if word.value.eq_ignore_ascii_case("JSON_ARRAY") => parse_json(parser, false),
             // Without this, `SELECT a + FROM t` adds a column named FROM.
             keyword if CLAUSES.contains(&keyword) => {
                 Some(parser.expected("an expression", parser.peek_token()))
@@ -181,6 +187,56 @@ fn parse_map(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         }
         Ok(call(crate::functions::MAP, items, &keyword.span))
     })())
+}
+
+/// `JSON_OBJECT([KEY] k VALUE v, … [NULL | ABSENT ON NULL])` and `JSON_ARRAY(v, … [NULL | ABSENT ON NULL])`.
+fn parse_json(parser: &mut Parser, is_object: bool) -> Option<Result<Expr, ParserError>> {
+    let [name, paren] = parser.peek_tokens_with_location::<2>();
+    if paren.token != Token::LParen {
+        return None;
+    }
+    Some((|| {
+        parser.next_token();
+        parser.next_token();
+        // As in Flink: an object shows its NULLs, an array does not.
+        let mut writes_nulls = is_object;
+        let mut items = Vec::new();
+        let mut is_json = Vec::new();
+        let mut is_first = true;
+        loop {
+            if parser.parse_keywords(&[Keyword::NULL, Keyword::ON, Keyword::NULL]) {
+                writes_nulls = true;
+            } else if parser.parse_keywords(&[Keyword::ABSENT, Keyword::ON, Keyword::NULL]) {
+                writes_nulls = false;
+            }
+            if parser.consume_token(&Token::RParen) {
+                break;
+            }
+            if !is_first {
+                parser.expect_token(&Token::Comma)?;
+            }
+            is_first = false;
+            if is_object {
+                let _ = parser.parse_keyword(Keyword::KEY);
+                items.push(parser.parse_expr()?);
+                parser.expect_keyword(Keyword::VALUE)?;
+            }
+            let value = parser.parse_expr()?;
+            is_json.push(is_json_call(&value));
+            items.push(value);
+        }
+        let function = if is_object { functions::JSON_OBJECT } else { functions::JSON_ARRAY };
+        let shape = functions::json_shape(writes_nulls, is_json.into_iter());
+        let shape = Expr::Value(Value::SingleQuotedString(shape).with_empty_span());
+        Ok(call(function, std::iter::once(shape).chain(items), &name.span))
+    })())
+}
+
+/// Whether a value is JSON already, and not a text to be quoted.
+fn is_json_call(value: &Expr) -> bool {
+    let Expr::Function(function) = value else { return false };
+    let name = function.name.to_string().to_lowercase();
+    [functions::JSON_OBJECT, functions::JSON_ARRAY, "json"].contains(&name.as_str())
 }
 
 fn parse_cast(parser: &mut Parser, kind: CastKind) -> Option<Result<Expr, ParserError>> {

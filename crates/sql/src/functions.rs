@@ -30,10 +30,11 @@ use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 pub(crate) use cast::{CAST, TRY_CAST, as_cast, check_cast, flink_cast};
-pub(crate) use collection::{ARRAY, ITEM, MAP};
+pub(crate) use collection::{ARRAY, ITEM, MAP, map_type};
 pub(crate) use compare::{float_columns_compared, in_order_of_floats, of_floats};
 pub(crate) use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
 pub(crate) use java_time::JavaPattern;
+pub(crate) use json::{JSON_ARRAY, JSON_OBJECT, json_shape};
 pub(crate) use text::{TO_CHAR, TO_STRING, TO_VARCHAR};
 pub(crate) use time::UNITS;
 

@@ -17,6 +17,7 @@ mod flink_script;
 mod functions;
 mod group_window;
 mod interval;
+mod lookup;
 mod lower;
 mod operands;
 mod origin;
@@ -38,5 +39,6 @@ pub use compile::{
 };
 pub use error::{SqlError, SqlErrorKind};
 pub use flink_script::{FlinkJob, FlinkScript, FlinkStatement, flink_script};
+pub use lower::LookupSource;
 pub use policy::PolicySetting;
 pub use settings::SessionSettings;

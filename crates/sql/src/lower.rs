@@ -5,6 +5,8 @@
 
 mod aggregate;
 mod join;
+mod lookup;
+mod over;
 mod rank;
 mod relation;
 mod scan;
@@ -29,6 +31,7 @@ use crate::origin::Origin;
 use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
 use crate::window_function::as_window_function;
+pub use lookup::LookupSource;
 use relation::{Open, OpenStage, Output, Relation, Role, Shareable, Slot};
 pub(crate) use scan::df_schema;
 
@@ -48,6 +51,8 @@ pub(crate) struct Lowering<'a> {
     pub late_columns: Vec<String>,
     /// Where the query stands, for errors of its rows.
     pub origin: Option<Arc<Origin>>,
+    /// Tables that streams look rows up in.
+    pub lookups: Vec<LookupSource>,
 }
 
 impl<'a> Lowering<'a> {
@@ -66,6 +71,7 @@ impl<'a> Lowering<'a> {
             processing_origin_ms,
             late_columns: vec![],
             origin: None,
+            lookups: vec![],
         }
     }
 
@@ -79,7 +85,9 @@ impl<'a> Lowering<'a> {
                 self.project(input, projection.input.schema(), &projection.expr)?
             }
             LogicalPlan::Filter(filter) => match filter.input.as_ref() {
-                LogicalPlan::Window(window) => self.placed_rank(window, Some(&filter.predicate))?,
+                LogicalPlan::Window(window) if !over::is_over(window) => {
+                    self.placed_rank(window, Some(&filter.predicate))?
+                }
                 LogicalPlan::Projection(projection) => match rank_below(projection, &filter.predicate) {
                     Some((window, predicate)) => {
                         let input = self.placed_rank(window, Some(&predicate))?;
@@ -132,7 +140,12 @@ impl<'a> Lowering<'a> {
         window: &datafusion_expr::Window,
         predicate: Option<&Expr>,
     ) -> Lowered<Relation> {
-        self.rank(window, predicate).map_err(|fault| fault.or_at(self.planner.place_of(&window.window_expr)))
+        let placed = |fault: Box<Fault>| fault.or_at(self.planner.place_of(&window.window_expr));
+        match (over::is_over(window), predicate) {
+            (true, None) => self.over(window),
+            (_, predicate) => self.rank(window, predicate),
+        }
+        .map_err(placed)
     }
 
     /// A logical expression over a relation's physical columns. The window's columns are made real if the
@@ -321,6 +334,9 @@ fn rank_below<'p>(
     predicate: &Expr,
 ) -> Option<(&'p datafusion_expr::Window, Expr)> {
     let LogicalPlan::Window(window) = projection.input.as_ref() else { return None };
+    if over::is_over(window) {
+        return None;
+    }
     let mut plain = true;
     let mapped = predicate.clone().transform(|node| {
         let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };

@@ -21,6 +21,7 @@ pub(crate) fn with_flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
         let node = with_operands(node.recompute_schema()?)?;
         Ok(Transformed::yes(match node {
             LogicalPlan::Aggregate(aggregate) => aggregates::with_flink_form(aggregate)?,
+            LogicalPlan::Window(window) => aggregates::with_flink_form_over(window)?,
             other => other,
         }))
     })?;

@@ -31,6 +31,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use crate::aggregates;
 use crate::catalog::{Catalog, Relation, Source, Table};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
+use crate::lookup::{self, LookupPlanner};
 use crate::slips;
 use crate::window_function::{self, WindowFunctionPlanner};
 use crate::written_out::{self, WrittenOut};
@@ -61,8 +62,9 @@ impl<'a> Planner<'a> {
         let statement = datafusion_sql::sqlparser::ast::Statement::Query(Box::new(query));
         let plan = SqlToRel::new_with_options(&self.context, parser_options())
             .sql_statement_to_plan(statement)
-            .and_then(operands::with_flink_types)
             .map_err(|error| self.fault(error))?;
+        lookup::check(&plan)?;
+        let plan = operands::with_flink_types(plan).map_err(|error| self.fault(error))?;
         written_out::refuse_large_expressions(&plan)?;
         Ok(plan)
     }
@@ -420,7 +422,7 @@ impl<'a> Context<'a> {
                 Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
                 Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
             ],
-            relation_planners: vec![Arc::new(WindowFunctionPlanner)],
+            relation_planners: vec![Arc::new(LookupPlanner), Arc::new(WindowFunctionPlanner)],
             row_number: BTreeMap::from([(
                 "row_number",
                 datafusion_functions_window::row_number::row_number_udwf(),
@@ -518,15 +520,19 @@ impl TypePlanner for FlinkTypes {
     }
 }
 
-/// The tables that a plan reads.
-pub(crate) fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
-    let mut tables: Vec<Arc<Table>> = Vec::new();
+/// The tables that a plan reads, and whether rows are looked up in them.
+pub(crate) fn tables_of(plan: &LogicalPlan) -> Vec<(Arc<Table>, bool)> {
+    let mut tables = Vec::new();
     // The closure never fails.
     let _ = plan.apply(|node| {
         if let LogicalPlan::TableScan(scan) = node
-            && let Some(Source::Table(table)) = scan.source.downcast_ref::<Source>()
+            && let Some(source) = scan.source.downcast_ref::<Source>()
         {
-            tables.push(Arc::clone(table));
+            match source {
+                Source::Table(table) => tables.push((Arc::clone(table), false)),
+                Source::Lookup(table, _) => tables.push((Arc::clone(table), true)),
+                Source::View(..) | Source::Columns(_) => {}
+            }
         }
         Ok(TreeNodeRecursion::Continue)
     });

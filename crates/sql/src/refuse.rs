@@ -2,7 +2,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     Distinct, Expr, Function, GroupByExpr, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, Visit, Visitor,
+    SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, TableVersion, Visit,
+    Visitor,
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
@@ -218,13 +219,6 @@ fn check_select(select: &Select) -> Result<(), Box<Fault>> {
             "put the condition in a WHERE around the query",
         );
     }
-    if let Some(named) = select.named_window.first() {
-        return refuse(
-            named.span(),
-            "WINDOW definitions are not supported",
-            "write the window inside OVER (…)",
-        );
-    }
     for item in &select.projection {
         match item {
             SelectItem::ExprWithAliases { expr, .. } => {
@@ -274,11 +268,10 @@ fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
         _ => {}
     }
     match factor {
-        TableFactor::Table { version: Some(_), .. } => refuse(
-            span,
-            "FOR SYSTEM_TIME AS OF is not supported: no connector here can be looked up",
-            "join within a window, or within an interval of event time",
-        ),
+        TableFactor::Table { version: Some(TableVersion::ForSystemTimeAsOf(_)), args: None, .. } => Ok(()),
+        TableFactor::Table { version: Some(_), .. } => {
+            refuse(span, "this version of a table is not SQL of Flink", "write FOR SYSTEM_TIME AS OF s.p")
+        }
         TableFactor::Table { sample: Some(_), .. } => refuse(span, "TABLESAMPLE is not supported", ""),
         TableFactor::Table { name, args: Some(_), .. } => window_function::check_name(name),
         TableFactor::Table { .. } | TableFactor::NestedJoin { .. } => Ok(()),
@@ -304,24 +297,13 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
     let span = function.name.span();
     let name = function.name.to_string().trim_matches('`').to_lowercase();
     slips::refuse_arguments(function, &name)?;
-    if function.over.is_some() && name != "row_number" {
-        return if ["rank", "dense_rank", "ntile", "lag", "lead", "first_value", "last_value"]
-            .contains(&name.as_str())
-        {
-            refuse(
-                span,
-                &format!("{} OVER is not supported", name.to_uppercase()),
-                "ROW_NUMBER() OVER (PARTITION BY window_start, window_end, … ORDER BY …) is, with WHERE rownum <= n \
-                 around it",
-            )
-        } else {
-            refuse(
-                span,
-                "OVER aggregates are not supported",
-                "aggregate over a HOP window: FROM TABLE(HOP(TABLE t, DESCRIPTOR(c), slide, size)) GROUP BY \
-                 window_start, window_end",
-            )
-        };
+    if function.over.is_some() && name != "row_number" && !aggregates::NAMES.contains(&name.as_str()) {
+        return refuse(
+            span,
+            &format!("{} OVER is not supported", name.to_uppercase()),
+            "aggregates are, such as SUM(x) OVER (PARTITION BY k ORDER BY t ROWS BETWEEN 3 PRECEDING AND CURRENT ROW), \
+             and ROW_NUMBER() OVER (…) with WHERE rownum <= n around it",
+        );
     }
     if name == "row_number" && function.over.is_none() {
         return Err(Fault::new(SqlErrorKind::Invalid, span.start, "ROW_NUMBER() needs an OVER clause"));
@@ -350,8 +332,17 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
             );
         }
     }
-    let known = [TABLE, PARTITIONED, ORDERED, functions::MAP, "descriptor", "row_number"]
-        .contains(&name.as_str())
+    let known = [
+        TABLE,
+        PARTITIONED,
+        ORDERED,
+        functions::MAP,
+        functions::JSON_OBJECT,
+        functions::JSON_ARRAY,
+        "descriptor",
+        "row_number",
+    ]
+    .contains(&name.as_str())
         || functions::is_public(&name)
         || rewrite::NAMES.contains(&name.as_str())
         || aggregates::NAMES.contains(&name.as_str());

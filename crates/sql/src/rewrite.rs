@@ -3,8 +3,9 @@ use std::ops::ControlFlow;
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, Query, Select, SelectItem,
-    Spanned, Subscript, TableFactor, TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Interval, NamedWindowDefinition, NamedWindowExpr,
+    ObjectName, Query, Select, SelectItem, Spanned, Subscript, TableFactor, TypedString, UnaryOperator,
+    Value, ValueWithSpan, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
@@ -90,6 +91,11 @@ impl VisitorMut for Rewriter {
     /// Names the columns of a SELECT as Flink does: a field of a ROW by its own name, any other expression `EXPR$i`,
     /// the second column of `SELECT v, v` v0.
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Fault>> {
+        for NamedWindowDefinition(_, window) in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(window) = window {
+                restore_bounds(window);
+            }
+        }
         let tables = tables_of(select);
         let mut seen: Vec<String> = Vec::new();
         for (position, item) in select.projection.iter_mut().enumerate() {
@@ -120,6 +126,9 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Fault>> {
+        if let Expr::Function(Function { over: Some(WindowType::WindowSpec(window)), .. }) = expr {
+            restore_bounds(window);
+        }
         match rewritten(expr) {
             Ok(Some(new)) => {
                 *expr = new;
@@ -494,6 +503,11 @@ const TYPED_BY_ARGUMENTS: &[&str] = &[
     "avg",
     "min",
     "max",
+    "first_value",
+    "last_value",
+    "array_agg",
+    "collect",
+    "percentile",
     "abs",
     "sign",
     functions::ARRAY,
@@ -531,6 +545,16 @@ fn restore_literal(arg: &mut Expr) {
         && matches!(expr.as_ref(), Expr::Value(ValueWithSpan { value: Value::Number(..), .. }))
     {
         *arg = (**expr).clone();
+    }
+}
+
+/// The same for `3 PRECEDING`, which the planner reads as it is written.
+fn restore_bounds(window: &mut WindowSpec) {
+    let Some(frame) = &mut window.window_frame else { return };
+    for bound in std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound) {
+        if let WindowFrameBound::Preceding(Some(bound)) | WindowFrameBound::Following(Some(bound)) = bound {
+            restore_literal(bound);
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     },
 ];
 
-pub(super) fn map_type(key: &DataType, value: &DataType) -> DataType {
+pub(crate) fn map_type(key: &DataType, value: &DataType) -> DataType {
     let entries =
         Fields::from(vec![Field::new("keys", key.clone(), false), Field::new("values", value.clone(), true)]);
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)

@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::text::{datetime, java_float, texts};
 use super::{FlinkFunction, Parameter, pure};
 
+pub(crate) const JSON_OBJECT: &str = "flink_json_object";
+pub(crate) const JSON_ARRAY: &str = "flink_json_array";
+
 pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
         name: "json_value",
@@ -52,6 +55,51 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
                 false => written(&args[0], row).map(Some),
             });
             Ok(Arc::new(written.collect::<Result<StringArray>>()?))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: JSON_OBJECT,
+        parameters: &[Parameter::Text, Parameter::Any],
+        least: 1,
+        most: usize::MAX,
+        returns: |_| DataType::Utf8,
+        invoke: |args, rows| {
+            let (nulls, raw) = shape(&args[0]);
+            let pairs: Vec<_> = args[1..].chunks_exact(2).zip(raw).collect();
+            let object = |row: usize| {
+                let mut members = Vec::new();
+                for (pair, raw) in &pairs {
+                    let key = texts(&pair[0]);
+                    if key.is_null(row) {
+                        return exec_err!("a key of JSON_OBJECT is NULL");
+                    }
+                    let value = member(&pair[1], row, *raw, nulls)?;
+                    members.extend(value.map(|value| format!("{}:{value}", Value::from(key.value(row)))));
+                }
+                Ok(Some(format!("{{{}}}", members.join(","))))
+            };
+            Ok(Arc::new((0..rows).map(object).collect::<Result<StringArray>>()?))
+        },
+        signature: pure,
+    },
+    FlinkFunction {
+        name: JSON_ARRAY,
+        parameters: &[Parameter::Text, Parameter::Any],
+        least: 1,
+        most: usize::MAX,
+        returns: |_| DataType::Utf8,
+        invoke: |args, rows| {
+            let (nulls, raw) = shape(&args[0]);
+            let items: Vec<_> = args[1..].iter().zip(raw).collect();
+            let array = |row: usize| {
+                let mut written = Vec::new();
+                for (item, raw) in &items {
+                    written.extend(member(item, row, *raw, nulls)?);
+                }
+                Ok(Some(format!("[{}]", written.join(","))))
+            };
+            Ok(Arc::new((0..rows).map(array).collect::<Result<StringArray>>()?))
         },
         signature: pure,
     },
@@ -197,6 +245,33 @@ fn for_each(args: &[ArrayRef], rows: usize, mut take: impl FnMut(Option<Option<&
         ));
     }
     Ok(())
+}
+
+/// Of a JSON_OBJECT or JSON_ARRAY as its first argument says it: whether NULLs are written, and which values are JSON
+/// already. See [`json_shape`].
+fn shape(argument: &ArrayRef) -> (bool, Vec<bool>) {
+    let text = texts(argument);
+    let shape = if text.is_empty() { "" } else { text.value(0) };
+    let mut marks = shape.chars();
+    (marks.next() == Some('n'), marks.map(|mark| mark == 'j').collect())
+}
+
+/// The first argument of [`JSON_OBJECT`] and [`JSON_ARRAY`]: `n` where NULLs are written, `a` where they are left out;
+/// then for each value `j` where it is JSON already, `v` where it becomes it.
+pub(crate) fn json_shape(writes_nulls: bool, is_json: impl Iterator<Item = bool>) -> String {
+    let first = if writes_nulls { 'n' } else { 'a' };
+    std::iter::once(first).chain(is_json.map(|is_json| if is_json { 'j' } else { 'v' })).collect()
+}
+
+/// A value inside an object or array; `None` where it is left out.
+fn member(value: &ArrayRef, row: usize, is_json: bool, writes_nulls: bool) -> Result<Option<String>> {
+    if value.is_null(row) {
+        return Ok(writes_nulls.then(|| "null".to_string()));
+    }
+    match is_json {
+        true => Ok(Some(texts(value).value(row).to_string())),
+        false => written(value, row).map(Some),
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]

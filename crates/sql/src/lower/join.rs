@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion_common::{JoinType, NullEquality, ScalarValue};
 use datafusion_expr::utils::split_conjunction;
 use datafusion_expr::{Between, BinaryExpr, Expr, Join, Operator};
@@ -11,6 +12,7 @@ use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, 
 use super::{Lowered, Lowering, unsupported};
 use crate::error::{Fault, NOWHERE};
 use crate::explain::duration_text;
+use crate::lookup::lookup_below;
 use crate::planning::time_part_of;
 
 /// A column of one side, with a constant added: `left.t + 5 s`.
@@ -49,6 +51,9 @@ impl Lowering<'_> {
         }
         if join.null_aware {
             return Err(unsupported("NOT IN with a query is not supported").hint("write NOT EXISTS"));
+        }
+        if lookup_below(&join.right).is_some() {
+            return self.lookup_join(join);
         }
         let left = self.relation(&join.left)?;
         let right = self.relation(&join.right)?;
@@ -103,7 +108,7 @@ impl Lowering<'_> {
             None => None,
         };
         let mut details = vec![format!("{} join within a window", kind_text(kind))];
-        details.extend(keys_detail(&left, &left_keys, &right, &right_keys));
+        details.extend(keys_detail(&left.schema, &left_keys, &right.schema, &right_keys));
         details.extend(condition.as_ref().map(|c| format!("where {}", plain(&c.to_string()))));
         let spec = WindowJoinSpec {
             name: "WindowJoin".into(),
@@ -225,7 +230,7 @@ impl Lowering<'_> {
                 duration_text(upper_ms)
             ),
         }];
-        details.extend(keys_detail(&left, &left_keys, &right, &right_keys));
+        details.extend(keys_detail(&left.schema, &left_keys, &right.schema, &right_keys));
         details.extend(condition.as_ref().map(|c| format!("where {}", plain(&c.to_string()))));
         let spec = IntervalJoinSpec {
             name: "IntervalJoin".into(),
@@ -290,7 +295,7 @@ impl Lowering<'_> {
     }
 
     /// An expression over both sides' logical columns as one over both sides' physical columns.
-    fn joined_expression(
+    pub(super) fn joined_expression(
         &self,
         expr: &Expr,
         join: &Join,
@@ -416,7 +421,7 @@ fn joined_outputs(kind: JoinKind, left: &Relation, right: &Relation) -> Vec<Outp
     outputs
 }
 
-fn kind_text(kind: JoinKind) -> &'static str {
+pub(super) fn kind_text(kind: JoinKind) -> &'static str {
     match kind {
         JoinKind::Inner => "inner",
         JoinKind::Left => "left",
@@ -427,18 +432,16 @@ fn kind_text(kind: JoinKind) -> &'static str {
     }
 }
 
-fn keys_detail(
-    left: &Relation,
+pub(super) fn keys_detail(
+    left: &SchemaRef,
     left_keys: &[usize],
-    right: &Relation,
+    right: &SchemaRef,
     right_keys: &[usize],
 ) -> Option<String> {
     let pairs: Vec<String> = left_keys
         .iter()
         .zip(right_keys)
-        .map(|(l, r)| {
-            format!("left.{} = right.{}", left.schema.field(*l).name(), right.schema.field(*r).name())
-        })
+        .map(|(l, r)| format!("left.{} = right.{}", left.field(*l).name(), right.field(*r).name()))
         .collect();
     (!pairs.is_empty()).then(|| format!("on {}", pairs.join(" and ")))
 }

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use datafusion_common::ScalarValue;
-use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{Between, BinaryExpr, Expr, Operator, Window};
 use laxity_operators::{RankOrder, RankTies, WindowRankSpec};
 
+use super::over::numbering;
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of};
 use super::{Lowered, Lowering, unsupported};
 
@@ -27,7 +27,7 @@ impl Lowering<'_> {
         let Expr::WindowFunction(function) = expr.clone().unalias() else {
             return Err(unsupported("this OVER clause is not supported"));
         };
-        let WindowFunction { params, .. } = *function;
+        let params = function.params.clone();
         let schema = window.input.schema();
         let rank_column = schema.fields().len();
         let (qualifier, field) = window.schema.qualified_field(rank_column);
@@ -40,15 +40,23 @@ impl Lowering<'_> {
                 residual.push(conjunct.clone());
             }
         }
+        let mut input = self.relation(&window.input)?;
+        input = self.expand(input)?;
         let Some(to) = ranks.to else {
+            let is_by_time = match params.order_by.as_slice() {
+                [order] if order.asc => column_of(&self.physical(&order.expr, schema)?)
+                    .is_some_and(|index| input.outputs[index].role.time_attribute().is_some()),
+                _ => false,
+            };
+            if is_by_time && predicate.is_none() {
+                return self.over_input(input, &numbering(window, &function));
+            }
             return Err(unsupported(
                 "ROW_NUMBER() without a bound is not supported: every row would be kept",
             )
             .hint("put WHERE rownum <= n around the query"));
         };
 
-        let mut input = self.relation(&window.input)?;
-        input = self.expand(input)?;
         let mut bounds = (None, None);
         let mut keys = Vec::new();
         for key in &params.partition_by {

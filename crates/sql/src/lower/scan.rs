@@ -20,8 +20,10 @@ use crate::window_function::WindowFunction;
 impl Lowering<'_> {
     /// Reads the columns asked for, and those that the watermark needs.
     pub(super) fn scan(&mut self, scan: &TableScan) -> Lowered<Relation> {
-        let Some(Source::Table(table)) = scan.source.downcast_ref::<Source>() else {
-            return Err(Fault::internal(NOWHERE, format!("{} is not a table", scan.table_name)));
+        let (table, is_lookup) = match scan.source.downcast_ref::<Source>() {
+            Some(Source::Table(table)) => (table, false),
+            Some(Source::Lookup(table, _)) => (table, true),
+            _ => return Err(Fault::internal(NOWHERE, format!("{} is not a table", scan.table_name))),
         };
         let wanted: Vec<usize> = match &scan.projection {
             Some(projection) => projection.clone(),
@@ -30,7 +32,9 @@ impl Lowering<'_> {
         // Where only the processing time is read, the clock moves windows on, and event time must not.
         let is_clocked =
             wanted.iter().any(|column| matches!(table.columns[*column], TableColumn::ProcessingTime));
-        let watermark = table.watermark.as_ref().filter(|(time, _)| wanted.contains(time) || !is_clocked);
+        // Nothing waits for the times of a table that rows are looked up in.
+        let watermark = table.watermark.as_ref().filter(|_| !is_lookup);
+        let watermark = watermark.filter(|(time, _)| wanted.contains(time) || !is_clocked);
         let columns = self.columns_to_fill(table, watermark, &wanted)?;
         let physical = physical_columns(table, &columns);
         let scanned: SchemaRef =

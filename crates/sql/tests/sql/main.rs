@@ -10,6 +10,7 @@ mod explain;
 mod flink;
 mod functions;
 mod golden;
+mod lookups;
 mod mutations;
 mod never_panics;
 mod nexmark;

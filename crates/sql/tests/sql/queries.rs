@@ -174,6 +174,74 @@ fn top_n_and_deduplication() {
 }
 
 #[test]
+fn values_are_gathered_in_windows() {
+    let per_window =
+        |select: &str| format!("SELECT k, {select} FROM {TUMBLE} GROUP BY window_start, window_end, k");
+    check(
+        &per_window("FIRST_VALUE(v), LAST_VALUE(v), LISTAGG(CAST(v AS STRING), '-'), PERCENTILE(v, 0.5)"),
+        &["a,1,4,1-4,2.5", "a,8,8,8,8.0", "b,2,2,2,2.0", "b,3,3,3,3.0", "b,7,7,7,7.0"],
+    );
+    check(
+        &per_window("CARDINALITY(ARRAY_AGG(v)), COLLECT(v)[4], CARDINALITY(COLLECT(v)), LISTAGG(DISTINCT k)"),
+        &["a,1,,1,a", "a,3,1,2,a", "b,1,,1,b", "b,1,,1,b", "b,1,,1,b"],
+    );
+    check(
+        &per_window(
+            "PERCENTILE(v, ARRAY[0, 0.25, 1])[2], LISTAGG(k) FILTER (WHERE v > 3), ARRAY_AGG(v)[3] IS NULL",
+        ),
+        &["a,1.75,a,true", "a,8.0,a,true", "b,2.0,,true", "b,3.0,,true", "b,7.0,b,true"],
+    );
+    // Slices are put together.
+    check(
+        "SELECT window_end, LISTAGG(k), FIRST_VALUE(v) FROM TABLE(CUMULATE(TABLE e, DESCRIPTOR(t), INTERVAL '10' SECOND, \
+         INTERVAL '20' SECOND)) WHERE v < 100 GROUP BY window_start, window_end",
+        &[
+            "1970-01-01 00:00:10.000,a,b,a,1",
+            "1970-01-01 00:00:20.000,a,b,a,b,a,1",
+            "1970-01-01 00:00:30.000,b,3",
+            "1970-01-01 00:00:40.000,b,3",
+        ],
+    );
+    check(
+        "SELECT k, LAST_VALUE(v) OVER w, LISTAGG(CAST(v AS STRING)) OVER w FROM e
+         WINDOW w AS (PARTITION BY k ORDER BY t ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+        &["a,1,1", "a,4,1,4", "a,4,4", "a,8,8", "b,2,2", "b,3,7,3", "b,7,2,7"],
+    );
+}
+
+#[test]
+fn over_aggregates_look_back() {
+    let range = "PARTITION BY k ORDER BY t RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW";
+    check(
+        &format!(
+            "SELECT k, COUNT(*) OVER w AS n, SUM(v) OVER w, AVG(v) OVER w AS m FROM e WINDOW w AS ({range})"
+        ),
+        &["a,1,,", "a,1,1,1", "a,2,5,2", "a,2,8,8", "b,1,2,2", "b,1,3,3", "b,1,7,7"],
+    );
+    check(
+        "SELECT v, SUM(v + 0) OVER (ORDER BY t ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM e",
+        &[",2", "1,1", "2,6", "3,11", "4,5", "7,7", "8,15"],
+    );
+    check(
+        "SELECT v, MAX(v) OVER w, COUNT(DISTINCT k) OVER w FROM e WINDOW w AS (ORDER BY t)",
+        &[",4,2", "1,1,1", "2,4,2", "3,8,2", "4,4,1", "7,7,2", "8,8,2"],
+    );
+    let numbers = ["a,1", "a,2", "a,3", "a,4", "b,1", "b,2", "b,3"];
+    check("SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) FROM e", &numbers);
+    let view = "CREATE VIEW c AS SELECT k, t, COUNT(1) OVER (PARTITION BY k ORDER BY t) AS n FROM e;";
+    check(&format!("{view} SELECT k, n FROM c"), &numbers);
+    check(&format!("{view} SELECT k, n FROM c WHERE n > 2 AND k <> 'x'"), &["a,3", "a,4", "b,3"]);
+    // The time attribute goes through.
+    check(
+        &format!(
+            "{view} SELECT k, MAX(n) FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(t), INTERVAL '10' SECOND))
+             GROUP BY window_start, window_end, k"
+        ),
+        &["a,3", "a,4", "b,1", "b,2", "b,3"],
+    );
+}
+
+#[test]
 fn unions_views_and_cascades() {
     check("SELECT k FROM e WHERE v = 1 UNION ALL SELECT k FROM r WHERE w > 10", &["a", "b", "c"]);
     check(

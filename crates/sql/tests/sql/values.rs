@@ -305,6 +305,26 @@ fn arrays_and_maps_have_items() {
 }
 
 #[test]
+fn json_is_made() {
+    check_one(&[
+        ("JSON_OBJECT()", "{}"),
+        (
+            "JSON_OBJECT('a' VALUE 1, KEY 'b' VALUE 'x\"', 'c' VALUE CAST(NULL AS INT))",
+            "{\"a\":1,\"b\":\"x\\\"\",\"c\":null}",
+        ),
+        ("JSON_OBJECT('a' VALUE CAST(NULL AS INT), 'b' VALUE TRUE ABSENT ON NULL)", "{\"b\":true}"),
+        (
+            "JSON_OBJECT('a' VALUE JSON_ARRAY(1, 'x'), 'b' VALUE JSON_OBJECT('c' VALUE 1.5))",
+            "{\"a\":[1,\"x\"],\"b\":{\"c\":1.5}}",
+        ),
+        ("JSON_ARRAY()", "[]"),
+        ("JSON_ARRAY(1, CAST(NULL AS INT), 'x')", "[1,\"x\"]"),
+        ("JSON_ARRAY(1, CAST(NULL AS INT) NULL ON NULL)", "[1,null]"),
+        ("JSON_QUERY(JSON_OBJECT('a' VALUE JSON_ARRAY(1)), '$.a')", "[1]"),
+    ]);
+}
+
+#[test]
 fn json_is_looked_into() {
     check_one(&[
         (r#"JSON_VALUE('{"a": {"b": [1, "x", true, 1e3, null]}}', '$.a.b[1]')"#, "x"),

@@ -1,0 +1,185 @@
+use std::collections::VecDeque;
+
+use arrow::array::UInt32Array;
+
+use super::OverFrame;
+use super::pending::{Arrived, Pending};
+
+/// Which rows of each key count for the next one.
+pub(super) struct Frames {
+    frame: OverFrame,
+    by_key: Vec<Frame>,
+    /// Times kept in all of `by_key`.
+    entries: usize,
+    /// Spare: the last row of each key within one time, by key.
+    last: Vec<u32>,
+}
+
+struct Frame {
+    /// Of a bounded RANGE, the times of the rows that count, ascending.
+    times: VecDeque<i64>,
+    /// Of bounded ROWS, how many count.
+    rows: u64,
+    /// Time of the last row taken.
+    taken: i64,
+    /// Rows that are due from then on count without those before, which had been forgotten when they came. Ascending.
+    anew_from: Vec<i64>,
+}
+
+/// What aggregates do with rows that are taken in order.
+pub(super) struct Steps<'a> {
+    /// Number of each row's key.
+    pub(super) keys: &'a [u32],
+    /// How many keys there are.
+    pub(super) key_count: usize,
+    /// How many of the key's oldest rows stop to count before each row does. `None`: none ever does, and values need
+    /// not be kept.
+    pub(super) expired: Option<Vec<u32>>,
+    /// The row whose result is each row's: the last of its time and key. `None`: the row itself.
+    pub(super) result_of: Option<UInt32Array>,
+}
+
+impl Frames {
+    pub(super) fn new(frame: OverFrame) -> Frames {
+        Frames { frame, by_key: Vec::new(), entries: 0, last: Vec::new() }
+    }
+
+    /// Whether rows of one time count for each other.
+    pub(super) fn has_peers(&self) -> bool {
+        matches!(self.frame, OverFrame::Range { .. })
+    }
+
+    /// Makes room for so many keys.
+    pub(super) fn resize(&mut self, keys: usize) {
+        if keys > self.by_key.len() {
+            let new = || Frame { times: VecDeque::new(), rows: 0, taken: i64::MIN, anew_from: Vec::new() };
+            self.by_key.resize_with(keys, new);
+        }
+    }
+
+    /// Whether a row, which is behind the watermark `seen`, comes too late. As in Flink: always, where all rows before
+    /// count; otherwise if a row of its key and of its time or a later one has been taken. Where the key has been
+    /// forgotten meanwhile, the row counts as its first.
+    pub(super) fn is_late(
+        &mut self,
+        key: u32,
+        time: i64,
+        seen: i64,
+        pending: &Pending,
+        arrived: &Arrived,
+    ) -> bool {
+        let is_bounded = match self.frame {
+            OverFrame::Rows { preceding } => preceding.is_some(),
+            OverFrame::Range { preceding_ms } => preceding_ms.is_some(),
+        };
+        if !is_bounded {
+            return true;
+        }
+        let taken = self.by_key[key as usize].taken;
+        let waiting = pending.last_before(key, seen).max(arrived.last_before(key, seen));
+        let taken = taken.max(waiting);
+        if self.is_forgotten(taken, seen) {
+            self.by_key[key as usize].anew_from.push(seen.saturating_add(1));
+            return false;
+        }
+        time <= taken
+    }
+
+    fn is_forgotten(&self, taken: i64, watermark: i64) -> bool {
+        self.memory_ms().is_some_and(|memory_ms| watermark >= taken.saturating_add(memory_ms))
+    }
+
+    /// How long a key is remembered behind its last row: half as long again as its rows count, which is the longest
+    /// that Flink's timers take. `None`: for ever.
+    pub(super) fn memory_ms(&self) -> Option<i64> {
+        match self.frame {
+            OverFrame::Range { preceding_ms: Some(ms) } => Some(ms.saturating_add(ms / 2).saturating_add(1)),
+            _ => None,
+        }
+    }
+
+    /// Takes rows, in order.
+    pub(super) fn step<'a>(&mut self, keys: &'a [u32], times: &[i64], due: &[i64]) -> Steps<'a> {
+        let expired = match self.frame {
+            OverFrame::Rows { preceding: Some(preceding) } => Some(self.step_rows(keys, times, preceding)),
+            OverFrame::Range { preceding_ms: Some(ms) } => Some(self.step_range(keys, times, due, ms)),
+            _ => None,
+        };
+        let result_of = if self.has_peers() { self.last_peers(keys, times) } else { None };
+        Steps { keys, key_count: self.by_key.len(), expired, result_of }
+    }
+
+    fn step_rows(&mut self, keys: &[u32], times: &[i64], preceding: u64) -> Vec<u32> {
+        let step = |(&key, &time): (&u32, &i64)| {
+            let frame = &mut self.by_key[key as usize];
+            frame.taken = time;
+            let is_full = frame.rows > preceding;
+            frame.rows += u64::from(!is_full);
+            u32::from(is_full)
+        };
+        keys.iter().zip(times).map(step).collect()
+    }
+
+    fn step_range(&mut self, keys: &[u32], times: &[i64], due: &[i64], preceding_ms: i64) -> Vec<u32> {
+        let entries = &mut self.entries;
+        let step = |((&key, &time), due): ((&u32, &i64), &i64)| {
+            let frame = &mut self.by_key[key as usize];
+            let before = frame.times.len();
+            while frame.anew_from.first().is_some_and(|from| from <= due) {
+                frame.anew_from.remove(0);
+                frame.times.clear();
+            }
+            frame.taken = time;
+            let oldest = time.saturating_sub(preceding_ms);
+            while frame.times.front().is_some_and(|first| *first < oldest) {
+                frame.times.pop_front();
+            }
+            let expired = before - frame.times.len();
+            frame.times.push_back(time);
+            *entries = *entries + 1 - expired;
+            expired as u32
+        };
+        keys.iter().zip(times).zip(due).map(step).collect()
+    }
+
+    /// `None` if each row is the last of its time and key.
+    fn last_peers(&mut self, keys: &[u32], times: &[i64]) -> Option<UInt32Array> {
+        if times.windows(2).all(|pair| pair[0] != pair[1]) {
+            return None;
+        }
+        self.last.resize(self.by_key.len(), 0);
+        let mut result_of = vec![0; keys.len()];
+        let mut end = keys.len();
+        while end > 0 {
+            let time = times[end - 1];
+            let start = times[..end].iter().rposition(|other| *other != time).map_or(0, |at| at + 1);
+            for row in start..end {
+                self.last[keys[row] as usize] = row as u32;
+            }
+            for row in start..end {
+                result_of[row] = self.last[keys[row] as usize];
+            }
+            end = start;
+        }
+        Some(UInt32Array::from(result_of))
+    }
+
+    /// The keys that are not forgotten, or have rows waiting.
+    pub(super) fn kept(&self, watermark: i64, waiting: impl Iterator<Item = u32>) -> Vec<u32> {
+        let mut is_kept: Vec<bool> =
+            self.by_key.iter().map(|frame| !self.is_forgotten(frame.taken, watermark)).collect();
+        waiting.for_each(|key| is_kept[key as usize] = true);
+        (0..is_kept.len() as u32).filter(|key| is_kept[*key as usize]).collect()
+    }
+
+    /// Leaves these keys only, numbered anew.
+    pub(super) fn keep(&mut self, kept: &[u32]) {
+        super::running::keep(&mut self.by_key, kept);
+        self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();
+        self.last = Vec::new();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.by_key.capacity() * size_of::<Frame>() + 2 * self.entries * size_of::<i64>()
+    }
+}

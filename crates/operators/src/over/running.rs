@@ -1,0 +1,319 @@
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray,
+};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, Schema, TimeUnit, TimestampMillisecondType,
+};
+use datafusion_common::Result;
+use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
+
+use super::frames::Steps;
+use super::general::General;
+
+/// One aggregate over the frames of all keys.
+pub(super) trait Running: Send {
+    /// For each row: leaves out what does not count any more, takes the row in, and gives the value then.
+    fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef>;
+
+    /// Leaves these keys only, numbered anew.
+    fn keep(&mut self, kept: &[u32]);
+
+    fn bytes(&self) -> usize;
+}
+
+/// The aggregate of a call: our own for COUNT, SUM, AVG, MIN and MAX of the types that SQL sends here, the library's for
+/// all others.
+pub(super) fn running(
+    expr: &Arc<AggregateFunctionExpr>,
+    input: &Schema,
+    is_bounded: bool,
+) -> Result<Box<dyn Running>> {
+    let general = || Ok(Box::new(General::new(Arc::clone(expr), is_bounded)?) as Box<dyn Running>);
+    let arguments = expr.expressions();
+    let [argument] = arguments.as_slice() else { return general() };
+    if expr.is_distinct() || !expr.order_bys().is_empty() {
+        return general();
+    }
+    let given = argument.data_type(input)?;
+    let result = expr.field().data_type().clone();
+    let own: Option<Box<dyn Running>> = match (expr.fun().name(), &given, &result) {
+        ("count", _, DataType::Int64) => Some(Box::new(Count::default())),
+        ("avg", DataType::Float64, DataType::Float64) => Some(Box::new(Mean(Sums::default()))),
+        ("sum", DataType::Int64, DataType::Int64) => Some(Sum::<Int64Type>::boxed(&result)),
+        ("sum", DataType::Float64, DataType::Float64) => Some(Sum::<Float64Type>::boxed(&result)),
+        ("sum", DataType::Decimal128(_, from), DataType::Decimal128(_, to)) if from == to => {
+            Some(Sum::<Decimal128Type>::boxed(&result))
+        }
+        ("min", given, result) if given == result => extreme(result, Ordering::Less),
+        ("max", given, result) if given == result => extreme(result, Ordering::Greater),
+        _ => None,
+    };
+    own.map_or_else(general, Ok)
+}
+
+/// Leaves these of a list by key, numbered anew. `kept` ascends.
+pub(super) fn keep<T>(by_key: &mut Vec<T>, kept: &[u32]) {
+    let mut kept = kept.iter().copied().peekable();
+    let mut key = 0;
+    by_key.retain(|_| {
+        key += 1;
+        kept.next_if_eq(&(key - 1)).is_some()
+    });
+    by_key.shrink_to_fit();
+}
+
+/// COUNT of rows or of values.
+#[derive(Default)]
+struct Count {
+    by_key: Vec<Counted>,
+    entries: usize,
+}
+
+#[derive(Default)]
+struct Counted {
+    count: i64,
+    /// Of a bounded frame, whether each row counts.
+    rows: VecDeque<bool>,
+}
+
+impl Running for Count {
+    fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
+        self.by_key.resize_with(steps.key_count, Counted::default);
+        let nulls = arguments[0].logical_nulls();
+        let mut counts = Vec::with_capacity(steps.keys.len());
+        for (row, &key) in steps.keys.iter().enumerate() {
+            let of_key = &mut self.by_key[key as usize];
+            let counts_now = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            if let Some(expired) = &steps.expired {
+                for was_counted in of_key.rows.drain(..expired[row] as usize) {
+                    of_key.count -= i64::from(was_counted);
+                }
+                of_key.rows.push_back(counts_now);
+                self.entries = self.entries + 1 - expired[row] as usize;
+            }
+            of_key.count += i64::from(counts_now);
+            counts.push(of_key.count);
+        }
+        Ok(Arc::new(Int64Array::from(counts)))
+    }
+
+    fn keep(&mut self, kept: &[u32]) {
+        keep(&mut self.by_key, kept);
+        self.entries = self.by_key.iter().map(|of_key| of_key.rows.len()).sum();
+    }
+
+    fn bytes(&self) -> usize {
+        self.by_key.capacity() * size_of::<Counted>() + 2 * self.entries
+    }
+}
+
+/// Sums with what they are made of. As in Flink a value that leaves the frame is subtracted, so that a sum of floats may
+/// keep an error, and a NaN or an infinity stays.
+#[derive(Default)]
+struct Sums<N> {
+    by_key: Vec<Summed<N>>,
+    entries: usize,
+}
+
+#[derive(Default)]
+struct Summed<N> {
+    sum: N,
+    count: u64,
+    /// Of a bounded frame, the value of each row.
+    values: VecDeque<Option<N>>,
+}
+
+impl<N: ArrowNativeTypeOp> Sums<N> {
+    fn run<T: ArrowPrimitiveType<Native = N>>(
+        &mut self,
+        argument: &ArrayRef,
+        steps: &Steps,
+        mut put: impl FnMut(N, u64),
+    ) {
+        self.by_key.resize_with(steps.key_count, Summed::default);
+        let array = argument.as_primitive::<T>();
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        for (row, (&key, &value)) in steps.keys.iter().zip(array.values()).enumerate() {
+            let of_key = &mut self.by_key[key as usize];
+            let value = nulls.is_none_or(|nulls| nulls.is_valid(row)).then_some(value);
+            if let Some(expired) = &steps.expired {
+                for old in of_key.values.drain(..expired[row] as usize).flatten() {
+                    of_key.sum = of_key.sum.sub_wrapping(old);
+                    of_key.count -= 1;
+                }
+                of_key.values.push_back(value);
+                self.entries = self.entries + 1 - expired[row] as usize;
+            }
+            if let Some(value) = value {
+                of_key.sum = of_key.sum.add_wrapping(value);
+                of_key.count += 1;
+            }
+            put(of_key.sum, of_key.count);
+        }
+    }
+
+    fn keep(&mut self, kept: &[u32]) {
+        keep(&mut self.by_key, kept);
+        self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
+    }
+
+    fn bytes(&self) -> usize {
+        self.by_key.capacity() * size_of::<Summed<N>>() + 2 * self.entries * size_of::<Option<N>>()
+    }
+}
+
+/// SUM. NULL where no value counts.
+struct Sum<T: ArrowPrimitiveType> {
+    result: DataType,
+    sums: Sums<T::Native>,
+}
+
+impl<T: ArrowPrimitiveType + Send> Sum<T> {
+    fn boxed(result: &DataType) -> Box<dyn Running> {
+        Box::new(Sum::<T> { result: result.clone(), sums: Sums::default() })
+    }
+}
+
+impl<T: ArrowPrimitiveType + Send> Running for Sum<T> {
+    fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
+        let mut results = PrimitiveArray::<T>::builder(steps.keys.len()).with_data_type(self.result.clone());
+        self.sums
+            .run::<T>(&arguments[0], steps, |sum, count| results.append_option((count > 0).then_some(sum)));
+        Ok(Arc::new(results.finish()))
+    }
+
+    fn keep(&mut self, kept: &[u32]) {
+        self.sums.keep(kept);
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.bytes()
+    }
+}
+
+/// AVG of DOUBLE.
+struct Mean(Sums<f64>);
+
+impl Running for Mean {
+    fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
+        let mut results = Float64Array::builder(steps.keys.len());
+        self.0.run::<Float64Type>(&arguments[0], steps, |sum, count| {
+            results.append_option((count > 0).then(|| sum / count as f64));
+        });
+        Ok(Arc::new(results.finish()))
+    }
+
+    fn keep(&mut self, kept: &[u32]) {
+        self.0.keep(kept);
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+/// MIN and MAX. NULL where no value counts; a NaN is the largest.
+struct Extreme<T: ArrowPrimitiveType> {
+    result: DataType,
+    /// How the value wanted compares with others.
+    wanted: Ordering,
+    by_key: Vec<Extremes<T::Native>>,
+    entries: usize,
+    of: PhantomData<T>,
+}
+
+struct Extremes<N> {
+    /// Values that are, or will be, the extreme of a frame, with the number of their row, each better than those
+    /// behind it. Of an unbounded frame, the best alone.
+    best: VecDeque<(u64, N)>,
+    /// Rows that came, and those of them that do not count any more.
+    came: u64,
+    left: u64,
+}
+
+fn extreme(result: &DataType, wanted: Ordering) -> Option<Box<dyn Running>> {
+    macro_rules! of {
+        ($type:ty) => {
+            Some(Box::new(Extreme::<$type> {
+                result: result.clone(),
+                wanted,
+                by_key: Vec::new(),
+                entries: 0,
+                of: PhantomData,
+            }))
+        };
+    }
+    match result {
+        DataType::Int8 => of!(Int8Type),
+        DataType::Int16 => of!(Int16Type),
+        DataType::Int32 => of!(Int32Type),
+        DataType::Int64 => of!(Int64Type),
+        DataType::Float32 => of!(Float32Type),
+        DataType::Float64 => of!(Float64Type),
+        DataType::Date32 => of!(Date32Type),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => of!(TimestampMillisecondType),
+        DataType::Decimal128(..) => of!(Decimal128Type),
+        _ => None,
+    }
+}
+
+impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
+    fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
+        let new = || Extremes { best: VecDeque::new(), came: 0, left: 0 };
+        self.by_key.resize_with(steps.key_count, new);
+        let array = arguments[0].as_primitive::<T>();
+        let mut results = PrimitiveArray::<T>::builder(steps.keys.len()).with_data_type(self.result.clone());
+        for (row, &key) in steps.keys.iter().enumerate() {
+            let of_key = &mut self.by_key[key as usize];
+            let before = of_key.best.len();
+            if let Some(expired) = &steps.expired {
+                of_key.left += u64::from(expired[row]);
+                while of_key.best.front().is_some_and(|(number, _)| *number < of_key.left) {
+                    of_key.best.pop_front();
+                }
+            }
+            if array.is_valid(row) {
+                let value = array.value(row);
+                let is_better = |other: &T::Native| value.compare(*other) == self.wanted;
+                match steps.expired {
+                    Some(_) => {
+                        // Of equal values the newer one counts for longer.
+                        while of_key
+                            .best
+                            .back()
+                            .is_some_and(|(_, last)| is_better(last) || value.is_eq(*last))
+                        {
+                            of_key.best.pop_back();
+                        }
+                        of_key.best.push_back((of_key.came, value));
+                    }
+                    None if of_key.best.front().is_none_or(|(_, best)| is_better(best)) => {
+                        of_key.best.clear();
+                        of_key.best.push_back((of_key.came, value));
+                    }
+                    None => {}
+                }
+            }
+            of_key.came += 1;
+            self.entries = self.entries + of_key.best.len() - before;
+            results.append_option(of_key.best.front().map(|(_, value)| *value));
+        }
+        Ok(Arc::new(results.finish()))
+    }
+
+    fn keep(&mut self, kept: &[u32]) {
+        keep(&mut self.by_key, kept);
+        self.entries = self.by_key.iter().map(|of_key| of_key.best.len()).sum();
+    }
+
+    fn bytes(&self) -> usize {
+        let entry = size_of::<(u64, T::Native)>();
+        self.by_key.capacity() * size_of::<Extremes<T::Native>>() + 2 * self.entries * entry
+    }
+}

@@ -1,0 +1,306 @@
+//! Aggregates of Flink that are made of the values themselves: FIRST_VALUE, LAST_VALUE, LISTAGG, ARRAY_AGG, COLLECT,
+//! PERCENTILE.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, MapArray, StructArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+
+use crate::functions::map_type;
+
+/// Names in SQL, lower case.
+pub(super) const NAMES: &[&str] =
+    &["first_value", "last_value", "listagg", "array_agg", "collect", "percentile"];
+
+/// The aggregate of that lower-case name.
+pub(super) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
+    let kind = match name {
+        "first_value" => Kind::First,
+        "last_value" => Kind::Last,
+        "listagg" => Kind::Joined,
+        "array_agg" => Kind::Array,
+        "collect" => Kind::Counted,
+        "percentile" => Kind::Percentile,
+        _ => return None,
+    };
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    let name = NAMES.iter().copied().find(|known| *known == name)?;
+    Some(Arc::new(AggregateUDF::new_from_impl(Gathered { name, kind, signature })))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    /// The first value that is not NULL.
+    First,
+    /// The last value that is not NULL.
+    Last,
+    /// Texts with a separator between them; NULLs are left out.
+    Joined,
+    /// An ARRAY, NULLs included unless told otherwise.
+    Array,
+    /// A MULTISET, as a MAP from values to how often they came; NULLs are left out.
+    Counted,
+    /// A value between two neighbours in order.
+    Percentile,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Gathered {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for Gathered {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let (least, most) = match self.kind {
+            Kind::Joined => (1, 2),
+            Kind::Percentile => (2, 2),
+            _ => (1, 1),
+        };
+        if !(least..=most).contains(&types.len()) {
+            let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            let name = self.name.to_uppercase();
+            return plan_err!("'{name}' takes {expected} arguments, not {}", types.len());
+        }
+        Ok(match self.kind {
+            Kind::First | Kind::Last => types[0].clone(),
+            Kind::Joined => match &types[0] {
+                DataType::Utf8 | DataType::Null => DataType::Utf8,
+                other => {
+                    return plan_err!("LISTAGG takes a STRING, not {}", crate::data_type::display(other));
+                }
+            },
+            Kind::Array => DataType::List(Arc::new(Field::new_list_field(types[0].clone(), true))),
+            Kind::Counted => map_type(&types[0], &DataType::Int32),
+            Kind::Percentile if !types[0].is_numeric() => {
+                return plan_err!("PERCENTILE takes a number, not {}", crate::data_type::display(&types[0]));
+            }
+            Kind::Percentile => match &types[1] {
+                DataType::List(_) => DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true))),
+                _ => DataType::Float64,
+            },
+        })
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Gather {
+            kind: self.kind,
+            item: arguments.expr_fields[0].data_type().clone(),
+            result: arguments.return_field.data_type().clone(),
+            keeps_nulls: self.kind == Kind::Array && !arguments.ignore_nulls,
+            seen: arguments.is_distinct.then(HashSet::new),
+            values: Vec::new(),
+            value_bytes: 0,
+            parameter: match arguments.expr_fields.get(1) {
+                Some(field) => Some(ScalarValue::try_from(field.data_type())?),
+                None => None,
+            },
+        }))
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let item = Field::new_list_field(arguments.input_fields[0].data_type().clone(), true);
+        let values = Field::new(format!("{}[values]", arguments.name), DataType::List(Arc::new(item)), true);
+        let parameter = arguments.input_fields.get(1).map(|field| {
+            let name = format!("{}[parameter]", arguments.name);
+            Arc::new(Field::new(name, field.data_type().clone(), true))
+        });
+        Ok(std::iter::once(Arc::new(values)).chain(parameter).collect())
+    }
+}
+
+/// The values of one group, as many as are needed, in the order in which they came.
+#[derive(Debug)]
+struct Gather {
+    kind: Kind,
+    item: DataType,
+    result: DataType,
+    keeps_nulls: bool,
+    /// With DISTINCT, the values that were there.
+    seen: Option<HashSet<ScalarValue>>,
+    values: Vec<ScalarValue>,
+    value_bytes: usize,
+    /// The second argument, of the first row: a separator, or which percentiles.
+    parameter: Option<ScalarValue>,
+}
+
+impl Gather {
+    fn take_all(&mut self, values: &ArrayRef) -> Result<()> {
+        let rows = 0..values.len();
+        let wanted = |row: &usize| self.keeps_nulls || values.is_valid(*row);
+        match self.kind {
+            Kind::First if !self.values.is_empty() => Ok(()),
+            Kind::First => rows.clone().find(wanted).map_or(Ok(()), |row| self.take(values, row)),
+            Kind::Last => match rows.clone().rfind(wanted) {
+                Some(row) => {
+                    self.values.clear();
+                    self.value_bytes = 0;
+                    self.take(values, row)
+                }
+                None => Ok(()),
+            },
+            _ => {
+                let wanted: Vec<usize> = rows.filter(wanted).collect();
+                wanted.into_iter().try_for_each(|row| self.take(values, row))
+            }
+        }
+    }
+
+    fn take(&mut self, values: &ArrayRef, row: usize) -> Result<()> {
+        // A value of its own: one that points into a batch would keep all of it.
+        let mut value = ScalarValue::try_from_array(values, row)?;
+        value.compact();
+        if let Some(seen) = &mut self.seen
+            && !seen.insert(value.clone())
+        {
+            return Ok(());
+        }
+        self.value_bytes += value.size();
+        self.values.push(value);
+        Ok(())
+    }
+
+    fn take_parameter(&mut self, column: Option<&ArrayRef>) -> Result<()> {
+        if let (Some(parameter), Some(column)) = (&mut self.parameter, column)
+            && parameter.is_null()
+            && let Some(row) = (0..column.len()).find(|row| column.is_valid(*row))
+        {
+            *parameter = ScalarValue::try_from_array(column, row)?;
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> ScalarValue {
+        ScalarValue::List(ScalarValue::new_list_nullable(&self.values, &self.item))
+    }
+
+    fn joined(&self) -> Result<ScalarValue> {
+        let separator = match &self.parameter {
+            None => ",",
+            Some(ScalarValue::Utf8(Some(separator))) => separator,
+            Some(_) => return Ok(ScalarValue::Utf8(None)),
+        };
+        let texts: Vec<&str> = self.values.iter().filter_map(|value| value.try_as_str().flatten()).collect();
+        Ok(ScalarValue::Utf8((!texts.is_empty()).then(|| texts.join(separator))))
+    }
+
+    fn counted(&self) -> Result<ScalarValue> {
+        let mut counts: Vec<i32> = Vec::new();
+        let mut keys: Vec<ScalarValue> = Vec::new();
+        let mut places = std::collections::HashMap::new();
+        for value in &self.values {
+            let place = *places.entry(value).or_insert_with(|| {
+                keys.push(value.clone());
+                counts.push(0);
+                keys.len() - 1
+            });
+            counts[place] += 1;
+        }
+        let DataType::Map(entries, is_sorted) = &self.result else {
+            return exec_err!("COLLECT gives no {}", self.result);
+        };
+        let DataType::Struct(fields) = entries.data_type() else {
+            return exec_err!("COLLECT gives no {}", self.result);
+        };
+        let length = keys.len();
+        let keys = match keys.is_empty() {
+            true => arrow::array::new_empty_array(&self.item),
+            false => ScalarValue::iter_to_array(keys)?,
+        };
+        let columns = vec![keys, Arc::new(Int32Array::from(counts)) as ArrayRef];
+        let items = StructArray::try_new(fields.clone(), columns, None)?;
+        let offsets = OffsetBuffer::from_lengths([length]);
+        let map = MapArray::try_new(Arc::clone(entries), offsets, items, None, *is_sorted)?;
+        Ok(ScalarValue::Map(Arc::new(map)))
+    }
+
+    fn percentiles(&self) -> Result<ScalarValue> {
+        let number = |value: &ScalarValue| match value.cast_to(&DataType::Float64)? {
+            ScalarValue::Float64(Some(number)) => Ok(number),
+            other => exec_err!("PERCENTILE of {other}"),
+        };
+        let mut sorted = self.values.iter().map(number).collect::<Result<Vec<f64>>>()?;
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            if !(0.0..=1.0).contains(&share) {
+                return exec_err!("PERCENTILE takes shares from 0 to 1, not {share}");
+            }
+            if sorted.is_empty() {
+                return Ok(None);
+            }
+            let position = (sorted.len() - 1) as f64 * share;
+            let (lower, upper) = (position.floor(), position.ceil());
+            let (low, high) = (sorted[lower as usize], sorted[upper as usize]);
+            Ok(Some(match lower == upper || low == high {
+                true => low,
+                false => (upper - position) * low + (position - lower) * high,
+            }))
+        };
+        match &self.parameter {
+            Some(ScalarValue::List(shares)) => {
+                if sorted.is_empty() || shares.is_null(0) {
+                    return ScalarValue::try_from(&self.result);
+                }
+                let shares = shares.value(0);
+                let share = |row| at(number(&ScalarValue::try_from_array(&shares, row)?)?);
+                let found = (0..shares.len()).map(|row| share(row).map(ScalarValue::Float64));
+                let found = found.collect::<Result<Vec<_>>>()?;
+                Ok(ScalarValue::List(ScalarValue::new_list_nullable(&found, &DataType::Float64)))
+            }
+            Some(share) if !share.is_null() => at(number(share)?).map(ScalarValue::Float64),
+            _ => Ok(ScalarValue::Float64(None)),
+        }
+    }
+}
+
+impl Accumulator for Gather {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.take_parameter(values.get(1))?;
+        self.take_all(&values[0])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.take_parameter(states.get(1))?;
+        let lists = states[0].as_list::<i32>();
+        lists.iter().flatten().try_for_each(|values| self.take_all(&values))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(std::iter::once(self.list()).chain(self.parameter.clone()).collect())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        match self.kind {
+            Kind::First | Kind::Last => match self.values.first() {
+                Some(value) => Ok(value.clone()),
+                None => ScalarValue::try_from(&self.result),
+            },
+            Kind::Joined => self.joined(),
+            Kind::Array if self.values.is_empty() => ScalarValue::try_from(&self.result),
+            Kind::Array => Ok(self.list()),
+            Kind::Counted => self.counted(),
+            Kind::Percentile => self.percentiles(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        let spare = (self.values.capacity() - self.values.len()) * size_of::<ScalarValue>();
+        // Values with DISTINCT are there twice.
+        let copies = if self.seen.is_some() { 2 } else { 1 };
+        size_of::<Self>() + spare + copies * self.value_bytes
+    }
+}

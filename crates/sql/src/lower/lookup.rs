@@ -1,0 +1,172 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use datafusion_common::JoinType;
+use datafusion_expr::Join;
+use laxity_connect::{LookupFeed, ScanSpec, TableSpec, follow_table};
+use laxity_graph::ProcessingTime;
+use laxity_operators::{
+    Chain, Emitted, Flow, InstanceContext, JoinKind, LookupJoinSpec, LookupRows, LookupTable, OperatorError,
+    OperatorFactory, Outbox, StreamBatch,
+};
+
+use super::join::{keys_detail, kind_text};
+use super::relation::{OpenStage, Output, Relation, Role, Slot, plain};
+use super::{Lowered, Lowering, chained, unsupported};
+use crate::error::{Fault, NOWHERE};
+
+impl Lowering<'_> {
+    /// A join with a table that is kept in memory. It follows the stream's operators in their instances, and
+    /// leaves the stream's time and windows as they are.
+    pub(super) fn lookup_join(&mut self, join: &Join) -> Lowered<Relation> {
+        let kind = match join.join_type {
+            JoinType::Inner => JoinKind::Inner,
+            JoinType::Left => JoinKind::Left,
+            other => return Err(unsupported(&format!("a lookup join of kind {other} is not supported"))),
+        };
+        let mut stream = self.relation(&join.left)?;
+        let table = self.relation(&join.right)?;
+        let mut stream_keys = Vec::new();
+        let mut table_keys = Vec::new();
+        for (left, right) in &join.on {
+            stream_keys.push(self.physical(left, join.left.schema())?);
+            table_keys.push(self.physical(right, join.right.schema())?);
+        }
+        if join.filter.is_some() || stream_keys.iter().any(|key| stream.uses_window(key)) {
+            stream = self.expand(stream)?;
+        }
+        let (mut stream, stream_keys) = self.key_columns(stream, &stream_keys)?;
+        let (mut table, table_keys) = self.key_columns(table, &table_keys)?;
+        let condition = match &join.filter {
+            Some(filter) => Some(self.joined_expression(filter, join, &stream, &table)?),
+            None => None,
+        };
+        table.open.make_calc();
+        let OpenStage::Source(scan, _) = table.open.stage else {
+            return Err(Fault::internal(NOWHERE, "rows are looked up in what is no table"));
+        };
+        let mut detail = format!("{} join with {}", kind_text(kind), scan.table.name);
+        if let Some(keys) = keys_detail(&stream.schema, &stream_keys, &table.schema, &table_keys) {
+            detail.push_str(&format!(" {keys}"));
+        }
+        if let Some(condition) = &condition {
+            detail.push_str(&format!(" where {}", plain(&condition.to_string())));
+        }
+        let spec = LookupJoinSpec {
+            row_errors: self.settings.row_errors,
+            name: "LookupJoin".into(),
+            kind,
+            stream_schema: Arc::clone(&stream.schema),
+            stream_keys,
+            table_schema: Arc::clone(&table.schema),
+            table_keys,
+            condition,
+        };
+        let width = stream.schema.fields().len();
+        stream.schema = spec.output_schema();
+        let columns = table.outputs.iter().map(|output| match output.slot {
+            Slot::Column(column) => Ok(Output { slot: Slot::Column(width + column), role: Role::Plain }),
+            slot => Err(Fault::internal(NOWHERE, format!("{slot:?} of a table"))),
+        });
+        let columns = columns.collect::<Lowered<Vec<_>>>()?;
+        stream.outputs.extend(columns);
+        let source = LookupSource(Arc::new(Mutex::new(scan)));
+        self.lookups.push(source.clone());
+        let fed = Fed { source, chain: Chain::factory(table.open.chain), spec };
+        chained(&mut stream.open, "LookupJoin", Some(detail), fed.factory());
+        Ok(stream)
+    }
+}
+
+/// The table of a lookup join, which is opened when the query starts.
+#[derive(Debug, Clone)]
+pub struct LookupSource(Arc<Mutex<ScanSpec>>);
+
+impl LookupSource {
+    /// The table.
+    pub fn table(&self) -> Arc<TableSpec> {
+        self.scan().table
+    }
+
+    /// Has it read another table in its place, one of the same columns.
+    pub fn change(&self, change: impl FnOnce(&TableSpec) -> TableSpec) {
+        let mut scan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        scan.table = Arc::new(change(&scan.table));
+    }
+
+    fn scan(&self) -> ScanSpec {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A lookup join with where its table is from.
+struct Fed {
+    source: LookupSource,
+    /// Computed columns, filters and projections of the table.
+    chain: OperatorFactory,
+    spec: LookupJoinSpec,
+}
+
+/// A table that is being kept up to date.
+type Kept = (Arc<LookupTable>, LookupFeed);
+
+impl Fed {
+    /// The table is read when the first instance is made, and shared by all.
+    fn factory(self) -> OperatorFactory {
+        let kept: Mutex<Option<Kept>> = Mutex::new(None);
+        OperatorFactory::new(move |context| {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let table = match &*kept {
+                Some((table, _)) => Arc::clone(table),
+                None => {
+                    let (table, feed) = self.open(context)?;
+                    *kept = Some((Arc::clone(&table), feed));
+                    table
+                }
+            };
+            self.spec.operator(table, context.batch_rows)
+        })
+    }
+
+    fn open(&self, context: &InstanceContext) -> Result<Kept, OperatorError> {
+        let failed = |message: String| OperatorError::Row { operator: self.spec.name.clone(), message };
+        let reader = self.reader(*context);
+        let empty = reader(vec![]).map_err(failed)?;
+        let table = Arc::new(LookupTable::new(empty, context.parallelism));
+        let target = Arc::clone(&table);
+        let take = move |batches| reader(batches).map(|version| target.replace(version));
+        let feed = follow_table(&self.source.scan(), Box::new(take)).map_err(|error| {
+            let source =
+                std::error::Error::source(&error).map_or(String::new(), |source| format!(": {source}"));
+            failed(format!("{error}{source}"))
+        })?;
+        Ok((table, feed))
+    }
+
+    /// Makes a version of the table from the rows of its files.
+    fn reader(
+        &self,
+        context: InstanceContext,
+    ) -> impl Fn(Vec<RecordBatch>) -> Result<LookupRows, String> + Send + use<> {
+        let chain = self.chain.clone();
+        let (schema, keys) = (Arc::clone(&self.spec.table_schema), self.spec.table_keys.clone());
+        move |batches| {
+            let text = |error: OperatorError| error.to_string();
+            let mut operator = chain.make(&context).map_err(text)?;
+            let mut rows = Vec::new();
+            for batch in batches {
+                let mut out = Outbox::default();
+                let batch = StreamBatch::on_time(batch);
+                let mut flow = operator.on_batch(0, batch, ProcessingTime::ZERO, &mut out).map_err(text)?;
+                while flow == Flow::More {
+                    flow = operator.resume(&mut out).map_err(text)?;
+                }
+                rows.extend(out.emitted.into_iter().filter_map(|emitted| match emitted {
+                    Emitted::Batch { batch, .. } => Some(batch.rows),
+                    Emitted::Watermark(_) => None,
+                }));
+            }
+            LookupRows::new(&schema, &keys, &rows).map_err(|error| error.to_string())
+        }
+    }
+}
