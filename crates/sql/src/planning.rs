@@ -330,7 +330,8 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
             slips::about_types(&message, tokens).unwrap_or_else(|| about_function(&message, tokens))
         }
         DataFusionError::Execution(message) => about_function(&message, tokens),
-        DataFusionError::Internal(message) => Fault::internal(NOWHERE, tidy(&message)),
+        DataFusionError::Internal(message) => slips::about_coercion(&message, tokens)
+            .unwrap_or_else(|| Fault::internal(NOWHERE, tidy(&message))),
         DataFusionError::ArrowError(inner, _) => {
             Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&inner.to_string()))
         }

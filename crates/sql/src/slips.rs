@@ -153,6 +153,19 @@ pub(crate) fn refuse_arguments(function: &Function, name: &str) -> Checked {
     Ok(())
 }
 
+/// Types that an expression cannot bring together, which the planner takes for a mistake of its own.
+pub(crate) fn about_coercion(message: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
+    let (types, what) = message.strip_prefix("Failed to coerce types ")?.split_once(" in ")?;
+    let (left, right) = types.split_once(" and ")?;
+    let named =
+        |given: &str| given.parse::<DataType>().map_or_else(|_| given.to_string(), |given| display(&given));
+    let what = what.split_whitespace().next()?;
+    let is_it = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(what));
+    let at = tokens.iter().find(is_it).map_or(NOWHERE, |token| token.span.start);
+    let message = format!("{} and {} cannot be compared by {what}", named(left), named(right));
+    Some(Fault::new(SqlErrorKind::Type, at, message).hint("CAST one to the type of the other"))
+}
+
 /// What the planner says about types, in Flink's words; `None` if it is something else.
 pub(crate) fn about_types(message: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
     let message = message.strip_prefix("Error during planning: ").unwrap_or(message);

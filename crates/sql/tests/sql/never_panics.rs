@@ -136,3 +136,13 @@ fn on_deep_and_long_expressions() {
         survives(&sql);
     }
 }
+
+#[test]
+fn on_types_that_nothing_brings_together() {
+    let error = compile(&files("SELECT carrier FROM flights WHERE ok BETWEEN ts AND ts")).unwrap_err();
+    assert_eq!(error.kind, SqlErrorKind::Type, "{error}");
+    assert!(
+        error.to_string().contains(":38: BOOLEAN and TIMESTAMP(3) cannot be compared by BETWEEN"),
+        "{error}"
+    );
+}
