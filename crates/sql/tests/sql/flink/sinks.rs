@@ -55,8 +55,15 @@ fn stored(column: &str, data_type: &str) -> Result<Vec<Option<String>>, String> 
     })))
 }
 
+/// Bytes of `2024-01-01 00:00:00.000`.
+const SHOWN: usize = 23;
+
 /// Without what JSON and Arrow write differently: digits of a fraction that say nothing, `T`, the case of words.
 fn plain(text: &str) -> String {
+    // The driver shows times in milliseconds.
+    let is_time =
+        text.len() > SHOWN && text.as_bytes()[10..].starts_with(b" ") && text.as_bytes()[SHOWN - 4] == b'.';
+    let text = if is_time { &text[..SHOWN] } else { text };
     let text = match text {
         "True" | "False" => text.to_lowercase(),
         _ => text.replace('T', " "),
