@@ -34,9 +34,12 @@ struct ByKey {
     equal: HashMap<Key, Vec<u32>>,
     ranges: Intervals,
     /// By length in bytes.
-    prefixes: Vec<(usize, HashMap<Box<[u8]>, Vec<u32>>)>,
+    prefixes: Vec<(usize, ByPrefix)>,
     null: Vec<u32>,
 }
+
+/// Who asks for each.
+type ByPrefix = HashMap<Box<[u8]>, Vec<u32>>;
 
 impl RowIndex {
     /// Rows that this access lets through are this member's from now on.

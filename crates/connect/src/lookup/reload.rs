@@ -54,7 +54,7 @@ fn watch() {
         }
         let (_, table) = due.tables.swap_remove(index);
         parking_lot::MutexGuard::unlocked(&mut due, || {
-            let Some(table) = table.upgrade() else { return None };
+            let table = table.upgrade()?;
             let began = Instant::now();
             if let Err(error) = table.look() {
                 tracing::warn!(table = %table.spec.table.name, "kept as it was: {error}");
