@@ -105,7 +105,7 @@ impl Frames {
             OverFrame::Range { preceding_ms: Some(ms) } => Some(self.step_range(keys, times, due, ms)),
             _ => None,
         };
-        let result_of = if self.has_peers() { self.last_peers(keys, times) } else { None };
+        let result_of = if self.has_peers() { self.last_peers(keys, times, due) } else { None };
         Steps { keys, key_count: self.by_key.len(), expired, result_of }
     }
 
@@ -143,21 +143,22 @@ impl Frames {
     }
 
     /// `None` if each row is the last of its time and key.
-    fn last_peers(&mut self, keys: &[u32], times: &[i64]) -> Option<UInt32Array> {
-        if times.windows(2).all(|pair| pair[0] != pair[1]) {
+    fn last_peers(&mut self, keys: &[u32], times: &[i64], due: &[i64]) -> Option<UInt32Array> {
+        // A row of a forgotten key may have the time of one that is out.
+        let at = |row: usize| (due[row], times[row]);
+        if (1..keys.len()).all(|row| at(row) != at(row - 1)) {
             return None;
         }
         self.last.resize(self.by_key.len(), 0);
         let mut result_of = vec![0; keys.len()];
         let mut end = keys.len();
         while end > 0 {
-            let time = times[end - 1];
-            let start = times[..end].iter().rposition(|other| *other != time).map_or(0, |at| at + 1);
-            for row in start..end {
-                self.last[keys[row] as usize] = row as u32;
+            let start = (0..end).rposition(|row| at(row) != at(end - 1)).map_or(0, |row| row + 1);
+            for (row, &key) in (start..).zip(&keys[start..end]) {
+                self.last[key as usize] = row as u32;
             }
-            for row in start..end {
-                result_of[row] = self.last[keys[row] as usize];
+            for (result, &key) in result_of[start..end].iter_mut().zip(&keys[start..end]) {
+                *result = self.last[key as usize];
             }
             end = start;
         }

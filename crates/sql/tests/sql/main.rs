@@ -8,6 +8,7 @@ mod driver;
 mod errors;
 mod explain;
 mod flink;
+mod function_table;
 mod functions;
 mod golden;
 mod lookups;

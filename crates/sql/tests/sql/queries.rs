@@ -202,11 +202,6 @@ fn values_are_gathered_in_windows() {
             "1970-01-01 00:00:40.000,b,3",
         ],
     );
-    check(
-        "SELECT k, LAST_VALUE(v) OVER w, LISTAGG(CAST(v AS STRING)) OVER w FROM e
-         WINDOW w AS (PARTITION BY k ORDER BY t ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
-        &["a,1,1", "a,4,1,4", "a,4,4", "a,8,8", "b,2,2", "b,3,7,3", "b,7,2,7"],
-    );
 }
 
 #[test]
