@@ -1,5 +1,5 @@
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use laxity_graph::ProcessingTime;
 use laxity_operators::{Emitted, Flow, InstanceContext, Operator, Outbox, Stage, StreamBatch};
@@ -86,9 +86,11 @@ fn a_changed_file_is_taken_while_the_query_runs() {
     assert_eq!(joined(), ["one"]);
     std::fs::write(folder.path().join("next"), "1,eins\n1,uno\n").unwrap();
     std::fs::rename(folder.path().join("next"), folder.path().join("dim.csv")).unwrap();
-    let began = Instant::now();
-    while joined() == ["one"] {
-        assert!(began.elapsed() < Duration::from_secs(20), "the new file was never read");
+    for tries in 0.. {
+        if joined() != ["one"] {
+            break;
+        }
+        assert!(tries < 4_000, "the new file was never read");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(joined(), ["eins", "uno"]);

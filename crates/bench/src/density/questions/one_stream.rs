@@ -66,7 +66,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         let all = |figure: fn(&Answer) -> f64| figures.iter().map(figure).collect::<Vec<f64>>();
         let met =
             at_least_percent(&format!("{what}, results within 50 ms"), &all(|of| of.met), TARGET_MET_PERCENT);
-        let cores = at_most(&format!("{what}"), &all(|of| of.cores), cores_max, "cores");
+        let cores = at_most(&what, &all(|of| of.cores), cores_max, "cores");
         findings.summary.extend([met, cores]);
     }
     Ok(findings)
