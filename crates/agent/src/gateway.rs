@@ -97,7 +97,7 @@ impl Gateway {
     /// Begins a session.
     ///
     /// # Errors
-    /// If it makes none, or is older than [`OLDEST`].
+    /// If it makes none, or is older than 1.17.
     pub fn session(&self) -> Result<GatewaySession<'_>, GatewayError> {
         if older(&self.version, OLDEST) {
             let said = format!("Flink {} is older than {OLDEST}", self.version);
