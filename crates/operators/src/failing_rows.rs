@@ -6,7 +6,7 @@ use crate::{DeadReason, DeadRows, Flow, Operator, OperatorError, OperatorFactory
 /// An operator whose rows that make it fail are put aside, each with its error, so that no other row of their batch is
 /// lost: `laxity.row.error` = `dead-letter`.
 ///
-/// The operator must be as it was before when `on_batch` returns [`OperatorError::Row`]: what can fail over a row is
+/// The operator must be as it was before when `on_batch` [fails over a row](OperatorError::is_of_a_row): what can do so is
 /// computed before anything is kept.
 pub struct FailingRows {
     operator: Box<dyn Operator>,
@@ -28,7 +28,7 @@ impl FailingRows {
     ) -> Result<Flow, OperatorError> {
         let before = (out.emitted.len(), out.late.len(), out.dead.len());
         let error = match self.operator.on_batch(input, batch.clone(), ingested, out) {
-            Err(error @ OperatorError::Row { .. }) => error,
+            Err(error) if error.is_of_a_row() => error,
             other => return other,
         };
         out.emitted.truncate(before.0);
@@ -87,7 +87,7 @@ pub(crate) fn mask_of(
     evaluate: &mut dyn FnMut(&RecordBatch) -> Result<Vec<bool>, OperatorError>,
 ) -> Result<Vec<bool>, OperatorError> {
     let error = match evaluate(rows) {
-        Err(error @ OperatorError::Row { .. }) => error,
+        Err(error) if error.is_of_a_row() => error,
         other => return other,
     };
     if rows.num_rows() <= 1 {
@@ -168,6 +168,6 @@ mod tests {
     fn without_it_the_first_such_row_is_an_error() {
         let mut operator = hundredths(None).make(&CONTEXT).unwrap();
         let answered = operator.on_batch(0, batch(&[1, 0, 2]), ProcessingTime::ZERO, &mut Outbox::default());
-        assert!(matches!(answered, Err(OperatorError::Row { .. })));
+        assert!(answered.is_err_and(|error| error.is_of_a_row()));
     }
 }

@@ -66,7 +66,7 @@ impl JoinOutput {
         let Some(condition) = &self.condition else { return Ok(Selection::All) };
         let fulfil = |pairs: &RecordBatch| select(condition, pairs).map_err(|e| row_error(&self.name, &e));
         match fulfil(pairs) {
-            Err(OperatorError::Row { .. }) if self.row_errors == RowErrors::DeadLetter => {
+            Err(error) if error.is_of_a_row() && self.row_errors == RowErrors::DeadLetter => {
                 let mut mask = |pairs: &RecordBatch| {
                     Ok(match fulfil(pairs)? {
                         Selection::All => vec![true; pairs.num_rows()],

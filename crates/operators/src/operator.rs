@@ -203,6 +203,13 @@ pub enum OperatorError {
     },
 }
 
+impl OperatorError {
+    /// Whether another row would not have led to it.
+    pub fn is_of_a_row(&self) -> bool {
+        matches!(self, OperatorError::Row { .. } | OperatorError::Expression(_))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::StreamBatch;
