@@ -4,6 +4,7 @@ use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, NodeId, Partitioning, WindowShape};
 use laxity_operators::{Stage, WindowKind};
 
+use crate::lower::plain;
 use crate::settings::SessionSettings;
 
 /// A query as a person reads it: its settings, then its operators from the sinks down, inputs indented.
@@ -87,9 +88,24 @@ fn tree(
     for detail in details.get(id.0).into_iter().flatten() {
         let _ = writeln!(text, "{indent}  | {detail}");
     }
+    if let Stage::Source { shared: Some(shared), .. } = &node.stage
+        && can_be_shared(dataflow)
+    {
+        let mut by: Vec<String> =
+            shared.spec.access.expressions().map(|expression| plain(&expression.to_string())).collect();
+        by.dedup();
+        let _ = writeln!(text, "{indent}  | with others by {}", by.join(", "));
+    }
     for input in &node.inputs {
         tree(dataflow, details, input.from, depth + 1, Some(&input.partitioning), text);
     }
+}
+
+/// Whether the query need not be told of everything that its table says: it reads one, and its windows end at known times.
+fn can_be_shared(dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> bool {
+    let sources = dataflow.nodes().iter().filter(|node| node.inputs.is_empty()).count();
+    let is_timed = |window: WindowShape| window.is_aligned;
+    sources == 1 && dataflow.nodes().iter().all(|node| node.window.is_none_or(is_timed))
 }
 
 /// A window function as text.

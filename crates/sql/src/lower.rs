@@ -32,7 +32,8 @@ use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
 use crate::window_function::as_window_function;
 pub use lookup::LookupSource;
-use relation::{Open, OpenStage, Output, Relation, Role, Shareable, Slot};
+pub(crate) use relation::plain;
+use relation::{Open, OpenStage, Output, Relation, Role, Slot};
 pub(crate) use scan::df_schema;
 
 pub(crate) type Lowered<T> = Result<T, Box<Fault>>;
@@ -271,13 +272,7 @@ impl<'a> Lowering<'a> {
         let relation = relation.apply_filter().map_err(|e| self.planner.fault(e))?;
         let mut open = relation.open;
         open.make_calc();
-        let Open { name, mut details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
-        if let OpenStage::Source(_, Some(Shareable { access: Some(access), .. })) = &stage {
-            let mut by: Vec<String> =
-                access.expressions().map(|expression| relation::plain(&expression.to_string())).collect();
-            by.dedup();
-            details.push(format!("with others by {}", by.join(", ")));
-        }
+        let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
         let chain = match self.settings.row_errors {
             RowErrors::Fail => chain,
             RowErrors::DeadLetter => chain.into_iter().map(FailingRows::factory).collect(),

@@ -430,7 +430,7 @@ fn calc_detail(
 }
 
 /// DataFusion's text of an expression, without the `@index` of columns and with literals as SQL writes them.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     static INTERVAL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"IntervalMonthDayNano \{ months: (-?\d+), days: (-?\d+), nanoseconds: (-?\d+) \}")
             .expect("valid")
