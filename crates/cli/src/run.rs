@@ -152,7 +152,7 @@ fn begin(
         let engine = Engine::with_clock(config.clone(), clock);
         let submitted = plans.iter().try_for_each(|plan| engine.submit(plan.clone()).map(drop));
         let error = match submitted.and_then(|()| engine.start()) {
-            Ok(()) => return Ok(Begun { engine, refused }),
+            Ok(_) => return Ok(Begun { engine, refused }),
             Err(error) => error,
         };
         // The engine with its claims is gone before the next.

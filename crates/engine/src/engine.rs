@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
-use laxity_graph::{EventTime, QueryId, WorkerId};
+use laxity_graph::{EventTime, ProcessingTime, QueryId, WorkerId};
 use laxity_runtime::{
     ArrowRows, Entry, Instance, LookCosts, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Payload, Process,
     Promise, Stage, fits,
@@ -200,11 +200,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts the threads and opens the sources.
+    /// Starts the threads and opens the sources. Says when the first rows are due: soon, but not before all tables are
+    /// open.
     ///
     /// # Errors
     /// If a table cannot be opened; nothing runs then. If the system gives no thread; the engine is then to be dropped.
-    pub fn start(&self) -> Result<(), SubmitError> {
+    pub fn start(&self) -> Result<ProcessingTime, SubmitError> {
         let shared = &self.shared;
         let mut submission = self.submission.lock();
         let start = shared.clock.now().plus_ns(submission.opening_ns());
@@ -224,7 +225,7 @@ impl Engine {
         }
         let keeper = shared.clone();
         *self.keeper.lock() = Some(self.spawn("keeper", move || keeper.keep())?);
-        Ok(())
+        Ok(start)
     }
 
     fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, SubmitError> {
