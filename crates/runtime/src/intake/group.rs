@@ -167,7 +167,7 @@ impl<C: Content> Group<C> {
         self.kept_bytes + self.held_rows * size_of::<(u32, u32)>() as u64 + backlogs.max().unwrap_or(0)
     }
 
-    /// Whether a member has left more unread than that, unless it may drop it.
+    /// Whether a member has left more unread than that.
     pub fn is_over(&self, backlog_bytes: u64) -> bool {
         self.waiting().any(|member| member.reader.backlog_bytes() > backlog_bytes)
     }

@@ -7,8 +7,8 @@ use laxity_graph::{EventTime, ProcessingTime};
 /// A result is owed from the arrival that makes it due. The driver says so of four kinds: a row held back at the
 /// source of a query without windows ([`due`](Owed::due) by its arrival), a message between the operators of such a
 /// query or in the hands of one, a batch on its way into a sink (both by the arrival they are stamped with), and a
-/// window whose end a watermark has passed at the source ([`window_due`](Owed::window_due)). A row inside a window that is still open is not owed, however long the
-/// scheduler lets it wait: nothing has to come out for it yet.
+/// window whose end a watermark has passed at the source ([`window_due`](Owed::window_due)). A row inside a window
+/// that is still open is not owed, however long the scheduler lets it wait: nothing has to come out for it yet.
 ///
 /// Roughly, and never too much. Arrivals are counted in spans of time, and due windows in groups, at most
 /// [`GROUPS_MAX`] of each: when there are more, neighbours are joined, so that the older a thing is the less precisely
