@@ -132,11 +132,12 @@ impl<T, U: Clone> Mailboxes<T, U> {
     ) -> Mailboxes<T, U> {
         let shards: Vec<Slot<T, U>> =
             Shard::several(shards, policy, config).into_iter().map(Slot::new).collect();
+        let parking = Parking::new(shards.len());
         Mailboxes {
             placement: Mutex::new(Placement::new(shards.len())),
             shards,
             addresses: Addresses::new(),
-            parking: Parking::new(),
+            parking,
             merging,
             look,
             seed: config.seed,
@@ -396,7 +397,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 // Others were quicker.
                 continue;
             }
-            self.leave(worker.at, desk, instant);
+            self.leave_idle(worker.at, desk, instant);
             if !staged.is_empty() {
                 // Not taken to bed: their query waits for them.
                 return Next::Refused;
@@ -509,6 +510,16 @@ impl<T, U: Clone> Mailboxes<T, U> {
         let wake = work_waits || self.parking.sleeps_past(desk.agenda.next());
         drop(desk);
         if wake {
+            self.parking.wake_one();
+        }
+    }
+
+    /// As [`leave`](Mailboxes::leave), of a worker that will sleep, and keep the alarm for what is to be looked at.
+    fn leave_idle(&self, place: usize, desk: MutexGuard<'_, Desk<T, U>>, now: ProcessingTime) {
+        self.publish(place, &desk, now);
+        let work_waits = self.parking.has_sleepers() && desk.shard.scheduler().waiting_units() > 0;
+        drop(desk);
+        if work_waits {
             self.parking.wake_one();
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Looks at a table, on the thread of the caller. What it admits goes to `staged`.
+    /// Looks at a table, on the thread of the caller. What it admits goes to `staged`, results that it makes to the sinks.
     pub(crate) fn look_at(
         self: &Arc<Shared>,
         table: &Arc<Table>,
@@ -59,7 +59,9 @@ impl Shared {
             sheds: &self.sheds,
         };
         let shed = |source, rows, now| self.dispatch.rows_to_shed(source, rows, now);
-        let mut looked = table.attend(&context, shed, staged);
+        let mut writes = Vec::new();
+        let mut looked = table.attend(&context, shed, staged, &mut writes);
+        self.write(&mut writes);
         if let Some(split) = looked.split.take() {
             self.split(table, split);
         }

@@ -43,6 +43,8 @@ struct Share {
     rhythm: Rhythm,
     /// Its source, which then does the rest.
     instance: Arc<Instance<ArrowRows>>,
+    /// Where its results go, if to one place.
+    outlet: Option<Arc<Outlet>>,
     batch_rows: usize,
 }
 
@@ -184,7 +186,9 @@ impl Submission {
             let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
             let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
             let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
-            Some(Share { stage, rhythm, instance, batch_rows })
+            let outlet =
+                Some(&outlets).filter(|outlets| outlets.len() == 1).map(|outlets| outlets[0].clone());
+            Some(Share { stage, rhythm, instance, outlet, batch_rows })
         };
         let wanted = sources.into_iter().filter_map(|source| {
             let Stage::Source { scan, shared, .. } = &plan.dataflow.node(source.node).stage else {
@@ -381,14 +385,15 @@ fn reader(wanted: &Wanted, read: &ScanSpec, is_shared: bool, start: ProcessingTi
     let Wanted { query, source, share, .. } = wanted;
     let columns = columns_of(wanted, read);
     let reader = Reader::new(query.clone(), source.operator, columns, source.follows_processing_time, start);
-    let Some(Share { stage, rhythm, instance, batch_rows }) = share.as_ref().filter(|_| is_shared) else {
+    let Some(Share { stage, rhythm, instance, outlet, batch_rows }) = share.as_ref().filter(|_| is_shared)
+    else {
         return reader;
     };
     let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: *batch_rows };
     match stage.operator.make(&context) {
         Ok(rest) => {
             instance.replace_operator(rest);
-            reader.sharing(stage.spec.clone(), *rhythm)
+            reader.sharing(stage.spec.clone(), *rhythm).with_outlet(outlet.clone())
         }
         // It was made before, with its source.
         Err(error) => {

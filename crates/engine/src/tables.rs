@@ -15,7 +15,7 @@ use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{SharedSourceSpec, StreamBatch};
 use laxity_runtime::{
     ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader, Split,
-    Step,
+    Step, Write,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -203,6 +203,7 @@ impl Table {
         context: &TableContext<'_>,
         shed: impl Fn(OperatorId, u32, ProcessingTime) -> u32,
         staged: &mut Vec<Parcel<ArrowRows>>,
+        writes: &mut Vec<Write<ArrowRows>>,
     ) -> Looked {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
@@ -220,6 +221,7 @@ impl Table {
             load: context.load,
             shed: |source, rows| if sheds { shed(source, rows, started) } else { 0 },
             staged,
+            writes,
         };
         let attended =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| intake.attend(feed, &mut around)));

@@ -133,6 +133,14 @@ impl<S> Dataflow<S> {
         &self.nodes[id.0]
     }
 
+    /// What the node of that id does.
+    ///
+    /// # Panics
+    /// If the id is of another dataflow.
+    pub fn stage_mut(&mut self, id: NodeId) -> &mut S {
+        &mut self.nodes[id.0].stage
+    }
+
     /// The nodes that read `id`, each with the number of the input they read it by.
     pub fn consumers(&self, id: NodeId) -> impl Iterator<Item = (NodeId, usize, &Partitioning)> {
         self.nodes.iter().enumerate().flat_map(move |(consumer, node)| {

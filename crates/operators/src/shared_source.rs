@@ -1,10 +1,14 @@
+use std::sync::Arc;
+
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{interleave_record_batch, take_record_batch};
 use arrow::error::ArrowError;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::row_index::{Access, RowIndex};
-use crate::{DeadRows, Emitted, Operator, OperatorError, Outbox, SourceOperator, SourceSpec, StreamBatch};
+use crate::{
+    DeadRows, Emitted, Operator, OperatorError, Outbox, SourceOperator, SourceSpec, StreamBatch, Template,
+};
 
 /// How a query reads a table together with others: what the source does to every row is done once for all who ask the
 /// same of it, and each gets the rows that its filter may keep.
@@ -14,6 +18,8 @@ pub struct SharedSourceSpec {
     pub source: SourceSpec,
     /// Which rows it gets.
     pub access: Access,
+    /// What it does with them, if that is what others do with theirs, and the access lets no other rows through.
+    pub template: Option<Arc<Template>>,
 }
 
 /// A source that several queries share. It stands where each had a [`SourceOperator`] before its filter: rows and

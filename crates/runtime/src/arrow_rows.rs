@@ -6,11 +6,11 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
-    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, Operator, OperatorError, Outbox,
+    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError, Outbox,
     SharedSource, SharedSourceSpec, StreamBatch,
 };
 
-use crate::{Content, Filled, Front};
+use crate::{Content, Filled, Front, Template};
 
 /// Rows are Arrow batches, operators those of `laxity-operators`.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ impl Content for ArrowRows {
     type LateShape = LateShape;
     type Dead = DeadRows;
     type Front = SharedSource;
+    type Template = Arc<laxity_operators::Template>;
     type Error = OperatorError;
 
     fn rows(batch: &StreamBatch) -> u32 {
@@ -183,6 +184,33 @@ impl Front for SharedSource {
 
     fn gather(batches: &[&StreamBatch], rows: &[(usize, usize)]) -> Result<StreamBatch, OperatorError> {
         SharedSource::gather(batches, rows)
+    }
+}
+
+impl Template<ArrowRows> for Arc<laxity_operators::Template> {
+    fn of(spec: &Arc<SharedSourceSpec>) -> Option<&Arc<laxity_operators::Template>> {
+        spec.template.as_ref()
+    }
+
+    fn is(&self, other: &Arc<laxity_operators::Template>) -> bool {
+        Arc::ptr_eq(self, other)
+    }
+
+    fn operator(&self) -> Result<Box<dyn Operator>, OperatorError> {
+        self.as_ref().operator()
+    }
+
+    fn input(&self, batch: &StreamBatch, rows: &[(u32, u32)]) -> Result<StreamBatch, OperatorError> {
+        self.as_ref().input(batch, rows)
+    }
+
+    fn by_member(batches: &[StreamBatch]) -> Result<Vec<(u32, StreamBatch)>, OperatorError> {
+        let of_members = laxity_operators::Template::by_member(batches)?;
+        Ok(of_members.into_iter().map(|OfMember { member, batch }| (member, batch)).collect())
+    }
+
+    fn late(late: &LateRows) -> Vec<(u32, i64)> {
+        laxity_operators::Template::late(late).collect()
     }
 }
 

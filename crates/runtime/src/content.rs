@@ -2,7 +2,7 @@ use std::fmt::{Debug, Display};
 
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
 
-use crate::Front;
+use crate::{Front, Template};
 
 /// What rows and operators are: Arrow batches on threads, or counted rows under a cost model in virtual time.
 ///
@@ -25,6 +25,8 @@ pub trait Content: Sized + 'static {
     type Dead;
     /// What readers of a table that ask the same of its rows share.
     type Front: Front<Batch = Self::Batch, Dead = Self::Dead, Error = Self::Error>;
+    /// What queries have in common that are done as one.
+    type Template: Template<Self>;
     /// Why an operator, or rows, cannot go on.
     type Error: Display;
 

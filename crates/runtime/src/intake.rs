@@ -9,6 +9,7 @@
 //! every millisecond for a target of ten seconds, so looks keep a distance that follows from the nearest target that reads
 //! the table and from the slack there is ([`Spacing`]); a look that comes late takes a larger bite.
 
+mod as_one;
 mod group;
 mod reader;
 mod spacing;
@@ -22,7 +23,7 @@ use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
 use self::group::Group;
 pub use self::reader::Reader;
 use self::spacing::Spacing;
-use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query};
+use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Write};
 
 /// The outside of a table: what its connector brings.
 pub trait Feed<C: Content> {
@@ -115,6 +116,8 @@ pub struct IntakeContext<'a, C: Content, K, S> {
     pub shed: S,
     /// What was admitted, counted as in flight, in order per reader.
     pub staged: &'a mut Vec<Parcel<C>>,
+    /// Results of queries that are done as one, likewise.
+    pub writes: &'a mut Vec<Write<C>>,
 }
 
 /// When to look at a table again.
@@ -220,7 +223,10 @@ impl<C: Content> Intake<C> {
                 Err(error) => return end(&reader.query, &error.to_string()),
             },
         };
-        self.groups[place].join(reader, spec, rhythm);
+        let query = reader.query.clone();
+        if let Err(error) = self.groups[place].join(reader, spec, rhythm) {
+            end(&query, &error.to_string());
+        }
     }
 
     /// The nearest target of those who read it, ns: it is looked at as if that were its own.
@@ -561,7 +567,7 @@ impl<C: Content> Intake<C> {
         self.readers = staying;
         let mut groups = Vec::new();
         self.each_group(|group| {
-            if group.readers().any(can_wait) {
+            if group.any_may_leave(can_wait) {
                 groups.push(group.split_off(can_wait)?);
             }
             Ok(())

@@ -30,6 +30,7 @@ mod registry;
 mod results;
 mod rhythm;
 mod route;
+mod template;
 
 pub use agenda::{Agenda, Look};
 #[cfg(feature = "operators")]
@@ -52,3 +53,4 @@ pub use registry::{Entry, Held, Registry, Reserved, Retiring, Stage};
 pub use results::{LatencySummary, MinuteFigures, ResultFigures, ResultSummary};
 pub use rhythm::Rhythm;
 pub use route::{Route, Spread};
+pub use template::{NoTemplate, Template};

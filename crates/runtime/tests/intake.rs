@@ -171,6 +171,7 @@ impl<'a> Looks<'a> {
             memory: &self.process.memory,
             shed: |_, _| 0,
             staged: &mut self.staged,
+            writes: &mut Vec::new(),
         };
         intake.attend(feed, &mut context)
     }

@@ -42,6 +42,7 @@ fn random_lives_leave_nothing_behind() {
             ("went while a row was half done", seen.went_while_resuming),
             ("split off", seen.split),
             ("ended while a copy was opened for them", seen.ended_while_split),
+            ("done as one", seen.done_as_one),
         ] {
             assert!(count >= steps / 200_000, "{policy}: {what}: {count} of {steps} steps, {seen:?}");
         }

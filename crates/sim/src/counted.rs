@@ -3,7 +3,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime, WindowShape};
-use laxity_runtime::{Content, Unshared};
+use laxity_runtime::{Content, NoTemplate, Unshared};
 use laxity_workload::{Arrival, Cost, StageKind};
 use rand_core::Rng;
 
@@ -270,6 +270,7 @@ impl Content for Counted {
     type LateShape = ();
     type Dead = Infallible;
     type Front = Unshared<CountedRows, Infallible, Infallible>;
+    type Template = NoTemplate;
     type Error = Infallible;
 
     fn rows(batch: &CountedRows) -> u32 {

@@ -20,7 +20,7 @@ use laxity_operators::{
     DeadRows, Flow, HashPartitioner, InstanceContext, LateRows, Operator, OperatorError, OperatorFactory,
     Outbox, Stage, StreamBatch,
 };
-use laxity_runtime::{ArrowRows, Content, LateShape, Unshared};
+use laxity_runtime::{ArrowRows, Content, LateShape, NoTemplate, Unshared};
 use laxity_sched::Composition;
 use laxity_workload::{Arrival, Arrivals, Cost, Feed, QueryModel, StageKind, Workload};
 
@@ -300,6 +300,7 @@ impl Content for CalledRows {
     type LateShape = LateShape;
     type Dead = DeadRows;
     type Front = Unshared<CalledBatch, DeadRows, OperatorError>;
+    type Template = NoTemplate;
     type Error = OperatorError;
 
     fn rows(batch: &CalledBatch) -> u32 {

@@ -1,4 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,9 +24,11 @@ use crate::parse::{StatementParser, words_within};
 use crate::planning::Planner;
 use crate::policy::PolicySetting;
 use crate::settings::{POLICY_KEY, SessionSettings};
+use crate::side_by_side::{on_deep_stack, side_by_side};
 use crate::statement::{
     ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, WithOptions,
 };
+use crate::template::{self, Shape, Templates};
 use crate::written_out::WrittenOut;
 
 /// A file of SQL.
@@ -128,12 +132,21 @@ pub struct Compiled {
 /// but for `laxity.policy`, of which a process has one. Queries that would bear one name are told apart by that of
 /// their file.
 pub fn compile_each(files: &[SqlFile], options: CompileOptions) -> Compiled {
+    let threads = threads();
+    let compiled = on_deep_stack(|| {
+        // A file of many queries is compiled by many, many files each by one.
+        let within = if files.len() == 1 { threads } else { 1 };
+        side_by_side(files, threads, |file| {
+            Ok::<_, Infallible>(compile_caught(std::slice::from_ref(file), options, within))
+        })
+    });
+    let Ok(compiled) = compiled;
     let mut script = Script { queries: vec![], explanations: vec![], policy: None, warnings: vec![] };
     let mut errors = Vec::new();
-    for file in files {
-        let compiled = compile_with(std::slice::from_ref(file), options)
-            .and_then(|one| PolicySetting::unite(&mut script.policy, one.policy.clone()).map(|()| one));
-        match compiled {
+    for one in compiled {
+        let one =
+            one.and_then(|one| PolicySetting::unite(&mut script.policy, one.policy.clone()).map(|()| one));
+        match one {
             Ok(one) => {
                 script.queries.extend(one.queries);
                 script.explanations.extend(one.explanations);
@@ -183,24 +196,18 @@ fn tell_apart(queries: &mut [PlannedQuery]) {
 /// # Errors
 /// The first mistake, with its place.
 pub fn compile_with(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
-    // Plans are trees that planner and optimiser walk by recursion, deeper than the stack a caller may have.
-    let compiled = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("compile".into())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || compile_here(files, options));
-        thread.map(|thread| thread.join())
-    });
-    match compiled {
-        Ok(Ok(result)) => result,
-        Ok(Err(panic)) => Err(of_panic(files, panic.as_ref())),
-        // No thread to be had: this one's stack does for all but extreme statements.
-        Err(_) => compile_here(files, options),
-    }
+    on_deep_stack(|| compile_caught(files, options, threads()))
 }
 
-/// Enough, without optimisation, for the deepest statement that is accepted. Only what is used is ever mapped.
-const STACK_BYTES: usize = 256 << 20;
+fn compile_caught(files: &[SqlFile], options: CompileOptions, threads: usize) -> Result<Script, SqlError> {
+    catch_unwind(AssertUnwindSafe(|| compile_here(files, options, threads)))
+        .unwrap_or_else(|panic| Err(of_panic(files, panic.as_ref())))
+}
+
+/// As many as there are cores: nothing runs yet.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 /// A broken invariant, of ours or of a library's, in words that can be reported.
 fn of_panic(files: &[SqlFile], panic: &(dyn std::any::Any + Send)) -> SqlError {
@@ -213,13 +220,15 @@ fn of_panic(files: &[SqlFile], panic: &(dyn std::any::Any + Send)) -> SqlError {
     Fault::internal(NOWHERE, text).into_error(file, "")
 }
 
-fn compile_here(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
+fn compile_here(files: &[SqlFile], options: CompileOptions, threads: usize) -> Result<Script, SqlError> {
     let mut session = Session {
         files,
         texts: files.iter().map(|file| Arc::from(file.text.as_str())).collect(),
         options,
+        threads,
         catalog: Catalog::default(),
         declared: BTreeMap::new(),
+        templates: Templates::default(),
         settings: SessionSettings::default(),
         queries: vec![],
         names: HashSet::new(),
@@ -259,9 +268,12 @@ struct Session<'a> {
     /// Of the files, for queries to keep.
     texts: Vec<Arc<str>>,
     options: CompileOptions,
+    /// That plan queries.
+    threads: usize,
     catalog: Catalog,
     /// The statements that declared tables and views.
     declared: BTreeMap<String, Arc<Origin>>,
+    templates: Templates,
     settings: SessionSettings,
     queries: Vec<PlannedQuery>,
     /// Of `queries`.
@@ -278,18 +290,65 @@ struct Place<'a> {
     span: Span,
 }
 
+/// A query that has its name, and is planned with others when the catalog is about to change.
+struct Waiting<'a> {
+    statement: Statement,
+    place: Place<'a>,
+    name: String,
+    settings: SessionSettings,
+    /// It is explained and not run.
+    explained: bool,
+}
+
+/// What a query is planned with.
+struct Scope<'a> {
+    files: &'a [SqlFile],
+    texts: &'a [Arc<str>],
+    options: CompileOptions,
+    catalog: &'a Catalog,
+    declared: &'a BTreeMap<String, Arc<Origin>>,
+    templates: &'a Templates,
+    settings: &'a SessionSettings,
+}
+
 impl Session<'_> {
     fn run_file(&mut self, file: usize) -> Done<()> {
         let mut parser = StatementParser::new(&self.files[file].text)?;
         let tokens = parser.tokens.clone();
+        let mut waiting = Vec::new();
+        let run = self.run_statements(file, &mut parser, &tokens, &mut waiting);
+        // What stands first in the file is told first.
+        self.plan_all(waiting)?;
+        run
+    }
+
+    fn run_statements<'t>(
+        &mut self,
+        file: usize,
+        parser: &mut StatementParser,
+        tokens: &'t [TokenWithSpan],
+        waiting: &mut Vec<Waiting<'t>>,
+    ) -> Done<()> {
         while let Some(statement) = parser.next_statement()? {
-            let place = Place { file, tokens: words_within(&tokens, statement.span), span: statement.span };
-            self.run(&statement, &place).map_err(|fault| fault.or_at(statement.span.start))?;
+            let span = statement.span;
+            let place = Place { file, tokens: words_within(tokens, span), span };
+            self.run(statement, place, waiting).map_err(|fault| fault.or_at(span.start))?;
         }
         Ok(())
     }
 
-    fn run(&mut self, statement: &Statement, place: &Place) -> Done<()> {
+    fn run<'t>(
+        &mut self,
+        statement: Statement,
+        place: Place<'t>,
+        waiting: &mut Vec<Waiting<'t>>,
+    ) -> Done<()> {
+        if matches!(
+            statement.kind,
+            StatementKind::CreateTable(_) | StatementKind::CreateView(_) | StatementKind::Drop { .. }
+        ) {
+            self.plan_all(std::mem::take(waiting))?;
+        }
         match &statement.kind {
             StatementKind::Set { key, value } if key.value == POLICY_KEY => {
                 PolicySetting::set(&mut self.policy, key, value, &self.files[place.file])
@@ -300,26 +359,56 @@ impl Session<'_> {
                 Ok(())
             }
             StatementKind::Reset(key) => self.settings.reset(key.as_ref()),
-            StatementKind::CreateTable(table) => self.create_table(table, place),
-            StatementKind::CreateView(view) => self.create_view(view, place),
+            StatementKind::CreateTable(table) => self.create_table(table, &place),
+            StatementKind::CreateView(view) => self.create_view(view, &place),
             StatementKind::Drop { object, name, if_exists } => self.drop_object(*object, name, *if_exists),
-            StatementKind::Explain(inner) => {
-                let query = self.plan(inner, place)?;
-                self.explanations.push(query.explain);
-                Ok(())
-            }
-            StatementKind::Insert(_) | StatementKind::StatementSet(_) | StatementKind::Query(_) => {
-                let query = self.plan(statement, place)?;
-                self.names.insert(query.dataflow.settings.name.clone());
-                self.queries.push(query);
+            StatementKind::Explain(_)
+            | StatementKind::Insert(_)
+            | StatementKind::StatementSet(_)
+            | StatementKind::Query(_) => {
+                let (statement, explained) = match statement.kind {
+                    StatementKind::Explain(inner) => (*inner, true),
+                    _ => (statement, false),
+                };
+                let name = self.unique_name(self.settings.name.clone().unwrap_or(default_name(&statement)));
+                if !explained {
+                    self.names.insert(name.clone());
+                }
+                let settings = self.settings.clone();
+                waiting.push(Waiting { statement, place, name, settings, explained });
                 Ok(())
             }
         }
     }
 
-    fn origin(&self, place: &Place) -> Arc<Origin> {
-        let (file, text) = (self.files[place.file].path.clone(), Arc::clone(&self.texts[place.file]));
-        Origin::new(file, text, place.span, place.tokens, &self.declared)
+    /// Plans queries side by side, and keeps them in their order.
+    fn plan_all(&mut self, waiting: Vec<Waiting>) -> Done<()> {
+        let plan = |one: &Waiting| {
+            let scope = Scope { settings: &one.settings, ..self.scope() };
+            let planned = scope.plan(&one.statement, &one.place, one.name.clone());
+            planned.map_err(|fault| fault.or_at(one.place.span.start))
+        };
+        let planned = side_by_side(&waiting, self.threads, plan)?;
+        for (one, query) in waiting.iter().zip(planned) {
+            if one.explained {
+                self.explanations.push(query.explain);
+            } else {
+                self.queries.push(query);
+            }
+        }
+        Ok(())
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            files: self.files,
+            texts: &self.texts,
+            options: self.options,
+            catalog: &self.catalog,
+            declared: &self.declared,
+            templates: &self.templates,
+            settings: &self.settings,
+        }
     }
 
     fn create_table(&mut self, create: &CreateTable, place: &Place) -> Done<()> {
@@ -429,7 +518,8 @@ impl Session<'_> {
             options: create.options.clone(),
             file: place.file,
         };
-        self.declared.insert(create.name.value.clone(), self.origin(place));
+        let origin = self.scope().origin(place);
+        self.declared.insert(create.name.value.clone(), origin);
         self.catalog.insert(create.name.value.clone(), Relation::Table(Arc::new(table)));
         Ok(())
     }
@@ -474,7 +564,8 @@ impl Session<'_> {
             .project(exprs)
             .and_then(LogicalPlanBuilder::build)
             .map_err(|error| planner.fault(error))?;
-        self.declared.insert(create.name.value.clone(), self.origin(place));
+        let origin = self.scope().origin(place);
+        self.declared.insert(create.name.value.clone(), origin);
         self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan), written_out));
         Ok(())
     }
@@ -511,26 +602,50 @@ impl Session<'_> {
             )
             .hint("write DROP TABLE")),
             (None, _) if if_exists => Ok(()),
-            (None, _) => Err(self.unknown_table(name)),
+            (None, _) => Err(self.scope().unknown_table(name)),
         }
     }
 
+    /// Names identify queries: one that is taken gets a number.
+    fn unique_name(&self, wanted: String) -> String {
+        let mut name = wanted.clone();
+        let mut number = 2;
+        while self.names.contains(&name) {
+            name = format!("{wanted}-{number}");
+            number += 1;
+        }
+        name
+    }
+}
+
+/// What a query is called that was given no name, as in Flink.
+fn default_name(statement: &Statement) -> String {
+    match &statement.kind {
+        StatementKind::Insert(insert) => format!("insert-into_{}", insert.table.value),
+        StatementKind::StatementSet(inserts) => {
+            let sinks: Vec<_> = inserts.iter().map(|insert| insert.table.value.as_str()).collect();
+            format!("insert-into_{}", sinks.join("_"))
+        }
+        _ => "select".to_string(),
+    }
+}
+
+impl Scope<'_> {
+    fn origin(&self, place: &Place) -> Arc<Origin> {
+        let (file, text) = (self.files[place.file].path.clone(), Arc::clone(&self.texts[place.file]));
+        Origin::new(file, text, place.span, place.tokens, self.declared)
+    }
+
     /// Plans a query that is run or explained.
-    fn plan(&mut self, statement: &Statement, place: &Place) -> Done<PlannedQuery> {
-        let (inserts, default_name) = match &statement.kind {
-            StatementKind::Insert(insert) => {
-                (std::slice::from_ref(insert), format!("insert-into_{}", insert.table.value))
-            }
-            StatementKind::StatementSet(inserts) => (inserts.as_slice(), {
-                let sinks: Vec<_> = inserts.iter().map(|insert| insert.table.value.as_str()).collect();
-                format!("insert-into_{}", sinks.join("_"))
-            }),
-            _ => (&[] as &[Insert], "select".to_string()),
+    fn plan(&self, statement: &Statement, place: &Place, name: String) -> Done<PlannedQuery> {
+        let inserts = match &statement.kind {
+            StatementKind::Insert(insert) => std::slice::from_ref(insert),
+            StatementKind::StatementSet(inserts) => inserts.as_slice(),
+            _ => &[] as &[Insert],
         };
-        let name = self.unique_name(self.settings.name.clone().unwrap_or(default_name));
         let plain_name = name.clone();
-        let planner = Planner::new(&self.catalog, place.tokens);
-        let mut lowering = Lowering::new(&planner, &self.settings, name, self.options.processing_origin_ms);
+        let planner = Planner::new(self.catalog, place.tokens);
+        let mut lowering = Lowering::new(&planner, self.settings, name, self.options.processing_origin_ms);
         lowering.origin = Some(self.origin(place));
         lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
             table.spec.schema.fields().iter().map(|field| field.name().clone()).collect()
@@ -540,12 +655,12 @@ impl Session<'_> {
         }
         for insert in inserts {
             let words = words_within(place.tokens, insert.span);
-            let planner = Planner::new(&self.catalog, words);
+            let planner = Planner::new(self.catalog, words);
             self.insert(insert, &planner, &mut lowering).map_err(|fault| fault.or_at(insert.span.start))?;
         }
         let late = self.late_sink(&lowering)?;
         let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
-        let explain = explain(&lowering.dataflow, &lowering.details, &self.settings, late_table);
+        let explain = explain(&lowering.dataflow, &lowering.details, self.settings, late_table);
         Ok(PlannedQuery {
             paths: self.paths_of(&lowering),
             lookups: lowering.lookups,
@@ -576,17 +691,6 @@ impl Session<'_> {
         specs.filter_map(place).collect()
     }
 
-    /// Names identify queries: one that is taken gets a number.
-    fn unique_name(&self, wanted: String) -> String {
-        let mut name = wanted.clone();
-        let mut number = 2;
-        while self.names.contains(&name) {
-            name = format!("{wanted}-{number}");
-            number += 1;
-        }
-        name
-    }
-
     fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
         let table = match self.catalog.get(&insert.table.value) {
             Some(Relation::Table(table)) => table,
@@ -603,7 +707,10 @@ impl Session<'_> {
         let columns = sink_columns(table, &insert.columns)?;
         let plan = planner.query(&insert.query)?;
         let plan = self.optimized(plan, planner, lowering)?;
-        lowering.insert(&plan, &table.spec, &table.lengths, &columns)
+        lowering.insert(&plan, &table.spec, &table.lengths, &columns)?;
+        let shape = || Shape::of(&plan, &table.spec.schema, &table.lengths, &columns);
+        template::find(shape, self.templates, planner, self.settings, &mut lowering.dataflow);
+        Ok(())
     }
 
     /// A SELECT that is not inserted anywhere goes to standard output.

@@ -21,7 +21,7 @@ pub(crate) struct FlinkType {
 }
 
 /// What a text is brought to on its way into a CHAR or VARCHAR, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CharLength {
     /// CHAR: cut, or padded with blanks.
     Exactly(u32),

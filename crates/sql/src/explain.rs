@@ -94,7 +94,9 @@ fn tree(
         let mut by: Vec<String> =
             shared.spec.access.expressions().map(|expression| plain(&expression.to_string())).collect();
         by.dedup();
-        let _ = writeln!(text, "{indent}  | with others by {}", by.join(", "));
+        let as_one =
+            if shared.spec.template.is_some() { ", as one where they differ in that alone" } else { "" };
+        let _ = writeln!(text, "{indent}  | with others by {}{as_one}", by.join(", "));
     }
     for input in &node.inputs {
         tree(dataflow, details, input.from, depth + 1, Some(&input.partitioning), text);

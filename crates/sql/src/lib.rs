@@ -28,8 +28,10 @@ mod refuse;
 mod reserved;
 mod rewrite;
 mod settings;
+mod side_by_side;
 mod slips;
 mod statement;
+mod template;
 mod window_function;
 mod written_out;
 

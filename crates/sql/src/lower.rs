@@ -15,7 +15,7 @@ mod values;
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_expr::execution_props::ExecutionProps;
@@ -54,6 +54,10 @@ pub(crate) struct Lowering<'a> {
     pub origin: Option<Arc<Origin>>,
     /// Tables that streams look rows up in.
     pub lookups: Vec<LookupSource>,
+    /// Of a template: what is done behind its source, whose rows then say which query they are of.
+    pub work: Option<Vec<OperatorFactory>>,
+    /// Columns that its source gives.
+    pub read_columns: SchemaRef,
 }
 
 impl<'a> Lowering<'a> {
@@ -73,6 +77,8 @@ impl<'a> Lowering<'a> {
             late_columns: vec![],
             origin: None,
             lookups: vec![],
+            work: None,
+            read_columns: Arc::new(Schema::empty()),
         }
     }
 
@@ -273,6 +279,10 @@ impl<'a> Lowering<'a> {
         let mut open = relation.open;
         open.make_calc();
         let Open { name, details, parallelism, inputs, window, stage, chain, meets_late_rows, .. } = open;
+        if let Some(work) = &mut self.work {
+            let behind_source = usize::from(matches!(stage, OpenStage::Source(..)));
+            work.extend_from_slice(&chain[behind_source..]);
+        }
         let chain = match self.settings.row_errors {
             RowErrors::Fail => chain,
             RowErrors::DeadLetter => chain.into_iter().map(FailingRows::factory).collect(),

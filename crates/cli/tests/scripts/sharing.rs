@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::{lines, sorted};
 
-const QUERIES: usize = 48;
+const QUERIES: usize = 96;
 
 /// Numbers that look random, the same each time.
 struct Dice(u64);
@@ -63,7 +63,10 @@ fn script(dice: &mut Dice) -> String {
     for number in 0..QUERIES {
         let filter = filter(dice);
         let group = "GROUP BY window_start, window_end, k";
+        // Several of a kind, so that some are done as one.
         let window = dice.pick(&[
+            "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '1' SECOND)",
+            "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '1' SECOND)",
             "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '1' SECOND)",
             "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '7' SECOND)",
             "HOP(TABLE events, DESCRIPTOR(t), INTERVAL '2' SECOND, INTERVAL '6' SECOND)",
@@ -77,7 +80,7 @@ fn script(dice: &mut Dice) -> String {
                  SET 'pipeline.name' = 'q{number}';\n"
             )
         };
-        sql += &match dice.roll(5) {
+        sql += &match dice.roll(8) {
             0 => {
                 sink("t TIMESTAMP(3), k INT, v BIGINT")
                     + &format!("INSERT INTO out{number} SELECT t, k, v FROM events {filter};\n")
@@ -89,6 +92,21 @@ fn script(dice: &mut Dice) -> String {
                          SELECT window_start, window_end, k, COUNT(*) AS n FROM TABLE(\
                          TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '1' SECOND)) {filter} {group}) \
                          GROUP BY window_start, window_end;\n"
+                    )
+            }
+            2 => {
+                sink("e TIMESTAMP(3), n BIGINT, m BIGINT, a DOUBLE, s STRING")
+                    + &format!(
+                        "INSERT INTO out{number} SELECT window_end, COUNT(*) FILTER (WHERE v > 500), COUNT(DISTINCT s), \
+                         AVG(CAST(v AS DOUBLE)), MAX(s) FROM TABLE({window}) {filter} \
+                         GROUP BY window_start, window_end;\n"
+                    )
+            }
+            3 => {
+                sink("e TIMESTAMP(3), n BIGINT, m BIGINT")
+                    + &format!(
+                        "INSERT INTO out{number} SELECT window_end, COUNT(*), SUM(v + k) FROM TABLE({window}) {filter} \
+                         GROUP BY window_start, window_end HAVING COUNT(*) > 3;\n"
                     )
             }
             _ => {

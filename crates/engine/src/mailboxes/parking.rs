@@ -32,6 +32,11 @@
 //! for "waits": either it sees the sleeper, and an alarm that is no earlier than the one in force, or that sleeper's look
 //! at the shard sees the appointment.
 //!
+//! Who finds nothing to do, and so is about to sleep, wakes nobody for the looks that it knows of: it keeps the alarm
+//! itself, as it looks at the shard once more after it has announced its sleep. Else two workers wake each other for
+//! every look, and one takes the other's permit until that is awake. Where there is one shard, who gets up from the alarm
+//! sees all looks that are left as it takes the next unit, and wakes another then if there are any.
+//!
 //! # Stop
 //! A worker ends if it finds nothing on any shard after it has seen the stop. What was enqueued before the stop is
 //! there to be seen; what a worker makes later, it takes itself.
@@ -50,6 +55,8 @@ pub(super) struct Parking {
     to_wake: AtomicUsize,
     /// Until when a sleeper sleeps, ns; `u64::MAX` if none keeps the alarm. Written under the lock.
     alarm_ns: AtomicU64,
+    /// There are shards whose looks are not seen by who gets up.
+    hands_alarm_on: bool,
 }
 
 struct State {
@@ -62,7 +69,8 @@ struct State {
 }
 
 impl Parking {
-    pub fn new() -> Parking {
+    /// For the workers of so many shards.
+    pub fn new(shards: usize) -> Parking {
         Parking {
             state: Mutex::new(State {
                 announced: 0,
@@ -73,6 +81,7 @@ impl Parking {
             permitted: Condvar::new(),
             to_wake: AtomicUsize::new(0),
             alarm_ns: AtomicU64::new(u64::MAX),
+            hands_alarm_on: shards > 1,
         }
     }
 
@@ -144,8 +153,10 @@ impl Parking {
         }
         state.announced -= 1;
         state.permits = state.permits.min(state.announced);
-        let to_keep_alarm =
-            kept_alarm && state.permits < state.announced && state.alarm == ProcessingTime::MAX;
+        let to_keep_alarm = self.hands_alarm_on
+            && kept_alarm
+            && state.permits < state.announced
+            && state.alarm == ProcessingTime::MAX;
         state.permits += usize::from(to_keep_alarm);
         self.count(&state);
         drop(state);

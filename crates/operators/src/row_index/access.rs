@@ -19,6 +19,8 @@ pub struct Access {
     tests: Vec<(Arc<dyn PhysicalExpr>, Test)>,
     /// How many rows that is, as far as its form tells: less is fewer.
     breadth: u32,
+    /// The filter keeps all of them.
+    is_exact: bool,
 }
 
 /// What is asked of an expression's value.
@@ -38,20 +40,31 @@ impl Access {
     /// that is the part that is thought to keep the fewest: an equality before a prefix, a closed range, an open one.
     pub fn of(predicate: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Access> {
         let mut conjuncts = Vec::new();
+        let mut others = false;
         for part in split_conjunction(predicate) {
-            let Some(access) = Access::of_part(part, input) else { continue };
+            let Some(access) = Access::of_part(part, input) else {
+                others = true;
+                continue;
+            };
             let merged = conjuncts.iter_mut().any(|known: &mut Access| known.narrow(&access));
             if !merged {
                 conjuncts.push(access);
             }
         }
+        others |= conjuncts.len() > 1;
         let is_computed = |(expression, _): &(Arc<dyn PhysicalExpr>, Test)| !expression.is::<Column>();
         let cost = |access: &Access| {
             (access.breadth, access.tests.iter().filter(|test| is_computed(test)).count(), access.tests.len())
         };
         let best = conjuncts.into_iter().min_by_key(cost)?;
+        let best = Access { is_exact: best.is_exact && !others, ..best };
         // About half of all rows would be handed out one by one, which is dearer than to look at all of them at once.
         (best.breadth < Test::IsNull.breadth()).then_some(best)
+    }
+
+    /// Whether the filter keeps every row that passes, so that nobody has to look at them again.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     pub(super) fn tests(&self) -> &[(Arc<dyn PhysicalExpr>, Test)] {
@@ -63,7 +76,7 @@ impl Access {
         self.tests.iter().map(|(expression, _)| expression)
     }
 
-    fn one(expression: &Arc<dyn PhysicalExpr>, test: Test) -> Option<Access> {
+    fn one(expression: &Arc<dyn PhysicalExpr>, test: Test, input: &Schema) -> Option<Access> {
         let mut is_fit = !expression.is::<Literal>();
         // The closure never fails. What is another value each time is each filter's own to compute.
         let _ = expression.apply(|node| {
@@ -71,7 +84,13 @@ impl Access {
             Ok(TreeNodeRecursion::Continue)
         });
         let breadth = test.breadth();
-        is_fit.then(|| Access { tests: vec![(Arc::clone(expression), test)], breadth })
+        // What is computed may fail, and is then looked at again. Two floats may be one key.
+        let is_float = |column: &Column| {
+            let of_type = input.field(column.index()).data_type();
+            matches!(of_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
+        };
+        let is_exact = expression.downcast_ref::<Column>().is_some_and(|column| !is_float(column));
+        is_fit.then(|| Access { tests: vec![(Arc::clone(expression), test)], breadth, is_exact })
     }
 
     /// Of what is no conjunction.
@@ -82,6 +101,7 @@ impl Access {
                 let other = Access::of(binary.right(), input)?;
                 access.tests.extend(other.tests);
                 access.breadth = access.breadth.max(other.breadth);
+                access.is_exact &= other.is_exact;
                 return (access.tests.len() <= ALTERNATIVES_MAX).then_some(access);
             }
             return comparison(binary.left(), *binary.op(), binary.right(), input);
@@ -89,17 +109,18 @@ impl Access {
         if let Some(list) = part.downcast_ref::<InListExpr>() {
             let keys = list.list().iter().map(|value| constant(value, list.expr(), input));
             let keys = keys.collect::<Option<Vec<Key>>>().filter(|_| !list.negated())?;
-            return Access::one(list.expr(), Test::In(keys));
+            return Access::one(list.expr(), Test::In(keys), input);
         }
         if let Some(is_null) = part.downcast_ref::<IsNullExpr>() {
-            return Access::one(is_null.arg(), Test::IsNull);
+            return Access::one(is_null.arg(), Test::IsNull, input);
         }
         if let Some(like) = part.downcast_ref::<LikeExpr>() {
             let Key::Text(pattern) = constant(like.pattern(), like.expr(), input)? else { return None };
             let length = pattern.iter().position(|byte| b"%_\\".contains(byte)).unwrap_or(pattern.len());
             let is_prefix = length > 0 && !like.negated() && !like.case_insensitive();
-            return is_prefix
-                .then(|| Access::one(like.expr(), Test::StartsWith(pattern[..length].into())))?;
+            let access = Access::one(like.expr(), Test::StartsWith(pattern[..length].into()), input)?;
+            let is_all = &pattern[length..] == b"%";
+            return is_prefix.then_some(Access { is_exact: access.is_exact && is_all, ..access });
         }
         if let Some(function) = part.downcast_ref::<ScalarFunctionExpr>() {
             let comparison_of = function.fun().inner().downcast_ref::<FloatComparison>()?;
@@ -111,7 +132,7 @@ impl Access {
             None => (part, 1),
         };
         let is_boolean = of.is::<Column>() && of.data_type(input).ok()? == DataType::Boolean;
-        let access = Access::one(of, Test::In(vec![Key::Number(value)])).filter(|_| is_boolean)?;
+        let access = Access::one(of, Test::In(vec![Key::Number(value)]), input).filter(|_| is_boolean)?;
         Some(Access { breadth: Test::IsNull.breadth(), ..access })
     }
 
@@ -126,6 +147,10 @@ impl Access {
             return false;
         }
         // Which of two lows is the higher is not asked for: either is right.
+        let both = |one: &Bound<Key>, other: &Bound<Key>| {
+            !matches!(one, Bound::Unbounded) && !matches!(other, Bound::Unbounded)
+        };
+        self.is_exact &= other.is_exact && !both(low, other_low) && !both(high, other_high);
         if matches!(low, Bound::Unbounded) {
             *low = other_low.clone();
         }
@@ -171,7 +196,7 @@ fn comparison(
         Operator::GtEq => Test::Between(Bound::Included(key), Bound::Unbounded),
         _ => return None,
     };
-    Access::one(of, test)
+    Access::one(of, test, input)
 }
 
 /// A constant that is compared with an expression, as the key that the expression's value has where they are equal.

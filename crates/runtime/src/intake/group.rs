@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 
-use super::{Feed, IntakeContext, Reader, end};
+use super::as_one::{AsOne, StepContext};
+use super::{Feed, IntakeContext, Reader, SHARED_BY_MIN, end};
 use crate::offered::Offered;
-use crate::{Clock, Content, Filled, Front, Query, Rhythm};
+use crate::{Clock, Content, Filled, Front, Query, Rhythm, Template};
 
 /// Readers of a table that ask the same of its rows, but for their filters.
 ///
@@ -19,6 +20,8 @@ pub(super) struct Group<C: Content> {
     /// By the number that each joined with.
     members: Vec<Option<Member<C>>>,
     free: Vec<u32>,
+    /// Those of one template among them, by their place here.
+    as_one: Vec<Option<AsOne<C>>>,
     /// What members hold rows of, the oldest first.
     kept: VecDeque<Kept<C::Batch>>,
     /// Of the first of `kept`.
@@ -54,6 +57,8 @@ struct Member<C: Content> {
     timer: Option<EventTime>,
     is_ready: bool,
     is_behind: bool,
+    /// It is one of those of a template: of which, and which of them. Nothing is held for it or handed over to it then.
+    seat: Option<(usize, u32)>,
 }
 
 /// A batch that rows are held of.
@@ -83,6 +88,7 @@ impl<C: Content> Group<C> {
             columns,
             members: Vec::new(),
             free: Vec::new(),
+            as_one: Vec::new(),
             kept: VecDeque::new(),
             first_kept: 0,
             kept_bytes: 0,
@@ -105,7 +111,66 @@ impl<C: Content> Group<C> {
     }
 
     /// One more, from the next row on.
-    pub fn join(&mut self, reader: Reader<C>, spec: <C::Front as Front>::Spec, rhythm: Rhythm) {
+    ///
+    /// # Errors
+    /// If it is one of a template whose operator cannot be built.
+    pub fn join(
+        &mut self,
+        reader: Reader<C>,
+        spec: <C::Front as Front>::Spec,
+        rhythm: Rhythm,
+    ) -> Result<(), C::Error> {
+        let seat = self.take_seat(&reader, &spec, rhythm)?;
+        self.join_at(seat, reader, spec, rhythm);
+        Ok(())
+    }
+
+    fn take_seat(
+        &mut self,
+        reader: &Reader<C>,
+        spec: &<C::Front as Front>::Spec,
+        rhythm: Rhythm,
+    ) -> Result<Option<(usize, u32)>, C::Error> {
+        let (Some(template), Some(outlet)) = (C::Template::of(spec), &reader.outlet) else { return Ok(None) };
+        // What holds no rows back gains nothing.
+        if rhythm == Rhythm::Rows {
+            return Ok(None);
+        }
+        let known = self.as_one.iter().position(|one| one.as_ref().is_some_and(|one| one.is(template)));
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let is_alike = |member: &&Member<C>| {
+                    C::Template::of(&member.spec).is_some_and(|other| template.is(other))
+                };
+                let others = self.members.iter().flatten().filter(is_alike).take(SHARED_BY_MIN - 1);
+                if others.count() + 1 < SHARED_BY_MIN {
+                    return Ok(None);
+                }
+                let one = Some(AsOne::new(template, rhythm, self.watermark)?);
+                match self.as_one.iter().position(Option::is_none) {
+                    Some(place) => {
+                        self.as_one[place] = one;
+                        place
+                    }
+                    None => {
+                        self.as_one.push(one);
+                        self.as_one.len() - 1
+                    }
+                }
+            }
+        };
+        let one = self.as_one[place].as_mut();
+        Ok(one.map(|one| (place, one.join(reader.query.clone(), outlet.clone()))))
+    }
+
+    fn join_at(
+        &mut self,
+        seat: Option<(usize, u32)>,
+        reader: Reader<C>,
+        spec: <C::Front as Front>::Spec,
+        rhythm: Rhythm,
+    ) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.members.push(None);
             self.members.len() as u32 - 1
@@ -122,6 +187,7 @@ impl<C: Content> Group<C> {
             timer: None,
             is_ready: false,
             is_behind: false,
+            seat,
         });
     }
 
@@ -143,6 +209,14 @@ impl<C: Content> Group<C> {
         self.front.leave(number, &member.spec);
         member.reader.query.share(None);
         self.free.push(number);
+        if let Some((place, seat)) = member.seat
+            && let Some(one) = &mut self.as_one[place]
+        {
+            one.leave(seat);
+            if one.is_empty() {
+                self.as_one[place] = None;
+            }
+        }
         self.behind.retain(|&behind| behind != number);
         // Its number may be another's next: what is due by it finds nothing held, or what is due anyway.
         Some(member)
@@ -164,7 +238,11 @@ impl<C: Content> Group<C> {
     /// Bytes of what it keeps, and of the longest backlog.
     pub fn held_bytes(&self) -> u64 {
         let backlogs = self.waiting().map(|member| member.reader.backlog_bytes());
-        self.kept_bytes + self.held_rows * size_of::<(u32, u32)>() as u64 + backlogs.max().unwrap_or(0)
+        let of_templates: u64 = self.as_one.iter().flatten().map(AsOne::state_bytes).sum();
+        of_templates
+            + self.kept_bytes
+            + self.held_rows * size_of::<(u32, u32)>() as u64
+            + backlogs.max().unwrap_or(0)
     }
 
     /// Whether a member has left more unread than that.
@@ -211,6 +289,12 @@ impl<C: Content> Group<C> {
             if member.reader.query.stopped() {
                 continue;
             }
+            if let Some((place, seat)) = member.seat {
+                if let Some(one) = &mut self.as_one[place] {
+                    one.add(seat, rows, event_times);
+                }
+                continue;
+            }
             member.held.extend(rows.iter().map(|&(_, row)| (kept, row)));
             held += rows.len() as u32;
             members.push(number);
@@ -225,6 +309,7 @@ impl<C: Content> Group<C> {
             self.set_timer(number);
         }
         self.chosen = chosen;
+        self.each_as_one(|one| one.take(&batch, arrival));
         if held > 0 {
             let bytes = C::bytes(&batch);
             self.kept_bytes += bytes;
@@ -232,6 +317,69 @@ impl<C: Content> Group<C> {
             self.kept.push_back(Kept { batch: Some(batch), bytes, held, members });
         }
         Ok(())
+    }
+
+    /// Does that to the members of each template. Where it cannot be done, they end.
+    fn each_as_one(&mut self, mut act: impl FnMut(&mut AsOne<C>) -> Result<(), C::Error>) {
+        for place in 0..self.as_one.len() {
+            if let Some(one) = &mut self.as_one[place]
+                && let Err(error) = act(one)
+            {
+                one.stop(&error.to_string());
+                self.take_out_all(place);
+            }
+        }
+    }
+
+    /// The members of a template are members no more.
+    fn take_out_all(&mut self, place: usize) {
+        for number in 0..self.members.len() {
+            let is_one = |member: &Member<C>| member.seat.is_some_and(|(of, _)| of == place);
+            if self.members[number].as_ref().is_some_and(is_one) {
+                self.take_out(number as u32);
+            }
+        }
+    }
+
+    /// Those of a template that have windows to fire, the nearest target first, and that target.
+    fn next_as_one(&self) -> Option<(u64, usize)> {
+        let places = self.as_one.iter().enumerate();
+        let due = places.filter_map(|(place, one)| {
+            let one = one.as_ref().filter(|one| self.is_due(one))?;
+            Some((one.target_ns(), place))
+        });
+        due.min()
+    }
+
+    fn is_due(&self, one: &AsOne<C>) -> bool {
+        one.has_work(self.known_watermark()) || self.ended.is_some() && !one.has_ended()
+    }
+
+    fn known_watermark(&self) -> EventTime {
+        if self.ended.is_some() { EventTime::MAX } else { self.watermark }
+    }
+
+    /// Fires windows of those of a template, until all are out (true) or the quantum is over.
+    fn fire<K: Clock>(&mut self, place: usize, context: &mut StepContext<'_, C, K>) -> bool {
+        let (watermark, arrival, has_ended) = (self.known_watermark(), self.arrival, self.ended.is_some());
+        let Some(one) = &mut self.as_one[place] else { return true };
+        let stepped = if one.has_work(watermark) { one.step(watermark, arrival, context) } else { Ok(true) };
+        match stepped {
+            Ok(true) => {
+                // What began before the end was known is fired up to where the watermark was then.
+                if has_ended && !one.has_work(watermark) {
+                    one.end_of_input(context.writes);
+                    self.take_out_all(place);
+                }
+                true
+            }
+            Ok(false) => false,
+            Err(error) => {
+                one.stop(&error.to_string());
+                self.take_out_all(place);
+                true
+            }
+        }
     }
 
     fn set_timer(&mut self, number: u32) {
@@ -258,6 +406,23 @@ impl<C: Content> Group<C> {
         const AT_ONCE: usize = 8;
         let mut now = started;
         for done in 1_usize.. {
+            if let Some((target_ns, place)) = self.next_as_one()
+                && self.next_timer().is_none_or(|nearest_ns| target_ns <= nearest_ns)
+            {
+                let mut step = StepContext {
+                    clock: context.clock,
+                    started,
+                    quantum_ns: context.quantum_ns,
+                    event_clock: clock,
+                    writes: context.writes,
+                };
+                let is_out = self.fire(place, &mut step);
+                now = context.clock.now();
+                if !is_out || now.since_ns(started) >= context.quantum_ns {
+                    return Ok(true);
+                }
+                continue;
+            }
             let Some(number) = self.next_due() else { break };
             self.hand_over::<F, K, S>(number, table, now, clock, context)?;
             if done.is_multiple_of(AT_ONCE) {
@@ -270,9 +435,17 @@ impl<C: Content> Group<C> {
         Ok(false)
     }
 
+    /// The target of who is to be told of time next, or gets rows: 0 where rows wait for nothing.
+    fn next_timer(&self) -> Option<u64> {
+        let timer = self.timers.peek().filter(|Reverse((at, ..))| *at <= self.watermark);
+        let by_time = timer.map(|Reverse((_, target_ns, _))| *target_ns);
+        if self.ended.is_none() && !self.ready.is_empty() { Some(0) } else { by_time }
+    }
+
     /// Whether something is due.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
+            || self.as_one.iter().flatten().any(|one| self.is_due(one))
             || self.timers.peek().is_some_and(|Reverse((at, ..))| *at <= self.watermark)
             || self.ended.is_some_and(|told| told < self.members.len())
             || self.keeps_too_much()
@@ -290,8 +463,8 @@ impl<C: Content> Group<C> {
                 let number = *told;
                 *told += 1;
                 match self.members.get(number) {
-                    Some(Some(_)) => return Some(number as u32),
-                    Some(None) => continue,
+                    Some(Some(member)) if member.seat.is_none() => return Some(number as u32),
+                    Some(_) => continue,
                     None => {
                         *told = self.members.len();
                         self.ready.clear();
@@ -453,6 +626,11 @@ impl<C: Content> Group<C> {
         }
     }
 
+    /// Whether that is so of a member that can leave with what it has: those of a template hold nobody up.
+    pub fn any_may_leave(&self, leaves: impl Fn(&Reader<C>) -> bool) -> bool {
+        self.members.iter().flatten().any(|member| member.seat.is_none() && leaves(&member.reader))
+    }
+
     /// Those of whom that is so, as a group of their own that goes on from here.
     ///
     /// # Errors
@@ -461,14 +639,12 @@ impl<C: Content> Group<C> {
         let mut other = Group::new(self.front.fork()?, self.columns.clone());
         (other.watermark, other.arrival, other.ended) = (self.watermark, self.arrival, self.ended.map(|_| 0));
         for number in 0..self.members.len() as u32 {
-            let Some(member) = self.members[number as usize].as_ref().filter(|member| leaves(&member.reader))
-            else {
-                continue;
-            };
+            let is_leaving = |member: &&Member<C>| member.seat.is_none() && leaves(&member.reader);
+            let Some(member) = self.members[number as usize].as_ref().filter(is_leaving) else { continue };
             let rows = (!member.held.is_empty()).then(|| self.gather(&member.held)).transpose()?;
             let Some(member) = self.take_out(number) else { continue };
             let Member { reader, spec, rhythm, event_times, told, is_behind, .. } = member;
-            other.join(reader, spec, rhythm);
+            other.join_at(None, reader, spec, rhythm);
             let number = other.members.len() as u32 - 1;
             let Some(member) = &mut other.members[number as usize] else { continue };
             (member.event_times, member.told, member.is_behind) = (event_times, told, is_behind);

@@ -7,7 +7,8 @@ use laxity_sched::Stamps;
 
 use super::{Feed, IntakeContext, NO_PROGRESS, TELL_TIME_EVERY_NS};
 use crate::payload::parcel;
-use crate::{Clock, Content, Front, InFlight, Parcel, Payload, Query, Rhythm};
+use crate::template::FrontSpec;
+use crate::{Clock, Content, InFlight, Outlet, Parcel, Payload, Query, Rhythm};
 
 /// One query's end of a table.
 #[derive(Debug)]
@@ -28,9 +29,9 @@ pub struct Reader<C: Content> {
     told_time: Option<ProcessingTime>,
     /// What others may do for it too, and when it is to be told of it.
     pub(super) share: Option<(FrontSpec<C>, Rhythm)>,
+    /// Where its results go if others make them for it.
+    pub(super) outlet: Option<Arc<Outlet>>,
 }
-
-type FrontSpec<C> = <<C as Content>::Front as Front>::Spec;
 
 /// Rows that no credit is there for.
 #[derive(Debug)]
@@ -63,6 +64,7 @@ impl<C: Content> Reader<C> {
             idle: false,
             told_time: follows_processing_time.then_some(ProcessingTime::ZERO),
             share: None,
+            outlet: None,
         }
     }
 
@@ -70,6 +72,12 @@ impl<C: Content> Reader<C> {
     #[must_use]
     pub fn sharing(self, spec: FrontSpec<C>, rhythm: Rhythm) -> Reader<C> {
         Reader { share: Some((spec, rhythm)), ..self }
+    }
+
+    /// One whose results may be made together with those of others of its template, and go there.
+    #[must_use]
+    pub fn with_outlet(self, outlet: Option<Arc<Outlet>>) -> Reader<C> {
+        Reader { outlet, ..self }
     }
 
     pub(super) fn is_behind(&self) -> bool {

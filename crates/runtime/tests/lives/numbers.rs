@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
+
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
-use laxity_runtime::{Content, Feed, FeedEvent, Filled, Front};
+use laxity_runtime::{Content, Feed, FeedEvent, Filled, Front, Template};
 
 /// Rows are numbers; a table gives 0, 1, 2 … and its operators pass them on.
 #[derive(Debug)]
@@ -11,6 +13,49 @@ pub struct Pass {
     pub fails_at: Option<u64>,
     pub left: Vec<u64>,
     pub ended: bool,
+    /// Of a template: numbers wait until their window ends.
+    pub windows: Option<Every>,
+}
+
+/// What queries have in common whose windows are of so many numbers. Behind 32 bits a number says whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Every(pub u64);
+
+impl Every {
+    fn has_ended(self, number: u64, watermark: EventTime) -> bool {
+        let number = number & u64::from(u32::MAX);
+        (number / self.0 * self.0 + self.0 - 1) as i64 <= watermark.0
+    }
+}
+
+impl Template<Numbers> for Every {
+    fn of(rest: &Rest) -> Option<&Every> {
+        rest.windows.as_ref()
+    }
+
+    fn is(&self, other: &Every) -> bool {
+        self == other
+    }
+
+    fn operator(&self) -> Result<Pass, String> {
+        Ok(Pass { fails_at: None, left: Vec::new(), ended: false, windows: Some(*self) })
+    }
+
+    fn input(&self, batch: &Vec<u64>, rows: &[(u32, u32)]) -> Result<Vec<u64>, String> {
+        Ok(rows.iter().map(|&(member, row)| u64::from(member) << 32 | batch[row as usize]).collect())
+    }
+
+    fn by_member(batches: &[Vec<u64>]) -> Result<Vec<(u32, Vec<u64>)>, String> {
+        let mut of_members: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for &number in batches.iter().flatten() {
+            of_members.entry((number >> 32) as u32).or_default().push(number & u64::from(u32::MAX));
+        }
+        Ok(of_members.into_iter().collect())
+    }
+
+    fn late((): &()) -> Vec<(u32, i64)> {
+        vec![]
+    }
 }
 
 #[derive(Default)]
@@ -29,6 +74,7 @@ impl Content for Numbers {
     type LateShape = ();
     type Dead = ();
     type Front = ByRest;
+    type Template = Every;
     type Error = String;
 
     fn rows(batch: &Vec<u64>) -> u32 {
@@ -67,12 +113,22 @@ impl Content for Numbers {
         if operator.ended {
             return Ok(Flow::Done);
         }
+        if operator.windows.is_some() {
+            operator.left.append(&mut batch);
+            return Ok(Flow::Done);
+        }
         operator.left = batch.split_off(batch.len() / 2);
         outbox.emitted.push(Emitted::Batch { batch, ingested: None, window_end: None });
         Ok(Flow::More)
     }
 
     fn on_watermark(operator: &mut Pass, watermark: EventTime, outbox: &mut Outbox) -> Result<Flow, String> {
+        if let Some(every) = operator.windows {
+            let (out, open) = operator.left.iter().partition(|number| every.has_ended(**number, watermark));
+            operator.left = open;
+            outbox.emitted.push(Emitted::Batch { batch: out, ingested: None, window_end: Some(watermark) });
+            return Ok(Flow::More);
+        }
         if !operator.ended {
             outbox.emitted.push(Emitted::Watermark(watermark));
         }
@@ -80,6 +136,9 @@ impl Content for Numbers {
     }
 
     fn resume(operator: &mut Pass, outbox: &mut Outbox) -> Result<Flow, String> {
+        if operator.windows.is_some() {
+            return Ok(Flow::Done);
+        }
         let batch = std::mem::take(&mut operator.left);
         outbox.emitted.push(Emitted::Batch { batch, ingested: None, window_end: None });
         Ok(Flow::Done)
@@ -100,7 +159,7 @@ impl Content for Numbers {
     }
 
     fn ended() -> Pass {
-        Pass { fails_at: None, left: Vec::new(), ended: true }
+        Pass { fails_at: None, left: Vec::new(), ended: true, windows: None }
     }
 
     fn emitted(outbox: &mut Outbox) -> &mut Vec<Emitted<Vec<u64>>> {
@@ -133,10 +192,12 @@ impl Content for Numbers {
 pub struct Rest {
     pub by: u64,
     pub rest: u64,
+    /// What else it does can be done for many at once.
+    pub windows: Option<Every>,
 }
 
 impl Rest {
-    pub const ALL: Rest = Rest { by: 1, rest: 0 };
+    pub const ALL: Rest = Rest { by: 1, rest: 0, windows: None };
 }
 
 /// Gives each its numbers, which are their event times too.
@@ -187,7 +248,7 @@ impl Front for ByRest {
 
     fn choose(&mut self, batch: &Vec<u64>, chosen: &mut Vec<(u32, u32)>) {
         chosen.clear();
-        for &(member, Rest { by, rest }) in &self.members {
+        for &(member, Rest { by, rest, .. }) in &self.members {
             let rows = (0..batch.len() as u32).filter(|&row| batch[row as usize] % by == rest);
             chosen.extend(rows.map(|row| (member, row)));
         }

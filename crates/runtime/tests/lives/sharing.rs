@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use laxity_graph::{EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings};
 use laxity_runtime::{
-    Clock, InFlight, Intake, IntakeContext, Parcel, Process, Query, Reader, Rhythm, Split, Step,
+    Clock, InFlight, Intake, IntakeContext, Outlet, Parcel, Process, Query, Reader, Rhythm, Split, Step,
+    Write, Written,
 };
 
-use super::numbers::{Counting, Numbers, Rest};
+use super::numbers::{Counting, Every, Numbers, Rest};
 
 const MS: u64 = 1_000_000;
 const WINDOWS: Rhythm = Rhythm::Windows { every_ms: 100, reach_ms: 100 };
@@ -31,6 +32,7 @@ struct Table {
     intake: Intake<Numbers>,
     feed: Counting,
     staged: Vec<Parcel<Numbers>>,
+    writes: Vec<Write<Numbers>>,
     backlog_bytes: u64,
     quantum_ns: u64,
 }
@@ -47,6 +49,7 @@ impl Table {
             intake: Intake::new(OperatorId(0), readers),
             feed,
             staged: Vec::new(),
+            writes: Vec::new(),
             backlog_bytes: u64::MAX,
             quantum_ns: MS,
         }
@@ -63,8 +66,25 @@ impl Table {
             memory: &self.process.memory,
             shed: |_, _| 0,
             staged: &mut self.staged,
+            writes: &mut self.writes,
         };
         self.intake.attend(&mut self.feed, &mut context)
+    }
+
+    /// Results that were made here, whose and of which window; `None` at the end.
+    fn made(&mut self) -> Vec<(u32, Option<Vec<u64>>)> {
+        let made = self.writes.drain(..).map(|Write { outlet, what }| {
+            let _ = outlet.query.release(what.in_flight());
+            let numbers = match what {
+                Written::Rows { batch, stamps, .. } => {
+                    outlet.written(&stamps);
+                    Some(batch)
+                }
+                Written::End => None,
+            };
+            (outlet.query.id.0, numbers)
+        });
+        made.collect()
     }
 
     fn told(&mut self) -> Vec<Told> {
@@ -84,7 +104,8 @@ fn query(id: u32, target_ms: u64, process: &Arc<Process>) -> Arc<Query> {
 
 fn reader(query: &Arc<Query>, by: u64, rest: u64, rhythm: Rhythm) -> Reader<Numbers> {
     let source = OperatorId(query.id.0);
-    Reader::new(query.clone(), source, None, false, ProcessingTime::ZERO).sharing(Rest { by, rest }, rhythm)
+    Reader::new(query.clone(), source, None, false, ProcessingTime::ZERO)
+        .sharing(Rest { by, rest, windows: None }, rhythm)
 }
 
 fn process() -> Arc<Process> {
@@ -214,4 +235,83 @@ fn the_end_is_told_to_all_with_what_is_held_for_them() {
         assert_eq!(of(id).last().map(|told| told.2), Some(Some(i64::MAX)));
     }
     assert_eq!(table.intake.readers().count(), 0);
+}
+
+/// One whose windows of a hundred numbers are fired together with those of others.
+fn as_one(query: &Arc<Query>, by: u64, rest: u64) -> Reader<Numbers> {
+    let outlet = Arc::new(Outlet::new(query.clone(), query.id.0 as usize, 1, true, false));
+    let source = OperatorId(query.id.0);
+    Reader::new(query.clone(), source, None, false, ProcessingTime::ZERO)
+        .sharing(Rest { by, rest, windows: Some(Every(100)) }, WINDOWS)
+        .with_outlet(Some(outlet))
+}
+
+#[test]
+fn from_four_on_queries_of_a_template_are_one_and_keep_their_own_results() {
+    let process = process();
+    let queries: Vec<_> = (0..9).map(|id| query(id, 200, &process)).collect();
+    let readers = queries[..8].iter().map(|query| as_one(query, 8, u64::from(query.id.0))).collect();
+    let mut table = Table::new(readers, &process);
+    let (mut told, mut made) = (Vec::new(), Vec::new());
+    let mut look = |table: &mut Table, until_ms: u64| {
+        while table.feed.next < until_ms {
+            table.look(table.feed.next + 10);
+            told.extend(table.told());
+            made.extend(table.made());
+        }
+    };
+    look(&mut table, 150);
+    // One leaves in the midst of a window, and another comes: what it is told begins there.
+    assert!(!table.intake.leave(&queries[5], &process.memory));
+    assert!(table.intake.join(as_one(&queries[8], 8, 5)).is_none());
+    let joined_at = table.feed.next;
+    look(&mut table, 350);
+    let (rows_in, left_at) = (queries[7].rows_in(), table.feed.next);
+    table.feed.end = 420;
+    look(&mut table, 420);
+    table.look(430);
+    made.extend(table.made());
+    told.extend(table.told());
+    // The first three were not many enough yet.
+    assert!(told.iter().all(|(id, ..)| *id < 3) && made.iter().all(|(id, _)| *id >= 3));
+    assert_eq!(rows_in, left_at);
+    let of = |id: u32| made.iter().filter(move |(of, _)| *of == id).map(|(_, numbers)| numbers.clone());
+    for (id, from, until, rest) in
+        [(3, 0, 420, 3), (4, 0, 420, 4), (5, 0, 100, 5), (7, 0, 420, 7), (8, joined_at, 420, 5)]
+    {
+        let numbers: Vec<u64> = of(id).flatten().flatten().collect();
+        assert_eq!(
+            numbers,
+            (from..until).filter(|number| number % 8 == rest).collect::<Vec<_>>(),
+            "query {id}"
+        );
+        // The end is told once, and last, to those who were there.
+        let ends: Vec<bool> = of(id).map(|numbers| numbers.is_none()).collect();
+        assert_eq!(ends.iter().filter(|end| **end).count(), usize::from(id != 5));
+        assert_eq!(ends.last(), Some(&(id != 5)), "query {id}");
+    }
+    assert!(of(7).all(|numbers| numbers.is_none_or(|numbers| numbers.len() <= 13)), "a window each");
+    assert_eq!(table.intake.readers().count(), 0);
+    assert!(queries[3..].iter().all(|query| query.drained()));
+    let staged: u64 = told.iter().map(|(_, rows, _)| 8 * rows.len() as u64).sum();
+    assert_eq!(process.memory.used_bytes(), staged);
+}
+
+#[test]
+fn windows_that_are_fired_as_one_go_in_steps_the_nearest_target_first() {
+    let process = process();
+    let queries: Vec<_> = (0..100).map(|id| query(id, 2_000 - 9 * u64::from(id), &process)).collect();
+    let readers = queries.iter().map(|query| as_one(query, 1, 0)).collect();
+    let mut table = Table { quantum_ns: 12, ..Table::new(readers, &process) };
+    let (mut looks, mut made) = (0, Vec::new());
+    while made.len() < 97 {
+        let (step, _) = table.look(100 + looks);
+        looks += 1;
+        made.extend(table.made());
+        assert!(made.len() == 97 || matches!(step, Step::At { due, .. } if due.0 < 100 * MS), "{step:?}");
+        assert!(looks < 1_000);
+    }
+    assert!(looks > 3, "{looks}");
+    let order: Vec<u32> = made.iter().map(|(id, _)| *id).collect();
+    assert_eq!(order, (3..100).rev().collect::<Vec<_>>());
 }

@@ -16,7 +16,7 @@ use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, RunReport, Shards, St
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-use super::numbers::{Counting, Numbers, Pass, Rest};
+use super::numbers::{Counting, Every, Numbers, Pass, Rest};
 
 const WORKERS: u32 = 3;
 const AT_ONCE: usize = 10;
@@ -61,6 +61,7 @@ pub struct Seen {
     pub went_while_resuming: u64,
     pub split: u64,
     pub ended_while_split: u64,
+    pub done_as_one: u64,
 }
 
 struct Table {
@@ -121,7 +122,7 @@ impl Blueprint<Role> for Parts<'_> {
             return Err(());
         }
         let fails_at = self.fails_at.filter(|_| *role == Role::Operator);
-        Ok(Pass { fails_at, left: Vec::new(), ended: false })
+        Ok(Pass { fails_at, left: Vec::new(), ended: false, windows: None })
     }
 
     fn outlet(&mut self, _: NodeId, _: &Role, _: usize) -> Result<Arc<Outlet>, ()> {
@@ -201,7 +202,7 @@ impl World {
         let mut settings = QuerySettings::named(name.clone());
         let ns = 1_000_000 << (self.random.next_u32() % 8);
         settings.latency_target = LatencyTarget::new(Duration::from_nanos(ns)).unwrap();
-        let parallelism = 1 + self.random.next_u32() as usize % 3;
+        let parallelism = [1, 1, 1, 2, 3][self.random.next_u32() as usize % 5];
         let Some(reserved) = self.registry.reserve(&name, 1 + parallelism as u32) else {
             self.seen.refused += 1;
             return;
@@ -224,7 +225,7 @@ impl World {
         self.outputs.insert(
             number,
             Output {
-                outlet,
+                outlet: outlet.clone(),
                 writes: VecDeque::new(),
                 stalled: ProcessingTime::ZERO,
                 out: vec![None; parallelism],
@@ -243,9 +244,14 @@ impl World {
         let now = self.now.now();
         let reader = Reader::new(query.clone(), expanded.sources[0].operator, None, false, now);
         // Takes rows by itself, or with others, at once or when a window of so many numbers ends.
-        let reader = match self.random.next_u32() % 4 {
+        let reader = match self.random.next_u32() % 5 {
             0 => reader.sharing(Rest::ALL, Rhythm::Rows),
-            1 => reader.sharing(Rest::ALL, Rhythm::Windows { every_ms: 20, reach_ms: 60 }),
+            1 | 2 => {
+                // Of one output it may be done as one with others.
+                let outlet = Some(outlet).filter(|_| parallelism == 1);
+                let rest = Rest { windows: Some(Every(20)), ..Rest::ALL };
+                reader.sharing(rest, Rhythm::Windows { every_ms: 20, reach_ms: 60 }).with_outlet(outlet)
+            }
             _ => reader,
         };
         self.read(&query, reader, now);
@@ -254,7 +260,9 @@ impl World {
     /// Joins a table that is read, or opens one.
     fn read(&mut self, query: &Arc<Query>, reader: Reader<Numbers>, now: ProcessingTime) {
         let open: Vec<OperatorId> = self.tables.keys().copied().collect();
-        let reader = match open.get(self.random.next_u32() as usize % (open.len() + 2)) {
+        // The older a table, the more read it.
+        let bound = 1 + self.random.next_u32() as usize % (open.len() + 2);
+        let reader = match open.get(self.random.next_u32() as usize % bound) {
             Some(id) => {
                 let table = self.tables.get_mut(id).unwrap();
                 match table.intake.join(reader) {
@@ -516,14 +524,7 @@ impl World {
             operator_ns: 0,
         };
         let run = instance.run(work, &mut context);
-        for write in writes {
-            match self.outputs.get_mut(&write.outlet.number) {
-                Some(output) => output.writes.push_back(write),
-                None => {
-                    let _ = instance.query.release(write.what.in_flight());
-                }
-            }
-        }
+        self.take(writes);
         if run.returned_credit {
             self.wake(instance.query.wake());
         }
@@ -531,8 +532,19 @@ impl World {
         Running { operator: instance.id, of, report: run.report, staged, look: None }
     }
 
+    fn take(&mut self, writes: Vec<Write<Numbers>>) {
+        for write in writes {
+            match self.outputs.get_mut(&write.outlet.number) {
+                Some(output) => output.writes.push_back(write),
+                None => {
+                    let _ = write.outlet.query.release(write.what.in_flight());
+                }
+            }
+        }
+    }
+
     fn look_at(&mut self, id: OperatorId) -> Running {
-        let mut staged = Vec::new();
+        let (mut staged, mut writes) = (Vec::new(), Vec::new());
         let idle = RunReport::default();
         let Some(Table { query, intake, feed, .. }) = self.tables.get_mut(&id) else {
             return Running { operator: id, of: None, report: idle, staged, look: None };
@@ -550,8 +562,11 @@ impl World {
             memory: &self.process.memory,
             shed: |_, _| 0,
             staged: &mut staged,
+            writes: &mut writes,
         };
         let (step, split) = intake.attend(feed, &mut context);
+        self.seen.done_as_one += writes.len() as u64;
+        self.take(writes);
         if let Some(split) = split {
             let of = &self.tables[&id].feed;
             let feed = Counting { next: split.position.rows, ..Counting { ..*of } };

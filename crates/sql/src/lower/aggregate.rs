@@ -7,7 +7,7 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Aggregate, Expr};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::LoweredAggregateBuilder;
-use laxity_operators::{AggregateCall, WindowAggregateSpec, WindowInput, WindowKind};
+use laxity_operators::{AggregateCall, Template, WindowAggregateSpec, WindowInput, WindowKind};
 
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, plain};
 use super::scan::df_schema;
@@ -133,6 +133,9 @@ impl Lowering<'_> {
         let mut key_columns = Vec::new();
         for expr in &key_exprs {
             key_columns.push(columns.add(input.map(expr).map_err(fault)?));
+        }
+        if let Ok(member) = input.schema.index_of(Template::MEMBER) {
+            key_columns.push(columns.add(input.column(member)));
         }
         let column_at = |role: Role| match input.position(role).map(|p| input.outputs[p].slot) {
             Some(Slot::Column(column)) => Ok(column),

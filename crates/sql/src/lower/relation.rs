@@ -9,7 +9,7 @@ use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column, Litera
 use laxity_connect::ScanSpec;
 use laxity_graph::{Input, WindowShape};
 use laxity_operators::{
-    Access, CalcSpec, Chain, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec, WindowKind,
+    Access, CalcSpec, Chain, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec, Template, WindowKind,
 };
 use regex::Regex;
 
@@ -223,8 +223,13 @@ impl Relation {
             .collect()
     }
 
-    /// Emits just these columns. The logical columns are the caller's to set.
-    pub fn calc(mut self, projection: Vec<(Arc<dyn PhysicalExpr>, String)>) -> Result<Relation> {
+    /// Emits just these columns, and of a template whose each row is. The logical columns are the caller's to set.
+    pub fn calc(mut self, mut projection: Vec<(Arc<dyn PhysicalExpr>, String)>) -> Result<Relation> {
+        if let Ok(member) = self.schema.index_of(Template::MEMBER)
+            && projection.iter().all(|(_, name)| name != Template::MEMBER)
+        {
+            projection.push((self.column(member), Template::MEMBER.into()));
+        }
         let identity = self.predicate.is_none()
             && projection.len() == self.schema.fields().len()
             && projection.iter().enumerate().all(|(index, (expr, _))| column_of(expr) == Some(index));
@@ -382,7 +387,7 @@ fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
 impl Shareable {
     /// The source as one that is shared, with the chain that begins with it; `None` if it has to see every row.
     pub fn stage(self, chain: &[OperatorFactory]) -> Option<SharedStage> {
-        let spec = SharedSourceSpec { source: self.source, access: self.access? };
+        let spec = SharedSourceSpec { source: self.source, access: self.access?, template: None };
         Some(SharedStage { spec: Arc::new(spec), operator: Chain::factory(chain[1..].to_vec()) })
     }
 }

@@ -7,7 +7,7 @@ use datafusion_expr::{Expr, TableScan};
 use laxity_connect::ScanSpec;
 use laxity_graph::RowErrors;
 use laxity_operators::{
-    SessionExpandSpec, SourceColumn, SourceSpec, WatermarkSpec, WindowExpandSpec, WindowKind,
+    SessionExpandSpec, SourceColumn, SourceSpec, Template, WatermarkSpec, WindowExpandSpec, WindowKind,
 };
 
 use super::relation::{Open, OpenStage, Output, PendingWindow, Relation, Role, Shareable, Slot};
@@ -95,10 +95,15 @@ impl Lowering<'_> {
                 Output { slot: Slot::Column(position), role }
             })
             .collect();
+        let read = match &self.work {
+            Some(_) => Template::with_member(&schema),
+            None => Arc::clone(&schema),
+        };
+        self.read_columns = Arc::clone(&schema);
         let spec = SourceSpec {
             name: format!("Source: {}", table.spec.name),
             columns: sources,
-            output_schema: Arc::clone(&schema),
+            output_schema: schema,
             watermark,
             processing_origin_ms: self.processing_origin_ms,
         };
@@ -117,7 +122,7 @@ impl Lowering<'_> {
                 calc: None,
                 meets_late_rows: None,
             },
-            schema,
+            schema: read,
             outputs,
             window: None,
             predicate: None,

@@ -1,0 +1,160 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
+use arrow::error::ArrowError;
+
+use crate::{InstanceContext, LateRows, Operator, OperatorError, OperatorFactory, StreamBatch};
+
+/// What queries have in common that differ in the constants of their filters alone: one operator does what each of them
+/// does with its rows, with the query as one key more (NiagaraCQ's expression signatures, AStream's shared aggregation).
+///
+/// The query is a column of its input, behind all others, and comes out again by its name.
+#[derive(Debug)]
+pub struct Template {
+    input_schema: SchemaRef,
+    operator: OperatorFactory,
+}
+
+/// Results of one query.
+#[derive(Debug)]
+pub struct OfMember {
+    /// Whose.
+    pub member: u32,
+    /// The results, without the column that says so.
+    pub batch: StreamBatch,
+}
+
+impl Template {
+    /// The name of the column that says whose a row is. Nobody can write it in SQL.
+    pub const MEMBER: &'static str = "\u{1}member";
+
+    /// Groups that are put together before somebody else may have his turn: some 100 µs of work.
+    const BATCH_ROWS: usize = 512;
+
+    /// One that reads these columns. The operator's input has a column more, as [`with_member`](Template::with_member) has
+    /// it.
+    pub fn new(source: &Schema, operator: OperatorFactory) -> Template {
+        Template { input_schema: Template::with_member(source), operator }
+    }
+
+    /// These columns and whose a row is.
+    pub fn with_member(columns: &Schema) -> SchemaRef {
+        let member = Field::new(Template::MEMBER, DataType::UInt32, false);
+        let fields = columns.fields().iter().cloned().chain([Arc::new(member)]);
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// Whether it reads these columns.
+    pub fn reads(&self, columns: &Schema) -> bool {
+        *self.input_schema == *Template::with_member(columns)
+    }
+
+    /// The operator, for all who will join.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    pub fn operator(&self) -> Result<Box<dyn Operator>, OperatorError> {
+        self.operator.make(&InstanceContext { instance: 0, parallelism: 1, batch_rows: Template::BATCH_ROWS })
+    }
+
+    /// Its input: pairs of a member and a row of the batch that is its. A row may be several members'.
+    ///
+    /// # Errors
+    /// If the batch has other columns.
+    pub fn input(&self, batch: &StreamBatch, rows: &[(u32, u32)]) -> Result<StreamBatch, OperatorError> {
+        let indices: UInt32Array = rows.iter().map(|&(_, row)| row).collect();
+        let members: UInt32Array = rows.iter().map(|&(member, _)| member).collect();
+        let taken = take_record_batch(&batch.rows, &indices).map_err(|error| internal(&error))?;
+        let mut columns: Vec<ArrayRef> = taken.columns().to_vec();
+        columns.push(Arc::new(members));
+        let with_member = RecordBatch::try_new(Arc::clone(&self.input_schema), columns);
+        let before = |before: &arrow::buffer::ScalarBuffer<i64>| {
+            rows.iter().map(|&(_, row)| before[row as usize]).collect()
+        };
+        Ok(StreamBatch {
+            rows: with_member.map_err(|error| internal(&error))?,
+            watermark_before: batch.watermark_before.as_ref().map(before),
+        })
+    }
+
+    /// What the operator has sent, for each member in one batch, in the order that it was sent in.
+    ///
+    /// # Errors
+    /// If there is no column that says whose a row is.
+    pub fn by_member(batches: &[StreamBatch]) -> Result<Vec<OfMember>, OperatorError> {
+        let Some(first) = batches.first() else { return Ok(vec![]) };
+        let schema = first.rows.schema();
+        let rows = concat_batches(&schema, batches.iter().map(|batch| &batch.rows));
+        let mut rows = rows.map_err(|error| internal(&error))?;
+        let place = schema.index_of(Template::MEMBER).map_err(|error| internal(&error))?;
+        let members = rows.remove_column(place);
+        let members = members.as_primitive::<UInt32Type>().values();
+        let mut order: Vec<u32> = (0..members.len() as u32).collect();
+        // Stable: a member's rows stay in their order.
+        order.sort_by_key(|&row| members[row as usize]);
+        if !order.is_sorted() {
+            rows = take_record_batch(&rows, &UInt32Array::from(order.clone()))
+                .map_err(|error| internal(&error))?;
+        }
+        let mut offset = 0;
+        let of_members = order.chunk_by(|&one, &next| members[one as usize] == members[next as usize]);
+        let slices = of_members.map(|of_member| {
+            let batch = StreamBatch::on_time(rows.slice(offset, of_member.len()));
+            offset += of_member.len();
+            OfMember { member: members[of_member[0] as usize], batch }
+        });
+        Ok(slices.collect())
+    }
+
+    /// Of rows that came too late: whose each is, and the end of the last window that it missed, ms.
+    pub fn late(late: &LateRows) -> impl Iterator<Item = (u32, i64)> {
+        let members = late.rows.column_by_name(Template::MEMBER);
+        let members =
+            members.into_iter().flat_map(|column| column.as_primitive::<UInt32Type>().values().to_vec());
+        members.zip(late.window_end.values().iter().copied())
+    }
+}
+
+fn internal(error: &ArrowError) -> OperatorError {
+    OperatorError::Internal { operator: "template".into(), message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    fn batch(values: &[i64]) -> StreamBatch {
+        let values: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+        StreamBatch {
+            rows: RecordBatch::try_from_iter([("v", values)]).unwrap(),
+            watermark_before: Some(vec![1, 2, 3].into()),
+        }
+    }
+
+    #[test]
+    fn rows_get_their_members_and_results_go_back_to_them() {
+        let rows = batch(&[10, 20, 30]);
+        let never = OperatorFactory::new(|_| {
+            Err(OperatorError::Internal { operator: String::new(), message: String::new() })
+        });
+        let template = Template::new(&rows.rows.schema(), never);
+        assert!(template.reads(&rows.rows.schema()));
+        let input = template.input(&rows, &[(7, 0), (7, 2), (3, 1), (3, 2)]).unwrap();
+        assert_eq!(input.watermark_before.as_deref(), Some(&[1, 3, 2, 3][..]));
+        let of_members = Template::by_member(&[input.slice(0, 3), input.slice(3, 1)]).unwrap();
+        let told: Vec<(u32, Vec<i64>)> = of_members
+            .iter()
+            .map(|of| (of.member, of.batch.rows.column(0).as_primitive::<Int64Type>().values().to_vec()))
+            .collect();
+        assert_eq!(told, [(3, vec![20, 30]), (7, vec![10, 30])]);
+        assert!(of_members.iter().all(|of| of.batch.rows.num_columns() == 1));
+        assert!(Template::by_member(&[]).unwrap().is_empty());
+        let late = LateRows { rows: input.rows, window_end: Int64Array::from(vec![5, 6, 5, 5]) };
+        assert_eq!(Template::late(&late).collect::<Vec<_>>(), [(7, 5), (7, 6), (3, 5), (3, 5)]);
+    }
+}

@@ -1,0 +1,369 @@
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
+use laxity_sched::Stamps;
+
+use super::end;
+use crate::{Clock, Content, Outlet, Query, Rhythm, Template, Write};
+
+/// Members of a group whose queries are one but for their filters: their rows go through one operator, and what comes out
+/// of it goes to each one's own outlet, the nearest target first.
+///
+/// Rows are taken as they are read; windows are fired in steps, so that others have their turn in between.
+pub(super) struct AsOne<C: Content> {
+    template: C::Template,
+    operator: C::Operator,
+    outbox: C::Outbox,
+    /// Of the operator's windows: that of each of these queries.
+    rhythm: Rhythm,
+    seats: HashMap<u32, Seat>,
+    /// A seat is never given twice: the operator may still hold rows of who has left it.
+    next_seat: u32,
+    /// Whose rows may be in windows that have not ended.
+    open: Vec<u32>,
+    /// Seats and rows of the batch at hand.
+    rows: Vec<(u32, u32)>,
+    event_times: Option<(EventTime, EventTime)>,
+    told: EventTime,
+    firing: Option<Firing<C>>,
+    state_bytes: u64,
+    batches: u32,
+}
+
+struct Seat {
+    query: Arc<Query>,
+    outlet: Arc<Outlet>,
+    /// Latest event time of the batches that it had rows in; `None` where it is not among those with open windows.
+    latest: Option<EventTime>,
+}
+
+/// Windows on their way out.
+struct Firing<C: Content> {
+    watermark: EventTime,
+    target_ns: u64,
+    started: ProcessingTime,
+    /// Of the rows that raised the watermark.
+    stamps: Stamps,
+    /// The operator has more.
+    more: bool,
+    /// Its results so far, by window.
+    collected: Vec<Collected<C::Batch>>,
+    /// What is to be sent, in this order.
+    outgoing: VecDeque<Outgoing<C::Batch>>,
+    is_sorted: bool,
+}
+
+struct Collected<B> {
+    window_end: Option<EventTime>,
+    ingested: Option<ProcessingTime>,
+    batches: Vec<B>,
+}
+
+struct Outgoing<B> {
+    seat: u32,
+    batch: B,
+    window_end: Option<EventTime>,
+    ingested: Option<ProcessingTime>,
+}
+
+/// When a step began, and what it may use.
+pub(super) struct StepContext<'a, C: Content, K> {
+    pub clock: &'a K,
+    pub started: ProcessingTime,
+    pub quantum_ns: u64,
+    pub event_clock: Option<EventClock>,
+    pub writes: &'a mut Vec<Write<C>>,
+}
+
+/// Runs of the operator between two questions for the size of its state.
+const BATCHES_BETWEEN_STATE_CHECKS: u32 = 16;
+
+impl<C: Content> AsOne<C> {
+    /// One that nobody has joined, at this place of the stream.
+    ///
+    /// # Errors
+    /// If the operator cannot be built.
+    pub fn new(template: &C::Template, rhythm: Rhythm, told: EventTime) -> Result<AsOne<C>, C::Error> {
+        Ok(AsOne {
+            template: template.clone(),
+            operator: template.operator()?,
+            outbox: C::Outbox::default(),
+            rhythm,
+            seats: HashMap::new(),
+            next_seat: 0,
+            open: Vec::new(),
+            rows: Vec::new(),
+            event_times: None,
+            told,
+            firing: None,
+            state_bytes: 0,
+            batches: 0,
+        })
+    }
+
+    /// Whether that is what its members have in common.
+    pub fn is(&self, template: &C::Template) -> bool {
+        self.template.is(template)
+    }
+
+    /// One more, from the next row on: its seat.
+    pub fn join(&mut self, query: Arc<Query>, outlet: Arc<Outlet>) -> u32 {
+        let seat = self.next_seat;
+        self.next_seat = seat.wrapping_add(1);
+        self.seats.insert(seat, Seat { query, outlet, latest: None });
+        seat
+    }
+
+    /// What it had in windows that have not ended is dropped.
+    pub fn leave(&mut self, seat: u32) {
+        self.seats.remove(&seat);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.seats.is_empty()
+    }
+
+    pub fn state_bytes(&self) -> u64 {
+        self.state_bytes
+    }
+
+    /// Rows of the batch at hand are of that seat.
+    pub fn add(&mut self, seat: u32, rows: &[(u32, u32)], event_times: Option<(EventTime, EventTime)>) {
+        self.rows.extend(rows.iter().map(|&(_, row)| (seat, row)));
+        let (Some(of), Some((low, high))) = (self.seats.get_mut(&seat), event_times) else { return };
+        if of.latest.is_none() {
+            self.open.push(seat);
+        }
+        of.latest = Some(of.latest.map_or(high, |latest| latest.max(high)));
+        let (least, latest) = self.event_times.unwrap_or((low, high));
+        self.event_times = Some((least.min(low), latest.max(high)));
+    }
+
+    /// Takes the rows that were added.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    pub fn take(&mut self, batch: &C::Batch, arrival: ProcessingTime) -> Result<(), C::Error> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let input = self.template.input(batch, &self.rows)?;
+        self.rows.clear();
+        let mut flow = C::on_batch(&mut self.operator, 0, input, arrival, &mut self.outbox)?;
+        while flow == Flow::More {
+            flow = C::resume(&mut self.operator, &mut self.outbox)?;
+        }
+        self.count_refused();
+        self.batches += 1;
+        if self.batches.is_multiple_of(BATCHES_BETWEEN_STATE_CHECKS) {
+            self.state_bytes = C::state_bytes(&self.operator);
+        }
+        Ok(())
+    }
+
+    /// Whether windows are to be fired, or are being fired.
+    pub fn has_work(&self, watermark: EventTime) -> bool {
+        self.firing.is_some() || self.next().is_some_and(|at| at <= watermark)
+    }
+
+    fn next(&self) -> Option<EventTime> {
+        self.rhythm.next(self.told, self.event_times?)
+    }
+
+    /// The nearest target of those whose windows are fired next, ns.
+    pub fn target_ns(&self) -> u64 {
+        if let Some(firing) = &self.firing {
+            return firing.target_ns;
+        }
+        let targets = self.open.iter().filter_map(|seat| self.seats.get(seat));
+        targets.map(|seat| seat.query.target_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Fires the windows that end at the watermark, which rows of that arrival have raised, until all is out (true) or the
+    /// quantum is over.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    pub fn step<K: Clock>(
+        &mut self,
+        watermark: EventTime,
+        arrival: ProcessingTime,
+        context: &mut StepContext<'_, C, K>,
+    ) -> Result<bool, C::Error> {
+        // Time is asked for once in so many, as it costs as much as a result.
+        const SENT_AT_ONCE: usize = 8;
+        let is_over = |now: ProcessingTime, context: &StepContext<'_, C, K>| {
+            now.since_ns(context.started) >= context.quantum_ns
+        };
+        if self.firing.is_none() {
+            self.begin(watermark, arrival, context)?;
+        }
+        let Some(mut firing) = self.firing.take() else { return Ok(true) };
+        while firing.more {
+            if is_over(context.clock.now(), context) {
+                self.firing = Some(firing);
+                return Ok(false);
+            }
+            firing.more = C::resume(&mut self.operator, &mut self.outbox)? == Flow::More;
+            firing.collect(C::emitted(&mut self.outbox));
+        }
+        if !std::mem::replace(&mut firing.is_sorted, true) {
+            firing.sort(&self.seats)?;
+        }
+        let mut now = context.clock.now();
+        for sent in 1_usize.. {
+            let Some(outgoing) = firing.outgoing.pop_front() else { break };
+            if let Some(seat) = self.seats.get(&outgoing.seat).filter(|seat| !seat.query.failed()) {
+                seat.send(outgoing, &firing, now, context.writes);
+            }
+            if sent.is_multiple_of(SENT_AT_ONCE) {
+                now = context.clock.now();
+                if is_over(now, context) {
+                    self.firing = Some(firing);
+                    return Ok(false);
+                }
+            }
+        }
+        self.finish(firing.watermark, context.writes);
+        Ok(true)
+    }
+
+    fn begin<K: Clock>(
+        &mut self,
+        watermark: EventTime,
+        arrival: ProcessingTime,
+        context: &StepContext<'_, C, K>,
+    ) -> Result<(), C::Error> {
+        for seat in self.open.iter().filter_map(|seat| self.seats.get(seat)) {
+            if let Some(clock) = context.event_clock {
+                let _ = seat.query.event_clock.set(clock);
+            }
+            seat.query.source_progress(self.told, watermark, arrival);
+        }
+        let (now, target_ns) = (context.clock.now(), self.target_ns());
+        let more = C::on_watermark(&mut self.operator, watermark, &mut self.outbox)? == Flow::More;
+        let mut firing = Firing {
+            watermark,
+            target_ns,
+            started: now,
+            stamps: Stamps::admitted(arrival, now),
+            more,
+            collected: Vec::new(),
+            outgoing: VecDeque::new(),
+            is_sorted: false,
+        };
+        firing.collect(C::emitted(&mut self.outbox));
+        self.firing = Some(firing);
+        Ok(())
+    }
+
+    /// Everything of these windows is out.
+    fn finish(&mut self, watermark: EventTime, writes: &mut Vec<Write<C>>) {
+        self.told = watermark;
+        self.count_refused();
+        self.state_bytes = C::state_bytes(&self.operator);
+        let (seats, rhythm) = (&mut self.seats, self.rhythm);
+        self.open.retain(|seat| {
+            let Some(of) = seats.get_mut(seat) else { return false };
+            // The end is told to all of them, and once.
+            if watermark < EventTime::MAX {
+                of.pass(watermark, writes);
+            }
+            of.latest = of.latest.filter(|&latest| rhythm.next(watermark, (latest, latest)).is_some());
+            of.latest.is_some()
+        });
+    }
+
+    /// No row comes any more, and everything is out: so is the end, to each of its members.
+    pub fn end_of_input(&mut self, writes: &mut Vec<Write<C>>) {
+        self.told = EventTime::MAX;
+        self.seats.values().for_each(|seat| seat.pass(EventTime::MAX, writes));
+    }
+
+    /// Whether its members have been told of the end.
+    pub fn has_ended(&self) -> bool {
+        self.told == EventTime::MAX
+    }
+
+    /// Ends all of them, for this reason.
+    pub fn stop(&mut self, why: &str) {
+        self.seats.values().for_each(|seat| end(&seat.query, why));
+    }
+
+    fn count_refused(&mut self) {
+        for late in C::late(&mut self.outbox).drain(..) {
+            for (seat, window_end) in C::Template::late(&late) {
+                if let Some(seat) = self.seats.get(&seat) {
+                    seat.query.count_late(std::iter::once((window_end, 1)));
+                }
+            }
+        }
+        for dead in C::dead(&mut self.outbox).drain(..) {
+            let (rows, reason) = C::dead_rows(&dead);
+            tracing::error!(rows, reason, "rows refused behind a source that takes none of them");
+        }
+    }
+}
+
+impl<C: Content> Firing<C> {
+    /// Keeps what the operator has sent. Where the watermark is, is known.
+    fn collect(&mut self, emitted: &mut Vec<Emitted<C::Batch>>) {
+        for emitted in emitted.drain(..) {
+            let Emitted::Batch { batch, ingested, window_end } = emitted else { continue };
+            match self.collected.last_mut() {
+                Some(last) if last.window_end == window_end && last.ingested == ingested => {
+                    last.batches.push(batch);
+                }
+                _ => self.collected.push(Collected { window_end, ingested, batches: vec![batch] }),
+            }
+        }
+    }
+
+    /// Whose each result is, and in which order they go.
+    fn sort(&mut self, seats: &HashMap<u32, Seat>) -> Result<(), C::Error> {
+        let mut outgoing = Vec::new();
+        for Collected { window_end, ingested, batches } in self.collected.drain(..) {
+            for (seat, batch) in C::Template::by_member(&batches)? {
+                outgoing.push(Outgoing { seat, batch, window_end, ingested });
+            }
+        }
+        // Stable: the windows of one query stay in their order.
+        let target_ns =
+            |one: &Outgoing<C::Batch>| seats.get(&one.seat).map_or(u64::MAX, |seat| seat.query.target_ns());
+        outgoing.sort_by_cached_key(target_ns);
+        self.outgoing = outgoing.into();
+        Ok(())
+    }
+}
+
+impl Seat {
+    fn send<C: Content>(
+        &self,
+        outgoing: Outgoing<C::Batch>,
+        firing: &Firing<C>,
+        now: ProcessingTime,
+        writes: &mut Vec<Write<C>>,
+    ) {
+        let Outgoing { batch, window_end, ingested, .. } = outgoing;
+        let mut stamps = firing.stamps;
+        if let Some(ingested) = ingested.filter(|&ingested| ingested > stamps.ingested) {
+            stamps = stamps.released(ingested);
+        }
+        let stamps = stamps.hop(firing.started, firing.started, now);
+        let before = writes.len();
+        self.outlet.send(batch, stamps, window_end, now, writes);
+        self.admit(&writes[before..]);
+    }
+
+    fn pass<C: Content>(&self, watermark: EventTime, writes: &mut Vec<Write<C>>) {
+        let before = writes.len();
+        self.outlet.on_watermark(watermark, writes);
+        self.admit(&writes[before..]);
+    }
+
+    /// Counted before anybody can see them.
+    fn admit<C: Content>(&self, writes: &[Write<C>]) {
+        writes.iter().for_each(|write| self.query.admit(write.what.in_flight()));
+    }
+}

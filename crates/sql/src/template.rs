@@ -1,0 +1,202 @@
+//! What queries have in common that differ in the constants of their filters alone: found by the plan without them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::{Expr, Extension, LogicalPlan, Operator};
+use datafusion_sql::sqlparser::tokenizer::Location;
+use laxity_connect::{ScanSpec, SinkSpec};
+use laxity_graph::{Dataflow, NodeId};
+use laxity_operators::{Chain, Stage, Template};
+use parking_lot::Mutex;
+
+use crate::data_type::CharLength;
+use crate::lower::{Lowered, Lowering};
+use crate::planning::Planner;
+use crate::settings::SessionSettings;
+use crate::window_function::{WindowFunction, as_window_function};
+
+/// The templates of a script, by what they do. `None` where no operator can do it.
+pub(crate) type Templates = Mutex<HashMap<Shape, Option<Arc<Template>>>>;
+
+/// What a query does, whichever rows it gets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    /// Without the filter over its table, and without places in the text.
+    plan: LogicalPlan,
+    /// Columns of the table that it writes, with the lengths of CHAR and VARCHAR.
+    sink: SchemaRef,
+    lengths: Vec<Option<CharLength>>,
+    /// Those that it gives.
+    columns: Vec<usize>,
+}
+
+impl Shape {
+    /// That of a query that is planned so; `None` where it needs an operator of its own: only groups of windows can be
+    /// told apart by one key more, and only what cannot fail for one query cannot fail for another.
+    pub fn of(
+        plan: &LogicalPlan,
+        sink: &SchemaRef,
+        lengths: &[Option<CharLength>],
+        columns: &[usize],
+    ) -> Option<Shape> {
+        let mut aggregates = 0;
+        let mut is_fit = true;
+        // The closures never fail.
+        let _ = plan.apply(|node| {
+            aggregates += usize::from(matches!(node, LogicalPlan::Aggregate(_)));
+            is_fit &= match node {
+                LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::Aggregate(_)
+                | LogicalPlan::TableScan(_)
+                | LogicalPlan::SubqueryAlias(_) => true,
+                LogicalPlan::Extension(extension) => as_window_function(extension).is_ok(),
+                _ => false,
+            };
+            let _ = node.apply_expressions(|expr| {
+                is_fit &= cannot_fail(expr, node);
+                Ok(TreeNodeRecursion::Continue)
+            });
+            Ok(TreeNodeRecursion::Continue)
+        });
+        if !is_fit || aggregates != 1 {
+            return None;
+        }
+        let plan = plan.clone().transform_up(without_filter).ok()?.data;
+        Some(Shape { plan, sink: Arc::clone(sink), lengths: lengths.to_vec(), columns: columns.to_vec() })
+    }
+
+    /// The operator that does it for all.
+    fn template(&self, planner: &Planner, settings: &SessionSettings, sink: &SinkSpec) -> Lowered<Template> {
+        let mut lowering = Lowering::new(planner, settings, "template".into(), 0);
+        lowering.work = Some(vec![]);
+        lowering.insert(&self.plan, &sink.table, &self.lengths, &self.columns)?;
+        let work = lowering.work.take().unwrap_or_default();
+        Ok(Template::new(&lowering.read_columns, Chain::factory(work)))
+    }
+}
+
+/// Lets a query be done as one with others that differ in the constants of their filters alone.
+pub(crate) fn find(
+    shape: impl FnOnce() -> Option<Shape>,
+    templates: &Templates,
+    planner: &Planner,
+    settings: &SessionSettings,
+    dataflow: &mut Dataflow<Stage<ScanSpec, SinkSpec>>,
+) {
+    let is_plain = settings.late_table.is_none()
+        && settings.memory_limit_bytes.is_none()
+        && settings.idle_timeout.is_none()
+        && !settings.shed
+        && settings.parallelism == 1;
+    let [source, window, sink] = dataflow.nodes() else { return };
+    let (Stage::Source { shared: Some(shared), .. }, Stage::Sink(sink)) = (&source.stage, &sink.stage) else {
+        return;
+    };
+    let is_timed = source.window.is_none() && window.window.is_some_and(|window| window.is_aligned);
+    if !is_plain || !is_timed || !shared.spec.access.is_exact() {
+        return;
+    }
+    let Some(shape) = shape() else { return };
+    let sink = sink.clone();
+    let known = templates.lock().get(&shape).cloned();
+    let template = known.unwrap_or_else(|| {
+        let made = shape.template(planner, settings, &sink).ok().map(Arc::new);
+        // Another thread may have made it meanwhile: there is to be one.
+        templates.lock().entry(shape).or_insert(made).clone()
+    });
+    if let Some(template) = template
+        && let Stage::Source { shared: Some(shared), .. } = dataflow.stage_mut(NodeId(0))
+        && template.reads(&shared.spec.source.output_schema)
+    {
+        Arc::make_mut(&mut shared.spec).template = Some(template);
+    }
+}
+
+/// Takes away what queries of a template differ in.
+fn without_filter(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    Ok(match node {
+        LogicalPlan::Filter(filter) if matches!(*filter.input, LogicalPlan::TableScan(_)) => {
+            Transformed::yes(Arc::unwrap_or_clone(filter.input))
+        }
+        LogicalPlan::Extension(extension) => {
+            let function = as_window_function(&extension)?;
+            let mut unplaced: WindowFunction = function.clone();
+            unplaced.at = Location { line: 0, column: 0 };
+            Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(unplaced) }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// Whether an expression has a value for every row. Not all that have are known here.
+fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
+    let mut schema = datafusion_common::DFSchema::empty();
+    node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+    let number = |expr: &Expr| {
+        use datafusion_expr::ExprSchemable;
+        expr.get_type(&schema).is_ok_and(|of| of.is_integer() || of.is_floating())
+    };
+    let mut is_safe = true;
+    // The closure never fails.
+    let _ = expr.apply(|part| {
+        is_safe &= match part {
+            Expr::Column(_)
+            | Expr::Alias(_)
+            | Expr::Literal(..)
+            | Expr::Not(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsNotFalse(_)
+            | Expr::Between(_)
+            | Expr::InList(_)
+            | Expr::Like(_)
+            | Expr::Case(_) => true,
+            Expr::BinaryExpr(binary) => match binary.op {
+                Operator::Plus | Operator::Minus | Operator::Multiply => {
+                    number(&binary.left) && number(&binary.right)
+                }
+                Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq => true,
+                op => op.is_logic_operator(),
+            },
+            Expr::Cast(cast) => {
+                use datafusion_expr::ExprSchemable;
+                let to = cast.field.data_type();
+                cast.expr.get_type(&schema).is_ok_and(|from| is_wider(&from, to))
+            }
+            Expr::AggregateFunction(call) => {
+                let is_number = |argument: &Expr| {
+                    number(argument) || matches!(argument, Expr::Literal(ScalarValue::Int64(_), _))
+                };
+                match call.func.name() {
+                    "count" | "min" | "max" => true,
+                    "sum" | "avg" => call.params.args.iter().all(is_number),
+                    _ => false,
+                }
+            }
+            _ => false,
+        };
+        Ok(if is_safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    is_safe
+}
+
+fn is_wider(from: &DataType, to: &DataType) -> bool {
+    let width = |of: &DataType| of.primitive_width();
+    from == to
+        || from.is_integer() && to.is_floating()
+        || from.is_signed_integer() && to.is_signed_integer() && width(from) <= width(to)
+        || from.is_floating() && to.is_floating() && width(from) <= width(to)
+}

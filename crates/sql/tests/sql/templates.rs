@@ -1,0 +1,118 @@
+//! Which queries differ in the constants of their filters alone, so that one operator works for all of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use laxity_operators::{Stage, Template};
+use laxity_sql::{CompileOptions, SqlFile, compile_with};
+
+const TABLES: &str = "
+CREATE TABLE t (k INT, s STRING, d DOUBLE, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');
+CREATE VIEW w AS SELECT k, s, v + 1 AS u, ts FROM t;
+CREATE TABLE o (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole');
+CREATE TABLE p (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'print');
+CREATE TABLE x (e TIMESTAMP(3), n DECIMAL(20, 0)) WITH ('connector' = 'blackhole');
+";
+
+/// The templates of these queries.
+fn templates(queries: &[&str]) -> Vec<Option<Arc<Template>>> {
+    let text = queries.iter().fold(TABLES.to_owned(), |text, query| text + query + ";\n");
+    let file = SqlFile { path: PathBuf::from("t.sql"), text };
+    let script = compile_with(&[file], CompileOptions { processing_origin_ms: 0 }).unwrap();
+    let template = |stage: &Stage<_, _>| match stage {
+        Stage::Source { shared, .. } => shared.as_ref().and_then(|shared| shared.spec.template.clone()),
+        _ => None,
+    };
+    script.queries.iter().map(|query| template(&query.dataflow.nodes()[0].stage)).collect()
+}
+
+fn counted(filter: &str) -> String {
+    format!(
+        "INSERT INTO o SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)) \
+         WHERE {filter} GROUP BY window_start, window_end"
+    )
+}
+
+fn is_one(templates: &[Option<Arc<Template>>]) -> bool {
+    templates.windows(2).all(|pair| match (&pair[0], &pair[1]) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    })
+}
+
+#[test]
+fn queries_that_differ_in_constants_have_one_template() {
+    let filters =
+        ["k = 1", "k = 2", "7 = k", "k IN (3, 4)", "k >= 5 AND k < 9", "k = 1 OR k = 2", "k BETWEEN 2 AND 3"];
+    let queries: Vec<String> = filters.iter().map(|filter| counted(filter)).collect();
+    let mut queries: Vec<&str> = queries.iter().map(String::as_str).collect();
+    // Into another table of the same columns, and with other targets.
+    let elsewhere = counted("k = 3").replace("INTO o", "INTO p");
+    queries.extend(["SET 'laxity.latency.target' = '5 s'", &elsewhere]);
+    assert!(is_one(&templates(&queries)));
+
+    let by_text = [counted("s = 'a'"), counted("s LIKE 'b%'"), counted("s IN ('c', 'd')")];
+    assert!(is_one(&templates(&by_text.each_ref().map(String::as_str))));
+
+    let of_view = |user: u32| {
+        format!(
+            "INSERT INTO o SELECT window_end, SUM(u) FROM TABLE(HOP(TABLE w, DESCRIPTOR(ts), INTERVAL '1' SECOND, INTERVAL '5' \
+             SECOND)) WHERE k = {user} GROUP BY window_start, window_end, s HAVING SUM(u) > 10"
+        )
+    };
+    assert!(is_one(&templates(&[&of_view(1), &of_view(2)])));
+    // What is compared behind the windows is no part of a filter over the table.
+    let other = of_view(3).replace("> 10", "> 11");
+    let made = templates(&[&of_view(1), &other]);
+    assert!(made.iter().all(Option::is_some) && !is_one(&made));
+}
+
+#[test]
+fn what_may_differ_otherwise_or_fail_has_none() {
+    let alone = [
+        counted("d = 1.5"),
+        counted("k = 1 AND v > 3"),
+        counted("s LIKE 'a%b'"),
+        counted("LOWER(s) = 'a'"),
+        counted("MOD(v, 7) = 3"),
+        counted("k IS NULL"),
+        counted("k = 1").replace("COUNT(*)", "SUM(10 / v)"),
+        counted("k = 1").replace("COUNT(*)", "SUM(CAST(s AS BIGINT))"),
+        counted("k = 1").replace("COUNT(*)", "CAST(SUM(CAST(v AS DECIMAL(10, 2))) AS BIGINT)"),
+        String::from("INSERT INTO o SELECT ts, v FROM t WHERE k = 1"),
+        counted("k = 1").replace("TUMBLE(TABLE t,", "SESSION(TABLE t,"),
+    ];
+    for query in &alone {
+        assert!(templates(&[query])[0].is_none(), "{query}");
+    }
+    let set = |key: &str, value: &str| {
+        let set = format!("SET '{key}' = '{value}'");
+        templates(&[&set, &counted("k = 1")])[0].is_none()
+    };
+    for (key, value) in [
+        ("laxity.share", "off"),
+        ("laxity.shed", "true"),
+        ("laxity.memory.limit", "10 mb"),
+        ("laxity.row.error", "dead-letter"),
+        ("laxity.allowed.lateness", "1 s"),
+        ("table.exec.source.idle-timeout", "1 s"),
+        ("parallelism.default", "2"),
+    ] {
+        assert!(set(key, value), "{key}");
+    }
+    assert!(!set("laxity.weight", "2"));
+    // Written to other columns, or grouped otherwise.
+    let made = templates(&[
+        &counted("k = 1"),
+        &counted("k = 1").replace("INTO o", "INTO x"),
+        &counted("k = 1").replace("window_start, window_end", "window_start, window_end, s"),
+        &counted("k = 1").replace("'1' SECOND", "'2' SECOND"),
+    ]);
+    for (place, one) in made.iter().enumerate() {
+        let others = made.iter().skip(place + 1).flatten();
+        assert!(
+            one.as_ref().is_some_and(|one| others.into_iter().all(|other| !Arc::ptr_eq(one, other))),
+            "{place}"
+        );
+    }
+}
