@@ -30,6 +30,7 @@ mod rewrite;
 mod settings;
 mod slips;
 mod statement;
+mod unnest;
 mod window_function;
 mod written_out;
 

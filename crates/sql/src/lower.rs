@@ -11,6 +11,7 @@ mod rank;
 mod relation;
 mod scan;
 mod sink;
+mod unnest;
 mod values;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::origin::Origin;
 use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
+use crate::unnest::as_unnest;
 use crate::window_function::as_window_function;
 pub use lookup::LookupSource;
 pub(crate) use relation::plain;
@@ -107,11 +109,14 @@ impl<'a> Lowering<'a> {
                 fault.or_at(self.planner.place_of(keys.chain(&join.filter)))
             })?,
             LogicalPlan::Union(union) => self.union(union)?,
-            LogicalPlan::Extension(extension) => {
-                let function = as_window_function(extension).map_err(|e| self.planner.fault(e))?;
-                let input = self.relation(&function.input)?;
-                self.window_function(input, function)?
-            }
+            LogicalPlan::Extension(extension) => match as_unnest(extension) {
+                Some(unnest) => self.unnest(unnest)?,
+                None => {
+                    let function = as_window_function(extension).map_err(|e| self.planner.fault(e))?;
+                    let input = self.relation(&function.input)?;
+                    self.window_function(input, function)?
+                }
+            },
             LogicalPlan::EmptyRelation(empty) => {
                 self.constant_rows(&[], empty.produce_one_row, plan.schema())?
             }

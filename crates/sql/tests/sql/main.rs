@@ -16,4 +16,5 @@ mod mutations;
 mod never_panics;
 mod nexmark;
 mod queries;
+mod unnest;
 mod values;
