@@ -39,6 +39,7 @@ mod datagen;
 mod dead_letter;
 mod decimal;
 mod encode;
+mod file_column;
 mod file_sink;
 mod filesystem;
 #[cfg(test)]
@@ -68,6 +69,7 @@ mod zone;
 
 pub use claim::{InputClaim, OutputClaim};
 pub use dead_letter::RefusedRows;
+pub use file_column::FileMetadata;
 pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
 pub use options::ENGINE_OPTIONS;
 pub use root::ROOT_OPTION;

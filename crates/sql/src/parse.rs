@@ -357,10 +357,19 @@ impl StatementParser {
             let data_type = data_type::parse(&mut self.parser).map_err(|e| self.type_fault(e))?;
             let metadata = self.parser.peek_token();
             if self.accept_word("METADATA") {
-                return Err(Fault::unsupported(
-                    metadata.span,
-                    "METADATA columns are not supported: no connector here has any",
-                ));
+                let key = match self.accept_word("FROM") {
+                    true => self.string("the metadata's key in quotes, such as 'file.path'")?,
+                    false => name.value.clone(),
+                };
+                let is_virtual = self.accept_word("VIRTUAL");
+                let at = metadata.span.start;
+                table
+                    .columns
+                    .push(Column { name, kind: ColumnKind::Metadata { data_type, key, is_virtual, at } });
+                if self.accept_word("COMMENT") {
+                    self.string("the comment")?;
+                }
+                return Ok(());
             }
             if self.parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
                 table.primary_key = vec![name.clone()];

@@ -62,6 +62,14 @@ pub(crate) struct Column {
 pub(crate) enum ColumnKind {
     Physical(FlinkType),
     Computed(Box<Expr>),
+    Metadata {
+        data_type: FlinkType,
+        key: String,
+        /// Not written by INSERT.
+        is_virtual: bool,
+        /// Of the word METADATA.
+        at: Location,
+    },
 }
 
 #[derive(Debug, Clone)]

@@ -12,6 +12,7 @@ mod function_table;
 mod functions;
 mod golden;
 mod lookups;
+mod metadata;
 mod mutations;
 mod never_panics;
 mod nexmark;
