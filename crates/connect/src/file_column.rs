@@ -4,13 +4,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::new_null_array;
 use arrow::array::{
     ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMillisecondArray,
 };
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
-use crate::{PIECE_ROWS, TableSpec};
+use crate::csv::parse_column;
+use crate::options::OptionReader;
+use crate::partition::{self, PartitionColumn};
+use crate::{ConnectError, OptionError, PIECE_ROWS, TableSpec};
 
 /// What a `filesystem` table can tell of the file that a row is from: `name STRING NOT NULL METADATA FROM 'file.name'`.
 ///
@@ -93,6 +97,8 @@ pub(crate) struct FileColumns {
     schema: SchemaRef,
     /// For each column asked for, where it comes from.
     parts: Vec<Part>,
+    /// The folder's name for NULL.
+    default_name: String,
     /// The constant columns of the file that is open, as many rows as a piece may have.
     constants: Vec<ArrayRef>,
 }
@@ -100,18 +106,30 @@ pub(crate) struct FileColumns {
 enum Part {
     /// Of what the decoder gives.
     Read(usize),
-    Constant(FileMetadata),
+    Metadata(FileMetadata),
+    /// In the name of a folder.
+    Partition,
 }
 
 impl FileColumns {
     /// Also the table as its files are, and which of their columns are to be read.
-    pub(crate) fn of(table: &Arc<TableSpec>, columns: &[usize]) -> (FileColumns, Arc<TableSpec>, Vec<usize>) {
+    ///
+    /// # Errors
+    /// If the option 'partition.default-name' is wrong.
+    pub(crate) fn of(
+        table: &Arc<TableSpec>,
+        columns: &[usize],
+    ) -> Result<(FileColumns, Arc<TableSpec>, Vec<usize>), OptionError> {
+        let default_name = partition::default_name(&OptionReader::new(table))?;
         let fields = table.schema.fields();
-        let in_files: Vec<usize> =
-            (0..fields.len()).filter(|&column| FileMetadata::of(&fields[column]).is_none()).collect();
+        let is_in_files = |&column: &usize| {
+            FileMetadata::of(&fields[column]).is_none() && PartitionColumn::place(&fields[column]).is_none()
+        };
+        let in_files: Vec<usize> = (0..fields.len()).filter(is_in_files).collect();
         let mut read = Vec::new();
         let parts = columns.iter().map(|column| match FileMetadata::of(&fields[*column]) {
-            Some(metadata) => Part::Constant(metadata),
+            Some(metadata) => Part::Metadata(metadata),
+            None if PartitionColumn::place(&fields[*column]).is_some() => Part::Partition,
             None => {
                 read.push(in_files.partition_point(|other| other < column));
                 Part::Read(read.len() - 1)
@@ -130,20 +148,46 @@ impl FileColumns {
                 Arc::new(TableSpec { schema: Arc::new(schema), ..table.as_ref().clone() })
             }
         };
-        (FileColumns { schema, parts, constants: Vec::new() }, table, read)
+        Ok((FileColumns { schema, parts, default_name, constants: Vec::new() }, table, read))
     }
 
     /// What follows is of this file.
-    pub(crate) fn start_file(&mut self, path: &Path, found: &Metadata) {
-        let constants = self.parts.iter().zip(self.schema.fields()).filter_map(|(part, field)| match part {
-            Part::Read(_) => None,
-            Part::Constant(metadata) => {
-                let rows = Int64Array::from(vec![0; PIECE_ROWS]);
-                let value = metadata.value(path, found, field);
-                Some(take(&value, &rows, None).expect("the first row is there"))
-            }
-        });
-        self.constants = constants.collect();
+    ///
+    /// # Errors
+    /// If a folder's name is no value of its column.
+    pub(crate) fn start_file(&mut self, path: &Path, found: &Metadata) -> Result<(), ConnectError> {
+        self.constants.clear();
+        for (part, field) in self.parts.iter().zip(self.schema.fields()) {
+            let value = match part {
+                Part::Read(_) => continue,
+                Part::Metadata(metadata) => metadata.value(path, found, field),
+                Part::Partition => self.of_folder(path, field)?,
+            };
+            let rows = Int64Array::from(vec![0; PIECE_ROWS]);
+            self.constants.push(take(&value, &rows, None).expect("the first row is there"));
+        }
+        Ok(())
+    }
+
+    /// One row.
+    fn of_folder(&self, path: &Path, field: &Field) -> Result<ArrayRef, ConnectError> {
+        let refused = |message: String| ConnectError::Format {
+            path: path.to_owned(),
+            format: "a file of a partition",
+            message,
+        };
+        let named = partition::value_of(path, field.name()).filter(|value| *value != self.default_name);
+        let Some(text) = named else {
+            return match field.is_nullable() {
+                true => Ok(new_null_array(field.data_type(), 1)),
+                false => {
+                    Err(refused(format!("no folder names column '{}', which is NOT NULL", field.name())))
+                }
+            };
+        };
+        let mut reason = None;
+        let value = parse_column(field, None, 1, |_| text.as_bytes(), &mut |_, bad| reason = Some(bad));
+        reason.map_or(Ok(value), |reason| Err(refused(reason)))
     }
 
     /// Rows of the columns asked for, of those that were read. No more than a piece.
@@ -155,7 +199,7 @@ impl FileColumns {
         let mut constants = self.constants.iter();
         let columns = self.parts.iter().map(|part| match part {
             Part::Read(column) => Arc::clone(read.column(*column)),
-            Part::Constant(_) => constants.next().expect("one for each").slice(0, count),
+            Part::Metadata(_) | Part::Partition => constants.next().expect("one for each").slice(0, count),
         });
         let size = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &size)

@@ -53,6 +53,8 @@ mod output;
 mod pace;
 mod parquet_encoder;
 mod parquet_file;
+mod partition;
+mod partition_sink;
 mod print;
 mod reader;
 mod replay;
@@ -72,6 +74,7 @@ pub use dead_letter::RefusedRows;
 pub use file_column::FileMetadata;
 pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
 pub use options::ENGINE_OPTIONS;
+pub use partition::PartitionColumn;
 pub use root::ROOT_OPTION;
 pub use scan::{
     Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan, validate_source,

@@ -69,7 +69,7 @@ impl TableReader {
         compression: Option<Compression>,
         waker: Waker,
     ) -> Result<TableReader, ConnectError> {
-        let (file_columns, table, columns) = FileColumns::of(&table, &columns);
+        let (file_columns, table, columns) = FileColumns::of(&table, &columns)?;
         let decoder: Option<Box<dyn Decode>> = match format {
             Format::Csv(options) => {
                 Some(Box::new(CsvDecoder::new(options, Arc::clone(&table), columns.clone())))
@@ -188,7 +188,7 @@ impl TableReader {
         self.path = Arc::from(path.as_path());
         let failed = |source| ConnectError::Io { action: "open", path: path.clone(), source };
         let found = std::fs::metadata(path).map_err(failed)?;
-        self.file_columns.start_file(path, &found);
+        self.file_columns.start_file(path, &found)?;
         self.current = Some(match &mut self.decoder {
             Some(decoder) => {
                 decoder.start_file();

@@ -7,7 +7,8 @@ use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident, Query};
 use datafusion_sql::sqlparser::tokenizer::{Location, Span, TokenWithSpan};
 use laxity_connect::{
-    FileMetadata, OptionError, ScanSpec, SinkSpec, TableSpec, validate_lookup, validate_sink, validate_source,
+    FileMetadata, OptionError, PartitionColumn, ScanSpec, SinkSpec, TableSpec, validate_lookup,
+    validate_sink, validate_source,
 };
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
@@ -362,6 +363,7 @@ impl Session<'_> {
             let message = "a table has a column besides those of METADATA";
             return Err(Fault::new(SqlErrorKind::Invalid, *at, message));
         }
+        mark_partitions(create, &mut physical)?;
         let in_files = physical.len();
         physical.append(&mut metadata);
         let physical: SchemaRef = Arc::new(Schema::new(physical));
@@ -770,6 +772,45 @@ fn metadata_field(
         return Err(fault(message).hint("declare it so, and CAST it in the query"));
     }
     Ok(metadata.field(&name.value, data_type.data_type.clone(), data_type.nullable))
+}
+
+/// Marks the columns of PARTITIONED BY.
+fn mark_partitions(create: &CreateTable, physical: &mut [Field]) -> Done<()> {
+    let connector = create.options.entries.get("connector").map_or("", |option| option.value.as_str());
+    for (place, name) in create.partitioned_by.iter().enumerate() {
+        let fault = |message: String| Fault::new(SqlErrorKind::Invalid, name.span.start, message);
+        if connector != "filesystem" {
+            return Err(fault(format!(
+                "a table of connector '{connector}' has no partitions; 'filesystem' has"
+            )));
+        }
+        if create.partitioned_by[..place].contains(name) {
+            return Err(fault(format!("column '{}' is named twice in PARTITIONED BY", name.value)));
+        }
+        let found = physical.iter_mut().find(|field| *field.name() == name.value);
+        let Some(field) = found else {
+            let is_other = create.columns.iter().any(|column| column.name.value == name.value);
+            return Err(match is_other {
+                true => fault(format!("column '{}' is not stored, and names no folder", name.value)),
+                false => fault(format!("unknown column '{}'", name.value)),
+            });
+        };
+        if !PartitionColumn::fits(field.data_type()) {
+            let message =
+                format!("column '{}' is {}, which names no folder", name.value, display(field.data_type()));
+            return Err(fault(message)
+                .hint("partition by a STRING, BOOLEAN, whole number, DECIMAL, DATE or TIMESTAMP"));
+        }
+        *field = PartitionColumn::mark(field.clone(), place);
+    }
+    match create.partitioned_by.first() {
+        Some(first) if create.partitioned_by.len() == physical.len() => Err(Fault::new(
+            SqlErrorKind::Invalid,
+            first.span.start,
+            "a column besides those of PARTITIONED BY is needed: they are in no file",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that a table can be written.

@@ -263,6 +263,7 @@ impl StatementParser {
             columns: vec![],
             watermark: None,
             primary_key: vec![],
+            partitioned_by: vec![],
             options: WithOptions { entries: BTreeMap::new(), at: NOWHERE },
         };
         if !self.parser.consume_token(&Token::LParen) {
@@ -294,11 +295,8 @@ impl StatementParser {
             self.word("BY")?;
             self.consume(&Token::LParen)?;
             if !self.parser.consume_token(&Token::RParen) {
-                return Err(Fault::unsupported(
-                    next.span,
-                    "PARTITIONED BY is not supported: sinks write one folder",
-                )
-                .hint("write one INSERT … WHERE per partition, each to its own table"));
+                table.partitioned_by = self.identifiers()?;
+                self.consume(&Token::RParen)?;
             }
         }
         let with = self.parser.peek_token();

@@ -49,6 +49,7 @@ pub(crate) struct CreateTable {
     pub columns: Vec<Column>,
     pub watermark: Option<Watermark>,
     pub primary_key: Vec<Ident>,
+    pub partitioned_by: Vec<Ident>,
     pub options: WithOptions,
 }
 

@@ -1,4 +1,4 @@
-//! METADATA columns of the `filesystem` connector: keys and types are those of Flink's documentation.
+//! METADATA columns of the `filesystem` connector, and those of PARTITIONED BY: keys and types are those of Flink's documentation.
 
 use laxity_sql::{SqlFile, compile};
 
@@ -21,6 +21,27 @@ fn rows_say_which_file_they_are_from() {
     let rows = run_cells(&script.queries[0]).into_iter();
     let rows: Vec<String> = rows.map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(",")).collect();
     assert_eq!(rows, ["1,2,a.csv,A.CSV,4,true", "2,4,a.csv,A.CSV,4,true", "3,6,b.csv,B.CSV,2,true"]);
+}
+
+/// Folders are named as in Flink's documentation (FileSystem, "Partition Files"); the columns are in no file.
+#[test]
+fn columns_that_name_folders_are_read_from_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in
+        [("day=2024-03-01/k=a%2Fb", "1\n"), ("day=2024-03-02/k=__HIVE_DEFAULT_PARTITION__", "2\n")]
+    {
+        let path = folder.path().join("in").join(path);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("part-0.csv"), text).unwrap();
+    }
+    let text = "CREATE TABLE t (k STRING, v INT, `day` DATE) PARTITIONED BY (`day`, k)
+         WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'csv');
+         SELECT v, k, EXTRACT(DAY FROM `day`) FROM t;";
+    let file = SqlFile { path: folder.path().join("q.sql"), text: text.into() };
+    let script = compile(&[file]).unwrap_or_else(|error| panic!("{error}"));
+    let text = |text: &str| Some(text.to_string());
+    let rows = [[text("1"), text("a/b"), text("1")], [text("2"), None, text("2")]];
+    assert_eq!(run_cells(&script.queries[0]), rows);
 }
 
 #[test]
