@@ -5,6 +5,7 @@
 
 mod calc;
 mod chain;
+mod current_watermark;
 #[cfg(test)]
 mod drive;
 mod expression;
@@ -41,6 +42,7 @@ mod window_rows;
 
 pub use calc::{Calc, CalcSpec};
 pub use chain::Chain;
+pub use current_watermark::{CurrentWatermarkSpec, KeepWatermarks};
 pub use expression::ExpressionFault;
 pub use failing_rows::FailingRows;
 pub use float_comparison::FloatComparison;

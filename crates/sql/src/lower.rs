@@ -4,6 +4,7 @@
 //! decide which operator a GROUP BY, a JOIN or a ROW_NUMBER becomes, and which are refused for being unbounded.
 
 mod aggregate;
+mod current_watermark;
 mod join;
 mod lookup;
 mod over;
@@ -56,6 +57,8 @@ pub(crate) struct Lowering<'a> {
     pub origin: Option<Arc<Origin>>,
     /// Tables that streams look rows up in.
     pub lookups: Vec<LookupSource>,
+    /// The INSERT asks for CURRENT_WATERMARK somewhere.
+    keeps_watermarks: bool,
 }
 
 impl<'a> Lowering<'a> {
@@ -75,6 +78,7 @@ impl<'a> Lowering<'a> {
             late_columns: vec![],
             origin: None,
             lookups: vec![],
+            keeps_watermarks: false,
         }
     }
 
@@ -162,14 +166,24 @@ impl<'a> Lowering<'a> {
         schema: &DFSchema,
         expr: &Expr,
     ) -> Lowered<(Relation, Arc<dyn PhysicalExpr>)> {
-        let physical = self.physical(expr, schema)?;
+        let physical = self.physical_with_watermark(expr, schema)?;
         let relation = if relation.uses_window(&physical) { self.expand(relation)? } else { relation };
-        let mapped = relation.map(&physical).map_err(|e| self.planner.fault(e))?;
+        let logical = relation.outputs.len();
+        let (mut relation, physical) = self.with_watermark(relation, vec![physical])?;
+        let mapped = relation.map(&physical[0]).map_err(|e| self.planner.fault(e))?;
+        relation.outputs.truncate(logical);
         Ok((relation, mapped))
     }
 
     /// A logical expression over the columns of a logical schema.
     fn physical(&self, expr: &Expr, schema: &DFSchema) -> Lowered<Arc<dyn PhysicalExpr>> {
+        let physical = self.physical_with_watermark(expr, schema)?;
+        current_watermark::refuse(&physical)?;
+        Ok(physical)
+    }
+
+    /// The same, where CURRENT_WATERMARK may stand in it.
+    fn physical_with_watermark(&self, expr: &Expr, schema: &DFSchema) -> Lowered<Arc<dyn PhysicalExpr>> {
         if has_subquery(expr) {
             return Err(unsupported(
                 "a subquery as a value is not supported: its answer changes while the query runs",
@@ -181,12 +195,14 @@ impl<'a> Lowering<'a> {
     }
 
     fn project(&mut self, mut input: Relation, schema: &DFSchema, exprs: &[Expr]) -> Lowered<Relation> {
-        let physical = exprs.iter().map(|expr| self.physical(expr, schema)).collect::<Lowered<Vec<_>>>()?;
+        let physical = exprs.iter().map(|expr| self.physical_with_watermark(expr, schema));
+        let physical = physical.collect::<Lowered<Vec<_>>>()?;
         let computes_with_window =
             physical.iter().any(|expr| relation::column_of(expr).is_none() && input.uses_window(expr));
         if computes_with_window {
             input = self.expand(input)?;
         }
+        let (input, physical) = self.with_watermark(input, physical)?;
         let names: Vec<String> = exprs.iter().map(name_of).collect();
         input.project(&physical, &names, &self.late_columns).map_err(|e| self.planner.fault(e))
     }

@@ -306,6 +306,14 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
              and ROW_NUMBER() OVER (…) with WHERE rownum <= n around it",
         );
     }
+    if name == "source_watermark" {
+        return refuse(
+            span,
+            "SOURCE_WATERMARK() needs a connector that finds the watermark by itself; 'filesystem', 'datagen' and \
+             'nexmark' find none, here as in Flink",
+            "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
+        );
+    }
     if name == "row_number" && function.over.is_none() {
         return Err(Fault::new(SqlErrorKind::Invalid, span.start, "ROW_NUMBER() needs an OVER clause"));
     }

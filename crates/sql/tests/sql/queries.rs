@@ -457,3 +457,36 @@ fn interval_joins_need_no_key_and_may_have_an_empty_interval() {
     );
     check("SELECT v, w FROM e JOIN r ON e.k = r.k AND t > u AND t < u", &[]);
 }
+
+/// Flink's documentation (System Functions): the watermark where the row is, NULL before there is one, of the type of the
+/// time attribute. It is that before the row, as in Flink with `pipeline.auto-watermark-interval` = 0.
+#[test]
+fn the_current_watermark_is_that_before_the_row() {
+    let times = "1970-01-01 00:00:";
+    check(
+        "SELECT v, CURRENT_WATERMARK(t) FROM e WHERE k = 'a' AND v IS NOT NULL",
+        &[
+            &format!("1,"),
+            &format!("100,{times}10.000"),
+            &format!("4,{times}02.000"),
+            &format!("8,{times}09.000"),
+        ],
+    );
+    // As the documentation drops late rows: of what is before the watermark.
+    check(
+        "SELECT k, v FROM e WHERE CURRENT_WATERMARK(t) IS NULL OR t > CURRENT_WATERMARK(t)",
+        &["a,", "a,1", "a,4", "a,8", "b,2", "b,3", "b,7"],
+    );
+    check("SELECT k, v FROM e WHERE t <= CURRENT_WATERMARK(t)", &["a,100"]);
+    // Through a view and the elements of an array, and counted in windows.
+    check(
+        "CREATE VIEW w AS SELECT x, t, CURRENT_WATERMARK(t) AS seen FROM e CROSS JOIN UNNEST(ARRAY[v, v]) AS u (x);
+         SELECT window_end, COUNT(seen), MAX(seen) FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(t), INTERVAL '10' SECOND))
+         GROUP BY window_start, window_end",
+        &[
+            &format!("{times}10.000,6,{times}02.000"),
+            &format!("{times}20.000,4,{times}09.000"),
+            &format!("{times}30.000,2,{times}10.000"),
+        ],
+    );
+}
