@@ -10,9 +10,10 @@ json and dead_letters are not computed; their results are short enough to be rea
 
 import csv
 import itertools
+import json
 import math
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -47,6 +48,7 @@ FLIGHTS = list(rows("flights.csv"))
 WEATHER = list(rows("weather.csv"))
 AIRLINES = list(rows("airlines.csv"))
 CLICKS = list(rows("clicks.csv"))
+EDITS = [json.loads(text) for text in (HERE / "data/edits.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def cell(value):
@@ -400,6 +402,35 @@ def row_errors():
     }
 
 
+def partitions():
+    folders = defaultdict(list)
+    for f in FLIGHTS:
+        if f["carrier"] in ("AA", "B6"):
+            origin = "__HIVE_DEFAULT_PARTITION__" if f["origin"] == "LGA" else f["origin"]
+            late = "true" if f["dep_delay_min"] > 15 else "false"
+            folders[f"by_airport/late={late}/origin={origin}"].append((f["flight"], f["dep_delay_min"]))
+    return folders
+
+
+def unnest():
+    words = Counter()
+    for e in EDITS:
+        end = floor(datetime.fromisoformat(e["edited_at"]), timedelta(seconds=5)) + timedelta(seconds=5)
+        for word in (e["channel"] + " " + e["page"]).lower().split(" "):
+            if word != "norm":
+                words[end, word] += 1
+    quoted = {e["page"]: '"' + e["page"].replace('"', '""') + '"' if '"' in e["page"] else e["page"] for e in EDITS}
+    return {
+        "tagged.csv": [(quoted[e["page"]], tag) for e in EDITS for tag in e.get("tags") or []],
+        "tagged_or_not.csv": [
+            (quoted[e["page"]], tag) for e in EDITS if e["channel"] != "#ca" for tag in e.get("tags") or [None]
+        ],
+        "words.csv": [
+            (end, '"' + word.replace('"', '""') + '"' if '"' in word else word, n) for (end, word), n in words.items()
+        ],
+    }
+
+
 TOPICS = {
     "filter_project": filter_project,
     "tumble": tumble_topic,
@@ -423,6 +454,8 @@ TOPICS = {
     "functions": functions,
     "statement_set": statement_set,
     "views": views,
+    "partitions": partitions,
+    "unnest": unnest,
     "row_errors": row_errors,
 }
 

@@ -163,13 +163,26 @@ impl Run {
 
 /// Every file of the folder, its lines sorted: the order in which rows of parallel instances reach a sink is
 /// nobody's promise.
+///
+/// Files of partitions go by their folder: what they are called is nobody's promise either.
 fn written(out: &Path) -> String {
+    let mut contents: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut left = vec![out.to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+                continue;
+            }
+            let name = if folder == out { path.as_path() } else { folder.as_path() };
+            let content = fs::read_to_string(&path).unwrap();
+            contents.entry(name.strip_prefix(out).unwrap().to_owned()).or_default().push_str(&content);
+        }
+    }
     let mut text = String::new();
-    let mut files: Vec<PathBuf> = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    for file in files {
-        writeln!(text, "== {}", file.file_name().unwrap().to_str().unwrap()).unwrap();
-        let content = fs::read_to_string(&file).unwrap();
+    for (name, content) in contents {
+        writeln!(text, "== {}", name.display()).unwrap();
         let mut lines: Vec<&str> = content.lines().collect();
         lines.sort_unstable();
         lines.iter().for_each(|line| writeln!(text, "{line}").unwrap());

@@ -19,7 +19,7 @@ use crate::options::OptionReader;
 use crate::text_file::{Decode, Decoded};
 use crate::{OptionError, TableSpec};
 
-pub(crate) use self::column::unsupported_column;
+pub(crate) use self::column::{parse_column, unsupported_column};
 
 /// How rows are written in the file.
 #[derive(Clone, Debug)]

@@ -1,12 +1,14 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use crate::compression::Compression;
 use crate::encode::LineEncoder;
 use crate::format::Format;
 use crate::options::OptionReader;
 use crate::parquet_encoder::ParquetEncoder;
+use crate::partition::{self, PartitionColumn};
+use crate::partition_sink::{MakeEncoder, OPEN_MAX, PartitionedEncoder, PartitionedOutput, Parts};
 use crate::root::keep_within;
 use crate::stream::may_block;
 use crate::{ConnectError, Encoder, OpenSink, OptionError, SinkEnvironment, TableSpec, filesystem, output};
@@ -15,6 +17,8 @@ struct SinkOptions {
     path: PathBuf,
     format: Format,
     compression: Option<Compression>,
+    /// Of a folder, for NULL.
+    default_name: String,
 }
 
 impl SinkOptions {
@@ -35,8 +39,9 @@ impl SinkOptions {
             }
             _ => {}
         }
+        let default_name = partition::default_name(options)?;
         options.finish()?;
-        Ok(SinkOptions { path, format, compression })
+        Ok(SinkOptions { path, format, compression, default_name })
     }
 }
 
@@ -51,7 +56,10 @@ pub(crate) fn open(
     env: &SinkEnvironment,
     options: &OptionReader<'_>,
 ) -> Result<OpenSink, ConnectError> {
-    let SinkOptions { path, format, compression } = SinkOptions::read(table, options)?;
+    if table.schema.fields().iter().any(|field| PartitionColumn::place(field).is_some()) {
+        return open_partitioned(table, env, options, OPEN_MAX);
+    }
+    let SinkOptions { path, format, compression, .. } = SinkOptions::read(table, options)?;
     let kind = output::kind(&path);
     let is_folder = match kind {
         Some(kind) if may_block(kind) => false,
@@ -70,15 +78,55 @@ pub(crate) fn open(
         false => path,
     };
     keep_within(options, "path", &path)?;
-    let encoder: Box<dyn Encoder> = match format {
-        Format::Csv(csv) => Box::new(LineEncoder::csv(&csv, &table.schema, compression, path.clone())?),
-        Format::Json(json) => Box::new(LineEncoder::json(&json, &table.schema, compression, path.clone())?),
-        Format::Parquet(parquet) => {
-            Box::new(ParquetEncoder::new(parquet, table.schema.clone(), path.clone())?)
-        }
-    };
+    let encoder = encoder(&format, table.schema.clone(), compression, path.clone())?;
     let (output, may_stall) = output::open(path, |reason| options.error("path", reason))?;
     Ok(OpenSink { encoder, output: Some(output), may_stall })
+}
+
+/// A folder for each value of the columns that the table is PARTITIONED BY, with so many files open at a time.
+pub(crate) fn open_partitioned(
+    table: &TableSpec,
+    env: &SinkEnvironment,
+    options: &OptionReader<'_>,
+    open_max: usize,
+) -> Result<OpenSink, ConnectError> {
+    let SinkOptions { path, mut format, compression, default_name } = SinkOptions::read(table, options)?;
+    if output::kind(&path).is_some_and(|kind| !kind.is_dir()) {
+        return Err(options.error("path", "a file; a table that is PARTITIONED BY is a folder").into());
+    }
+    keep_within(options, "path", &path)?;
+    let compression = compression.unwrap_or(Compression::None);
+    let extension = format!(".{}{}", format.extension(), compression.extension());
+    let stem = format!("part-{}", env.part);
+    let can_continue = !matches!(format, Format::Parquet(_));
+    let depth = table.schema.fields().iter().filter(|field| PartitionColumn::place(field).is_some()).count();
+    let own = (format!("{stem}-"), extension.clone());
+    let of = table.clone();
+    let may_write = Box::new(move |path: &Path| Ok(keep_within(&OptionReader::new(&of), "path", path)?));
+    let output = PartitionedOutput::new(path.clone(), depth, own, may_write, open_max)?;
+    let header = matches!(&format, Format::Csv(csv) if csv.header);
+    let make: MakeEncoder = Box::new(move |schema, is_new, path| {
+        if let Format::Csv(csv) = &mut format {
+            csv.header = header && is_new;
+        }
+        encoder(&format, schema, compression, path)
+    });
+    let parts = Parts { folder: path, default_name, stem, extension, can_continue, make };
+    let encoder = PartitionedEncoder::new(parts, &table.schema, open_max)?;
+    Ok(OpenSink { encoder: Box::new(encoder), output: Some(Box::new(output)), may_stall: false })
+}
+
+fn encoder(
+    format: &Format,
+    schema: SchemaRef,
+    compression: Compression,
+    path: PathBuf,
+) -> Result<Box<dyn Encoder>, ConnectError> {
+    Ok(match format {
+        Format::Csv(csv) => Box::new(LineEncoder::csv(csv, &schema, compression, path)?),
+        Format::Json(json) => Box::new(LineEncoder::json(json, &schema, compression, path)?),
+        Format::Parquet(parquet) => Box::new(ParquetEncoder::new(*parquet, schema, path)?),
+    })
 }
 
 fn has_unprintable_map(field: &Field) -> bool {

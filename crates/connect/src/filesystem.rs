@@ -9,6 +9,7 @@ use crate::dead_letter::{DeadLetterOptions, DeadLetters};
 use crate::format::Format;
 use crate::lookup::LookupOptions;
 use crate::options::OptionReader;
+use crate::partition;
 use crate::reader::{Step, TableReader};
 use crate::replay::{self, ReplayOptions};
 use crate::root::keep_within;
@@ -53,6 +54,7 @@ impl SourceOptions {
             dead_letters.tolerate_none();
         }
         let replay = ReplayOptions::read(options)?;
+        partition::default_name(options)?;
         // Of the same table when rows are looked up in it.
         LookupOptions::read(options)?;
         options.finish()?;

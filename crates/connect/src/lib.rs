@@ -39,6 +39,7 @@ mod datagen;
 mod dead_letter;
 mod decimal;
 mod encode;
+mod file_column;
 mod file_sink;
 mod filesystem;
 #[cfg(test)]
@@ -52,6 +53,8 @@ mod output;
 mod pace;
 mod parquet_encoder;
 mod parquet_file;
+mod partition;
+mod partition_sink;
 mod print;
 mod reader;
 mod replay;
@@ -68,8 +71,10 @@ mod zone;
 
 pub use claim::{InputClaim, OutputClaim};
 pub use dead_letter::RefusedRows;
+pub use file_column::FileMetadata;
 pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
 pub use options::ENGINE_OPTIONS;
+pub use partition::PartitionColumn;
 pub use root::ROOT_OPTION;
 pub use scan::{
     Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan, validate_source,

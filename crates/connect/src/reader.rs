@@ -10,6 +10,7 @@ use crate::claim::{Claim, Taken};
 use crate::compression::Compression;
 use crate::csv::CsvDecoder;
 use crate::dead_letter::BadRow;
+use crate::file_column::FileColumns;
 use crate::format::Format;
 use crate::json::JsonDecoder;
 use crate::parquet_file::ParquetFile;
@@ -19,8 +20,11 @@ use crate::{ConnectError, OptionError, TableSpec, Waker};
 
 /// Reads the columns asked for from some files, one after the other, in bounded memory and in small steps.
 pub(crate) struct TableReader {
+    /// As its files are.
     table: Arc<TableSpec>,
+    /// Those that are read from files.
     columns: Vec<usize>,
+    file_columns: FileColumns,
     files: Vec<PathBuf>,
     next_file: usize,
     current: Option<Current>,
@@ -65,6 +69,7 @@ impl TableReader {
         compression: Option<Compression>,
         waker: Waker,
     ) -> Result<TableReader, ConnectError> {
+        let (file_columns, table, columns) = FileColumns::of(&table, &columns)?;
         let decoder: Option<Box<dyn Decode>> = match format {
             Format::Csv(options) => {
                 Some(Box::new(CsvDecoder::new(options, Arc::clone(&table), columns.clone())))
@@ -92,6 +97,7 @@ impl TableReader {
         let mut reader = TableReader {
             table,
             columns,
+            file_columns,
             files,
             next_file: 0,
             current: None,
@@ -119,11 +125,14 @@ impl TableReader {
             (Current::Parquet(file), _) => file.step(&mut self.bad)?,
             (Current::Text(_), None) => unreachable!("text formats have a decoder"),
         };
-        if matches!(step, Step::End) {
-            self.current = None;
-            return Ok(Step::More);
-        }
-        Ok(step)
+        Ok(match step {
+            Step::End => {
+                self.current = None;
+                Step::More
+            }
+            Step::Rows(rows) => Step::Rows(self.file_columns.rows(rows)),
+            other => other,
+        })
     }
 
     /// Takes the bad rows found since it was last asked, and their file. To be called after each step, also one
@@ -179,6 +188,7 @@ impl TableReader {
         self.path = Arc::from(path.as_path());
         let failed = |source| ConnectError::Io { action: "open", path: path.clone(), source };
         let found = std::fs::metadata(path).map_err(failed)?;
+        self.file_columns.start_file(path, &found)?;
         self.current = Some(match &mut self.decoder {
             Some(decoder) => {
                 decoder.start_file();

@@ -23,8 +23,8 @@ use crate::pace::{Pace, TICK_DEFAULT};
 use crate::reader::TableReader;
 use crate::spread::{Spread, can_spread};
 use crate::{
-    ConnectError, MAX_BATCH_ROWS, OptionError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec,
-    ScannedBatch,
+    ConnectError, FileMetadata, MAX_BATCH_ROWS, OptionError, Preparation, Scan, ScanEnvironment, ScanEvent,
+    ScanSpec, ScannedBatch,
 };
 
 /// The options `laxity.replay.*`.
@@ -128,8 +128,10 @@ pub(crate) fn open_scan(
         columns.len() - 1
     });
     let is_shifted = |column: &usize| {
-        *column == options.time_column
-            || matches!(spec.table.schema.field(*column).data_type(), DataType::Timestamp(..))
+        let field = spec.table.schema.field(*column);
+        let is_time =
+            matches!(field.data_type(), DataType::Timestamp(..)) && FileMetadata::of(field).is_none();
+        *column == options.time_column || is_time
     };
     let indices = |wanted: &dyn Fn(&usize) -> bool| -> Vec<usize> {
         spec.columns.iter().enumerate().filter(|(_, column)| wanted(column)).map(|(index, _)| index).collect()

@@ -5,6 +5,7 @@
 
 mod calc;
 mod chain;
+mod current_watermark;
 #[cfg(test)]
 mod drive;
 mod expression;
@@ -31,6 +32,7 @@ mod source;
 mod stage;
 mod template;
 mod union;
+mod unnest;
 mod watermark;
 mod window;
 mod window_aggregate;
@@ -41,6 +43,7 @@ mod window_rows;
 
 pub use calc::{Calc, CalcSpec};
 pub use chain::Chain;
+pub use current_watermark::{CurrentWatermarkSpec, KeepWatermarks};
 pub use expression::ExpressionFault;
 pub use failing_rows::FailingRows;
 pub use float_comparison::FloatComparison;
@@ -60,6 +63,7 @@ pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{InstanceContext, OperatorFactory, SharedStage, Stage};
 pub use template::{OfMember, Template};
 pub use union::Union;
+pub use unnest::UnnestSpec;
 pub use watermark::{REFUSED_MAX, WatermarkSpec};
 pub use window::{WindowKind, Windows};
 pub use window_aggregate::{WindowAggregate, WindowAggregateSpec, WindowInput};

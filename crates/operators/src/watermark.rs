@@ -110,24 +110,38 @@ impl WatermarkGenerator {
                     self.watermark = after;
                     None
                 } else {
-                    self.advance(times, |i| behind(times[i], delay_ms))
+                    self.advance(times, |i| behind(times[i], delay_ms)).needed()
                 }
             }
             Bound::Expression(expression) => {
-                let bounds =
-                    expression.evaluate(&rows).map_err(|error| explained(error, expression, &rows))?;
-                let bounds = bounds.into_array(rows.num_rows())?;
-                let bounds = cast(&bounds, &DataType::Timestamp(TimeUnit::Millisecond, None))?;
-                let bounds: &TimestampMillisecondArray = bounds.as_primitive();
-                let bound = |i| if bounds.is_valid(i) { behind(bounds.value(i), 0) } else { i64::MIN };
-                self.advance(times.values(), bound)
+                let bounds = bounds_of(expression, &rows)?;
+                self.advance(times.values(), |i| bound(&bounds, i)).needed()
             }
         };
         Ok(StreamBatch { rows, watermark_before })
     }
 
-    /// The watermark before each row, unless no row needs it.
-    fn advance(&mut self, times: &[i64], bound: impl Fn(usize) -> i64) -> Option<ScalarBuffer<i64>> {
+    /// The watermark before each of these rows, none of which is dead, also where none needs it.
+    pub(crate) fn before_each(&mut self, rows: &RecordBatch) -> Result<ScalarBuffer<i64>, DataFusionError> {
+        let Some(times) = rows.column(self.time_column).as_primitive_opt::<TimestampMillisecondType>() else {
+            return internal_err!("event time is {}", rows.column(self.time_column).data_type());
+        };
+        let times = times.values();
+        let advanced = match &self.bound {
+            Bound::Delay(delay_ms) => {
+                let delay_ms = *delay_ms;
+                self.advance(times, |i| behind(times[i], delay_ms))
+            }
+            Bound::Expression(expression) => {
+                let bounds = bounds_of(expression, rows)?;
+                self.advance(times, |i| bound(&bounds, i))
+            }
+        };
+        Ok(advanced.before)
+    }
+
+    /// Takes the next rows.
+    fn advance(&mut self, times: &[i64], bound: impl Fn(usize) -> i64) -> Advanced {
         let mut any_behind = false;
         let before: Vec<i64> = times
             .iter()
@@ -139,7 +153,7 @@ impl WatermarkGenerator {
                 before
             })
             .collect();
-        any_behind.then(|| before.into())
+        Advanced { before: before.into(), any_behind }
     }
 
     /// Takes dead rows out.
@@ -175,6 +189,34 @@ impl WatermarkGenerator {
         let keep: BooleanArray = keep.collect();
         if keep.false_count() == 0 { Ok(rows) } else { split(&rows, &keep, DeadReason::TooFarAhead, dead) }
     }
+}
+
+/// The watermark before each of some rows.
+struct Advanced {
+    before: ScalarBuffer<i64>,
+    /// Some row is behind it, or so near that an operator may ask.
+    any_behind: bool,
+}
+
+impl Advanced {
+    /// Unless no row needs it.
+    fn needed(self) -> Option<ScalarBuffer<i64>> {
+        self.any_behind.then_some(self.before)
+    }
+}
+
+fn bounds_of(
+    expression: &Arc<dyn PhysicalExpr>,
+    rows: &RecordBatch,
+) -> Result<TimestampMillisecondArray, DataFusionError> {
+    let bounds = expression.evaluate(rows).map_err(|error| explained(error, expression, rows))?;
+    let bounds = bounds.into_array(rows.num_rows())?;
+    let bounds = cast(&bounds, &DataType::Timestamp(TimeUnit::Millisecond, None))?;
+    Ok(bounds.as_primitive().clone())
+}
+
+fn bound(bounds: &TimestampMillisecondArray, row: usize) -> i64 {
+    if bounds.is_valid(row) { behind(bounds.value(row), 0) } else { i64::MIN }
 }
 
 /// `time - delay`, kept below the watermark that means the end.

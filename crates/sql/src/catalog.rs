@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_expr::{Expr, LogicalPlan, TableSource, TableType};
+use datafusion_sql::sqlparser::tokenizer::Location;
 use laxity_connect::TableSpec;
 
 use crate::data_type::CharLength;
@@ -27,8 +28,12 @@ pub(crate) enum Relation {
 /// A table as CREATE TABLE declares it.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// What is physically there.
+    /// What is physically there, then METADATA columns.
     pub spec: Arc<TableSpec>,
+    /// The same for who writes it: without METADATA columns.
+    pub sink: Arc<TableSpec>,
+    /// Where a METADATA column is declared that a sink would have to write.
+    pub written_metadata: Option<Location>,
     /// All columns: physical, computed, processing time.
     pub schema: SchemaRef,
     pub columns: Vec<TableColumn>,

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident, Query};
-use datafusion_sql::sqlparser::tokenizer::{Span, TokenWithSpan};
+use datafusion_sql::sqlparser::tokenizer::{Location, Span, TokenWithSpan};
 use laxity_connect::{
-    OptionError, ScanSpec, SinkSpec, TableSpec, validate_lookup, validate_sink, validate_source,
+    FileMetadata, OptionError, PartitionColumn, ScanSpec, SinkSpec, TableSpec, validate_lookup,
+    validate_sink, validate_source,
 };
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
 
 use crate::catalog::{Catalog, Relation, Table, TableColumn};
-use crate::data_type::{UTC, display, flink_type};
+use crate::data_type::{FlinkType, UTC, display, flink_type};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
 use crate::explain::explain;
 use crate::lower::{LookupSource, Lowering};
@@ -428,27 +429,38 @@ impl Session<'_> {
             seen.push(&column.name.value);
         }
 
-        let physical: Vec<Field> = create
-            .columns
-            .iter()
-            .filter_map(|column| match &column.kind {
+        let mut physical = Vec::new();
+        let mut metadata = Vec::new();
+        let mut lengths = Vec::new();
+        let mut written_metadata = None;
+        for column in &create.columns {
+            match &column.kind {
                 ColumnKind::Physical(flink) => {
-                    Some(Field::new(&column.name.value, flink.data_type.clone(), flink.nullable))
+                    physical.push(Field::new(&column.name.value, flink.data_type.clone(), flink.nullable));
+                    lengths.push(flink.length);
                 }
-                ColumnKind::Computed(_) => None,
-            })
-            .collect();
+                ColumnKind::Computed(_) => {}
+                ColumnKind::Metadata { data_type, key, is_virtual, at } => {
+                    metadata.push(metadata_field(create, &column.name, data_type, key, *at)?);
+                    written_metadata = written_metadata.or((!is_virtual).then_some(*at));
+                }
+            }
+        }
+        if let (true, Some(ColumnKind::Metadata { at, .. })) =
+            (physical.is_empty(), create.columns.first().map(|column| &column.kind))
+        {
+            let message = "a table has a column besides those of METADATA";
+            return Err(Fault::new(SqlErrorKind::Invalid, *at, message));
+        }
+        mark_partitions(create, &mut physical)?;
+        let in_files = physical.len();
+        physical.append(&mut metadata);
         let physical: SchemaRef = Arc::new(Schema::new(physical));
-        let lengths = create.columns.iter().filter_map(|column| match &column.kind {
-            ColumnKind::Physical(flink) => Some(flink.length),
-            ColumnKind::Computed(_) => None,
-        });
-        let lengths = lengths.collect();
         let mut columns = Vec::new();
         let mut fields = Vec::new();
         for column in &create.columns {
             match &column.kind {
-                ColumnKind::Physical(flink) => {
+                ColumnKind::Physical(flink) | ColumnKind::Metadata { data_type: flink, .. } => {
                     let index =
                         physical.index_of(&column.name.value).map_err(|e| Fault::internal(NOWHERE, e))?;
                     columns.push(TableColumn::Physical(index));
@@ -509,8 +521,19 @@ impl Session<'_> {
                 .collect(),
             base: file.path.parent().map(PathBuf::from).unwrap_or_default(),
         };
+        let spec = Arc::new(spec);
+        let sink = match in_files == spec.schema.fields().len() {
+            true => Arc::clone(&spec),
+            false => {
+                let written: Vec<usize> = (0..in_files).collect();
+                let schema = spec.schema.project(&written).map_err(|e| Fault::internal(NOWHERE, e))?;
+                Arc::new(TableSpec { schema: Arc::new(schema), ..spec.as_ref().clone() })
+            }
+        };
         let table = Table {
-            spec: Arc::new(spec),
+            spec,
+            sink,
+            written_metadata,
             schema,
             columns,
             lengths,
@@ -648,7 +671,7 @@ impl Scope<'_> {
         let mut lowering = Lowering::new(&planner, self.settings, name, self.options.processing_origin_ms);
         lowering.origin = Some(self.origin(place));
         lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
-            table.spec.schema.fields().iter().map(|field| field.name().clone()).collect()
+            table.sink.schema.fields().iter().map(|field| field.name().clone()).collect()
         });
         if let StatementKind::Query(query) = &statement.kind {
             self.print(query, &planner, &mut lowering)?;
@@ -682,7 +705,11 @@ impl Scope<'_> {
         let specs = specs.chain(lowering.lookups.iter().map(LookupSource::table));
         let place = |spec: Arc<TableSpec>| {
             let Some(Relation::Table(table)) = self.catalog.get(&spec.name) else { return None };
-            let option = table.options.entries.get("path").filter(|_| Arc::ptr_eq(&table.spec, &spec))?;
+            let option = table
+                .options
+                .entries
+                .get("path")
+                .filter(|_| [&table.spec, &table.sink].into_iter().any(|own| Arc::ptr_eq(own, &spec)))?;
             let file = self.files[table.file].path.display();
             let (line, column) = (option.value_at.line, option.value_at.column);
             let written = option.value.strip_prefix("file://").unwrap_or(&option.value);
@@ -703,12 +730,12 @@ impl Scope<'_> {
             }
             None => return Err(self.unknown_table(&insert.table)),
         };
-        validate_sink(&table.spec).map_err(|error| option_fault(table, &error))?;
+        check_written(table)?;
         let columns = sink_columns(table, &insert.columns)?;
         let plan = planner.query(&insert.query)?;
         let plan = self.optimized(plan, planner, lowering)?;
-        lowering.insert(&plan, &table.spec, &table.lengths, &columns)?;
-        let shape = || Shape::of(&plan, &table.spec.schema, &table.lengths, &columns);
+        lowering.insert(&plan, &table.sink, &table.lengths, &columns)?;
+        let shape = || Shape::of(&plan, &table.sink.schema, &table.lengths, &columns);
         template::find(shape, self.templates, planner, self.settings, &mut lowering.dataflow);
         Ok(())
     }
@@ -745,7 +772,7 @@ impl Scope<'_> {
         let Some(name) = &self.settings.late_table else { return Ok(None) };
         match self.catalog.get(name) {
             Some(Relation::Table(table)) => {
-                validate_sink(&table.spec).map_err(|error| option_fault(table, &error))?;
+                check_written(table)?;
                 Ok(Some(table))
             }
             _ => {
@@ -767,7 +794,7 @@ impl Scope<'_> {
             return Ok(None);
         };
         let mut columns = Vec::new();
-        for field in table.spec.schema.fields() {
+        for field in table.sink.schema.fields() {
             let column = match input.index_of(field.name()) {
                 Ok(index) => LateColumn::Input(index),
                 Err(_) if field.name() == "window_end" => LateColumn::WindowEnd,
@@ -807,7 +834,7 @@ impl Scope<'_> {
             }
             columns.push(column);
         }
-        Ok(Some(LateSink { sink: SinkSpec { table: Arc::clone(&table.spec) }, node: *node, columns }))
+        Ok(Some(LateSink { sink: SinkSpec { table: Arc::clone(&table.sink) }, node: *node, columns }))
     }
 
     fn unknown_table(&self, name: &Ident) -> Box<Fault> {
@@ -823,15 +850,97 @@ impl Scope<'_> {
     }
 }
 
+/// A column `… METADATA FROM 'file.path'`.
+fn metadata_field(
+    create: &CreateTable,
+    name: &Ident,
+    data_type: &FlinkType,
+    key: &str,
+    at: Location,
+) -> Done<Field> {
+    let connector = create.options.entries.get("connector").map_or("", |option| option.value.as_str());
+    let fault = |message: String| Fault::new(SqlErrorKind::Invalid, at, message);
+    if connector != "filesystem" {
+        return Err(fault(format!("connector '{connector}' has no METADATA columns; 'filesystem' has")));
+    }
+    let keys = FileMetadata::ALL.map(FileMetadata::key);
+    let Some(metadata) = FileMetadata::ALL.into_iter().find(|metadata| metadata.key() == key) else {
+        return Err(fault(format!("connector 'filesystem' has no metadata '{key}'"))
+            .hint(format!("METADATA FROM takes {}", keys.map(|key| format!("'{key}'")).join(", "))));
+    };
+    if !metadata.fits(&data_type.data_type) {
+        let own = match metadata {
+            FileMetadata::Path | FileMetadata::Name => "STRING",
+            FileMetadata::Size => "BIGINT",
+            FileMetadata::ModificationTime => "TIMESTAMP_LTZ(3)",
+        };
+        let message =
+            format!("'{key}' is {own} NOT NULL, which is not read as {}", display(&data_type.data_type));
+        return Err(fault(message).hint("declare it so, and CAST it in the query"));
+    }
+    Ok(metadata.field(&name.value, data_type.data_type.clone(), data_type.nullable))
+}
+
+/// Marks the columns of PARTITIONED BY.
+fn mark_partitions(create: &CreateTable, physical: &mut [Field]) -> Done<()> {
+    let connector = create.options.entries.get("connector").map_or("", |option| option.value.as_str());
+    for (place, name) in create.partitioned_by.iter().enumerate() {
+        let fault = |message: String| Fault::new(SqlErrorKind::Invalid, name.span.start, message);
+        if connector != "filesystem" {
+            return Err(fault(format!(
+                "a table of connector '{connector}' has no partitions; 'filesystem' has"
+            )));
+        }
+        if create.partitioned_by[..place].contains(name) {
+            return Err(fault(format!("column '{}' is named twice in PARTITIONED BY", name.value)));
+        }
+        let found = physical.iter_mut().find(|field| *field.name() == name.value);
+        let Some(field) = found else {
+            let is_other = create.columns.iter().any(|column| column.name.value == name.value);
+            return Err(match is_other {
+                true => fault(format!("column '{}' is not stored, and names no folder", name.value)),
+                false => fault(format!("unknown column '{}'", name.value)),
+            });
+        };
+        if !PartitionColumn::fits(field.data_type()) {
+            let message =
+                format!("column '{}' is {}, which names no folder", name.value, display(field.data_type()));
+            return Err(fault(message)
+                .hint("partition by a STRING, BOOLEAN, whole number, DECIMAL, DATE or TIMESTAMP"));
+        }
+        *field = PartitionColumn::mark(field.clone(), place);
+    }
+    match create.partitioned_by.first() {
+        Some(first) if create.partitioned_by.len() == physical.len() => Err(Fault::new(
+            SqlErrorKind::Invalid,
+            first.span.start,
+            "a column besides those of PARTITIONED BY is needed: they are in no file",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a table can be written.
+fn check_written(table: &Table) -> Done<()> {
+    if let Some(at) = table.written_metadata {
+        let mut fault =
+            Fault::new(SqlErrorKind::Invalid, at, "the metadata of a file is read and cannot be written")
+                .hint("write VIRTUAL behind METADATA in a table that is written too");
+        fault.file = Some(table.file);
+        return Err(fault);
+    }
+    validate_sink(&table.sink).map_err(|error| option_fault(table, &error))
+}
+
 /// The table's physical columns that an INSERT fills, in the order of the query's columns.
 fn sink_columns(table: &Table, named: &[Ident]) -> Done<Vec<usize>> {
     if named.is_empty() {
-        return Ok((0..table.spec.schema.fields().len()).collect());
+        return Ok((0..table.sink.schema.fields().len()).collect());
     }
     let mut columns = Vec::new();
     for name in named {
         let index =
-            table.spec.schema.index_of(&name.value).map_err(|_| unknown_column(name, &table.spec.schema))?;
+            table.sink.schema.index_of(&name.value).map_err(|_| unknown_column(name, &table.sink.schema))?;
         if columns.contains(&index) {
             return Err(Fault::new(
                 SqlErrorKind::Invalid,

@@ -84,6 +84,9 @@ pub(crate) fn public_names() -> impl Iterator<Item = &'static str> {
     PUBLIC.iter().copied()
 }
 
+/// The watermark where a row is, NULL before there is one.
+pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
+
 const PUBLIC: &[&str] = &[
     "abs",
     "acos",
@@ -119,6 +122,7 @@ const PUBLIC: &[&str] = &[
     "cos",
     "cosh",
     "cot",
+    CURRENT_WATERMARK,
     "date_format",
     "degrees",
     "element",

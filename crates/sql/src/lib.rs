@@ -32,6 +32,7 @@ mod side_by_side;
 mod slips;
 mod statement;
 mod template;
+mod unnest;
 mod window_function;
 mod written_out;
 

@@ -12,6 +12,7 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 use crate::catalog::{Source, TableColumn};
 use crate::error::{Fault, SqlErrorKind};
 use crate::planning::fault_in_error;
+use crate::unnest::as_unnest;
 use crate::window_function::as_window_function;
 
 const EXAMPLE: &str = "write FROM s JOIN dim FOR SYSTEM_TIME AS OF s.p AS d ON s.k = d.k, where p AS PROCTIME() is a \
@@ -167,6 +168,10 @@ fn is_processing_time(plan: &LogicalPlan, column: usize) -> bool {
             column < window.input.schema().fields().len() && is_processing_time(&window.input, column)
         }
         LogicalPlan::Extension(extension) => {
+            if let Some(unnest) = as_unnest(extension) {
+                let width = unnest.input.schema().fields().len();
+                return column < width && is_processing_time(&unnest.input, column);
+            }
             let Ok(function) = as_window_function(extension) else { return false };
             let width = function.input.schema().fields().len();
             match column.checked_sub(width) {

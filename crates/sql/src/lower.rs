@@ -4,6 +4,7 @@
 //! decide which operator a GROUP BY, a JOIN or a ROW_NUMBER becomes, and which are refused for being unbounded.
 
 mod aggregate;
+mod current_watermark;
 mod join;
 mod lookup;
 mod over;
@@ -11,6 +12,7 @@ mod rank;
 mod relation;
 mod scan;
 mod sink;
+mod unnest;
 mod values;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::origin::Origin;
 use crate::planning::{Planner, has_subquery};
 use crate::settings::SessionSettings;
+use crate::unnest::as_unnest;
 use crate::window_function::as_window_function;
 pub use lookup::LookupSource;
 pub(crate) use relation::plain;
@@ -58,6 +61,8 @@ pub(crate) struct Lowering<'a> {
     pub work: Option<Vec<OperatorFactory>>,
     /// Columns that its source gives.
     pub read_columns: SchemaRef,
+    /// The INSERT asks for CURRENT_WATERMARK somewhere.
+    keeps_watermarks: bool,
 }
 
 impl<'a> Lowering<'a> {
@@ -79,6 +84,7 @@ impl<'a> Lowering<'a> {
             lookups: vec![],
             work: None,
             read_columns: Arc::new(Schema::empty()),
+            keeps_watermarks: false,
         }
     }
 
@@ -113,11 +119,14 @@ impl<'a> Lowering<'a> {
                 fault.or_at(self.planner.place_of(keys.chain(&join.filter)))
             })?,
             LogicalPlan::Union(union) => self.union(union)?,
-            LogicalPlan::Extension(extension) => {
-                let function = as_window_function(extension).map_err(|e| self.planner.fault(e))?;
-                let input = self.relation(&function.input)?;
-                self.window_function(input, function)?
-            }
+            LogicalPlan::Extension(extension) => match as_unnest(extension) {
+                Some(unnest) => self.unnest(unnest)?,
+                None => {
+                    let function = as_window_function(extension).map_err(|e| self.planner.fault(e))?;
+                    let input = self.relation(&function.input)?;
+                    self.window_function(input, function)?
+                }
+            },
             LogicalPlan::EmptyRelation(empty) => {
                 self.constant_rows(&[], empty.produce_one_row, plan.schema())?
             }
@@ -163,14 +172,24 @@ impl<'a> Lowering<'a> {
         schema: &DFSchema,
         expr: &Expr,
     ) -> Lowered<(Relation, Arc<dyn PhysicalExpr>)> {
-        let physical = self.physical(expr, schema)?;
+        let physical = self.physical_with_watermark(expr, schema)?;
         let relation = if relation.uses_window(&physical) { self.expand(relation)? } else { relation };
-        let mapped = relation.map(&physical).map_err(|e| self.planner.fault(e))?;
+        let logical = relation.outputs.len();
+        let (mut relation, physical) = self.with_watermark(relation, vec![physical])?;
+        let mapped = relation.map(&physical[0]).map_err(|e| self.planner.fault(e))?;
+        relation.outputs.truncate(logical);
         Ok((relation, mapped))
     }
 
     /// A logical expression over the columns of a logical schema.
     fn physical(&self, expr: &Expr, schema: &DFSchema) -> Lowered<Arc<dyn PhysicalExpr>> {
+        let physical = self.physical_with_watermark(expr, schema)?;
+        current_watermark::refuse(&physical)?;
+        Ok(physical)
+    }
+
+    /// The same, where CURRENT_WATERMARK may stand in it.
+    fn physical_with_watermark(&self, expr: &Expr, schema: &DFSchema) -> Lowered<Arc<dyn PhysicalExpr>> {
         if has_subquery(expr) {
             return Err(unsupported(
                 "a subquery as a value is not supported: its answer changes while the query runs",
@@ -182,12 +201,14 @@ impl<'a> Lowering<'a> {
     }
 
     fn project(&mut self, mut input: Relation, schema: &DFSchema, exprs: &[Expr]) -> Lowered<Relation> {
-        let physical = exprs.iter().map(|expr| self.physical(expr, schema)).collect::<Lowered<Vec<_>>>()?;
+        let physical = exprs.iter().map(|expr| self.physical_with_watermark(expr, schema));
+        let physical = physical.collect::<Lowered<Vec<_>>>()?;
         let computes_with_window =
             physical.iter().any(|expr| relation::column_of(expr).is_none() && input.uses_window(expr));
         if computes_with_window {
             input = self.expand(input)?;
         }
+        let (input, physical) = self.with_watermark(input, physical)?;
         let names: Vec<String> = exprs.iter().map(name_of).collect();
         input.project(&physical, &names, &self.late_columns).map_err(|e| self.planner.fault(e))
     }

@@ -263,6 +263,7 @@ impl StatementParser {
             columns: vec![],
             watermark: None,
             primary_key: vec![],
+            partitioned_by: vec![],
             options: WithOptions { entries: BTreeMap::new(), at: NOWHERE },
         };
         if !self.parser.consume_token(&Token::LParen) {
@@ -294,11 +295,8 @@ impl StatementParser {
             self.word("BY")?;
             self.consume(&Token::LParen)?;
             if !self.parser.consume_token(&Token::RParen) {
-                return Err(Fault::unsupported(
-                    next.span,
-                    "PARTITIONED BY is not supported: sinks write one folder",
-                )
-                .hint("write one INSERT … WHERE per partition, each to its own table"));
+                table.partitioned_by = self.identifiers()?;
+                self.consume(&Token::RParen)?;
             }
         }
         let with = self.parser.peek_token();
@@ -357,10 +355,19 @@ impl StatementParser {
             let data_type = data_type::parse(&mut self.parser).map_err(|e| self.type_fault(e))?;
             let metadata = self.parser.peek_token();
             if self.accept_word("METADATA") {
-                return Err(Fault::unsupported(
-                    metadata.span,
-                    "METADATA columns are not supported: no connector here has any",
-                ));
+                let key = match self.accept_word("FROM") {
+                    true => self.string("the metadata's key in quotes, such as 'file.path'")?,
+                    false => name.value.clone(),
+                };
+                let is_virtual = self.accept_word("VIRTUAL");
+                let at = metadata.span.start;
+                table
+                    .columns
+                    .push(Column { name, kind: ColumnKind::Metadata { data_type, key, is_virtual, at } });
+                if self.accept_word("COMMENT") {
+                    self.string("the comment")?;
+                }
+                return Ok(());
             }
             if self.parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
                 table.primary_key = vec![name.clone()];

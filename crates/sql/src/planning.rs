@@ -33,6 +33,7 @@ use crate::catalog::{Catalog, Relation, Source, Table};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
 use crate::lookup::{self, LookupPlanner};
 use crate::slips;
+use crate::unnest::{self, UnnestPlanner};
 use crate::window_function::{self, WindowFunctionPlanner};
 use crate::written_out::{self, WrittenOut};
 use crate::{data_type, dialect, functions, group_window, operands, refuse, rewrite};
@@ -53,6 +54,7 @@ impl<'a> Planner<'a> {
     pub fn query(&self, query: &Query) -> std::result::Result<LogicalPlan, Box<Fault>> {
         WrittenOut::of(query, self.context.catalog)?;
         let mut query = query.clone();
+        unnest::rewrite(&mut query)?;
         group_window::rewrite(&mut query)?;
         refuse::refuse_unsupported(&query).map_err(|fault| {
             let at = slips::place_of_quoted(&fault.message, self.tokens);
@@ -62,6 +64,7 @@ impl<'a> Planner<'a> {
         let statement = datafusion_sql::sqlparser::ast::Statement::Query(Box::new(query));
         let plan = SqlToRel::new_with_options(&self.context, parser_options())
             .sql_statement_to_plan(statement)
+            .and_then(unnest::with_joins)
             .map_err(|error| self.fault(error))?;
         lookup::check(&plan)?;
         let plan = operands::with_flink_types(plan).map_err(|error| self.fault(error))?;
@@ -423,7 +426,11 @@ impl<'a> Context<'a> {
                 Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
                 Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
             ],
-            relation_planners: vec![Arc::new(LookupPlanner), Arc::new(WindowFunctionPlanner)],
+            relation_planners: vec![
+                Arc::new(LookupPlanner),
+                Arc::new(WindowFunctionPlanner),
+                Arc::new(UnnestPlanner),
+            ],
             row_number: BTreeMap::from([(
                 "row_number",
                 datafusion_functions_window::row_number::row_number_udwf(),

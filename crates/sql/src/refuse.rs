@@ -14,6 +14,7 @@ use crate::functions;
 use crate::reserved::refuse_reserved;
 use crate::rewrite;
 use crate::slips;
+use crate::unnest;
 use crate::window_function::{self, WINDOW_FUNCTIONS};
 use crate::written_out::{DEPTH_MAX, too_deep};
 
@@ -242,6 +243,7 @@ fn check_select(select: &Select) -> Result<(), Box<Fault>> {
     }
     for table in &select.from {
         for join in &table.joins {
+            unnest::check_join(join)?;
             match &join.join_operator {
                 JoinOperator::Join(_)
                 | JoinOperator::Inner(_)
@@ -264,6 +266,7 @@ fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
         TableFactor::Table { alias, .. }
         | TableFactor::Derived { alias, .. }
         | TableFactor::TableFunction { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
         | TableFactor::NestedJoin { alias, .. } => check_alias(alias.as_ref())?,
         _ => {}
     }
@@ -275,9 +278,7 @@ fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
         TableFactor::Table { sample: Some(_), .. } => refuse(span, "TABLESAMPLE is not supported", ""),
         TableFactor::Table { name, args: Some(_), .. } => window_function::check_name(name),
         TableFactor::Table { .. } | TableFactor::NestedJoin { .. } => Ok(()),
-        TableFactor::Derived { lateral: true, .. } => {
-            refuse(span, "LATERAL is not supported", "join two windowed inputs")
-        }
+        TableFactor::Derived { lateral: true, subquery, .. } => unnest::check_lateral(subquery, span),
         TableFactor::Derived { .. } => Ok(()),
         TableFactor::TableFunction { expr, .. } => match expr {
             Expr::Function(function) => window_function::check_name(&function.name),
@@ -287,7 +288,7 @@ fn check_table_factor(factor: &TableFactor) -> Result<(), Box<Fault>> {
                 "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(c), INTERVAL '1' MINUTE))",
             ),
         },
-        TableFactor::UNNEST { .. } => refuse(span, "UNNEST is not supported", ""),
+        TableFactor::UNNEST { .. } => Ok(()),
         TableFactor::MatchRecognize { .. } => refuse(span, "MATCH_RECOGNIZE is not supported", ""),
         _ => refuse(span, "this kind of table is not supported", "read a table, a view, a query or a window"),
     }
@@ -303,6 +304,14 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
             &format!("{} OVER is not supported", name.to_uppercase()),
             "aggregates are, such as SUM(x) OVER (PARTITION BY k ORDER BY t ROWS BETWEEN 3 PRECEDING AND CURRENT ROW), \
              and ROW_NUMBER() OVER (…) with WHERE rownum <= n around it",
+        );
+    }
+    if name == "source_watermark" {
+        return refuse(
+            span,
+            "SOURCE_WATERMARK() needs a connector that finds the watermark by itself; 'filesystem', 'datagen' and \
+             'nexmark' find none, here as in Flink",
+            "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
         );
     }
     if name == "row_number" && function.over.is_none() {

@@ -168,6 +168,7 @@ fn tables_of(select: &Select) -> Vec<String> {
         TableFactor::Table { alias: Some(alias), .. }
         | TableFactor::Derived { alias: Some(alias), .. }
         | TableFactor::TableFunction { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. }
         | TableFactor::Function { alias: Some(alias), .. } => Some(alias.name.value.clone()),
         TableFactor::Table { name, .. } => {
             name.0.last().and_then(|part| part.as_ident()).map(|name| name.value.clone())

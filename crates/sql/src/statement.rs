@@ -49,6 +49,7 @@ pub(crate) struct CreateTable {
     pub columns: Vec<Column>,
     pub watermark: Option<Watermark>,
     pub primary_key: Vec<Ident>,
+    pub partitioned_by: Vec<Ident>,
     pub options: WithOptions,
 }
 
@@ -62,6 +63,14 @@ pub(crate) struct Column {
 pub(crate) enum ColumnKind {
     Physical(FlinkType),
     Computed(Box<Expr>),
+    Metadata {
+        data_type: FlinkType,
+        key: String,
+        /// Not written by INSERT.
+        is_virtual: bool,
+        /// Of the word METADATA.
+        at: Location,
+    },
 }
 
 #[derive(Debug, Clone)]

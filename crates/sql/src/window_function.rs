@@ -480,7 +480,8 @@ pub(crate) fn keep_columns(plan: LogicalPlan, keep: &[String]) -> Result<Logical
     }
     let transformed = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::Extension(extension) = &node else { return Ok(Transformed::no(node)) };
-        let function = as_window_function(extension)?.clone();
+        let Ok(function) = as_window_function(extension) else { return Ok(Transformed::no(node)) };
+        let function = function.clone();
         let function = WindowFunction { keep: keep.to_vec(), ..function };
         Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(function) })))
     })?;

@@ -42,7 +42,7 @@ pub(crate) fn unsupported_column(schema: &Schema) -> Option<&Field> {
 }
 
 /// Parses one field of `rows` records. `bad(row, reason)` hears of each value that is wrong; its slot is null.
-pub(super) fn parse_column<'a>(
+pub(crate) fn parse_column<'a>(
     field: &Field,
     null: Option<&[u8]>,
     rows: usize,

@@ -11,7 +11,10 @@ use parquet::arrow::ArrowWriter;
 use tempfile::tempdir;
 
 use crate::fixture::{TIMESTAMP, dead_letters, drain, file_table, lines, open, table};
-use crate::{ConnectError, PIECE_ROWS, Preparation, ScanEvent, validate_source};
+use crate::{
+    ConnectError, FileMetadata, PIECE_ROWS, Preparation, ScanEnvironment, ScanEvent, ScanSpec, TableSpec,
+    open_scan, validate_source,
+};
 
 const COLUMNS: &[(&str, DataType)] = &[("i", DataType::Int32), ("s", DataType::Utf8)];
 
@@ -322,4 +325,46 @@ fn a_record_longer_than_a_block_is_read_and_its_memory_given_back() {
     assert_eq!(scan.dead_rows(), 1);
     let most = held.iter().max().unwrap();
     assert!((1 << 20..10 << 20).contains(most) && held[held.len() - 2] < 100_000, "{held:?}");
+}
+
+/// The four of Flink's documentation (FileSystem connector, "Metadata"), with its types.
+#[test]
+fn columns_of_metadata_are_those_of_the_file_that_a_row_is_from() {
+    let folder = tempdir().unwrap();
+    let zone = DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, Some("UTC".into()));
+    let modified = std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_123);
+    for (name, text) in [("a.csv", "1,x\n2,y\n"), ("b.csv", "3,zz\nbad\n4,w\n")] {
+        std::fs::create_dir_all(folder.path().join("in")).unwrap();
+        let path = folder.path().join("in").join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+    }
+    let plain = file_table(folder.path(), "csv", "in", COLUMNS, &[]);
+    let metadata = [
+        FileMetadata::Path.field("p", DataType::Utf8, false),
+        FileMetadata::Name.field("n", DataType::Utf8, false),
+        FileMetadata::Size.field("z", DataType::Int64, false),
+        FileMetadata::ModificationTime.field("m", zone, false),
+    ];
+    let fields = plain.schema.fields().iter().cloned().chain(metadata.map(Arc::new));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let table = Arc::new(TableSpec { schema, ..plain.as_ref().clone() });
+    let rows = |columns: Vec<usize>| {
+        let spec = ScanSpec { table: table.clone(), columns };
+        let env = ScanEnvironment::new(ProcessingTime::ZERO, laxity_graph::EventTime(0));
+        lines(&drain(open_scan(&spec, &env).unwrap().as_mut()))
+    };
+    let path = |name: &str| folder.path().join("in").join(name).display().to_string();
+    assert_eq!(
+        rows(vec![0, 2, 3, 4]),
+        [
+            format!("1|{}|a.csv|8", path("a.csv")),
+            format!("2|{}|a.csv|8", path("a.csv")),
+            format!("3|{}|b.csv|13", path("b.csv")),
+            format!("4|{}|b.csv|13", path("b.csv")),
+        ]
+    );
+    // In any order, and without a column of the file.
+    assert_eq!(rows(vec![3, 1])[2..], ["b.csv|zz", "b.csv|w"]);
+    assert_eq!(rows(vec![5]), ["2023-11-14T22:13:20.123Z"; 4]);
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, MapArray, StructArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
@@ -68,7 +69,7 @@ impl AggregateUDFImpl for Gathered {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let (least, most) = match self.kind {
             Kind::Joined => (1, 2),
-            Kind::Percentile => (2, 2),
+            Kind::Percentile => (2, 3),
             _ => (1, 1),
         };
         if !(least..=most).contains(&types.len()) {
@@ -89,6 +90,10 @@ impl AggregateUDFImpl for Gathered {
             Kind::Percentile if !types[0].is_numeric() => {
                 return plan_err!("PERCENTILE takes a number, not {}", crate::data_type::display(&types[0]));
             }
+            Kind::Percentile if types.get(2).is_some_and(|frequency| !frequency.is_integer()) => {
+                let given = crate::data_type::display(&types[2]);
+                return plan_err!("PERCENTILE takes a whole number as frequency, not {given}");
+            }
             Kind::Percentile => match &types[1] {
                 DataType::List(_) => DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true))),
                 _ => DataType::Float64,
@@ -104,6 +109,7 @@ impl AggregateUDFImpl for Gathered {
             keeps_nulls: self.kind == Kind::Array && !arguments.ignore_nulls,
             seen: arguments.is_distinct.then(HashSet::new),
             values: Vec::new(),
+            frequencies: arguments.expr_fields.get(2).map(|_| Vec::new()),
             value_bytes: 0,
             parameter: match arguments.expr_fields.get(1) {
                 Some(field) => Some(ScalarValue::try_from(field.data_type())?),
@@ -119,7 +125,15 @@ impl AggregateUDFImpl for Gathered {
             let name = format!("{}[parameter]", arguments.name);
             Arc::new(Field::new(name, field.data_type().clone(), true))
         });
-        Ok(std::iter::once(Arc::new(values)).chain(parameter).collect())
+        let frequencies = arguments.input_fields.get(2).map(|_| {
+            let item = Field::new_list_field(DataType::Int64, true);
+            Arc::new(Field::new(
+                format!("{}[frequencies]", arguments.name),
+                DataType::List(Arc::new(item)),
+                true,
+            ))
+        });
+        Ok(std::iter::once(Arc::new(values)).chain(parameter).chain(frequencies).collect())
     }
 }
 
@@ -133,6 +147,8 @@ struct Gather {
     /// With DISTINCT, the values that were there.
     seen: Option<HashSet<ScalarValue>>,
     values: Vec<ScalarValue>,
+    /// PERCENTILE with a frequency: how often each value counts.
+    frequencies: Option<Vec<i64>>,
     value_bytes: usize,
     /// The second argument, of the first row: a separator, or which percentiles.
     parameter: Option<ScalarValue>,
@@ -171,6 +187,24 @@ impl Gather {
         }
         self.value_bytes += value.size();
         self.values.push(value);
+        Ok(())
+    }
+
+    /// Values with how often each counts; what counts never is passed over.
+    fn take_often(&mut self, values: &ArrayRef, frequencies: &ArrayRef) -> Result<()> {
+        let frequencies = cast(frequencies, &DataType::Int64)?;
+        for (row, frequency) in frequencies.as_primitive::<Int64Type>().iter().enumerate() {
+            let before = self.values.len();
+            match frequency {
+                Some(frequency) if frequency > 0 && values.is_valid(row) => self.take(values, row)?,
+                _ => continue,
+            }
+            if let (Some(all), Some(frequency)) = (&mut self.frequencies, frequency)
+                && self.values.len() > before
+            {
+                all.push(frequency);
+            }
+        }
         Ok(())
     }
 
@@ -233,8 +267,17 @@ impl Gather {
             ScalarValue::Float64(Some(number)) => Ok(number),
             other => exec_err!("PERCENTILE of {other}"),
         };
-        let mut sorted = self.values.iter().map(number).collect::<Result<Vec<f64>>>()?;
-        sorted.sort_by(f64::total_cmp);
+        let often = |at: usize| self.frequencies.as_ref().map_or(1, |frequencies| frequencies[at]);
+        let values = self.values.iter().enumerate().map(|(at, value)| Ok((number(value)?, often(at))));
+        let mut sorted = values.collect::<Result<Vec<(f64, i64)>>>()?;
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // How many there are up to each value.
+        let mut count = 0_i64;
+        for (_, often) in &mut sorted {
+            count = count.saturating_add(*often);
+            *often = count;
+        }
+        let nth = |n: i64| sorted[sorted.partition_point(|(_, up_to)| *up_to <= n)].0;
         let at = |share: f64| {
             if !(0.0..=1.0).contains(&share) {
                 return exec_err!("PERCENTILE takes shares from 0 to 1, not {share}");
@@ -242,9 +285,9 @@ impl Gather {
             if sorted.is_empty() {
                 return Ok(None);
             }
-            let position = (sorted.len() - 1) as f64 * share;
+            let position = (count - 1) as f64 * share;
             let (lower, upper) = (position.floor(), position.ceil());
-            let (low, high) = (sorted[lower as usize], sorted[upper as usize]);
+            let (low, high) = (nth(lower as i64), nth((upper as i64).min(count - 1)));
             Ok(Some(match lower == upper || low == high {
                 true => low,
                 false => (upper - position) * low + (position - lower) * high,
@@ -270,17 +313,33 @@ impl Gather {
 impl Accumulator for Gather {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.take_parameter(values.get(1))?;
-        self.take_all(&values[0])
+        match values.get(2) {
+            Some(frequencies) => self.take_often(&values[0], frequencies),
+            None => self.take_all(&values[0]),
+        }
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         self.take_parameter(states.get(1))?;
         let lists = states[0].as_list::<i32>();
-        lists.iter().flatten().try_for_each(|values| self.take_all(&values))
+        let Some(frequencies) = states.get(2) else {
+            return lists.iter().flatten().try_for_each(|values| self.take_all(&values));
+        };
+        let frequencies = frequencies.as_list::<i32>();
+        for (values, frequencies) in lists.iter().zip(frequencies.iter()) {
+            if let (Some(values), Some(frequencies)) = (values, frequencies) {
+                self.take_often(&values, &frequencies)?;
+            }
+        }
+        Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(std::iter::once(self.list()).chain(self.parameter.clone()).collect())
+        let frequencies = self.frequencies.as_ref().map(|frequencies| {
+            let frequencies: Vec<ScalarValue> = frequencies.iter().map(|&often| often.into()).collect();
+            ScalarValue::List(ScalarValue::new_list_nullable(&frequencies, &DataType::Int64))
+        });
+        Ok(std::iter::once(self.list()).chain(self.parameter.clone()).chain(frequencies).collect())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -301,6 +360,8 @@ impl Accumulator for Gather {
         let spare = (self.values.capacity() - self.values.len()) * size_of::<ScalarValue>();
         // Values with DISTINCT are there twice.
         let copies = if self.seen.is_some() { 2 } else { 1 };
-        size_of::<Self>() + spare + copies * self.value_bytes
+        let frequencies =
+            self.frequencies.as_ref().map_or(0, |frequencies| frequencies.capacity() * size_of::<i64>());
+        size_of::<Self>() + spare + copies * self.value_bytes + frequencies
     }
 }

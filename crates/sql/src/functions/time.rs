@@ -87,6 +87,16 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         signature: volatile,
     },
     FlinkFunction {
+        name: super::CURRENT_WATERMARK,
+        parameters: &[Parameter::Time],
+        least: 1,
+        most: 1,
+        returns: |types| types[0].clone(),
+        // An operator gives it: `lower/current_watermark.rs`.
+        invoke: |_, _| datafusion_common::internal_err!("a watermark is no expression"),
+        signature: volatile,
+    },
+    FlinkFunction {
         name: "flink_time_part",
         parameters: &[Parameter::Text, Parameter::Time],
         least: 2,

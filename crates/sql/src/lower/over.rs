@@ -2,10 +2,11 @@ use std::sync::Arc;
 
 use datafusion_common::{Column, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
-use datafusion_expr::expr::{AggregateFunction, WindowFunction, WindowFunctionParams};
+use datafusion_expr::expr::{AggregateFunction, NullTreatment, WindowFunction, WindowFunctionParams};
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{
-    Expr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+    AggregateUDF, Expr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+    when,
 };
 use datafusion_functions_aggregate::count::count_udaf;
 use datafusion_physical_expr::aggregate::LoweredAggregateBuilder;
@@ -178,25 +179,27 @@ fn one_window(window: &Window) -> Lowered<(WindowFunctionParams, Vec<(String, Ag
         };
         let WindowFunction { fun, params } = *function;
         let function = match fun {
-            WindowFunctionDefinition::AggregateUDF(function) => AggregateFunction::new_udf(
-                function,
-                params.args.iter().map(counted).collect(),
-                params.distinct,
-                params.filter.clone(),
-                vec![],
-                params.null_treatment,
-            ),
+            WindowFunctionDefinition::AggregateUDF(function) => {
+                let args = params.args.iter().map(counted).collect();
+                let args = match &params.filter {
+                    Some(filter) => filtered(args, filter, &function, params.null_treatment)?,
+                    None => args,
+                };
+                AggregateFunction::new_udf(
+                    function,
+                    args,
+                    params.distinct,
+                    None,
+                    vec![],
+                    params.null_treatment,
+                )
+            }
             // Its frame is all rows up to the row, whatever is written.
             WindowFunctionDefinition::WindowUDF(_) => {
                 return Err(unsupported("ROW_NUMBER() beside an aggregate OVER is not supported")
                     .hint("write COUNT(*) OVER (… ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"));
             }
         };
-        if function.params.filter.is_some() {
-            return Err(
-                unsupported("FILTER with OVER is not supported").hint("write SUM(CASE WHEN … THEN x END)")
-            );
-        }
         if let Some(first) = &over
             && (first.partition_by != params.partition_by
                 || first.order_by != params.order_by
@@ -210,6 +213,26 @@ fn one_window(window: &Window) -> Lowered<(WindowFunctionParams, Vec<(String, Ag
     }
     let Some(over) = over else { return Err(Fault::internal(NOWHERE, "OVER without a function")) };
     Ok((over, functions))
+}
+
+/// Arguments of an aggregate `FILTER (WHERE …)`: NULL in place of a value that does not count, which all aggregates but one
+/// pass over.
+fn filtered(
+    mut args: Vec<Expr>,
+    filter: &Expr,
+    function: &AggregateUDF,
+    nulls: Option<NullTreatment>,
+) -> Lowered<Vec<Expr>> {
+    if function.name() == "array_agg" && nulls != Some(NullTreatment::IgnoreNulls) {
+        return Err(unsupported("FILTER with ARRAY_AGG OVER is not supported where NULLs are kept")
+            .hint("write ARRAY_AGG(x) IGNORE NULLS FILTER (WHERE …) OVER …"));
+    }
+    let Some(value) = args.first_mut() else {
+        return Err(Fault::internal(NOWHERE, format!("{} of nothing", function.name())));
+    };
+    let kept = when(filter.clone(), value.clone()).end().map_err(|e| Fault::internal(NOWHERE, e))?;
+    *value = kept;
+    Ok(args)
 }
 
 /// An argument; COUNT(*) counts a constant.

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -6,10 +7,12 @@ use datafusion_common::{DFSchema, Result, internal_err};
 use datafusion_expr::Operator as BinaryOperator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
+use datafusion_physical_expr::utils::collect_columns;
 use laxity_connect::ScanSpec;
 use laxity_graph::{Input, WindowShape};
 use laxity_operators::{
-    Access, CalcSpec, Chain, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec, Template, WindowKind,
+    Access, CalcSpec, Chain, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec, Template,
+    UnnestSpec, WindowKind,
 };
 use regex::Regex;
 
@@ -39,10 +42,19 @@ pub(super) struct Open {
     pub window: Option<WindowShape>,
     pub stage: OpenStage,
     pub chain: Vec<OperatorFactory>,
-    /// The last operator of the chain if it is a calc: not made yet, because the next may merge with it.
-    pub calc: Option<CalcSpec>,
+    /// The last operator of the chain if it is one that the next may change: not made yet.
+    pub calc: Option<Waiting>,
     /// Columns of the input, where the node drops late rows.
     pub meets_late_rows: Option<SchemaRef>,
+}
+
+/// An operator that is not made yet.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// A calc behind it may merge with it.
+    Calc(CalcSpec),
+    /// A calc behind it says which columns it need not repeat for every element.
+    Unnest(UnnestSpec),
 }
 
 #[derive(Debug)]
@@ -244,20 +256,26 @@ impl Relation {
             output_schema: None,
         };
         let spec = match self.open.calc.take() {
-            Some(earlier) => match merged(&earlier, &spec)? {
+            Some(Waiting::Calc(earlier)) => match merged(&earlier, &spec)? {
                 Some(one) => one,
                 None => {
-                    self.open.calc = Some(earlier);
+                    self.open.calc = Some(Waiting::Calc(earlier));
                     self.open.make_calc();
                     spec
                 }
             },
+            Some(Waiting::Unnest(unnest)) => {
+                let (unnest, spec) = narrowed(unnest, spec)?;
+                self.open.calc = Some(Waiting::Unnest(unnest));
+                self.open.make_calc();
+                spec
+            }
             None => spec,
         };
         self.schema = spec
             .output_schema()
             .map_err(|error| datafusion_common::DataFusionError::Internal(error.to_string()))?;
-        self.open.calc = Some(spec);
+        self.open.calc = Some(Waiting::Calc(spec));
         Ok(self)
     }
 
@@ -384,6 +402,41 @@ fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
     }))
 }
 
+/// An unnest that hands on just what the calc behind it reads, and that calc.
+fn narrowed(unnest: UnnestSpec, calc: CalcSpec) -> Result<(UnnestSpec, CalcSpec)> {
+    let exprs = calc.predicate.iter().chain(calc.projection.iter().map(|(expr, _)| expr));
+    let read: BTreeSet<usize> = exprs.flat_map(collect_columns).map(|column| column.index()).collect();
+    let width = unnest.kept.len();
+    let places: Vec<usize> = read.into_iter().filter(|column| *column < width).collect();
+    let moved = |expr: &Arc<dyn PhysicalExpr>| -> Result<Arc<dyn PhysicalExpr>> {
+        let moved = Arc::clone(expr).transform_down(|node| {
+            let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+            let index = match column.index().checked_sub(width) {
+                Some(element) => places.len() + element,
+                None => places.partition_point(|place| *place < column.index()),
+            };
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(column.name(), index));
+            Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+        })?;
+        Ok(moved.data)
+    };
+    let projection = calc.projection.iter().map(|(expr, name)| Ok((moved(expr)?, name.clone())));
+    let projection = projection.collect::<Result<_>>()?;
+    let predicate = calc.predicate.as_ref().map(moved).transpose()?;
+    let unnest = UnnestSpec { kept: places.into_iter().map(|place| unnest.kept[place]).collect(), ..unnest };
+    let input_schema = unnest
+        .output_schema()
+        .map_err(|error| datafusion_common::DataFusionError::Internal(error.to_string()))?;
+    Ok((unnest, CalcSpec { input_schema, predicate, projection, ..calc }))
+}
+
+fn unnest_detail(spec: &UnnestSpec) -> String {
+    let collection = spec.input_schema.field(spec.column).name();
+    let what = if collection.starts_with("__") { "an expression" } else { collection };
+    let kept = if spec.keeps_empty { ", rows without elements too" } else { "" };
+    format!("unnest {what}{kept}")
+}
+
 impl Shareable {
     /// The source as one that is shared, with the chain that begins with it; `None` if it has to see every row.
     pub fn stage(self, chain: &[OperatorFactory]) -> Option<SharedStage> {
@@ -393,9 +446,17 @@ impl Shareable {
 }
 
 impl Open {
-    /// Puts the calc that was waiting into the chain.
+    /// Puts the operator that was waiting into the chain.
     pub fn make_calc(&mut self) {
-        if let Some(spec) = self.calc.take() {
+        let spec = match self.calc.take() {
+            Some(Waiting::Unnest(spec)) => {
+                let detail = unnest_detail(&spec);
+                return super::chained(self, "Unnest", Some(detail), spec.factory());
+            }
+            Some(Waiting::Calc(spec)) => Some(spec),
+            None => None,
+        };
+        if let Some(spec) = spec {
             if let OpenStage::Source(_, Some(shareable)) = &mut self.stage
                 && self.chain.len() == 1
                 && let Some(predicate) = &spec.predicate

@@ -7,7 +7,8 @@ use datafusion_expr::{Expr, TableScan};
 use laxity_connect::ScanSpec;
 use laxity_graph::RowErrors;
 use laxity_operators::{
-    SessionExpandSpec, SourceColumn, SourceSpec, Template, WatermarkSpec, WindowExpandSpec, WindowKind,
+    KeepWatermarks, SessionExpandSpec, SourceColumn, SourceSpec, Template, WatermarkSpec, WindowExpandSpec,
+    WindowKind,
 };
 
 use super::relation::{Open, OpenStage, Output, PendingWindow, Relation, Role, Shareable, Slot};
@@ -107,6 +108,13 @@ impl Lowering<'_> {
             watermark,
             processing_origin_ms: self.processing_origin_ms,
         };
+        let mut chain = vec![spec.clone().factory()];
+        if self.keeps_watermarks
+            && let Some(watermark) = &spec.watermark
+        {
+            let keeping = KeepWatermarks { name: spec.name.clone(), watermark: watermark.clone() };
+            chain.push(keeping.factory());
+        }
         Ok(Relation {
             open: Open {
                 name: spec.name.clone(),
@@ -118,7 +126,7 @@ impl Lowering<'_> {
                     ScanSpec { table: Arc::clone(&table.spec), columns: physical },
                     self.shareable(&spec),
                 ),
-                chain: vec![spec.factory()],
+                chain,
                 calc: None,
                 meets_late_rows: None,
             },
@@ -137,7 +145,8 @@ impl Lowering<'_> {
         let is_patient = self.settings.allowed_lateness_ms > 0;
         // A row over which a computed column fails is each query's own to refuse.
         let refuses_rows = self.settings.row_errors == RowErrors::DeadLetter;
-        let may = self.settings.share && !is_patient && !refuses_rows && !is_stamped;
+        let may =
+            self.settings.share && !self.keeps_watermarks && !is_patient && !refuses_rows && !is_stamped;
         may.then(|| Shareable { source: spec.clone(), access: None })
     }
 

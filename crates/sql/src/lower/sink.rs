@@ -26,6 +26,7 @@ impl Lowering<'_> {
         lengths: &[Option<CharLength>],
         columns: &[usize],
     ) -> Lowered<()> {
+        self.keeps_watermarks = super::current_watermark::is_asked_for(plan);
         let relation = self.relation(plan)?;
         let relation = self.expand(relation)?;
         // Flink's name for a column that is an expression without AS.

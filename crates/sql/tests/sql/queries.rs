@@ -457,3 +457,85 @@ fn interval_joins_need_no_key_and_may_have_an_empty_interval() {
     );
     check("SELECT v, w FROM e JOIN r ON e.k = r.k AND t > u AND t < u", &[]);
 }
+
+/// `agg(x) FILTER (WHERE c)` is `agg` of the rows of the frame for which c is true, as without OVER.
+#[test]
+fn over_aggregates_filter_the_rows_of_their_frames() {
+    check(
+        "SELECT k, v, COUNT(*) FILTER (WHERE v > 3) OVER w, SUM(v) FILTER (WHERE v > 1) OVER w,
+           AVG(v) FILTER (WHERE v > 1) OVER w, COUNT(DISTINCT k) FILTER (WHERE v < 5) OVER w, MAX(v) OVER w
+         FROM e WINDOW w AS (PARTITION BY k ORDER BY t ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+        &[
+            "a,,1,4,4,1,4",
+            "a,1,0,,,1,1",
+            "a,4,1,4,4,1,4",
+            "a,8,1,8,8,0,8",
+            "b,2,0,2,2,1,2",
+            "b,3,1,10,5,1,7",
+            "b,7,1,9,4,1,7",
+        ],
+    );
+}
+
+/// Flink's documentation (System Functions, PERCENTILE): frequency says how many times a value counts; a row whose
+/// frequency is NULL or not positive is ignored.
+#[test]
+fn percentiles_count_values_as_often_as_they_say() {
+    // 1, 2, 2, 4, 4, 4, 4; then 7 seven times and 8 eight times; then 3, and, three less, never.
+    check(
+        &format!(
+            "SELECT window_end, PERCENTILE(v, 0.5, v), PERCENTILE(v, ARRAY[0, 0.25, 1], CAST(v AS BIGINT))[2], \
+             PERCENTILE(v, 0.5, v - 3), PERCENTILE(v, 0.5, CAST(NULL AS INT)) \
+             FROM {TUMBLE} WHERE v < 50 GROUP BY window_start, window_end"
+        ),
+        &[
+            "1970-01-01 00:00:10.000,4.0,2.0,4.0,",
+            "1970-01-01 00:00:20.000,8.0,7.0,8.0,",
+            "1970-01-01 00:00:30.000,3.0,3.0,,",
+        ],
+    );
+    // Slices are put together.
+    check(
+        "SELECT window_end, PERCENTILE(v, 0.5, v) FROM TABLE(CUMULATE(TABLE e, DESCRIPTOR(t), INTERVAL '10' SECOND, \
+         INTERVAL '20' SECOND)) WHERE v < 50 GROUP BY window_start, window_end",
+        &[
+            "1970-01-01 00:00:10.000,4.0",
+            "1970-01-01 00:00:20.000,7.0",
+            "1970-01-01 00:00:30.000,3.0",
+            "1970-01-01 00:00:40.000,3.0",
+        ],
+    );
+}
+
+/// Flink's documentation (System Functions): the watermark where the row is, NULL before there is one, of the type of the
+/// time attribute. It is that before the row, as in Flink with `pipeline.auto-watermark-interval` = 0.
+#[test]
+fn the_current_watermark_is_that_before_the_row() {
+    let times = "1970-01-01 00:00:";
+    check(
+        "SELECT v, CURRENT_WATERMARK(t) FROM e WHERE k = 'a' AND v IS NOT NULL",
+        &[
+            &format!("1,"),
+            &format!("100,{times}10.000"),
+            &format!("4,{times}02.000"),
+            &format!("8,{times}09.000"),
+        ],
+    );
+    // As the documentation drops late rows: of what is before the watermark.
+    check(
+        "SELECT k, v FROM e WHERE CURRENT_WATERMARK(t) IS NULL OR t > CURRENT_WATERMARK(t)",
+        &["a,", "a,1", "a,4", "a,8", "b,2", "b,3", "b,7"],
+    );
+    check("SELECT k, v FROM e WHERE t <= CURRENT_WATERMARK(t)", &["a,100"]);
+    // Through a view and the elements of an array, and counted in windows.
+    check(
+        "CREATE VIEW w AS SELECT x, t, CURRENT_WATERMARK(t) AS seen FROM e CROSS JOIN UNNEST(ARRAY[v, v]) AS u (x);
+         SELECT window_end, COUNT(seen), MAX(seen) FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(t), INTERVAL '10' SECOND))
+         GROUP BY window_start, window_end",
+        &[
+            &format!("{times}10.000,6,{times}02.000"),
+            &format!("{times}20.000,4,{times}09.000"),
+            &format!("{times}30.000,2,{times}10.000"),
+        ],
+    );
+}

@@ -1,0 +1,161 @@
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::frame;
+use crate::claim::Claim;
+use crate::{ConnectError, Output};
+
+/// The files of a partitioned table, of one writer. What an earlier run left in its place is removed when the first bytes
+/// come, so that a query that fails before leaves what was there.
+pub(crate) struct PartitionedOutput {
+    /// The table's folder.
+    folder: PathBuf,
+    /// How deep folders are named by columns.
+    depth: usize,
+    /// Names of files that are this writer's own: `part-0-` and `.csv`.
+    own: (String, String),
+    /// May a file be there, links followed.
+    may_write: Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>,
+    has_begun: bool,
+    /// By their names below the folder.
+    files: HashMap<String, Written>,
+    open: usize,
+    open_max: usize,
+    writes: u64,
+}
+
+struct Written {
+    file: Option<File>,
+    used: u64,
+    /// Nobody else of this process reads or writes the file until all is complete.
+    _claim: Claim,
+}
+
+impl PartitionedOutput {
+    pub(crate) fn new(
+        folder: PathBuf,
+        depth: usize,
+        own: (String, String),
+        may_write: Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>,
+        open_max: usize,
+    ) -> Result<PartitionedOutput, ConnectError> {
+        std::fs::create_dir_all(&folder).map_err(|source| ConnectError::Io {
+            action: "create",
+            path: folder.clone(),
+            source,
+        })?;
+        Ok(PartitionedOutput {
+            folder,
+            depth,
+            own,
+            may_write,
+            has_begun: false,
+            files: HashMap::new(),
+            open: 0,
+            open_max,
+            writes: 0,
+        })
+    }
+
+    fn begin(&mut self) -> Result<(), ConnectError> {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return Ok(());
+        }
+        self.remove_old(&self.folder, self.depth).map_err(|source| ConnectError::Io {
+            action: "replace the files of",
+            path: self.folder.clone(),
+            source,
+        })
+    }
+
+    /// Removes files of this writer so many folders below, and folders that are empty then.
+    fn remove_old(&self, folder: &Path, depth: usize) -> io::Result<()> {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let kind = entry.file_type()?;
+            if depth > 0 && kind.is_dir() && name.contains('=') {
+                self.remove_old(&entry.path(), depth - 1)?;
+                // Fails where something of others is left.
+                let _ = std::fs::remove_dir(entry.path());
+            } else if depth == 0 && kind.is_file() && self.is_own(&name) {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        let number = name.strip_prefix(&self.own.0).and_then(|rest| rest.strip_suffix(&self.own.1));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> Result<(), ConnectError> {
+        let path = self.folder.join(name);
+        self.writes += 1;
+        let is_open = self.files.get(name).is_some_and(|written| written.file.is_some());
+        if !is_open {
+            (self.may_write)(&path)?;
+            if self.open == self.open_max {
+                self.close_one();
+            }
+            self.open(name, &path).map_err(|source| ConnectError::Io {
+                action: "create",
+                path: path.clone(),
+                source,
+            })?;
+        }
+        let written = self.files.get_mut(name).expect("opened above");
+        written.used = self.writes;
+        let file = written.file.as_mut().expect("opened above");
+        file.write_all(bytes).map_err(|source| ConnectError::Io { action: "write", path, source })
+    }
+
+    fn open(&mut self, name: &str, path: &Path) -> io::Result<()> {
+        match self.files.get_mut(name) {
+            // One that was removed meanwhile is missed, and not made anew without what it held.
+            Some(written) => written.file = Some(OpenOptions::new().append(true).open(path)?),
+            None => {
+                path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+                let claim = Claim::to_write(&file.metadata()?)
+                    .map_err(|taken| io::Error::other(taken.to_string()))?;
+                let written = Written { file: Some(file), used: self.writes, _claim: claim };
+                self.files.insert(name.to_owned(), written);
+            }
+        }
+        self.open += 1;
+        Ok(())
+    }
+
+    /// Closes the file that was not written for longest.
+    fn close_one(&mut self) {
+        let open = self.files.values_mut().filter(|written| written.file.is_some());
+        if let Some(oldest) = open.min_by_key(|written| written.used) {
+            oldest.file = None;
+            self.open -= 1;
+        }
+    }
+}
+
+impl Output for PartitionedOutput {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        self.begin()?;
+        let mut rest = bytes;
+        while let Some((name, bytes, behind)) = frame::next(rest) {
+            self.append(name, bytes)?;
+            rest = behind;
+        }
+        assert!(rest.is_empty(), "{} bytes are no frame", rest.len());
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), ConnectError> {
+        self.begin()?;
+        self.files.clear();
+        Ok(())
+    }
+}
