@@ -1,3 +1,5 @@
+mod seats;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -5,9 +7,9 @@ use std::sync::Arc;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 
 use super::as_one::{AsOne, StepContext};
-use super::{Feed, IntakeContext, Reader, SHARED_BY_MIN, end};
+use super::{Feed, IntakeContext, Reader, end};
 use crate::offered::Offered;
-use crate::{Clock, Content, Filled, Front, Query, Rhythm, Template};
+use crate::{Clock, Content, Filled, Front, Query, Rhythm};
 
 /// Readers of a table that ask the same of its rows, but for their filters.
 ///
@@ -123,45 +125,6 @@ impl<C: Content> Group<C> {
         let seat = self.take_seat(&reader, &spec, rhythm)?;
         self.join_at(seat, reader, spec, rhythm);
         Ok(())
-    }
-
-    fn take_seat(
-        &mut self,
-        reader: &Reader<C>,
-        spec: &<C::Front as Front>::Spec,
-        rhythm: Rhythm,
-    ) -> Result<Option<(usize, u32)>, C::Error> {
-        let (Some(template), Some(outlet)) = (C::Template::of(spec), &reader.outlet) else { return Ok(None) };
-        // What holds no rows back gains nothing.
-        if rhythm == Rhythm::Rows {
-            return Ok(None);
-        }
-        let known = self.as_one.iter().position(|one| one.as_ref().is_some_and(|one| one.is(template)));
-        let place = match known {
-            Some(place) => place,
-            None => {
-                let is_alike = |member: &&Member<C>| {
-                    C::Template::of(&member.spec).is_some_and(|other| template.is(other))
-                };
-                let others = self.members.iter().flatten().filter(is_alike).take(SHARED_BY_MIN - 1);
-                if others.count() + 1 < SHARED_BY_MIN {
-                    return Ok(None);
-                }
-                let one = Some(AsOne::new(template, rhythm, self.watermark)?);
-                match self.as_one.iter().position(Option::is_none) {
-                    Some(place) => {
-                        self.as_one[place] = one;
-                        place
-                    }
-                    None => {
-                        self.as_one.push(one);
-                        self.as_one.len() - 1
-                    }
-                }
-            }
-        };
-        let one = self.as_one[place].as_mut();
-        Ok(one.map(|one| (place, one.join(reader.query.clone(), outlet.clone()))))
     }
 
     fn join_at(
@@ -317,69 +280,6 @@ impl<C: Content> Group<C> {
             self.kept.push_back(Kept { batch: Some(batch), bytes, held, members });
         }
         Ok(())
-    }
-
-    /// Does that to the members of each template. Where it cannot be done, they end.
-    fn each_as_one(&mut self, mut act: impl FnMut(&mut AsOne<C>) -> Result<(), C::Error>) {
-        for place in 0..self.as_one.len() {
-            if let Some(one) = &mut self.as_one[place]
-                && let Err(error) = act(one)
-            {
-                one.stop(&error.to_string());
-                self.take_out_all(place);
-            }
-        }
-    }
-
-    /// The members of a template are members no more.
-    fn take_out_all(&mut self, place: usize) {
-        for number in 0..self.members.len() {
-            let is_one = |member: &Member<C>| member.seat.is_some_and(|(of, _)| of == place);
-            if self.members[number].as_ref().is_some_and(is_one) {
-                self.take_out(number as u32);
-            }
-        }
-    }
-
-    /// Those of a template that have windows to fire, the nearest target first, and that target.
-    fn next_as_one(&self) -> Option<(u64, usize)> {
-        let places = self.as_one.iter().enumerate();
-        let due = places.filter_map(|(place, one)| {
-            let one = one.as_ref().filter(|one| self.is_due(one))?;
-            Some((one.target_ns(), place))
-        });
-        due.min()
-    }
-
-    fn is_due(&self, one: &AsOne<C>) -> bool {
-        one.has_work(self.known_watermark()) || self.ended.is_some() && !one.has_ended()
-    }
-
-    fn known_watermark(&self) -> EventTime {
-        if self.ended.is_some() { EventTime::MAX } else { self.watermark }
-    }
-
-    /// Fires windows of those of a template, until all are out (true) or the quantum is over.
-    fn fire<K: Clock>(&mut self, place: usize, context: &mut StepContext<'_, C, K>) -> bool {
-        let (watermark, arrival, has_ended) = (self.known_watermark(), self.arrival, self.ended.is_some());
-        let Some(one) = &mut self.as_one[place] else { return true };
-        let stepped = if one.has_work(watermark) { one.step(watermark, arrival, context) } else { Ok(true) };
-        match stepped {
-            Ok(true) => {
-                // What began before the end was known is fired up to where the watermark was then.
-                if has_ended && !one.has_work(watermark) {
-                    one.end_of_input(context.writes);
-                    self.take_out_all(place);
-                }
-                true
-            }
-            Ok(false) => false,
-            Err(error) => {
-                one.stop(&error.to_string());
-                self.take_out_all(place);
-                true
-            }
-        }
     }
 
     fn set_timer(&mut self, number: u32) {

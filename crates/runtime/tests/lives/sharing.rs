@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use laxity_graph::{EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings};
 use laxity_runtime::{
-    Clock, InFlight, Intake, IntakeContext, Outlet, Parcel, Process, Query, Reader, Rhythm, Split, Step,
-    Write, Written,
+    Clock, InFlight, Intake, IntakeContext, Outcome, Outlet, Parcel, Process, Query, Reader, Rhythm, Split,
+    Step, Write, Written,
 };
 
 use super::numbers::{Counting, Every, Numbers, Rest};
@@ -239,10 +239,14 @@ fn the_end_is_told_to_all_with_what_is_held_for_them() {
 
 /// One whose windows of a hundred numbers are fired together with those of others.
 fn as_one(query: &Arc<Query>, by: u64, rest: u64) -> Reader<Numbers> {
+    of_template(query, by, rest, Every(100))
+}
+
+fn of_template(query: &Arc<Query>, by: u64, rest: u64, windows: Every) -> Reader<Numbers> {
     let outlet = Arc::new(Outlet::new(query.clone(), query.id.0 as usize, 1, true, false));
     let source = OperatorId(query.id.0);
     Reader::new(query.clone(), source, None, false, ProcessingTime::ZERO)
-        .sharing(Rest { by, rest, windows: Some(Every(100)) }, WINDOWS)
+        .sharing(Rest { by, rest, windows: Some(windows) }, WINDOWS)
         .with_outlet(Some(outlet))
 }
 
@@ -314,4 +318,26 @@ fn windows_that_are_fired_as_one_go_in_steps_the_nearest_target_first() {
     assert!(looks > 3, "{looks}");
     let order: Vec<u32> = made.iter().map(|(id, _)| *id).collect();
     assert_eq!(order, (3..100).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn an_operator_that_panics_ends_those_of_its_template_alone() {
+    let process = process();
+    let queries: Vec<_> = (0..10).map(|id| query(id, 200, &process)).collect();
+    // No number lies in a window of none.
+    let windows = |id: u32| if id < 5 { Every(0) } else { Every(100) };
+    let readers = queries.iter().map(|query| of_template(query, 1, 0, windows(query.id.0)));
+    let mut table = Table::new(readers.collect(), &process);
+    let mut made = Vec::new();
+    for at_ms in [110, 210, 310] {
+        table.look(at_ms);
+        made.extend(table.made());
+    }
+    for query in &queries {
+        let has_failed = matches!(query.outcome(), Outcome::Failed(why) if why.contains("internal error"));
+        assert_eq!(has_failed, [3, 4].contains(&query.id.0), "{}", query.id);
+    }
+    assert_eq!(table.intake.readers().count(), 8);
+    let of = |id: u32| made.iter().filter(move |(of, _)| *of == id).count();
+    assert_eq!([of(3), of(4), of(8), of(9)], [0, 0, 3, 3]);
 }

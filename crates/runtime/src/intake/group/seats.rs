@@ -1,0 +1,129 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use laxity_graph::EventTime;
+
+use super::super::as_one::{AsOne, StepContext};
+use super::super::{Reader, SHARED_BY_MIN};
+use super::{Group, Member};
+use crate::{Clock, Content, Front, Rhythm, Template, panic_text};
+
+/// Those of a group that are done as one with others of their template.
+impl<C: Content> Group<C> {
+    /// Its place among those of its template, if there are enough of them.
+    ///
+    /// # Errors
+    /// If their operator cannot be built.
+    pub(super) fn take_seat(
+        &mut self,
+        reader: &Reader<C>,
+        spec: &<C::Front as Front>::Spec,
+        rhythm: Rhythm,
+    ) -> Result<Option<(usize, u32)>, C::Error> {
+        let (Some(template), Some(outlet)) = (C::Template::of(spec), &reader.outlet) else { return Ok(None) };
+        // What holds no rows back gains nothing.
+        if rhythm == Rhythm::Rows {
+            return Ok(None);
+        }
+        let known = self.as_one.iter().position(|one| one.as_ref().is_some_and(|one| one.is(template)));
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let is_alike = |member: &&Member<C>| {
+                    C::Template::of(&member.spec).is_some_and(|other| template.is(other))
+                };
+                let others = self.members.iter().flatten().filter(is_alike).take(SHARED_BY_MIN - 1);
+                if others.count() + 1 < SHARED_BY_MIN {
+                    return Ok(None);
+                }
+                let one = Some(AsOne::new(template, rhythm, self.watermark)?);
+                match self.as_one.iter().position(Option::is_none) {
+                    Some(place) => {
+                        self.as_one[place] = one;
+                        place
+                    }
+                    None => {
+                        self.as_one.push(one);
+                        self.as_one.len() - 1
+                    }
+                }
+            }
+        };
+        let one = self.as_one[place].as_mut();
+        Ok(one.map(|one| (place, one.join(reader.query.clone(), outlet.clone()))))
+    }
+
+    /// Does that to the members of each template. Where it cannot be done, they end.
+    pub(super) fn each_as_one(&mut self, mut act: impl FnMut(&mut AsOne<C>) -> Result<(), C::Error>) {
+        for place in 0..self.as_one.len() {
+            if let Some(one) = &mut self.as_one[place]
+                && let Err(why) = guarded(|| act(one))
+            {
+                one.stop(&why);
+                self.take_out_all(place);
+            }
+        }
+    }
+
+    /// The members of a template are members no more.
+    fn take_out_all(&mut self, place: usize) {
+        for number in 0..self.members.len() {
+            let is_one = |member: &Member<C>| member.seat.is_some_and(|(of, _)| of == place);
+            if self.members[number].as_ref().is_some_and(is_one) {
+                self.take_out(number as u32);
+            }
+        }
+    }
+
+    /// Those of a template that have windows to fire, the nearest target first, and that target.
+    pub(super) fn next_as_one(&self) -> Option<(u64, usize)> {
+        let places = self.as_one.iter().enumerate();
+        let due = places.filter_map(|(place, one)| {
+            let one = one.as_ref().filter(|one| self.is_due(one))?;
+            Some((one.target_ns(), place))
+        });
+        due.min()
+    }
+
+    /// Whether these have windows to fire, or are to be told of the end.
+    pub(super) fn is_due(&self, one: &AsOne<C>) -> bool {
+        one.has_work(self.known_watermark()) || self.ended.is_some() && !one.has_ended()
+    }
+
+    fn known_watermark(&self) -> EventTime {
+        if self.ended.is_some() { EventTime::MAX } else { self.watermark }
+    }
+
+    /// Fires windows of those of a template, until all are out (true) or the quantum is over.
+    pub(super) fn fire<K: Clock>(&mut self, place: usize, context: &mut StepContext<'_, C, K>) -> bool {
+        let (watermark, arrival, has_ended) = (self.known_watermark(), self.arrival, self.ended.is_some());
+        let Some(one) = &mut self.as_one[place] else { return true };
+        let stepped = match one.has_work(watermark) {
+            true => guarded(|| one.step(watermark, arrival, context)),
+            false => Ok(true),
+        };
+        match stepped {
+            Ok(true) => {
+                // What began before the end was known is fired up to where the watermark was then.
+                if has_ended && !one.has_work(watermark) {
+                    one.end_of_input(context.writes);
+                    self.take_out_all(place);
+                }
+                true
+            }
+            Ok(false) => false,
+            Err(why) => {
+                one.stop(&why);
+                self.take_out_all(place);
+                true
+            }
+        }
+    }
+}
+
+/// Whatever an operator does, an error or a panic, is of those whose it is and of no others.
+fn guarded<R, E: std::fmt::Display>(act: impl FnOnce() -> Result<R, E>) -> Result<R, String> {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!("internal error: {} (please report this)", panic_text(&*panic))),
+    }
+}
