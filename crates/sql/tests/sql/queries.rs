@@ -1,4 +1,4 @@
-use laxity_sql::{SqlFile, compile};
+use laxity_sql::{CompileOptions, SqlFile, compile, compile_with};
 
 use crate::driver::{Tables, run};
 
@@ -538,4 +538,42 @@ fn the_current_watermark_is_that_before_the_row() {
             &format!("{times}30.000,2,{times}10.000"),
         ],
     );
+}
+
+/// All rows come at one instant, five seconds after 1970 began: windows hold them by that, as in Flink, whose
+/// processing-time windows are cut like those of event time.
+#[test]
+fn windows_on_processing_time_are_cut_by_the_clock() {
+    let table = "CREATE TABLE e (k STRING, v INT, p AS PROCTIME())
+                 WITH ('connector' = 'filesystem', 'path' = 'e.csv', 'format' = 'csv');";
+    let rows = ["a,1", "b,2", "a,4"];
+    let count = |select: &str| {
+        let file = SqlFile { path: "q.sql".into(), text: format!("{table} {select};") };
+        let options = CompileOptions { processing_origin_ms: 5_000 };
+        let script = compile_with(&[file], options).unwrap_or_else(|error| panic!("{error}\n{select}"));
+        run(&script.queries[0], &[("e", &rows)], 2).0
+    };
+    let windows = |function: &str| {
+        count(&format!(
+            "SELECT EXTRACT(SECOND FROM window_start), EXTRACT(SECOND FROM window_end), COUNT(*)
+             FROM TABLE({function}) GROUP BY window_start, window_end"
+        ))
+    };
+    assert_eq!(windows("TUMBLE(TABLE e, DESCRIPTOR(p), INTERVAL '10' SECOND)"), ["0,10,3"]);
+    assert_eq!(
+        windows("HOP(TABLE e, DESCRIPTOR(p), INTERVAL '3' SECOND, INTERVAL '6' SECOND)"),
+        ["0,6,3", "3,9,3"]
+    );
+    assert_eq!(
+        windows("CUMULATE(TABLE e, DESCRIPTOR(p), INTERVAL '3' SECOND, INTERVAL '9' SECOND)"),
+        ["0,6,3", "0,9,3"]
+    );
+    assert_eq!(windows("SESSION(TABLE e, DESCRIPTOR(p), INTERVAL '7' SECOND)"), ["5,12,3"]);
+    // By keys, as a group window, and without an aggregate.
+    let group = "SELECT k, EXTRACT(SECOND FROM SESSION_END(p, INTERVAL '7' SECOND)), SUM(v) FROM e
+                 GROUP BY k, SESSION(p, INTERVAL '7' SECOND)";
+    assert_eq!(count(group), ["a,12,5", "b,12,2"]);
+    let rows = "SELECT v, EXTRACT(SECOND FROM window_end) FROM
+                TABLE(SESSION(TABLE e PARTITION BY k, DESCRIPTOR(p), INTERVAL '7' SECOND))";
+    assert_eq!(count(rows), ["1,12", "2,12", "4,12"]);
 }
