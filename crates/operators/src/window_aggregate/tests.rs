@@ -285,8 +285,8 @@ fn processing_time_rows_are_never_late() {
     let hop = WindowKind::Hop { size_ms: 20, slide_ms: 10, offset_ms: 0 };
     let cumulate = WindowKind::Cumulate { max_ms: 30, step_ms: 10, offset_ms: 0 };
     let of = [
-        (hop, vec!["1|1|1|0|-10|10|9", "2|1|1|0|0|20|19", "1|1|1|0|10|30|29"]),
-        (cumulate, vec!["1|1|1|0|0|10|9", "2|1|1|0|0|20|19", "2|1|1|0|0|30|29"]),
+        (hop, vec!["1|1|1|0|-10|10|9", "2|2|1|0|0|20|19", "1|1|1|0|10|30|29"]),
+        (cumulate, vec!["1|1|1|0|0|10|9", "2|2|1|0|0|20|19", "2|2|1|0|0|30|29"]),
     ];
     for (kind, expected) in of {
         spec.windows = WindowInput::Assign { time_column: 2, window: kind, processing_time: true };
