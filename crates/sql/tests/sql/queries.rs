@@ -1,6 +1,6 @@
 use laxity_sql::{CompileOptions, SqlFile, compile, compile_with};
 
-use crate::driver::{Tables, run};
+use crate::driver::{Tables, run, run_in_order};
 
 const TABLES: &str = "
 CREATE TABLE e (k STRING, v INT, t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '2' SECOND)
@@ -576,4 +576,36 @@ fn windows_on_processing_time_are_cut_by_the_clock() {
     let rows = "SELECT v, EXTRACT(SECOND FROM window_end) FROM
                 TABLE(SESSION(TABLE e PARTITION BY k, DESCRIPTOR(p), INTERVAL '7' SECOND))";
     assert_eq!(count(rows), ["1,12", "2,12", "4,12"]);
+}
+
+/// As in Flink's batch mode: NULL is the lowest value, and OFFSET comes before LIMIT.
+#[test]
+fn a_select_on_its_own_is_ordered_and_limited() {
+    let rows = |sql: &str| {
+        let file = SqlFile {
+            path: "q.sql".into(),
+            text: format!("{TABLES} SET 'parallelism.default' = '3'; {sql};"),
+        };
+        let script = compile(&[file]).unwrap_or_else(|error| panic!("{error}\n{sql}"));
+        run_in_order(&script.queries[0], &[("e", E), ("r", R)], 3)
+    };
+    assert_eq!(rows("SELECT k, v FROM e ORDER BY v LIMIT 3"), ["a,", "a,1", "b,2"]);
+    assert_eq!(rows("SELECT v FROM e ORDER BY k DESC, t DESC LIMIT 4"), ["3", "7", "2", "8"]);
+    assert_eq!(
+        rows("SELECT v, k FROM e WHERE v < 50 ORDER BY 1 DESC OFFSET 2 ROWS"),
+        ["4,a", "3,b", "2,b", "1,a"]
+    );
+    assert_eq!(rows("SELECT v AS x FROM e ORDER BY x + 1 DESC NULLS LAST LIMIT 2 OFFSET 1"), ["8", "7"]);
+    assert_eq!(rows("SELECT k FROM e LIMIT 2"), ["a", "b"]);
+    assert_eq!(rows("SELECT k FROM e LIMIT 0"), [""; 0]);
+    assert_eq!(
+        rows(&format!(
+            "SELECT k, SUM(v) AS s FROM {TUMBLE} GROUP BY k, window_start, window_end ORDER BY s DESC, k LIMIT 2"
+        )),
+        ["a,8", "b,7"]
+    );
+    assert_eq!(
+        rows("SELECT k FROM e WHERE v = 1 UNION ALL SELECT k FROM r ORDER BY k DESC LIMIT 2"),
+        ["c", "b"]
+    );
 }
