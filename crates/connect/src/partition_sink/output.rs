@@ -7,6 +7,9 @@ use super::frame;
 use crate::claim::Claim;
 use crate::{ConnectError, Output};
 
+/// Refuses a file that must not be written.
+type MayWrite = Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>;
+
 /// The files of a partitioned table, of one writer. What an earlier run left in its place is removed when the first bytes
 /// come, so that a query that fails before leaves what was there.
 pub(crate) struct PartitionedOutput {
@@ -17,7 +20,7 @@ pub(crate) struct PartitionedOutput {
     /// Names of files that are this writer's own: `part-0-` and `.csv`.
     own: (String, String),
     /// May a file be there, links followed.
-    may_write: Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>,
+    may_write: MayWrite,
     has_begun: bool,
     /// By their names below the folder.
     files: HashMap<String, Written>,
@@ -38,7 +41,7 @@ impl PartitionedOutput {
         folder: PathBuf,
         depth: usize,
         own: (String, String),
-        may_write: Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>,
+        may_write: MayWrite,
         open_max: usize,
     ) -> Result<PartitionedOutput, ConnectError> {
         std::fs::create_dir_all(&folder).map_err(|source| ConnectError::Io {

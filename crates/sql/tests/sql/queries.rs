@@ -514,12 +514,7 @@ fn the_current_watermark_is_that_before_the_row() {
     let times = "1970-01-01 00:00:";
     check(
         "SELECT v, CURRENT_WATERMARK(t) FROM e WHERE k = 'a' AND v IS NOT NULL",
-        &[
-            &format!("1,"),
-            &format!("100,{times}10.000"),
-            &format!("4,{times}02.000"),
-            &format!("8,{times}09.000"),
-        ],
+        &["1,", &format!("100,{times}10.000"), &format!("4,{times}02.000"), &format!("8,{times}09.000")],
     );
     // As the documentation drops late rows: of what is before the watermark.
     check(
