@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use datafusion_expr::logical_plan::{FetchType, SkipType};
-use datafusion_expr::{Limit, Sort};
+use datafusion_expr::{Limit, LogicalPlan, Sort};
 use laxity_operators::SortSpec;
 
 use super::relation::{Open, OpenStage, Relation, plain};
@@ -11,6 +11,10 @@ use super::{Lowered, Lowering, unsupported};
 impl Lowering<'_> {
     /// `ORDER BY …` of a bounded SELECT.
     pub(super) fn sort(&mut self, sort: &Sort) -> Lowered<Relation> {
+        self.sort_within(sort, 0, sort.fetch)
+    }
+
+    fn sort_within(&mut self, sort: &Sort, skip: usize, fetch: Option<usize>) -> Lowered<Relation> {
         let input = self.relation(&sort.input)?;
         let exprs = sort.expr.iter().map(|order| self.physical(&order.expr, sort.input.schema()));
         let exprs = exprs.collect::<Lowered<Vec<_>>>()?;
@@ -21,7 +25,7 @@ impl Lowering<'_> {
             .iter()
             .map(|order| SortOptions { descending: !order.asc, nulls_first: order.nulls_first });
         let order = columns.into_iter().zip(options).collect();
-        self.sorted(input, order, 0, sort.fetch)
+        self.sorted(input, order, skip, fetch)
     }
 
     /// `LIMIT … OFFSET …` of a bounded SELECT.
@@ -31,6 +35,12 @@ impl Lowering<'_> {
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) = (skip, fetch) else {
             return Err(unsupported("LIMIT and OFFSET take a number"));
         };
+        // No more rows are kept than are wanted.
+        if let LogicalPlan::Sort(sort) = limit.input.as_ref()
+            && sort.fetch.is_none()
+        {
+            return self.sort_within(sort, skip, fetch);
+        }
         let input = self.relation(&limit.input)?;
         let input = self.expand(input)?;
         self.sorted(input, vec![], skip, fetch)
