@@ -77,7 +77,8 @@ pub use options::ENGINE_OPTIONS;
 pub use partition::PartitionColumn;
 pub use root::ROOT_OPTION;
 pub use scan::{
-    Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, open_scan, validate_source,
+    Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, is_bounded, open_scan,
+    validate_source,
 };
 pub use sink::{Encoder, OpenSink, Output, SinkEnvironment, SinkSpec, open_sink, validate_sink};
 pub use table::{ConnectError, OptionError, TableSpec};

@@ -153,6 +153,23 @@ pub fn validate_source(table: &TableSpec) -> Result<(), OptionError> {
     }
 }
 
+/// Whether a table that can be read ends: all but replays for ever and generators without a bound.
+pub fn is_bounded(table: &TableSpec) -> bool {
+    let option = |key: &str| table.options.get(key).map(String::as_str);
+    let counts = |key: &str| option(key).is_some_and(|text| text.trim() != "0");
+    match option("connector") {
+        Some("filesystem") => option("laxity.replay.loop") != Some("forever"),
+        Some("datagen") => {
+            let is_sequence = |(key, kind): (&String, &String)| {
+                key.starts_with("fields.") && key.ends_with(".kind") && kind == "sequence"
+            };
+            option("number-of-rows").is_some() || table.options.iter().any(is_sequence)
+        }
+        Some("nexmark") => counts("events.num") || option("stop-at").is_some_and(|at| !at.starts_with('-')),
+        _ => false,
+    }
+}
+
 #[derive(Clone, Copy)]
 enum SourceConnector {
     Filesystem,

@@ -24,8 +24,10 @@ pub struct SessionExpandSpec {
     pub name: String,
     /// Columns of the input.
     pub input_schema: SchemaRef,
-    /// The event-time attribute, a timestamp in milliseconds.
+    /// The time attribute, a timestamp in milliseconds.
     pub time: usize,
+    /// It is a PROCTIME(): no row is late, it counts for the sessions that are open when it comes.
+    pub processing_time: bool,
     /// PARTITION BY. May be empty. NULLs are one key.
     pub keys: Vec<usize>,
     /// Silence that ends a session.
@@ -53,6 +55,7 @@ impl SessionExpandSpec {
 struct SessionExpand {
     name: String,
     time: usize,
+    processing_time: bool,
     gap_ms: i64,
     key_columns: Vec<usize>,
     key_converter: RowConverter,
@@ -97,6 +100,7 @@ impl SessionExpand {
         Ok(SessionExpand {
             name: spec.name.clone(),
             time: spec.time,
+            processing_time: spec.processing_time,
             gap_ms: spec.gap_ms,
             key_converter: RowConverter::new(spec.keys.iter().map(|&key| sort_field(key)).collect())
                 .map_err(bug)?,
@@ -269,7 +273,10 @@ impl Operator for SessionExpand {
                 continue;
             }
             let own = batch.watermark_before.as_ref().map_or(i64::MIN, |before| before[row]);
-            let (time, seen) = (times.value(row), own.max(self.watermark.0));
+            let (mut time, seen) = (times.value(row), own.max(self.watermark.0));
+            if self.processing_time {
+                time = time.max(seen.saturating_add(1));
+            }
             let key = keys.as_ref().map(|keys| keys.row(row));
             let key = key.as_ref().map_or(&[][..], |key| key.data());
             if let Err(end) = self.place(key, time, seen, rows.row(row).data(), ingested) {
@@ -322,15 +329,33 @@ mod tests {
     }
 
     /// Gap of 5 ms.
-    fn expand(keys: Vec<usize>, batch_rows: usize) -> Box<dyn Operator> {
-        let spec = SessionExpandSpec {
+    fn spec(keys: Vec<usize>) -> SessionExpandSpec {
+        SessionExpandSpec {
             name: "w".into(),
             input_schema: batch(&[]).schema(),
             time: 2,
+            processing_time: false,
             keys,
             gap_ms: 5,
-        };
-        spec.factory().make(&InstanceContext { instance: 0, parallelism: 1, batch_rows }).unwrap()
+        }
+    }
+
+    fn expand(keys: Vec<usize>, batch_rows: usize) -> Box<dyn Operator> {
+        let context = InstanceContext { instance: 0, parallelism: 1, batch_rows };
+        spec(keys).factory().make(&context).unwrap()
+    }
+
+    #[test]
+    fn on_processing_time_no_row_is_late() {
+        let spec = SessionExpandSpec { processing_time: true, ..spec(vec![0]) };
+        let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 10 };
+        let mut operator = spec.factory().make(&context).unwrap();
+        let row = |v, t| Step::Batch(StreamBatch::on_time(batch(&[(Some(1), v, t)])), ProcessingTime::ZERO);
+        // [1, 6) and [4, 9) are one; the clock closes it at 8. The row of 3 comes when it is 9: a session of its own.
+        let steps = vec![row(1, 1), row(2, 4), Step::Watermark(8), row(3, 3), Step::Watermark(i64::MAX)];
+        let answer = drive(operator.as_mut(), steps, 10);
+        assert_eq!(answer.rows(), ["1|1|1|1|9|8", "1|2|4|1|9|8", "1|3|3|9|14|13"]);
+        assert_eq!(answer.late, []);
     }
 
     /// Runs rows whose watermark stays `delay` ms behind the greatest time, cut into pieces.

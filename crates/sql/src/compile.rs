@@ -742,7 +742,7 @@ impl Scope<'_> {
 
     /// A SELECT that is not inserted anywhere goes to standard output.
     fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
-        let plan = planner.query(query)?;
+        let plan = planner.printed_query(query)?;
         let plan = self.optimized(plan, planner, lowering)?;
         let fields = plan.schema().fields().iter().map(|field| {
             let data_type = flink_type(field.data_type());

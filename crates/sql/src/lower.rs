@@ -12,6 +12,7 @@ mod rank;
 mod relation;
 mod scan;
 mod sink;
+mod sort;
 mod unnest;
 mod values;
 
@@ -131,9 +132,9 @@ impl<'a> Lowering<'a> {
                 self.constant_rows(&[], empty.produce_one_row, plan.schema())?
             }
             LogicalPlan::Values(values) => self.constant_rows(&values.values, false, plan.schema())?,
-            LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
-                return Err(unsupported("ORDER BY and LIMIT are not supported over an endless stream"));
-            }
+            // Only of a SELECT on its own over what ends.
+            LogicalPlan::Sort(sort) => self.sort(sort)?,
+            LogicalPlan::Limit(limit) => self.limit(limit)?,
             LogicalPlan::Subquery(_) | LogicalPlan::Unnest(_) => {
                 return Err(
                     unsupported("this kind of subquery is not supported").hint("join two windowed inputs")

@@ -25,8 +25,12 @@ use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggrega
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::{Optimizer, OptimizerContext};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, SqlToRel};
-use datafusion_sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Query, TimezoneInfo};
+use datafusion_sql::sqlparser::ast::{
+    DataType as SqlType, Expr as SqlExpr, LimitClause, OrderBy, OrderByKind, Query, TimezoneInfo,
+};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+use laxity_connect::is_bounded;
 
 use crate::aggregates;
 use crate::catalog::{Catalog, Relation, Source, Table};
@@ -52,6 +56,31 @@ impl<'a> Planner<'a> {
 
     /// A query before optimisation, as a view keeps it.
     pub fn query(&self, query: &Query) -> std::result::Result<LogicalPlan, Box<Fault>> {
+        self.query_with(query, None)
+    }
+
+    /// A SELECT on its own, which may have an ORDER BY and a LIMIT if all that it reads ends.
+    pub fn printed_query(&self, query: &Query) -> std::result::Result<LogicalPlan, Box<Fault>> {
+        let Some(at) = refuse::place_of_order(query) else { return self.query(query) };
+        let mut bare = query.clone();
+        let order = TopOrder::take(&mut bare)?;
+        let plan = self.query_with(&bare, Some(order))?;
+        match tables_of(&plan).into_iter().find(|(table, is_lookup)| !is_lookup && !is_bounded(&table.spec)) {
+            None => Ok(plan),
+            Some((table, _)) => Err(Fault::new(
+                SqlErrorKind::Unsupported,
+                at,
+                format!("ORDER BY and LIMIT are for what ends, and table '{}' does not", table.spec.name),
+            )
+            .hint("bound the source, such as with 'number-of-rows'")),
+        }
+    }
+
+    fn query_with(
+        &self,
+        query: &Query,
+        order: Option<TopOrder>,
+    ) -> std::result::Result<LogicalPlan, Box<Fault>> {
         WrittenOut::of(query, self.context.catalog)?;
         let mut query = query.clone();
         unnest::rewrite(&mut query)?;
@@ -61,6 +90,9 @@ impl<'a> Planner<'a> {
             fault.or_at(at.unwrap_or(NOWHERE))
         })?;
         rewrite::rewrite_query(&mut query)?;
+        if let Some(order) = order {
+            order.put(&mut query)?;
+        }
         let statement = datafusion_sql::sqlparser::ast::Statement::Query(Box::new(query));
         let plan = SqlToRel::new_with_options(&self.context, parser_options())
             .sql_statement_to_plan(statement)
@@ -169,6 +201,32 @@ impl<'a> Planner<'a> {
             fault.at = first.span.start;
         }
         fault
+    }
+}
+
+/// ORDER BY, LIMIT and OFFSET of the outermost query, which nothing else looks at.
+struct TopOrder {
+    order_by: Option<OrderBy>,
+    limit: Option<LimitClause>,
+}
+
+impl TopOrder {
+    fn take(query: &mut Query) -> std::result::Result<TopOrder, Box<Fault>> {
+        let order = TopOrder { order_by: query.order_by.take(), limit: query.limit_clause.take() };
+        if let Some(OrderByKind::Expressions(by)) = order.order_by.as_ref().map(|order| &order.kind) {
+            by.iter().try_for_each(|order| refuse::refuse_unsupported_in(&order.expr))?;
+        }
+        Ok(order)
+    }
+
+    fn put(mut self, query: &mut Query) -> std::result::Result<(), Box<Fault>> {
+        if let Some(OrderByKind::Expressions(by)) = self.order_by.as_mut().map(|order| &mut order.kind) {
+            // A number is the place of a column, and not a value.
+            let computed = by.iter_mut().filter(|order| !matches!(order.expr, SqlExpr::Value(_)));
+            computed.map(|order| &mut order.expr).try_for_each(rewrite::rewrite_expr)?;
+        }
+        (query.order_by, query.limit_clause) = (self.order_by, self.limit);
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use datafusion_sql::sqlparser::ast::{
     SelectItem, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, TableVersion, Visit,
     Visitor,
 };
-use datafusion_sql::sqlparser::tokenizer::Span;
+use datafusion_sql::sqlparser::tokenizer::{Location, Span};
 
 use crate::aggregates;
 use crate::dialect::{ORDERED, PARTITIONED, TABLE};
@@ -119,7 +119,7 @@ fn check_query(query: &Query) -> Result<(), Box<Fault>> {
         return refuse(
             order_by.span(),
             "ORDER BY over an endless stream is not supported: the last row never comes",
-            "for the first rows of each window write ROW_NUMBER() OVER (PARTITION BY window_start, window_end \
+            "a SELECT on its own over what ends may have one; for the first rows of each window write ROW_NUMBER() OVER (PARTITION BY window_start, window_end \
              ORDER BY …) and WHERE rownum <= n around it",
         );
     }
@@ -127,7 +127,8 @@ fn check_query(query: &Query) -> Result<(), Box<Fault>> {
         return refuse(
             limit.span(),
             "LIMIT is not supported: which rows come first depends on timing",
-            "bound the source instead, or take a windowed Top-N with ROW_NUMBER()",
+            "a SELECT on its own over what ends may have one; bound the source instead, or take a windowed Top-N with \
+             ROW_NUMBER()",
         );
     }
     if let Some(fetch) = &query.fetch {
@@ -144,6 +145,12 @@ fn check_query(query: &Query) -> Result<(), Box<Fault>> {
         check_alias(Some(&cte.alias))?;
     }
     check_body(&query.body)
+}
+
+/// Where a query is ordered or limited, if it is.
+pub(crate) fn place_of_order(query: &Query) -> Option<Location> {
+    let order = query.order_by.as_ref().map(Spanned::span);
+    Some(order.or(query.limit_clause.as_ref().map(Spanned::span))?.start)
 }
 
 fn check_alias(alias: Option<&TableAlias>) -> Result<(), Box<Fault>> {

@@ -7,6 +7,9 @@ use super::frame;
 use crate::claim::Claim;
 use crate::{ConnectError, Output};
 
+/// Refuses a file that must not be written.
+type MayWrite = Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>;
+
 /// The files of a partitioned table, of one writer. What an earlier run left in its place is removed when the first bytes
 /// come, so that a query that fails before leaves what was there.
 pub(crate) struct PartitionedOutput {
@@ -17,7 +20,7 @@ pub(crate) struct PartitionedOutput {
     /// Names of files that are this writer's own: `part-0-` and `.csv`.
     own: (String, String),
     /// May a file be there, links followed.
-    may_write: Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>,
+    may_write: MayWrite,
     has_begun: bool,
     /// By their names below the folder.
     files: HashMap<String, Written>,
@@ -38,7 +41,7 @@ impl PartitionedOutput {
         folder: PathBuf,
         depth: usize,
         own: (String, String),
-        may_write: Box<dyn Fn(&Path) -> Result<(), ConnectError> + Send>,
+        may_write: MayWrite,
         open_max: usize,
     ) -> Result<PartitionedOutput, ConnectError> {
         std::fs::create_dir_all(&folder).map_err(|source| ConnectError::Io {
@@ -63,29 +66,34 @@ impl PartitionedOutput {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
-        self.remove_old(&self.folder, self.depth).map_err(|source| ConnectError::Io {
+        let removed = self.remove_old(&self.folder, self.depth);
+        removed.map(drop).map_err(|source| ConnectError::Io {
             action: "replace the files of",
             path: self.folder.clone(),
             source,
         })
     }
 
-    /// Removes files of this writer so many folders below, and folders that are empty then.
-    fn remove_old(&self, folder: &Path, depth: usize) -> io::Result<()> {
+    /// Removes files of this writer so many folders below, and folders that are empty then. True if there were any.
+    fn remove_old(&self, folder: &Path, depth: usize) -> io::Result<bool> {
+        let mut has_removed = false;
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let kind = entry.file_type()?;
             if depth > 0 && kind.is_dir() && name.contains('=') {
-                self.remove_old(&entry.path(), depth - 1)?;
-                // Fails where something of others is left.
-                let _ = std::fs::remove_dir(entry.path());
+                if self.remove_old(&entry.path(), depth - 1)? {
+                    has_removed = true;
+                    // Fails where something of others is left.
+                    let _ = std::fs::remove_dir(entry.path());
+                }
             } else if depth == 0 && kind.is_file() && self.is_own(&name) {
                 std::fs::remove_file(entry.path())?;
+                has_removed = true;
             }
         }
-        Ok(())
+        Ok(has_removed)
     }
 
     fn is_own(&self, name: &str) -> bool {
@@ -119,8 +127,15 @@ impl PartitionedOutput {
             // One that was removed meanwhile is missed, and not made anew without what it held.
             Some(written) => written.file = Some(OpenOptions::new().append(true).open(path)?),
             None => {
-                path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-                let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+                let create = || {
+                    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                    OpenOptions::new().append(true).create_new(true).open(path)
+                };
+                // Another writer of the table may have removed the folder, which was empty, in between: each does so once.
+                let file = match create() {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => create()?,
+                    other => other?,
+                };
                 let claim = Claim::to_write(&file.metadata()?)
                     .map_err(|taken| io::Error::other(taken.to_string()))?;
                 let written = Written { file: Some(file), used: self.writes, _claim: claim };

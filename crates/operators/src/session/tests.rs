@@ -12,7 +12,7 @@ use datafusion_physical_expr::expressions::{binary, col, lit};
 use proptest::prelude::*;
 
 use super::*;
-use crate::drive::{Answer, Sent, behind_source, cut, drive, scanned};
+use crate::drive::{Answer, Sent, Step, behind_source, cut, drive, scanned};
 use crate::{AggregateCall, WindowKind};
 
 /// A row: key, value, time.
@@ -203,4 +203,18 @@ proptest! {
         prop_assert_eq!(sourced.sorted_rows(), answer.sorted_rows());
         prop_assert_eq!(answer.late.len(), late);
     }
+}
+
+#[test]
+fn on_processing_time_no_row_is_late() {
+    let mut spec = spec(5, vec![0], 0);
+    let window = WindowKind::Session { gap_ms: 5 };
+    spec.windows = WindowInput::Assign { time_column: 2, window, processing_time: true };
+    let mut operator = SessionAggregate::new(&spec, 5, 10).unwrap();
+    let row = |v, t| Step::Batch(StreamBatch::on_time(batch(&[(Some(1), v, t)])), ProcessingTime::ZERO);
+    // [1, 6) and [4, 9) are one; the clock closes it at 8. The row of 3 comes when it is 9: a session of its own.
+    let steps = vec![row(1, 1), row(2, 4), Step::Watermark(8), row(3, 3), Step::Watermark(i64::MAX)];
+    let answer = drive(&mut operator, steps, 10);
+    assert_eq!(answer.rows(), ["1|2|3|1|1|9|8", "1|1|3|1|9|14|13"]);
+    assert_eq!(answer.late, []);
 }

@@ -281,6 +281,19 @@ fn processing_time_rows_are_never_late() {
     let answer = run(&spec, vec![row(5), Step::Watermark(12), row(9), Step::Watermark(i64::MAX)], 10);
     assert_eq!(answer.rows(), ["1|1|1|0|0|10|9", "1|1|1|0|10|20|19"]);
     assert_eq!(answer.late, []);
+    // The second row comes when the clock has passed 12: it is in the windows that hold 13.
+    let hop = WindowKind::Hop { size_ms: 20, slide_ms: 10, offset_ms: 0 };
+    let cumulate = WindowKind::Cumulate { max_ms: 30, step_ms: 10, offset_ms: 0 };
+    let of = [
+        (hop, vec!["1|1|1|0|-10|10|9", "2|2|1|0|0|20|19", "1|1|1|0|10|30|29"]),
+        (cumulate, vec!["1|1|1|0|0|10|9", "2|2|1|0|0|20|19", "2|2|1|0|0|30|29"]),
+    ];
+    for (kind, expected) in of {
+        spec.windows = WindowInput::Assign { time_column: 2, window: kind, processing_time: true };
+        let answer = run(&spec, vec![row(5), Step::Watermark(12), row(9), Step::Watermark(i64::MAX)], 10);
+        assert_eq!(answer.rows(), expected, "{kind:?}");
+        assert_eq!(answer.late, []);
+    }
 }
 
 #[test]

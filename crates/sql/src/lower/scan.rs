@@ -217,13 +217,6 @@ impl Lowering<'_> {
                 _ => return Err(Fault::internal(function.at, "a PARTITION BY column was pruned")),
             }
         }
-        if matches!(function.kind, WindowKind::Session { .. }) && processing {
-            return Err(Fault::new(
-                SqlErrorKind::Unsupported,
-                function.at,
-                "SESSION windows on processing time are not supported",
-            ));
-        }
         for output in &mut relation.outputs {
             output.role = match output.role {
                 Role::WindowStart | Role::WindowEnd => Role::Plain,
@@ -277,6 +270,7 @@ impl Lowering<'_> {
             name: "SessionWindow".into(),
             input_schema: Arc::clone(&input.schema),
             time: pending.time,
+            processing_time: pending.processing,
             keys: pending.keys.clone(),
             gap_ms,
         };

@@ -17,16 +17,25 @@ pub type Tables<'a> = &'a [(&'a str, &'a [&'a str])];
 /// Runs a query to the end of its inputs, one message after the other, and returns the rows of its sinks as
 /// sorted text, and the late rows likewise.
 pub fn run(query: &PlannedQuery, tables: Tables, batch_rows: usize) -> (Vec<String>, Vec<String>) {
-    let mut run = run_with(query, batch_rows, |scan| {
-        let named = tables.iter().find(|(name, _)| *name == scan.table.name);
-        parse(named.map_or(&["0"][..], |(_, lines)| lines), &scan.table.schema)
-            .project(&scan.columns)
-            .unwrap()
-    });
+    let mut run = run_tables(query, tables, batch_rows);
     let mut rows: Vec<String> = run.rows.iter().flat_map(texts).collect();
     rows.sort();
     run.late.sort();
     (rows, run.late)
+}
+
+/// The rows alone, in the order in which they reach the sinks.
+pub fn run_in_order(query: &PlannedQuery, tables: Tables, batch_rows: usize) -> Vec<String> {
+    run_tables(query, tables, batch_rows).rows.iter().flat_map(texts).collect()
+}
+
+fn run_tables<'a>(query: &'a PlannedQuery, tables: Tables, batch_rows: usize) -> Run<'a> {
+    run_with(query, batch_rows, |scan| {
+        let named = tables.iter().find(|(name, _)| *name == scan.table.name);
+        parse(named.map_or(&["0"][..], |(_, lines)| lines), &scan.table.schema)
+            .project(&scan.columns)
+            .unwrap()
+    })
 }
 
 /// The same over the tables' own files, row by row: the cells that reach the sinks, in that order. NULL is `None`.

@@ -1,6 +1,6 @@
-use laxity_sql::{SqlFile, compile};
+use laxity_sql::{CompileOptions, SqlFile, compile, compile_with};
 
-use crate::driver::{Tables, run};
+use crate::driver::{Tables, run, run_in_order};
 
 const TABLES: &str = "
 CREATE TABLE e (k STRING, v INT, t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '2' SECOND)
@@ -514,12 +514,7 @@ fn the_current_watermark_is_that_before_the_row() {
     let times = "1970-01-01 00:00:";
     check(
         "SELECT v, CURRENT_WATERMARK(t) FROM e WHERE k = 'a' AND v IS NOT NULL",
-        &[
-            &format!("1,"),
-            &format!("100,{times}10.000"),
-            &format!("4,{times}02.000"),
-            &format!("8,{times}09.000"),
-        ],
+        &["1,", &format!("100,{times}10.000"), &format!("4,{times}02.000"), &format!("8,{times}09.000")],
     );
     // As the documentation drops late rows: of what is before the watermark.
     check(
@@ -537,5 +532,75 @@ fn the_current_watermark_is_that_before_the_row() {
             &format!("{times}20.000,4,{times}09.000"),
             &format!("{times}30.000,2,{times}10.000"),
         ],
+    );
+}
+
+/// All rows come at one instant, five seconds after 1970 began: windows hold them by that, as in Flink, whose
+/// processing-time windows are cut like those of event time.
+#[test]
+fn windows_on_processing_time_are_cut_by_the_clock() {
+    let table = "CREATE TABLE e (k STRING, v INT, p AS PROCTIME())
+                 WITH ('connector' = 'filesystem', 'path' = 'e.csv', 'format' = 'csv');";
+    let rows = ["a,1", "b,2", "a,4"];
+    let count = |select: &str| {
+        let file = SqlFile { path: "q.sql".into(), text: format!("{table} {select};") };
+        let options = CompileOptions { processing_origin_ms: 5_000 };
+        let script = compile_with(&[file], options).unwrap_or_else(|error| panic!("{error}\n{select}"));
+        run(&script.queries[0], &[("e", &rows)], 2).0
+    };
+    let windows = |function: &str| {
+        count(&format!(
+            "SELECT EXTRACT(SECOND FROM window_start), EXTRACT(SECOND FROM window_end), COUNT(*)
+             FROM TABLE({function}) GROUP BY window_start, window_end"
+        ))
+    };
+    assert_eq!(windows("TUMBLE(TABLE e, DESCRIPTOR(p), INTERVAL '10' SECOND)"), ["0,10,3"]);
+    assert_eq!(
+        windows("HOP(TABLE e, DESCRIPTOR(p), INTERVAL '3' SECOND, INTERVAL '6' SECOND)"),
+        ["0,6,3", "3,9,3"]
+    );
+    assert_eq!(
+        windows("CUMULATE(TABLE e, DESCRIPTOR(p), INTERVAL '3' SECOND, INTERVAL '9' SECOND)"),
+        ["0,6,3", "0,9,3"]
+    );
+    assert_eq!(windows("SESSION(TABLE e, DESCRIPTOR(p), INTERVAL '7' SECOND)"), ["5,12,3"]);
+    // By keys, as a group window, and without an aggregate.
+    let group = "SELECT k, EXTRACT(SECOND FROM SESSION_END(p, INTERVAL '7' SECOND)), SUM(v) FROM e
+                 GROUP BY k, SESSION(p, INTERVAL '7' SECOND)";
+    assert_eq!(count(group), ["a,12,5", "b,12,2"]);
+    let rows = "SELECT v, EXTRACT(SECOND FROM window_end) FROM
+                TABLE(SESSION(TABLE e PARTITION BY k, DESCRIPTOR(p), INTERVAL '7' SECOND))";
+    assert_eq!(count(rows), ["1,12", "2,12", "4,12"]);
+}
+
+/// As in Flink's batch mode: NULL is the lowest value, and OFFSET comes before LIMIT.
+#[test]
+fn a_select_on_its_own_is_ordered_and_limited() {
+    let rows = |sql: &str| {
+        let file = SqlFile {
+            path: "q.sql".into(),
+            text: format!("{TABLES} SET 'parallelism.default' = '3'; {sql};"),
+        };
+        let script = compile(&[file]).unwrap_or_else(|error| panic!("{error}\n{sql}"));
+        run_in_order(&script.queries[0], &[("e", E), ("r", R)], 3)
+    };
+    assert_eq!(rows("SELECT k, v FROM e ORDER BY v LIMIT 3"), ["a,", "a,1", "b,2"]);
+    assert_eq!(rows("SELECT v FROM e ORDER BY k DESC, t DESC LIMIT 4"), ["3", "7", "2", "8"]);
+    assert_eq!(
+        rows("SELECT v, k FROM e WHERE v < 50 ORDER BY 1 DESC OFFSET 2 ROWS"),
+        ["4,a", "3,b", "2,b", "1,a"]
+    );
+    assert_eq!(rows("SELECT v AS x FROM e ORDER BY x + 1 DESC NULLS LAST LIMIT 2 OFFSET 1"), ["8", "7"]);
+    assert_eq!(rows("SELECT k FROM e LIMIT 2"), ["a", "b"]);
+    assert_eq!(rows("SELECT k FROM e LIMIT 0"), [""; 0]);
+    assert_eq!(
+        rows(&format!(
+            "SELECT k, SUM(v) AS s FROM {TUMBLE} GROUP BY k, window_start, window_end ORDER BY s DESC, k LIMIT 2"
+        )),
+        ["a,8", "b,7"]
+    );
+    assert_eq!(
+        rows("SELECT k FROM e WHERE v = 1 UNION ALL SELECT k FROM r ORDER BY k DESC LIMIT 2"),
+        ["c", "b"]
     );
 }
