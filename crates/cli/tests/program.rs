@@ -383,7 +383,11 @@ SELECT n FROM numbers;
         assert!(told.contains(&format!("{query} failed: ")), "{told}");
     }
     assert!(told.contains("REPEAT would make") && told.contains("healthy kept"), "{told}");
-    assert_eq!(stdout(&output).lines().count(), 1_000);
+    // Rows that come before the first that is too long may be out: their lengths are beyond all numbers.
+    let written = stdout(&output);
+    let number =
+        |line: &&str| line.trim_start_matches("+I[").trim_end_matches(']').parse::<u64>().unwrap() <= 1_000;
+    assert_eq!(written.lines().filter(number).count(), 1_000, "{told}");
 }
 
 #[test]
