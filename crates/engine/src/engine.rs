@@ -267,8 +267,8 @@ impl Engine {
         if shared.stopping.swap(true, Ordering::AcqRel) {
             return;
         }
-        // One that is being looked at is waited for, so nothing is admitted afterwards.
-        shared.open_tables.all().iter().for_each(|table| table.close());
+        // One that is being looked at is waited for, so nothing is admitted afterwards. Windows that have ended come out.
+        shared.open_tables.all().iter().for_each(|table| shared.complete(table));
         let mut now = shared.clock.now();
         let deadline = now.plus(shared.config.drain_timeout);
         let mut watched = now;

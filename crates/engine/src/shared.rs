@@ -49,15 +49,7 @@ impl Shared {
         table: &Arc<Table>,
         staged: &mut Vec<Parcel<ArrowRows>>,
     ) -> Looked {
-        let context = TableContext {
-            clock: &self.clock,
-            quantum_ns: self.config.quantum.as_nanos() as u64,
-            backlog_bytes: self.config.backlog_bytes,
-            memory: &self.process.memory,
-            // Threads of their own know of no load: a table then keeps the distance that costs the least.
-            load: if let Dispatch::Threads(_) = self.dispatch { 1.0 } else { self.load.get() },
-            sheds: &self.sheds,
-        };
+        let context = self.table_context();
         let shed = |source, rows, now| self.dispatch.rows_to_shed(source, rows, now);
         let mut writes = Vec::new();
         let mut looked = table.attend(&context, shed, staged, &mut writes);
@@ -72,6 +64,26 @@ impl Shared {
             self.remove_table(table);
         }
         looked
+    }
+
+    /// Closes a table once what is due of it has been handed over.
+    pub(crate) fn complete(&self, table: &Table) {
+        let (mut staged, mut writes) = (Vec::new(), Vec::new());
+        table.complete(&self.table_context(), &mut staged, &mut writes);
+        self.write(&mut writes);
+        self.hand_over(&mut staged);
+    }
+
+    fn table_context(&self) -> TableContext<'_> {
+        TableContext {
+            clock: &self.clock,
+            quantum_ns: self.config.quantum.as_nanos() as u64,
+            backlog_bytes: self.config.backlog_bytes,
+            memory: &self.process.memory,
+            // Threads of their own know of no load: a table then keeps the distance that costs the least.
+            load: if let Dispatch::Threads(_) = self.dispatch { 1.0 } else { self.load.get() },
+            sheds: &self.sheds,
+        }
     }
 
     /// Opens a copy of a table for readers that hold up the others.

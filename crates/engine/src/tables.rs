@@ -89,6 +89,28 @@ pub(crate) struct TableContext<'a> {
     pub sheds: &'a AtomicBool,
 }
 
+impl<'a> TableContext<'a> {
+    /// For a look, which leaves what it admits and makes in these.
+    fn intake<S: FnMut(OperatorId, u32) -> u32>(
+        &self,
+        shed: S,
+        staged: &'a mut Vec<Parcel<ArrowRows>>,
+        writes: &'a mut Vec<Write<ArrowRows>>,
+    ) -> IntakeContext<'a, ArrowRows, Clock, S> {
+        IntakeContext {
+            clock: self.clock,
+            quantum_ns: self.quantum_ns,
+            unix_start_ms: self.clock.unix_start_ms(),
+            backlog_bytes: self.backlog_bytes,
+            memory: self.memory,
+            load: self.load,
+            shed,
+            staged,
+            writes,
+        }
+    }
+}
+
 /// Wakes a table that waits for bytes, once it is known: a scan is opened before its table is.
 #[derive(Clone, Default)]
 pub(crate) struct TableWaker(Arc<OnceLock<(Weak<Shared>, OperatorId)>>);
@@ -212,23 +234,12 @@ impl Table {
             return Looked { look: None, is_done: true, split: None, rows: 0, started, ended: started };
         };
         let sheds = context.sheds.load(Relaxed);
-        let mut around = IntakeContext {
-            clock: context.clock,
-            quantum_ns: context.quantum_ns,
-            unix_start_ms: context.clock.unix_start_ms(),
-            backlog_bytes: context.backlog_bytes,
-            memory: context.memory,
-            load: context.load,
-            shed: |source, rows| if sheds { shed(source, rows, started) } else { 0 },
-            staged,
-            writes,
-        };
+        let shed = |source, rows| if sheds { shed(source, rows, started) } else { 0 };
+        let mut around = context.intake(shed, staged, writes);
         let attended =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| intake.attend(feed, &mut around)));
         let (step, split) = attended.unwrap_or_else(|panic| {
-            let table = &self.spec.table.name;
-            let what = laxity_runtime::panic_text(&*panic);
-            intake.stop(&format!("table {table:?}: internal error: {what} (please report this)"));
+            self.stop_after_panic(intake, &*panic);
             (Step::Done, None)
         });
         let look = Look::after(step);
@@ -238,6 +249,29 @@ impl Table {
             *scan = None;
         }
         Looked { look, is_done, split, rows, started, ended: context.clock.now() }
+    }
+
+    /// Hands over what is due of what was read, and closes it. As [`attend`](Table::attend) if that panics.
+    pub fn complete(
+        &self,
+        context: &TableContext<'_>,
+        staged: &mut Vec<Parcel<ArrowRows>>,
+        writes: &mut Vec<Write<ArrowRows>>,
+    ) {
+        let mut cell = self.cell.lock();
+        let Cell { intake, scan, .. } = &mut *cell;
+        let Some(feed) = scan.take() else { return };
+        let mut around = context.intake(|_, _| 0, staged, writes);
+        let complete = std::panic::AssertUnwindSafe(|| intake.complete(&feed, &mut around));
+        if let Err(panic) = std::panic::catch_unwind(complete) {
+            self.stop_after_panic(intake, &*panic);
+        }
+    }
+
+    fn stop_after_panic(&self, intake: &mut Intake<ArrowRows>, panic: &(dyn std::any::Any + Send)) {
+        let what = laxity_runtime::panic_text(panic);
+        let table = &self.spec.table.name;
+        intake.stop(&format!("table {table:?}: internal error: {what} (please report this)"));
     }
 
     /// Ends those who read it, for this reason.

@@ -339,6 +339,17 @@ impl<C: Content> Intake<C> {
         (step, split)
     }
 
+    /// Hands over what is due of what was read, however long that takes, and reads nothing: before the table is closed.
+    pub fn complete<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        feed: &F,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
+        context.quantum_ns = u64::MAX;
+        let started = context.clock.now();
+        let _nothing_is_left = self.work(feed, started, context);
+    }
+
     /// Takes rows until none is due, a reader falls behind or the quantum is over.
     fn look<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
         &mut self,

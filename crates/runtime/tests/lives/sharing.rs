@@ -35,6 +35,7 @@ struct Table {
     writes: Vec<Write<Numbers>>,
     backlog_bytes: u64,
     quantum_ns: u64,
+    is_closing: bool,
 }
 
 /// Who was told: rows, and the watermark behind them.
@@ -52,6 +53,7 @@ impl Table {
             writes: Vec::new(),
             backlog_bytes: u64::MAX,
             quantum_ns: MS,
+            is_closing: false,
         }
     }
 
@@ -68,6 +70,10 @@ impl Table {
             staged: &mut self.staged,
             writes: &mut self.writes,
         };
+        if self.is_closing {
+            self.intake.complete(&self.feed, &mut context);
+            return (Step::Done, None);
+        }
         self.intake.attend(&mut self.feed, &mut context)
     }
 
@@ -340,4 +346,25 @@ fn an_operator_that_panics_ends_those_of_its_template_alone() {
     assert_eq!(table.intake.readers().count(), 8);
     let of = |id: u32| made.iter().filter(move |(of, _)| *of == id).count();
     assert_eq!([of(3), of(4), of(8), of(9)], [0, 0, 3, 3]);
+}
+
+#[test]
+fn what_has_ended_comes_out_before_the_table_is_closed() {
+    let process = process();
+    let queries: Vec<_> = (0..60).map(|id| query(id, 200, &process)).collect();
+    let readers = queries.iter().map(|query| match query.id.0 {
+        id @ 0..30 => reader(query, 30, u64::from(id), WINDOWS),
+        _ => as_one(query, 1, 0),
+    });
+    let mut table = Table { quantum_ns: 12, ..Table::new(readers.collect(), &process) };
+    while table.feed.next < 100 {
+        table.look(130);
+    }
+    let begun = table.made().len() + table.told().len();
+    assert!(begun < 60, "{begun}");
+    let read = table.feed.next;
+    table.is_closing = true;
+    table.look(130);
+    assert_eq!(begun + table.made().len() + table.told().len(), 60);
+    assert_eq!(table.feed.next, read, "nothing more is read");
 }
