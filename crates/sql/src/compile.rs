@@ -1,3 +1,5 @@
+mod scope;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -5,21 +7,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident, Query};
+use datafusion_expr::{Expr, LogicalPlanBuilder};
+use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion_sql::sqlparser::tokenizer::{Location, Span, TokenWithSpan};
 use laxity_connect::{
-    FileMetadata, OptionError, PartitionColumn, ScanSpec, SinkSpec, TableSpec, validate_lookup,
-    validate_sink, validate_source,
+    FileMetadata, OptionError, PartitionColumn, ScanSpec, SinkSpec, TableSpec, validate_sink,
 };
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
 
+use self::scope::Scope;
 use crate::catalog::{Catalog, Relation, Table, TableColumn};
-use crate::data_type::{FlinkType, UTC, display, flink_type};
+use crate::data_type::{FlinkType, UTC, display};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
-use crate::explain::explain;
-use crate::lower::{LookupSource, Lowering};
+use crate::lower::LookupSource;
 use crate::origin::Origin;
 use crate::parse::{StatementParser, words_within};
 use crate::planning::Planner;
@@ -27,9 +28,9 @@ use crate::policy::PolicySetting;
 use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::side_by_side::{on_deep_stack, side_by_side};
 use crate::statement::{
-    ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, WithOptions,
+    ColumnKind, CreateTable, CreateView, DropObject, Statement, StatementKind, WithOptions,
 };
-use crate::template::{self, Shape, Templates};
+use crate::template::Templates;
 use crate::written_out::WrittenOut;
 
 /// A file of SQL.
@@ -299,17 +300,6 @@ struct Waiting<'a> {
     settings: SessionSettings,
     /// It is explained and not run.
     explained: bool,
-}
-
-/// What a query is planned with.
-struct Scope<'a> {
-    files: &'a [SqlFile],
-    texts: &'a [Arc<str>],
-    options: CompileOptions,
-    catalog: &'a Catalog,
-    declared: &'a BTreeMap<String, Arc<Origin>>,
-    templates: &'a Templates,
-    settings: &'a SessionSettings,
 }
 
 impl Session<'_> {
@@ -650,203 +640,6 @@ fn default_name(statement: &Statement) -> String {
             format!("insert-into_{}", sinks.join("_"))
         }
         _ => "select".to_string(),
-    }
-}
-
-impl Scope<'_> {
-    fn origin(&self, place: &Place) -> Arc<Origin> {
-        let (file, text) = (self.files[place.file].path.clone(), Arc::clone(&self.texts[place.file]));
-        Origin::new(file, text, place.span, place.tokens, self.declared)
-    }
-
-    /// Plans a query that is run or explained.
-    fn plan(&self, statement: &Statement, place: &Place, name: String) -> Done<PlannedQuery> {
-        let inserts = match &statement.kind {
-            StatementKind::Insert(insert) => std::slice::from_ref(insert),
-            StatementKind::StatementSet(inserts) => inserts.as_slice(),
-            _ => &[] as &[Insert],
-        };
-        let plain_name = name.clone();
-        let planner = Planner::new(self.catalog, place.tokens);
-        let mut lowering = Lowering::new(&planner, self.settings, name, self.options.processing_origin_ms);
-        lowering.origin = Some(self.origin(place));
-        lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
-            table.sink.schema.fields().iter().map(|field| field.name().clone()).collect()
-        });
-        if let StatementKind::Query(query) = &statement.kind {
-            self.print(query, &planner, &mut lowering)?;
-        }
-        for insert in inserts {
-            let words = words_within(place.tokens, insert.span);
-            let planner = Planner::new(self.catalog, words);
-            self.insert(insert, &planner, &mut lowering).map_err(|fault| fault.or_at(insert.span.start))?;
-        }
-        let late = self.late_sink(&lowering)?;
-        let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
-        let explain = explain(&lowering.dataflow, &lowering.details, self.settings, late_table);
-        Ok(PlannedQuery {
-            paths: self.paths_of(&lowering),
-            lookups: lowering.lookups,
-            explain,
-            late,
-            dataflow: lowering.dataflow,
-            file: self.files[place.file].path.clone(),
-            lines: (place.span.start.line, place.span.end.line),
-            plain_name,
-        })
-    }
-
-    fn paths_of(&self, lowering: &Lowering) -> Vec<PathPlace> {
-        let specs = lowering.dataflow.nodes().iter().filter_map(|node| match &node.stage {
-            Stage::Source { scan, .. } => Some(Arc::clone(&scan.table)),
-            Stage::Sink(sink) => Some(Arc::clone(&sink.table)),
-            Stage::Operator(_) => None,
-        });
-        let specs = specs.chain(lowering.lookups.iter().map(LookupSource::table));
-        let place = |spec: Arc<TableSpec>| {
-            let Some(Relation::Table(table)) = self.catalog.get(&spec.name) else { return None };
-            let option = table
-                .options
-                .entries
-                .get("path")
-                .filter(|_| [&table.spec, &table.sink].into_iter().any(|own| Arc::ptr_eq(own, &spec)))?;
-            let file = self.files[table.file].path.display();
-            let (line, column) = (option.value_at.line, option.value_at.column);
-            let written = option.value.strip_prefix("file://").unwrap_or(&option.value);
-            Some(PathPlace { path: spec.base.join(written), place: format!("{file}:{line}:{column}") })
-        };
-        specs.filter_map(place).collect()
-    }
-
-    fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
-        let table = match self.catalog.get(&insert.table.value) {
-            Some(Relation::Table(table)) => table,
-            Some(Relation::View(..)) => {
-                return Err(Fault::new(
-                    SqlErrorKind::Invalid,
-                    insert.table.span.start,
-                    format!("'{}' is a view, which cannot be written to", insert.table.value),
-                ));
-            }
-            None => return Err(self.unknown_table(&insert.table)),
-        };
-        check_written(table)?;
-        let columns = sink_columns(table, &insert.columns)?;
-        let plan = planner.query(&insert.query)?;
-        let plan = self.optimized(plan, planner, lowering)?;
-        lowering.insert(&plan, &table.sink, &table.lengths, &columns)?;
-        let shape = || Shape::of(&plan, &table.sink.schema, &table.lengths, &columns);
-        template::find(shape, self.templates, planner, self.settings, &mut lowering.dataflow);
-        Ok(())
-    }
-
-    /// A SELECT that is not inserted anywhere goes to standard output.
-    fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
-        let plan = planner.printed_query(query)?;
-        let plan = self.optimized(plan, planner, lowering)?;
-        let fields = plan.schema().fields().iter().map(|field| {
-            let data_type = flink_type(field.data_type());
-            field.as_ref().clone().with_data_type(data_type).with_nullable(true)
-        });
-        let fields: Vec<Field> = fields.collect();
-        let columns: Vec<usize> = (0..fields.len()).collect();
-        let spec = TableSpec {
-            name: "print".into(),
-            schema: Arc::new(Schema::new(fields)),
-            options: BTreeMap::from([("connector".to_string(), "print".to_string())]),
-            base: PathBuf::new(),
-        };
-        lowering.insert(&plan, &Arc::new(spec), &[], &columns)
-    }
-
-    fn optimized(&self, plan: LogicalPlan, planner: &Planner, lowering: &Lowering) -> Done<LogicalPlan> {
-        let plan = planner.optimize(plan, &lowering.late_columns)?;
-        for (table, is_lookup) in crate::planning::tables_of(&plan) {
-            let validate = if is_lookup { validate_lookup } else { validate_source };
-            validate(&table.spec).map_err(|error| option_fault(&table, &error))?;
-        }
-        Ok(plan)
-    }
-
-    fn late_table(&self) -> Done<Option<&Arc<Table>>> {
-        let Some(name) = &self.settings.late_table else { return Ok(None) };
-        match self.catalog.get(name) {
-            Some(Relation::Table(table)) => {
-                check_written(table)?;
-                Ok(Some(table))
-            }
-            _ => {
-                let fault = Fault::new(
-                    SqlErrorKind::UnknownTable,
-                    NOWHERE,
-                    format!("'laxity.late.table' names the unknown table '{name}'"),
-                );
-                Err(match did_you_mean(name, self.catalog.names()) {
-                    Some(near) => fault.hint(format!("did you mean '{near}'?")),
-                    None => fault.hint("write its CREATE TABLE before this"),
-                })
-            }
-        }
-    }
-
-    fn late_sink(&self, lowering: &Lowering) -> Done<Option<LateSink>> {
-        let (Some(table), Some((node, input))) = (self.late_table()?, &lowering.first_window) else {
-            return Ok(None);
-        };
-        let mut columns = Vec::new();
-        for field in table.sink.schema.fields() {
-            let column = match input.index_of(field.name()) {
-                Ok(index) => LateColumn::Input(index),
-                Err(_) if field.name() == "window_end" => LateColumn::WindowEnd,
-                Err(_) => {
-                    let mut names: Vec<_> = input.fields().iter().map(|f| f.name().as_str()).collect();
-                    names.retain(|name| !name.starts_with("__"));
-                    names.push("window_end");
-                    return Err(Fault::new(
-                        SqlErrorKind::UnknownColumn,
-                        NOWHERE,
-                        format!(
-                            "column '{}' of the late table '{}' is not in the input of {}",
-                            field.name(),
-                            table.spec.name,
-                            lowering.dataflow.node(*node).name
-                        ),
-                    )
-                    .hint(format!("there are {}", names.join(", "))));
-                }
-            };
-            let given = match column {
-                LateColumn::Input(index) => input.field(index).data_type().clone(),
-                LateColumn::WindowEnd => DataType::Timestamp(TimeUnit::Millisecond, None),
-            };
-            if !arrow::compute::can_cast_types(&given, field.data_type()) {
-                return Err(Fault::new(
-                    SqlErrorKind::Type,
-                    NOWHERE,
-                    format!(
-                        "column '{}' of the late table '{}' is {}, the late rows have {}",
-                        field.name(),
-                        table.spec.name,
-                        display(field.data_type()),
-                        display(&given)
-                    ),
-                ));
-            }
-            columns.push(column);
-        }
-        Ok(Some(LateSink { sink: SinkSpec { table: Arc::clone(&table.sink) }, node: *node, columns }))
-    }
-
-    fn unknown_table(&self, name: &Ident) -> Box<Fault> {
-        let fault = Fault::new(
-            SqlErrorKind::UnknownTable,
-            name.span.start,
-            format!("unknown table '{}'", name.value),
-        );
-        match did_you_mean(&name.value, self.catalog.names()) {
-            Some(near) => fault.hint(format!("did you mean '{near}'?")),
-            None => fault,
-        }
     }
 }
 
