@@ -180,6 +180,15 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
 
+    /// Offer replayed and generated tables as fast as this machine can bear, times this, while measuring: with the
+    /// SHARE of a 'run', what is simulated is that run. Of measurements that are taken from a file it changes nothing.
+    #[arg(long, value_name = "SHARE")]
+    pub pace: Option<Factor>,
+
+    /// Offer replayed and generated tables at so many times the speeds in the files while measuring.
+    #[arg(long, value_name = "FACTOR", conflicts_with = "pace")]
+    pub speed: Option<Factor>,
+
     /// How long to run the files here first, to see what their operators cost.
     #[arg(long, default_value = "5 s", value_name = "DURATION")]
     pub measure: HumaneDuration,

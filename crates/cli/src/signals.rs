@@ -29,6 +29,11 @@ impl StopRequest {
         Ok(StopRequest(asked))
     }
 
+    /// For what a signal may end at once.
+    pub fn never() -> StopRequest {
+        StopRequest(Arc::default())
+    }
+
     /// True from the first signal on.
     pub fn made(&self) -> bool {
         self.0.load(Ordering::SeqCst)

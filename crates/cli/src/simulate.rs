@@ -10,15 +10,18 @@ mod replay;
 
 use std::path::Path;
 
-use laxity_engine::{Clock, Policy};
+use laxity_engine::{Clock, EngineConfig, Policy};
+use laxity_sql::PlannedQuery;
 
 use crate::args::SimulateArgs;
 use crate::failure::Failure;
-use crate::policy;
+use crate::pace::Pace;
 use crate::screen::Screen;
 use crate::script::{Compilation, Files};
+use crate::signals::StopRequest;
 use crate::simulate::answer::Question;
 use crate::simulate::costs::Costs;
+use crate::{pace, policy};
 
 /// The answer as text, and how many files were refused.
 ///
@@ -27,7 +30,7 @@ use crate::simulate::costs::Costs;
 pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<(String, usize), Failure> {
     let clock = Clock::start();
     let files = Files::read(&args.sql);
-    let Compilation { script, refused } = files.compile(clock.unix_start_ms(), screen)?;
+    let Compilation { mut script, refused } = files.compile(clock.unix_start_ms(), screen)?;
     if script.queries.is_empty() {
         return Err(Failure::User("nothing to simulate: the files have no INSERT and no SELECT".into()));
     }
@@ -36,6 +39,11 @@ pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<(String, usize),
     let (costs, origin) = match known {
         Some(path) => (Costs::read(path)?, format!("taken from {}", path.display())),
         None => {
+            if let Some(pace) = asked_pace(args, &script.queries, clock, screen)? {
+                let (queries, told) = pace.apply(script.queries);
+                screen.say(format!("{}\n{told}", pace.told).trim_start());
+                script.queries = queries;
+            }
             screen.say(&format!(
                 "running the files for {:?} to see what their operators cost; results are thrown away",
                 args.measure.0
@@ -72,6 +80,22 @@ pub fn simulate(args: &SimulateArgs, screen: &Screen) -> Result<(String, usize),
         text.push_str("Policy os is simulated as a thread per operator under a fair operating system.\n");
     }
     Ok((text, refused))
+}
+
+/// At how many times the speeds in the files they are measured, where that is asked for.
+fn asked_pace(
+    args: &SimulateArgs,
+    queries: &[PlannedQuery],
+    clock: Clock,
+    screen: &Screen,
+) -> Result<Option<Pace>, Failure> {
+    if let Some(speed) = args.speed {
+        return Pace::given(speed.0, queries).map(Some);
+    }
+    let Some(share) = args.pace else { return Ok(None) };
+    screen.say("running the queries for some seconds to see how fast their tables can be offered here");
+    // Nothing is written that a signal could leave half done.
+    pace::measure(queries, share.0, &EngineConfig::default(), clock, &StopRequest::never())
 }
 
 /// Where `--up-to` is not given, some times as many tenants are looked for, or at least these.

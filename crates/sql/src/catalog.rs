@@ -9,13 +9,30 @@ use laxity_connect::TableSpec;
 
 use crate::data_type::CharLength;
 use crate::lookup::AsOf;
+use crate::origin::Origin;
 use crate::statement::WithOptions;
 use crate::written_out::WrittenOut;
 
-/// The tables and views that exist at one place of a script.
-#[derive(Debug, Clone, Default)]
+/// The tables and views of a script, in the order in which they are declared.
+#[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    relations: BTreeMap<String, Relation>,
+    relations: BTreeMap<String, Declared>,
+    declared: usize,
+}
+
+/// The tables and views that exist at one place of a script, unless one was dropped since.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CatalogAt<'a> {
+    relations: &'a BTreeMap<String, Declared>,
+    declared: usize,
+}
+
+#[derive(Debug)]
+struct Declared {
+    relation: Relation,
+    origin: Arc<Origin>,
+    /// How many were declared before it.
+    after: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -66,20 +83,48 @@ impl Table {
 }
 
 impl Catalog {
-    pub fn get(&self, name: &str) -> Option<&Relation> {
-        self.relations.get(name)
+    /// How many tables and views were declared so far, for [`at`](Catalog::at).
+    pub fn declared(&self) -> usize {
+        self.declared
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.relations.keys().map(String::as_str)
+    /// As it was when so many were declared.
+    pub fn at(&self, declared: usize) -> CatalogAt<'_> {
+        CatalogAt { relations: &self.relations, declared }
     }
 
-    pub fn insert(&mut self, name: String, relation: Relation) {
-        self.relations.insert(name, relation);
+    pub fn now(&self) -> CatalogAt<'_> {
+        self.at(self.declared)
     }
 
-    pub fn remove(&mut self, name: &str) -> Option<Relation> {
-        self.relations.remove(name)
+    pub fn insert(&mut self, name: String, relation: Relation, origin: Arc<Origin>) {
+        self.relations.insert(name, Declared { relation, origin, after: self.declared });
+        self.declared += 1;
+    }
+
+    /// Takes one away, also from what was before.
+    pub fn remove(&mut self, name: &str) {
+        self.relations.remove(name);
+    }
+}
+
+impl<'a> CatalogAt<'a> {
+    fn declared(self, name: &str) -> Option<&'a Declared> {
+        self.relations.get(name).filter(|one| one.after < self.declared)
+    }
+
+    pub fn get(self, name: &str) -> Option<&'a Relation> {
+        self.declared(name).map(|one| &one.relation)
+    }
+
+    /// The statement that declares it.
+    pub fn origin(self, name: &str) -> Option<&'a Arc<Origin>> {
+        self.declared(name).map(|one| &one.origin)
+    }
+
+    pub fn names(self) -> impl Iterator<Item = &'a str> {
+        let known = self.relations.iter().filter(move |(_, one)| one.after < self.declared);
+        known.map(|(name, _)| name.as_str())
     }
 }
 

@@ -1,6 +1,6 @@
 mod scope;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -21,16 +21,16 @@ use crate::catalog::{Catalog, Relation, Table, TableColumn};
 use crate::data_type::{FlinkType, UTC, display};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
 use crate::lower::LookupSource;
-use crate::origin::Origin;
-use crate::parse::{StatementParser, words_within};
+use crate::parse::{StatementParser, words_to_parse};
 use crate::planning::Planner;
 use crate::policy::PolicySetting;
 use crate::settings::{POLICY_KEY, SessionSettings};
-use crate::side_by_side::{on_deep_stack, side_by_side};
+use crate::side_by_side::{cores, on_deep_stack, side_by_side};
 use crate::statement::{
     ColumnKind, CreateTable, CreateView, DropObject, Statement, StatementKind, WithOptions,
 };
 use crate::template::Templates;
+use crate::words::words_within;
 use crate::written_out::WrittenOut;
 
 /// A file of SQL.
@@ -134,7 +134,7 @@ pub struct Compiled {
 /// but for `laxity.policy`, of which a process has one. Queries that would bear one name are told apart by that of
 /// their file.
 pub fn compile_each(files: &[SqlFile], options: CompileOptions) -> Compiled {
-    let threads = threads();
+    let threads = cores();
     let compiled = on_deep_stack(|| {
         // A file of many queries is compiled by many, many files each by one.
         let within = if files.len() == 1 { threads } else { 1 };
@@ -198,17 +198,12 @@ fn tell_apart(queries: &mut [PlannedQuery]) {
 /// # Errors
 /// The first mistake, with its place.
 pub fn compile_with(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
-    on_deep_stack(|| compile_caught(files, options, threads()))
+    on_deep_stack(|| compile_caught(files, options, cores()))
 }
 
 fn compile_caught(files: &[SqlFile], options: CompileOptions, threads: usize) -> Result<Script, SqlError> {
     catch_unwind(AssertUnwindSafe(|| compile_here(files, options, threads)))
         .unwrap_or_else(|panic| Err(of_panic(files, panic.as_ref())))
-}
-
-/// As many as there are cores: nothing runs yet.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A broken invariant, of ours or of a library's, in words that can be reported.
@@ -229,11 +224,11 @@ fn compile_here(files: &[SqlFile], options: CompileOptions, threads: usize) -> R
         options,
         threads,
         catalog: Catalog::default(),
-        declared: BTreeMap::new(),
         templates: Templates::default(),
         settings: SessionSettings::default(),
         queries: vec![],
         names: HashSet::new(),
+        numbers: HashMap::new(),
         explanations: vec![],
         policy: None,
         warnings: vec![],
@@ -273,13 +268,13 @@ struct Session<'a> {
     /// That plan queries.
     threads: usize,
     catalog: Catalog,
-    /// The statements that declared tables and views.
-    declared: BTreeMap<String, Arc<Origin>>,
     templates: Templates,
     settings: SessionSettings,
     queries: Vec<PlannedQuery>,
     /// Of `queries`.
     names: HashSet<String>,
+    /// Up to which number a name is taken.
+    numbers: HashMap<String, u32>,
     explanations: Vec<String>,
     policy: Option<PolicySetting>,
     warnings: Vec<String>,
@@ -292,22 +287,23 @@ struct Place<'a> {
     span: Span,
 }
 
-/// A query that has its name, and is planned with others when the catalog is about to change.
+/// A query that has its name, and is planned side by side with others.
 struct Waiting<'a> {
     statement: Statement,
     place: Place<'a>,
     name: String,
     settings: SessionSettings,
+    /// Tables and views that were declared before it.
+    declared: usize,
     /// It is explained and not run.
     explained: bool,
 }
 
 impl Session<'_> {
     fn run_file(&mut self, file: usize) -> Done<()> {
-        let mut parser = StatementParser::new(&self.files[file].text)?;
-        let tokens = parser.tokens.clone();
+        let words = words_to_parse(&self.files[file].text)?;
         let mut waiting = Vec::new();
-        let run = self.run_statements(file, &mut parser, &tokens, &mut waiting);
+        let run = self.run_statements(file, &words, &mut waiting);
         // What stands first in the file is told first.
         self.plan_all(waiting)?;
         run
@@ -316,13 +312,13 @@ impl Session<'_> {
     fn run_statements<'t>(
         &mut self,
         file: usize,
-        parser: &mut StatementParser,
-        tokens: &'t [TokenWithSpan],
+        words: &'t [TokenWithSpan],
         waiting: &mut Vec<Waiting<'t>>,
     ) -> Done<()> {
+        let mut parser = StatementParser::new(words);
         while let Some(statement) = parser.next_statement()? {
             let span = statement.span;
-            let place = Place { file, tokens: words_within(tokens, span), span };
+            let place = Place { file, tokens: words_within(words, span), span };
             self.run(statement, place, waiting).map_err(|fault| fault.or_at(span.start))?;
         }
         Ok(())
@@ -334,10 +330,7 @@ impl Session<'_> {
         place: Place<'t>,
         waiting: &mut Vec<Waiting<'t>>,
     ) -> Done<()> {
-        if matches!(
-            statement.kind,
-            StatementKind::CreateTable(_) | StatementKind::CreateView(_) | StatementKind::Drop { .. }
-        ) {
+        if let StatementKind::Drop { .. } = statement.kind {
             self.plan_all(std::mem::take(waiting))?;
         }
         match &statement.kind {
@@ -365,8 +358,8 @@ impl Session<'_> {
                 if !explained {
                     self.names.insert(name.clone());
                 }
-                let settings = self.settings.clone();
-                waiting.push(Waiting { statement, place, name, settings, explained });
+                let (settings, declared) = (self.settings.clone(), self.catalog.declared());
+                waiting.push(Waiting { statement, place, name, settings, declared, explained });
                 Ok(())
             }
         }
@@ -375,7 +368,8 @@ impl Session<'_> {
     /// Plans queries side by side, and keeps them in their order.
     fn plan_all(&mut self, waiting: Vec<Waiting>) -> Done<()> {
         let plan = |one: &Waiting| {
-            let scope = Scope { settings: &one.settings, ..self.scope() };
+            let catalog = self.catalog.at(one.declared);
+            let scope = Scope { settings: &one.settings, catalog, ..self.scope() };
             let planned = scope.plan(&one.statement, &one.place, one.name.clone());
             planned.map_err(|fault| fault.or_at(one.place.span.start))
         };
@@ -395,8 +389,7 @@ impl Session<'_> {
             files: self.files,
             texts: &self.texts,
             options: self.options,
-            catalog: &self.catalog,
-            declared: &self.declared,
+            catalog: self.catalog.now(),
             templates: &self.templates,
             settings: &self.settings,
         }
@@ -406,7 +399,7 @@ impl Session<'_> {
         if self.is_taken(&create.name, create.if_not_exists)? {
             return Ok(());
         }
-        let planner = Planner::new(&self.catalog, place.tokens);
+        let planner = Planner::new(self.catalog.now(), place.tokens);
         let mut seen: Vec<&str> = Vec::new();
         for column in &create.columns {
             if seen.contains(&column.name.value.as_str()) {
@@ -532,8 +525,7 @@ impl Session<'_> {
             file: place.file,
         };
         let origin = self.scope().origin(place);
-        self.declared.insert(create.name.value.clone(), origin);
-        self.catalog.insert(create.name.value.clone(), Relation::Table(Arc::new(table)));
+        self.catalog.insert(create.name.value.clone(), Relation::Table(Arc::new(table)), origin);
         Ok(())
     }
 
@@ -541,9 +533,9 @@ impl Session<'_> {
         if self.is_taken(&create.name, create.if_not_exists)? {
             return Ok(());
         }
-        let planner = Planner::new(&self.catalog, place.tokens);
+        let planner = Planner::new(self.catalog.now(), place.tokens);
         let plan = planner.query(&create.query)?;
-        let written_out = WrittenOut::of(&create.query, &self.catalog)?;
+        let written_out = WrittenOut::of(&create.query, self.catalog.now())?;
         let names: Vec<String> = if create.columns.is_empty() {
             plan.schema().fields().iter().map(|field| field.name().clone()).collect()
         } else if create.columns.len() == plan.schema().fields().len() {
@@ -578,13 +570,12 @@ impl Session<'_> {
             .and_then(LogicalPlanBuilder::build)
             .map_err(|error| planner.fault(error))?;
         let origin = self.scope().origin(place);
-        self.declared.insert(create.name.value.clone(), origin);
-        self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan), written_out));
+        self.catalog.insert(create.name.value.clone(), Relation::View(Arc::new(plan), written_out), origin);
         Ok(())
     }
 
     fn is_taken(&self, name: &Ident, if_not_exists: bool) -> Done<bool> {
-        if self.catalog.get(&name.value).is_none() {
+        if self.catalog.now().get(&name.value).is_none() {
             return Ok(false);
         }
         if if_not_exists {
@@ -599,7 +590,7 @@ impl Session<'_> {
     }
 
     fn drop_object(&mut self, object: DropObject, name: &Ident, if_exists: bool) -> Done<()> {
-        match (self.catalog.get(&name.value), object) {
+        match (self.catalog.now().get(&name.value), object) {
             (Some(Relation::Table(_)), DropObject::Table) | (Some(Relation::View(..)), DropObject::View) => {
                 self.catalog.remove(&name.value);
                 Ok(())
@@ -620,14 +611,19 @@ impl Session<'_> {
     }
 
     /// Names identify queries: one that is taken gets a number.
-    fn unique_name(&self, wanted: String) -> String {
-        let mut name = wanted.clone();
-        let mut number = 2;
-        while self.names.contains(&name) {
-            name = format!("{wanted}-{number}");
-            number += 1;
+    fn unique_name(&mut self, wanted: String) -> String {
+        if !self.names.contains(&wanted) {
+            return wanted;
         }
-        name
+        // Numbers are not tried twice: thousands of queries may write one table.
+        let taken = self.numbers.entry(wanted.clone()).or_insert(1);
+        loop {
+            let name = format!("{wanted}-{}", *taken + 1);
+            if !self.names.contains(&name) {
+                return name;
+            }
+            *taken += 1;
+        }
     }
 }
 

@@ -7,10 +7,10 @@ use laxity_graph::LatencyTarget;
 
 use crate::compile::SqlFile;
 use crate::error::{Fault, SqlError, SqlErrorKind};
-use crate::parse::StatementParser;
-use crate::parse::words_within;
+use crate::parse::{StatementParser, words_to_parse};
 use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::statement::{CreateTable, Insert, Statement, StatementKind};
+use crate::words::words_within;
 
 /// Statements for one session of Flink, in order.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ struct Writer {
 
 impl Writer {
     fn take(&mut self, file: &SqlFile) -> Result<(), Box<Fault>> {
-        let mut parser = StatementParser::new(&file.text)?;
-        let tokens = parser.tokens.clone();
+        let tokens = words_to_parse(&file.text)?;
+        let mut parser = StatementParser::new(&tokens);
         while let Some(statement) = parser.next_statement()? {
             self.statement(file, &tokens, &statement).map_err(|fault| fault.or_at(statement.span.start))?;
         }

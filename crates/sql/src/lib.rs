@@ -34,6 +34,7 @@ mod statement;
 mod template;
 mod unnest;
 mod window_function;
+mod words;
 mod written_out;
 
 pub use compile::{

@@ -4,7 +4,7 @@
 //! needed: by what the failing part does and what it reads, among the expressions of the statement and of the views
 //! and tables that it reads. Nothing is kept for it but the text.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use laxity_operators::ExpressionFault;
 
 use crate::error::{escaped_to, is_secret, masked};
 use crate::functions::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT, TO_STRING};
-use crate::parse::{words_of, words_within};
+use crate::words::{words_of, words_within};
 
 /// Characters of an expression that are shown.
 const EXPRESSION_CHARS_MAX: usize = 160;
@@ -43,10 +43,10 @@ impl Origin {
         text: Arc<str>,
         span: Span,
         words: &[TokenWithSpan],
-        declared: &BTreeMap<String, Arc<Origin>>,
+        declared: impl Fn(&str) -> Option<Arc<Origin>>,
     ) -> Arc<Origin> {
         let names: BTreeSet<&str> = words.iter().filter_map(|word| name_of(&word.token)).collect();
-        let reads = names.into_iter().filter_map(|name| declared.get(name)).cloned().collect();
+        let reads = names.into_iter().filter_map(declared).collect();
         Arc::new(Origin { file, text, span, reads })
     }
 

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use datafusion_sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
+use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use crate::data_type;
 use crate::dialect::FlinkDialect;
@@ -14,12 +14,16 @@ use crate::statement::{
     Column, ColumnKind, CreateTable, CreateView, DropObject, Insert, Statement, StatementKind, Watermark,
     WithOption, WithOptions,
 };
+use crate::words::words_of;
 
 /// A file as statements, parsed one at a time so that an early mistake is reported before a later one.
-pub(crate) struct StatementParser {
+pub(crate) struct StatementParser<'w> {
+    /// Of the file.
+    words: &'w [TokenWithSpan],
+    /// Where the statements begin that are not parsed yet.
+    next: usize,
+    /// Over the words of one statement: a copy of all words would be most of what a long file takes.
     parser: Parser<'static>,
-    /// Tokens without white space, for finding a name's place again.
-    pub tokens: Vec<TokenWithSpan>,
 }
 
 type Parsed<T> = Result<T, Box<Fault>>;
@@ -128,45 +132,39 @@ fn refuse_unitless_intervals(tokens: &[TokenWithSpan]) -> Parsed<()> {
     Ok(())
 }
 
-/// The words of a file, without what stands between them.
-pub(crate) fn words_of(text: &str) -> Result<Vec<TokenWithSpan>, TokenizerError> {
-    let tokens = Tokenizer::new(&FlinkDialect, text).tokenize_with_location()?;
-    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
+/// The words of a file, if statements can be parsed from them.
+pub(crate) fn words_to_parse(text: &str) -> Parsed<Vec<TokenWithSpan>> {
+    let words = words_of(text).map_err(|error| slips::untokenized(text, &error))?;
+    slips::refuse_invisible(&words)?;
+    let mut statements = words.split(|word| word.token == Token::SemiColon);
+    if let Some(long) = statements.find(|statement| statement.len() > STATEMENT_TOKENS_MAX) {
+        return Err(Fault::unsupported(
+            long[0].span,
+            format!("statements of more than {STATEMENT_TOKENS_MAX} words are not supported"),
+        ));
+    }
+    refuse_many_unions(&words)?;
+    refuse_deep_calls(&words)?;
+    refuse_unitless_intervals(&words)?;
+    Ok(words)
 }
 
-/// The words of a statement.
-pub(crate) fn words_within(tokens: &[TokenWithSpan], span: Span) -> &[TokenWithSpan] {
-    let first = tokens.partition_point(|token| token.span.start < span.start);
-    let last = tokens.partition_point(|token| token.span.start < span.end);
-    &tokens[first..last.max(first)]
-}
-
-impl StatementParser {
-    pub fn new(text: &str) -> Parsed<StatementParser> {
-        let tokens = words_of(text).map_err(|error| slips::untokenized(text, &error))?;
-        slips::refuse_invisible(&tokens)?;
-        if let Some(long) = tokens
-            .split(|t| t.token == Token::SemiColon)
-            .find(|statement| statement.len() > STATEMENT_TOKENS_MAX)
-        {
-            return Err(Fault::unsupported(
-                long[0].span,
-                format!("statements of more than {STATEMENT_TOKENS_MAX} words are not supported"),
-            ));
-        }
-        refuse_many_unions(&tokens)?;
-        refuse_deep_calls(&tokens)?;
-        refuse_unitless_intervals(&tokens)?;
-        let parser = Parser::new(&FlinkDialect).with_tokens_with_locations(tokens.clone());
-        Ok(StatementParser { parser, tokens })
+impl<'w> StatementParser<'w> {
+    /// Of [`words_to_parse`].
+    pub fn new(words: &'w [TokenWithSpan]) -> StatementParser<'w> {
+        StatementParser { words, next: 0, parser: Parser::new(&FlinkDialect) }
     }
 
     /// The next statement, `None` at the end of the file.
     pub fn next_statement(&mut self) -> Parsed<Option<Statement>> {
-        while self.parser.consume_token(&Token::SemiColon) {}
-        if self.parser.peek_token_ref().token == Token::EOF {
+        let rest = &self.words[self.next..];
+        let Some(first) = rest.iter().position(|word| word.token != Token::SemiColon) else {
             return Ok(None);
-        }
+        };
+        let statement = &rest[first..];
+        let statement = &statement[..length(statement)];
+        self.next += first + statement.len();
+        self.parser = Parser::new(&FlinkDialect).with_tokens_with_locations(statement.to_vec());
         let statement = self.statement()?;
         if !self.parser.consume_token(&Token::SemiColon) && self.parser.peek_token_ref().token != Token::EOF {
             return Err(self.unexpected("';' or the end of the file"));
@@ -642,7 +640,7 @@ impl StatementParser {
         if token.span.start.line > 0 {
             return token.span.start;
         }
-        self.tokens
+        self.words
             .iter()
             .rev()
             .find(|t| t.token != Token::EOF)
@@ -655,7 +653,7 @@ impl StatementParser {
             fault.at = self.place(&self.parser.peek_token());
         }
         if fault.message.contains("NTERVAL requires a unit")
-            && let Some(fault) = slips::unit_in_quotes(&self.tokens, fault.at)
+            && let Some(fault) = slips::unit_in_quotes(self.words, fault.at)
         {
             return fault;
         }
@@ -669,6 +667,23 @@ impl StatementParser {
         }
         fault
     }
+}
+
+/// Of the first statement of these words, with its semicolon. A STATEMENT SET ends with its END.
+fn length(words: &[TokenWithSpan]) -> usize {
+    let is = |at: usize, text: &str| {
+        matches!(words.get(at).map(|word| &word.token), Some(Token::Word(word))
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
+    };
+    let mut is_set = false;
+    for (at, word) in words.iter().enumerate() {
+        is_set |= is(at, "STATEMENT") && is(at + 1, "SET");
+        let ends = word.token == Token::SemiColon && (!is_set || is(at - 1, "END"));
+        if ends {
+            return at + 1;
+        }
+    }
+    words.len()
 }
 
 /// Splits the place off a message of sqlparser, which carries it as text.

@@ -33,7 +33,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use laxity_connect::is_bounded;
 
 use crate::aggregates;
-use crate::catalog::{Catalog, Relation, Source, Table};
+use crate::catalog::{CatalogAt, Relation, Source, Table};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
 use crate::lookup::{self, LookupPlanner};
 use crate::slips;
@@ -50,7 +50,7 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub fn new(catalog: &'a Catalog, tokens: &'a [TokenWithSpan]) -> Planner<'a> {
+    pub fn new(catalog: CatalogAt<'a>, tokens: &'a [TokenWithSpan]) -> Planner<'a> {
         Planner { context: Context::new(catalog), tokens }
     }
 
@@ -111,6 +111,12 @@ impl<'a> Planner<'a> {
         columns: &arrow::datatypes::SchemaRef,
     ) -> std::result::Result<Expr, Box<Fault>> {
         refuse::refuse_unsupported_in(expr)?;
+        // Most watermarks are that; a plan of it takes longer than the rest of its table.
+        if let SqlExpr::Identifier(name) = expr
+            && columns.index_of(&name.value).is_ok()
+        {
+            return Ok(Expr::Column(datafusion_common::Column::new_unqualified(&name.value)));
+        }
         let mut expr = expr.clone();
         rewrite::rewrite_expr(&mut expr)?;
         let plan = || -> Result<LogicalPlan> {
@@ -400,7 +406,7 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
     }
 }
 
-fn known_tables(catalog: &Catalog) -> String {
+fn known_tables(catalog: CatalogAt) -> String {
     let names: Vec<_> = catalog.names().collect();
     if names.is_empty() {
         return "there are no tables yet; write CREATE TABLE before this".into();
@@ -467,7 +473,7 @@ fn tidy(message: &str) -> String {
 
 /// What SqlToRel asks: tables, functions, types.
 struct Context<'a> {
-    catalog: &'a Catalog,
+    catalog: CatalogAt<'a>,
     config: ConfigOptions,
     expr_planners: Vec<Arc<dyn ExprPlanner>>,
     relation_planners: Vec<Arc<dyn RelationPlanner>>,
@@ -475,7 +481,7 @@ struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    fn new(catalog: &'a Catalog) -> Context<'a> {
+    fn new(catalog: CatalogAt<'a>) -> Context<'a> {
         Context {
             catalog,
             config: ConfigOptions::default(),

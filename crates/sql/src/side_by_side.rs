@@ -1,3 +1,4 @@
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,6 +21,11 @@ pub(crate) fn on_deep_stack<R: Send>(work: impl FnOnce() -> R + Send) -> R {
         Some(done) => done,
         None => work.take().expect("no thread has taken it")(),
     }
+}
+
+/// As many threads as there are cores: nothing runs yet.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Answers for all items, in their order, found by so many threads.

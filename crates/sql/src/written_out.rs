@@ -16,7 +16,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::tokenizer::{Location, Span};
 
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::{CatalogAt, Relation};
 use crate::dialect::TABLE;
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::parse::last_part;
@@ -50,7 +50,7 @@ impl WrittenOut {
     ///
     /// # Errors
     /// At the name with which it becomes too large.
-    pub fn of(query: &Query, catalog: &Catalog) -> Result<WrittenOut, Box<Fault>> {
+    pub fn of(query: &Query, catalog: CatalogAt) -> Result<WrittenOut, Box<Fault>> {
         let mut measure = Measure { catalog, scopes: Vec::new(), whole: WrittenOut::default() };
         match query.visit(&mut measure) {
             ControlFlow::Continue(()) => Ok(measure.whole),
@@ -85,7 +85,7 @@ impl WrittenOut {
 }
 
 struct Measure<'a> {
-    catalog: &'a Catalog,
+    catalog: CatalogAt<'a>,
     /// Queries around the place that is being looked at, the innermost last.
     scopes: Vec<Scope>,
     whole: WrittenOut,

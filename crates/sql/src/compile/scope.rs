@@ -12,25 +12,24 @@ use super::{
     CompileOptions, Done, LateSink, PathPlace, Place, PlannedQuery, SqlFile, check_written, option_fault,
     sink_columns,
 };
-use crate::catalog::{Catalog, Relation, Table};
+use crate::catalog::{CatalogAt, Relation, Table};
 use crate::data_type::{display, flink_type};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
 use crate::explain::explain;
 use crate::lower::{LookupSource, Lowering};
 use crate::origin::Origin;
-use crate::parse::words_within;
 use crate::planning::Planner;
 use crate::settings::SessionSettings;
 use crate::statement::{Insert, Statement, StatementKind};
 use crate::template::{self, Shape, Templates};
+use crate::words::words_within;
 
 /// What a query is planned with.
 pub(super) struct Scope<'a> {
     pub files: &'a [SqlFile],
     pub texts: &'a [Arc<str>],
     pub options: CompileOptions,
-    pub catalog: &'a Catalog,
-    pub declared: &'a BTreeMap<String, Arc<Origin>>,
+    pub catalog: CatalogAt<'a>,
     pub templates: &'a Templates,
     pub settings: &'a SessionSettings,
 }
@@ -38,7 +37,7 @@ pub(super) struct Scope<'a> {
 impl Scope<'_> {
     pub fn origin(&self, place: &Place) -> Arc<Origin> {
         let (file, text) = (self.files[place.file].path.clone(), Arc::clone(&self.texts[place.file]));
-        Origin::new(file, text, place.span, place.tokens, self.declared)
+        Origin::new(file, text, place.span, place.tokens, |name| self.catalog.origin(name).cloned())
     }
 
     /// Plans a query that is run or explained.

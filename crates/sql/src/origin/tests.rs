@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// The place and the text of what fails in the last statement of a file; every statement declares `v`, and reads
@@ -8,7 +10,8 @@ fn found(sql: &str, call: &str, leaves: &[&str]) -> (String, String) {
     let mut last = None;
     for (number, statement) in words.split(|word| word.token == Token::SemiColon).enumerate() {
         let span = Span::new(statement[0].span.start, statement.last().unwrap().span.end);
-        let origin = Origin::new("q.sql".into(), sql.into(), span, statement, &declared);
+        let origin =
+            Origin::new("q.sql".into(), sql.into(), span, statement, |name| declared.get(name).cloned());
         declared.insert(format!("v{number}"), Arc::clone(&origin));
         last = Some(origin);
     }

@@ -604,3 +604,20 @@ fn a_select_on_its_own_is_ordered_and_limited() {
         ["c", "b"]
     );
 }
+
+#[test]
+fn queries_of_one_name_are_numbered() {
+    let sql = format!(
+        "{TABLES} CREATE TABLE s (k STRING) WITH ('connector' = 'print');
+         SET 'pipeline.name' = 'insert-into_s-3'; INSERT INTO s SELECT k FROM e; RESET 'pipeline.name';
+         INSERT INTO s SELECT k FROM e; EXPLAIN INSERT INTO s SELECT k FROM e; INSERT INTO s SELECT k FROM e;
+         CREATE TABLE f (k STRING) WITH ('connector' = 'print');
+         INSERT INTO s SELECT k FROM e; INSERT INTO f SELECT k FROM e;"
+    );
+    let script = compile(&[SqlFile { path: "q.sql".into(), text: sql }]).unwrap();
+    let names: Vec<&str> = script.queries.iter().map(|query| query.dataflow.settings.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["insert-into_s-3", "insert-into_s", "insert-into_s-2", "insert-into_s-4", "insert-into_f"]
+    );
+}
