@@ -1,9 +1,11 @@
-//! What the machine, or the part of it that this process was given, has of memory.
+//! What the machine, or the part of it that this process was given, has of memory and of open files.
 //!
 //! The CPU quota of a cgroup needs nothing here: `std::thread::available_parallelism` counts it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What queries may hold together unless they are told otherwise: half of what there is. The other half is for what is
 /// not state or queued rows: code, buffers, the allocator, and results while they are made.
@@ -12,6 +14,16 @@ const QUERIES_SHARE: f64 = 0.5;
 /// Bytes that queries may hold together by default; `None` where the system does not say what there is.
 pub fn queries_memory_bytes() -> Option<u64> {
     memory_bytes(Path::new("/")).map(|bytes| (bytes as f64 * QUERIES_SHARE) as u64)
+}
+
+/// Lets the process open as many files as it may: a table of its own for each of thousands of queries is more than the
+/// customary limit of 1 024, which stays only for programs that wait by select(2).
+pub fn raise_open_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // Refused, the customary limit has to do.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
 }
 
 /// The memory of the machine or the least bound of the cgroups around the process, whichever is less, with the files of

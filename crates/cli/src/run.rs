@@ -37,6 +37,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// If nothing could be run, or the report not be written. A query that fails while running is not an error
 /// here but in the exit code.
 pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
+    host::raise_open_files();
     let clock = Clock::start();
     let files = Files::read(&args.sql);
     let Compilation { script, refused: files_refused } = files.compile(clock.unix_start_ms(), screen)?;

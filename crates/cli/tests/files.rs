@@ -321,3 +321,29 @@ fn a_row_that_fails_is_shown_with_the_expression_and_its_place() {
         assert!(!told.contains("hunter"), "{told}");
     }
 }
+
+#[test]
+fn more_files_are_written_than_may_be_open() {
+    const QUERIES: usize = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let mut sql = String::from(
+        "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '2000',
+           'rows-per-second' = '4000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '1999');\n",
+    );
+    for query in 0..QUERIES {
+        sql += &format!(
+            "CREATE TABLE r{query} (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'r{query}.csv', 'format' = 'csv');
+             INSERT INTO r{query} SELECT n FROM numbers WHERE MOD(n, {QUERIES}) = {query};\n"
+        );
+    }
+    fs::write(folder.path().join("many.sql"), sql).unwrap();
+    let limited = format!("ulimit -n 50; exec {} run many.sql", env!("CARGO_BIN_EXE_laxity"));
+    let mut command = Command::new("sh");
+    let output =
+        command.current_dir(folder.path()).env_remove("LAXITY_LOG").args(["-c", &limited]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    for query in 0..QUERIES {
+        let expected: String = (0..20).map(|row| format!("{}\n", row * QUERIES + query)).collect();
+        assert_eq!(fs::read_to_string(folder.path().join(format!("r{query}.csv"))).unwrap(), expected);
+    }
+}

@@ -48,6 +48,7 @@ mod format;
 mod json;
 mod lookup;
 mod nexmark;
+mod open_files;
 mod options;
 mod output;
 mod pace;

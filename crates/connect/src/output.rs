@@ -1,18 +1,19 @@
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use crate::claim::Claim;
+use crate::claim::{Claim, FileId};
+use crate::open_files::RestingFile;
 use crate::stream::may_block;
 use crate::{ConnectError, OptionError, Output};
 
 /// A regular file. It is truncated when the first bytes come, so that a query that fails before leaves what was there.
 struct FileOutput {
     path: PathBuf,
-    file: File,
+    file: RestingFile,
     is_truncated: bool,
     /// Nobody else of this process reads or writes the file until it is complete.
     claim: Option<Claim>,
@@ -47,6 +48,7 @@ pub(crate) fn open(
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     let claim = Claim::to_write(&found).map_err(|taken| refuse(format!("{}: {taken}", path.display())))?;
+    let file = RestingFile::new(path.clone(), FileId::of(&found));
     Ok((Box::new(FileOutput { path, file, is_truncated: false, claim: Some(claim) }), false))
 }
 
@@ -57,29 +59,22 @@ pub(crate) fn kind(path: &Path) -> Option<FileType> {
 
 impl FileOutput {
     fn truncate(&mut self) -> io::Result<()> {
-        if !std::mem::replace(&mut self.is_truncated, true) {
-            self.file.set_len(0)?;
-        }
-        Ok(())
-    }
-
-    fn check_is_there(&self) -> io::Result<()> {
-        match self.file.metadata()?.nlink() {
-            0 => Err(io::Error::other("the file was removed while it was written")),
-            _ => Ok(()),
+        match std::mem::replace(&mut self.is_truncated, true) {
+            true => Ok(()),
+            false => self.file.clear(),
         }
     }
 }
 
 impl Output for FileOutput {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
-        let written =
-            self.check_is_there().and_then(|()| self.truncate()).and_then(|()| self.file.write_all(bytes));
+        let written = self.truncate().and_then(|()| self.file.append(bytes));
         written.map_err(|source| ConnectError::Io { action: "write", path: self.path.clone(), source })
     }
 
     fn close(&mut self) -> Result<(), ConnectError> {
-        let closed = self.check_is_there().and_then(|()| self.truncate());
+        // Written or not, it is to be there.
+        let closed = self.truncate().and_then(|()| self.file.append(&[]));
         self.claim = None;
         closed.map_err(|source| ConnectError::Io { action: "write", path: self.path.clone(), source })
     }

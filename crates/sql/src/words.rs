@@ -27,11 +27,11 @@ pub(crate) fn words_within(words: &[TokenWithSpan], span: Span) -> &[TokenWithSp
 fn words_by(text: &str, piece_bytes: usize, threads: usize) -> Result<Vec<TokenWithSpan>, TokenizerError> {
     let pieces = pieces(text, piece_bytes);
     let read = side_by_side(&pieces, threads, |piece| words_from(&text[piece.bytes.clone()], piece.line));
-    match read {
-        Ok(read) => Ok(read.into_iter().flatten().collect()),
-        // Of the whole, as the message may name a place.
-        Err(_) => words_from(text, 1),
-    }
+    // Of the whole, as the message may name a place.
+    let Ok(read) = read else { return words_from(text, 1) };
+    let mut words = Vec::with_capacity(read.iter().map(Vec::len).sum());
+    read.into_iter().for_each(|piece| words.extend(piece));
+    Ok(words)
 }
 
 /// The words of a text that begins at the first column of so many-th line of a file.
