@@ -46,8 +46,8 @@ bench: build ## measure every number the README quotes (a quarter of an hour; le
 bench-density: build ## how many queries two cores carry (two hours; DENSITY='--cells issue' and the like for less)
 	$(TARGET_DIR)/release/laxity-bench density $(DENSITY)
 
-bench-shared: build ## what a query per customer over one stream costs, read together and not (six minutes)
-	$(TARGET_DIR)/release/laxity-bench density --cells one-stream
+bench-shared: build ## what a query per customer over one stream costs, read together and not (a quarter of an hour)
+	$(TARGET_DIR)/release/laxity-bench density --cells one-stream,nothing-shared,templates,change-one,registered
 
 bench-small: build ## see that every benchmark still runs
 	$(TARGET_DIR)/release/laxity-bench --small --runs $(TARGET_DIR)/bench-runs

@@ -6,10 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use laxity_engine::{Clock, Engine, EngineConfig, EngineSnapshot, Outcome, QuerySnapshot};
+use laxity_engine::{Clock, Ending, Engine, EngineConfig, EngineSnapshot, Outcome, QueryPlan, QuerySnapshot};
+use laxity_graph::QueryId;
 use laxity_operators::Stage;
+use laxity_sql::Script;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,9 @@ pub struct EngineRunArgs {
     /// Nobody looks while it runs; else there is a look every second, as `laxity run --plain` has it.
     #[arg(long)]
     pub unwatched: bool,
+    /// One query more comes and goes, ten times a second.
+    #[arg(long)]
+    pub changed: bool,
     /// Where the figures go, as JSON.
     #[arg(long)]
     pub out: PathBuf,
@@ -62,6 +67,10 @@ pub struct EngineFigures {
     pub bytes_before: u64,
     /// Largest resident size.
     pub peak_bytes: u64,
+    /// What it took to submit one more query, where that was asked for.
+    pub adds_ms: Vec<f64>,
+    /// What it took to take it away.
+    pub removes_ms: Vec<f64>,
     /// In order of submission.
     pub queries: Vec<QueryFigures>,
 }
@@ -95,6 +104,9 @@ pub struct QueryFigures {
 /// is late in any case.
 const DRAIN: Duration = Duration::from_millis(250);
 
+/// From one change of the queries to the next.
+const CHANGE: Duration = Duration::from_millis(50);
+
 /// How long after the start an engine whose tables are silent has looked at all of them.
 const AT_REST: Duration = Duration::from_secs(1);
 
@@ -120,6 +132,7 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
             }
         }
     }
+    let mut comer = args.changed.then(|| Comer::of(&script)).flatten();
     submit_all(&engine, script)?;
     // Many tables take their time to be opened, and no row is due before they are.
     let mut origin = engine.start().context("cannot start")?;
@@ -133,12 +146,18 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
 
     let end = origin.plus(Duration::from_millis(args.millis));
     const LOOK: Duration = Duration::from_secs(1);
+    let mut next_look = clock.now().plus(LOOK);
     loop {
         let left = Duration::from_nanos(end.since_ns(clock.now()));
-        if engine.wait(left.min(LOOK)) || clock.now() >= end {
+        let pause = if comer.is_some() { CHANGE } else { LOOK };
+        if engine.wait(left.min(pause)) || clock.now() >= end {
             break;
         }
-        if !args.unwatched {
+        if let Some(comer) = &mut comer {
+            comer.come_and_go(&engine)?;
+        }
+        if !args.unwatched && clock.now() >= next_look {
+            next_look = clock.now().plus(LOOK);
             std::hint::black_box(engine.snapshot());
         }
     }
@@ -152,6 +171,8 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
         worker_cpu_s: (cpu.workers_ns - cpu_before.workers_ns) as f64 / 1e9,
         activations: activations(&engine),
         bytes_before,
+        adds_ms: comer.as_mut().map_or(vec![], |comer| std::mem::take(&mut comer.adds_ms)),
+        removes_ms: comer.map_or(vec![], |comer| comer.removes_ms),
         ..EngineFigures::default()
     };
     // Written before the stop too: where a stalled file holds that up, the process is killed.
@@ -162,6 +183,42 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
     figures.take(&engine.snapshot());
     figures.queries.iter_mut().zip(rows_in).for_each(|(query, rows_in)| query.rows_in = rows_in);
     figures.write(&args.out)
+}
+
+/// A query that comes and goes: one like the first, under a name of its own.
+struct Comer {
+    plan: QueryPlan,
+    is_there: Option<QueryId>,
+    adds_ms: Vec<f64>,
+    removes_ms: Vec<f64>,
+}
+
+impl Comer {
+    fn of(script: &Script) -> Option<Comer> {
+        let mut dataflow = script.queries.first()?.dataflow.clone();
+        dataflow.settings.name = "comes and goes".into();
+        let plan = QueryPlan { dataflow, late: None };
+        Some(Comer { plan, is_there: None, adds_ms: Vec::new(), removes_ms: Vec::new() })
+    }
+
+    fn come_and_go(&mut self, engine: &Engine) -> anyhow::Result<()> {
+        let began = Instant::now();
+        match self.is_there.take() {
+            None => {
+                self.is_there = Some(engine.submit(self.plan.clone())?);
+                self.adds_ms.push(began.elapsed().as_secs_f64() * 1e3);
+            }
+            Some(query) => {
+                engine.cancel(query, Ending::Drop);
+                if !engine.wait_gone(query, Duration::from_secs(1)) {
+                    bail!("a query that was cancelled is still there after a second");
+                }
+                self.removes_ms.push(began.elapsed().as_secs_f64() * 1e3);
+                engine.forget(query);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl EngineFigures {

@@ -33,12 +33,14 @@ pub struct Launch<'a> {
     pub is_silent: bool,
     /// There is a look every second, as `laxity run --plain` has it.
     pub is_watched: bool,
+    /// Queries come and go meanwhile.
+    pub is_changed: bool,
 }
 
 impl<'a> Launch<'a> {
     /// A run like that of `laxity run --plain`.
     pub fn new(sql: &'a str, policy: &'a str, measured: Duration) -> Launch<'a> {
-        Launch { sql, policy, measured, is_silent: false, is_watched: true }
+        Launch { sql, policy, measured, is_silent: false, is_watched: true, is_changed: false }
     }
 }
 
@@ -92,6 +94,9 @@ impl Launcher {
         }
         if !launch.is_watched {
             command.arg("--unwatched");
+        }
+        if launch.is_changed {
+            command.arg("--changed");
         }
         let errors = self.scratch.join("errors.txt");
         let stderr = fs::File::create(&errors).context("cannot write to the scratch folder")?;

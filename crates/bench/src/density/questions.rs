@@ -2,13 +2,17 @@
 //! whom.
 
 mod busy_neighbour;
+mod change_one;
 mod live_table;
 mod no_rows;
+mod nothing_shared;
 mod one_stream;
 mod outside_operators;
+mod registered;
 mod row_a_second;
 mod row_cost;
 mod stalled;
+mod templates;
 mod windows_together;
 
 use std::time::Duration;
@@ -52,6 +56,10 @@ pub const ALL: &[Question] = &[
     Question { name: "row-a-second", run: row_a_second::run },
     Question { name: "live-table", run: live_table::run },
     Question { name: "one-stream", run: one_stream::run },
+    Question { name: "nothing-shared", run: nothing_shared::run },
+    Question { name: "templates", run: templates::run },
+    Question { name: "change-one", run: change_one::run },
+    Question { name: "registered", run: registered::run },
 ];
 
 impl Setting<'_> {
@@ -98,6 +106,15 @@ fn at_most(what: &str, values: &[f64], most: f64, unit: &str) -> String {
         value => format!("MISSED, {:.1} times that", value / most),
     };
     format!("{what}: {}, target at most {most} {unit}: {verdict}", crate::spread(values, unit))
+}
+
+/// One figure against its target: "what: median (least to most), target at least 20 times: met".
+fn at_least(what: &str, values: &[f64], least: f64, unit: &str) -> String {
+    let verdict = match median(values) {
+        value if value >= least => "met".to_string(),
+        value => format!("MISSED, {:.2} of that", value / least),
+    };
+    format!("{what}: {}, target at least {least} {unit}: {verdict}", crate::spread(values, unit))
 }
 
 /// A share in per cent against its target.

@@ -41,7 +41,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
     let cells: &[_] = if setting.small { &SMALL } else { &CELLS };
     let measured = setting.seconds(10);
     for &(queries, rows_per_s, is_shared, cores_max) in cells {
-        let text = sql(queries, rows_per_s, is_shared);
+        let text = sql(queries, queries, rows_per_s, 50, is_shared);
         let mut figures = Vec::new();
         for round in 0..setting.rounds() {
             let run = setting.launcher.run(&Launch::new(&text, "laxity", measured))?;
@@ -72,15 +72,15 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
     Ok(findings)
 }
 
-/// Counts of one customer each, every second.
-fn sql(queries: usize, rows_per_s: u64, is_shared: bool) -> String {
+/// Counts of one customer each, every second; the first `busy` of them have rows.
+pub(super) fn sql(queries: usize, busy: usize, rows_per_s: u64, target_ms: u64, is_shared: bool) -> String {
     let mut sql = format!(
         "CREATE TABLE events (tenant BIGINT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) \
          WITH ('connector' = 'datagen', 'rows-per-second' = '{rows_per_s}', 'fields.tenant.kind' = 'random', \
          'fields.tenant.min' = '0', 'fields.tenant.max' = '{}');\n\
          CREATE TABLE counts (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole');\n\
-         SET 'laxity.latency.target' = '50 ms';\n",
-        queries - 1
+         SET 'laxity.latency.target' = '{target_ms} ms';\n",
+        busy - 1
     );
     if !is_shared {
         sql += "SET 'laxity.share' = 'off';\n";

@@ -1,0 +1,64 @@
+//! One of ten thousand queries over one stream comes and goes: what does that take, and who notices?
+
+use super::{Setting, at_most, one_stream};
+use crate::density::engine_run::EngineFigures;
+use crate::density::launch::Launch;
+use crate::{Findings, median};
+
+const TARGET_MS: f64 = 2.0;
+const TARGET_LATER_MS: f64 = 5.0;
+
+pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
+    let (queries, rows_per_s) = (setting.pick(10_000, 20), setting.pick(100_000, 2_000));
+    let measured = setting.seconds(10);
+    let text = one_stream::sql(queries, queries, rows_per_s, 50, true);
+    let mut findings = Findings {
+        columns: vec![
+            "round",
+            "changes",
+            "add_ms_median",
+            "add_ms_most",
+            "remove_ms_median",
+            "remove_ms_most",
+            "p99_ms",
+            "max_ms",
+        ],
+        ..Findings::default()
+    };
+    let (mut adds, mut removes, mut later) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..setting.rounds() {
+        let mut worst_ms = [0.0; 2];
+        for (place, is_changed) in [false, true].into_iter().enumerate() {
+            let launch = Launch { is_changed, ..Launch::new(&text, "laxity", measured) };
+            let figures = setting.launcher.run(&launch)?;
+            worst_ms[place] = p99_ms(&figures);
+            let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+            let of = |values: &[f64]| [median(values), most(values)].map(|ms| format!("{ms:.3}"));
+            let ([add, add_most], [remove, remove_most]) = (of(&figures.adds_ms), of(&figures.removes_ms));
+            let max_ns = figures.queries.iter().map(|query| query.max_ns).max().unwrap_or(0);
+            findings.rows.push(vec![
+                round.to_string(),
+                figures.adds_ms.len().to_string(),
+                add,
+                add_most,
+                remove,
+                remove_most,
+                format!("{:.2}", worst_ms[place]),
+                format!("{:.2}", max_ns as f64 / 1e6),
+            ]);
+            adds.extend(figures.adds_ms);
+            removes.extend(figures.removes_ms);
+        }
+        later.push((worst_ms[1] - worst_ms[0]).max(0.0));
+    }
+    findings.summary = vec![
+        at_most(&format!("one more query beside {queries}, ready to run"), &adds, TARGET_MS, "ms"),
+        at_most("one of them taken away", &removes, TARGET_MS, "ms"),
+        at_most("the worst p99 of the others, later by", &later, TARGET_LATER_MS, "ms"),
+    ];
+    Ok(findings)
+}
+
+fn p99_ms(figures: &EngineFigures) -> f64 {
+    figures.queries.iter().map(|query| query.p99_ns).max().unwrap_or(0) as f64 / 1e6
+}
