@@ -54,8 +54,8 @@ impl Engine {
 
     /// As [`new`](Engine::new), for who had to know the clock before the configuration.
     pub fn with_clock(config: EngineConfig, clock: Clock) -> Engine {
-        let dispatch = match config.policy.composer() {
-            Some(composer) => {
+        let dispatch = match config.policy.recipe() {
+            Some(recipe) => {
                 let scheduling = Config {
                     workers: config.workers,
                     quantum_ns: config.quantum.as_nanos() as u64,
@@ -69,7 +69,7 @@ impl Engine {
                 };
                 Dispatch::Scheduled(Mailboxes::new(
                     config.shards(),
-                    composer,
+                    recipe,
                     &scheduling,
                     merging,
                     Payload::look,
@@ -192,11 +192,10 @@ impl Engine {
     /// # Errors
     /// If either is a thread per operator: [`CannotSwitch`].
     pub fn set_policy(&self, policy: &Policy) -> Result<(), CannotSwitch> {
-        let (Dispatch::Scheduled(mailboxes), Some(composer)) = (&self.shared.dispatch, policy.composer())
-        else {
+        let (Dispatch::Scheduled(mailboxes), Some(recipe)) = (&self.shared.dispatch, policy.recipe()) else {
             return Err(CannotSwitch);
         };
-        mailboxes.set_policy(composer, self.shared.clock.now());
+        mailboxes.set_policy(recipe, self.shared.clock.now());
         Ok(())
     }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use laxity_engine::{Policy, WORKERS_PER_SHARD};
-use laxity_sched::{Cause, Composition, Lateness};
+use laxity_sched::{Cause, Lateness};
 use laxity_sim::{
     Cluster, Driver, Keep, OsThreads, Outcome, Overheads, ScheduledSources, Setup, Simulation, Sources,
 };
@@ -136,13 +136,13 @@ impl Question<'_> {
     }
 
     fn simulate(&self, tenants: usize) -> Result<Outcome, Failure> {
-        let name = self.policy.name().to_string();
-        let driver = match self.policy {
-            Policy::ThreadPerOperator => Driver::OsThreads(OsThreads::default()),
-            _ => Driver::Scheduler,
+        // Threads need no scheduler, so that any will do.
+        let (driver, policy) = match self.policy {
+            Policy::ThreadPerOperator => (Driver::OsThreads(OsThreads::default()), Policy::default()),
+            Policy::Scheduled(_) => (Driver::Scheduler, self.policy.clone()),
         };
+        let policy = policy.recipe().expect("it is scheduled").clone();
         let (sources, overheads) = self.sources(tenants);
-        let policy = move || -> Composition { name.parse().or_else(|_| "laxity".parse()).expect("a policy") };
         let setup = Setup {
             cluster: Cluster::one(self.cores),
             overheads,

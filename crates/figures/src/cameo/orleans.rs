@@ -1,4 +1,4 @@
-use laxity_sched::{MessageContext, Rank, Ties, WaitBound};
+use laxity_sched::{MessageContext, Needs, Rank, WaitBound};
 
 /// Orleans 1.5's run queue, as Cameo §6 describes the default it compares with: a `ConcurrentBag`, in which a
 /// thread takes the task it put in last, and only without one of its own the oldest of another thread.
@@ -19,12 +19,8 @@ const OUTSIDE: f64 = 1.0;
 const INSIDE: f64 = -1.0;
 
 impl Rank for Orleans {
-    fn name(&self) -> &'static str {
-        "orleans"
-    }
-
-    fn wait_bound(&self) -> WaitBound {
-        WaitBound::Ageing
+    fn needs(&self) -> Needs {
+        Needs::by_message(WaitBound::Ageing)
     }
 
     fn message(&mut self, context: &MessageContext) -> f64 {
@@ -34,9 +30,5 @@ impl Rank for Orleans {
     fn join(&mut self, _unit: u32, head: f64) -> f64 {
         self.joins += 1.0;
         head * self.joins
-    }
-
-    fn ties(&self) -> Ties {
-        Ties::Arrival
     }
 }

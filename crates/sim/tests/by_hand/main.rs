@@ -15,7 +15,7 @@ use laxity_workload::{Delay, Sleep, Stage, StageKind, Workload};
 use scene::*;
 
 fn run(workload: Workload, policy: &'static str, setup: Setup) -> Outcome {
-    let outcome = Simulation::new(workload, move || policy.parse().unwrap(), setup).run().unwrap();
+    let outcome = Simulation::new(workload, laxity_policies::recipe(policy).unwrap(), setup).run().unwrap();
     assert_eq!(outcome.violations, []);
     outcome
 }
@@ -349,7 +349,7 @@ fn nice_values_decide_who_gets_the_core() {
     assert!((590.0..601.0).contains(&fair), "in turn with the other: {fair}");
     let renice = Renice {
         period: Duration::from_millis(1),
-        rank: Box::new(|| "edf".parse().unwrap()),
+        rank: laxity_policies::recipe("edf").unwrap(),
         best: -10,
         worst: 0,
     };
