@@ -96,6 +96,8 @@ impl Engine {
         if let Dispatch::Threads(threads) = &shared.dispatch {
             OperatorThreads::belong_to(threads, &shared);
         }
+        let holds_sources = shared.config.policy.recipe().is_some_and(|recipe| recipe.needs().holds_sources);
+        shared.process.memory.hold_sources(holds_sources);
         let engine = Arc::downgrade(&shared);
         shared.sinks.on_credit(move |tables| {
             if let Some(engine) = engine.upgrade() {
@@ -196,6 +198,7 @@ impl Engine {
             return Err(CannotSwitch);
         };
         mailboxes.set_policy(recipe, self.shared.clock.now());
+        self.shared.process.memory.hold_sources(recipe.needs().holds_sources);
         Ok(())
     }
 

@@ -102,7 +102,14 @@ impl Default for Klink {
 impl Rank for Klink {
     fn needs(&self) -> Needs {
         let reads = Reads { watermarks: true, queues: true, costs: true, ..Reads::NOTHING };
-        Needs { inherits: true, scale: Scale::Linear, reads, ..Needs::by_cycle(self.period_ns) }
+        let holds_sources = self.memory.is_some();
+        Needs {
+            inherits: true,
+            holds_sources,
+            scale: Scale::Linear,
+            reads,
+            ..Needs::by_cycle(self.period_ns)
+        }
     }
 
     /// Inside the query: what was ingested first.

@@ -36,7 +36,13 @@ impl Default for ByMemory {
 impl Rank for ByMemory {
     fn needs(&self) -> Needs {
         let reads = Reads { queues: true, costs: true, ages: true, heads: true, ..Reads::NOTHING };
-        Needs { inherits: true, scale: Scale::Linear, reads, ..Needs::by_cycle(self.period_ns) }
+        Needs {
+            inherits: true,
+            holds_sources: true,
+            scale: Scale::Linear,
+            reads,
+            ..Needs::by_cycle(self.period_ns)
+        }
     }
 
     fn message(&mut self, context: &MessageContext) -> f64 {

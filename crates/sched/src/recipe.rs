@@ -10,7 +10,7 @@ mod parts;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Composition, Periodic, Plan, Rank, Train, Traversal, Unit};
+use crate::{Composition, Needs, Periodic, Plan, Rank, Train, Traversal, Unit};
 
 pub use catalogue::{Catalogue, Narrowing, PlanEntry, PolicyDescription, Preset, RankEntry};
 pub use fault::{Fault, UnknownPolicy};
@@ -105,6 +105,11 @@ impl Recipe {
             train: self.train,
             topology_only: self.topology_only,
         }
+    }
+
+    /// What its rank declares.
+    pub fn needs(&self) -> Needs {
+        self.compose().rank.needs()
     }
 
     /// The shortest name that it can be asked for by.

@@ -39,6 +39,8 @@ use crate::{Driver, Outcome, ResultRecord, Sample, Setup, Simulation, Simulation
 pub(crate) struct World<C: Modelled> {
     setup: Setup,
     policy: String,
+    /// By machine: what its queries share.
+    processes: Vec<Arc<Process>>,
     now: ProcessingTime,
     queue: Queue,
     topology: Topology,
@@ -142,6 +144,8 @@ impl<C: Modelled> World<C> {
         let clock = Rc::new(RunClock::new(&setup));
         let processes: Vec<Arc<Process>> =
             (0..setup.cluster.machines()).map(|_| Arc::new(process(&setup))).collect();
+        let holds_sources = matches!(setup.driver, Driver::Scheduler) && policy.needs().holds_sources;
+        processes.iter().for_each(|process| process.memory.hold_sources(holds_sources));
         let mut running = Vec::new();
         for (index, query) in queries.iter().enumerate() {
             let first = topology.queries[index].start;
@@ -171,6 +175,7 @@ impl<C: Modelled> World<C> {
         let watch = Watch::new(&topology, &setup, promise(&setup, shards, &policy));
         let mut world = World {
             policy: policy.name().to_owned(),
+            processes,
             now: ProcessingTime::ZERO,
             queue: Queue::default(),
             accounts: accounts.collect(),
@@ -363,6 +368,7 @@ impl<C: Modelled> World<C> {
             if let Sharing::Scheduler(order) = &mut self.machines[machine].sharing {
                 let promise = promise(&self.setup, order.shards(), to);
                 order.set_policy(to, self.now);
+                self.processes[machine].memory.hold_sources(to.needs().holds_sources);
                 self.watch.on(self.now, Event::Switched { machine: machine as u32 });
                 self.watch.promised(self.now, promise);
                 self.dispatch(machine as u32);

@@ -13,6 +13,9 @@ pub struct Needs {
     /// t_MF is when the watermark that closes a window is forecast, for all rows on their way to it. Else it is Cameo's:
     /// a line through the rows that the sources saw, and only in front of the window itself. Default no.
     pub forecasts: bool,
+    /// While memory is short it ranks by what frees memory, and that can only free any while nothing new comes in: sources
+    /// of all queries are held from four fifths of the bound on, until half of what waited then is gone. Default no.
+    pub holds_sources: bool,
     /// Events that it wants to be told.
     pub told: Told,
     /// How long a ready unit may wait under it. [`WaitBound::Ageing`] turns the core's guard on.
@@ -114,6 +117,7 @@ impl Needs {
             look_ns_per_operator: 0,
             inherits: false,
             forecasts: false,
+            holds_sources: false,
             told: Told { granted: false, started: false, ran: false },
             bound,
             ties: Ties::Arrival,

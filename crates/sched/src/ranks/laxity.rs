@@ -163,6 +163,7 @@ impl Rank for Laxity {
             inherits: true,
             instants: true,
             forecasts: true,
+            holds_sources: true,
             look_every_ns: Some(REVIEW_NS),
             look_ns_per_operator: REVIEW_NS_PER_OPERATOR,
             told: Told { ran: true, ..Told::default() },
