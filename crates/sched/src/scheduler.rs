@@ -141,6 +141,16 @@ impl<T> Scheduler<T> {
     /// A message to an operator that was removed is dropped. One to a source also feeds PROGRESSMAP, if its
     /// progress is known; where it is not before the source has run, see [`on_progress`](Scheduler::on_progress).
     pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
+        self.receive(message, false, now)
+    }
+
+    /// As [`on_message`](Scheduler::on_message), of one that came from another machine.
+    pub fn on_remote_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
+        self.receive(message, true, now)
+    }
+
+    #[inline]
+    fn receive(&mut self, message: Message<T>, is_remote: bool, now: ProcessingTime) -> bool {
         let index = message.to.index();
         let Some(operator) = self.operators.get_mut(index).and_then(Option::as_mut) else {
             return false;
@@ -160,6 +170,7 @@ impl<T> Scheduler<T> {
             operator: message.to,
             query: operator.query,
             is_source: operator.is_source,
+            is_from_outside: operator.is_source || is_remote,
             now,
             ingested: message.ingested,
             frontier,

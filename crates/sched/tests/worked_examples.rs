@@ -61,6 +61,7 @@ fn figure_4_start_deadline_is_60() {
         operator: OperatorId(0),
         query: QueryId(0),
         is_source: true,
+        is_from_outside: true,
         now: ProcessingTime(30),
         ingested: ProcessingTime(30),
         frontier: ProcessingTime(30),

@@ -63,6 +63,14 @@ impl<T> Order<T> {
         }
     }
 
+    /// The same of a message from another machine: then there is one scheduler here.
+    pub fn on_remote_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
+        match self {
+            Order::One(scheduler) => scheduler.on_remote_message(message, now),
+            Order::Several(shards) => shards.on_message(message, now),
+        }
+    }
+
     /// After a run was reported: the worker goes on with what that made ready, if that is due.
     pub fn follow(&mut self, worker: WorkerId, operator: OperatorId, now: ProcessingTime) {
         match self {

@@ -78,6 +78,7 @@ mod tests {
             operator: OperatorId(0),
             query: QueryId(0),
             is_source: true,
+            is_from_outside: true,
             now: ProcessingTime(0),
             ingested: ProcessingTime(0),
             frontier: ProcessingTime(0),

@@ -88,6 +88,7 @@ pub(super) fn rank_operator_again<T>(
         operator: id,
         query: operator.query,
         is_source: operator.is_source,
+        is_from_outside: operator.is_source,
         now,
         ingested: now,
         frontier: now,
