@@ -45,6 +45,11 @@ fn what_is_written_is_what_is_read() {
             "llf:topology-only",
             "unit=operator,rank=llf:topology-only,traversal=by-rank,train=quantum",
         ),
+        (
+            "laxity:overload=off",
+            "laxity:overload=off",
+            "unit=operator,rank=laxity:overload=off,traversal=by-rank,train=quantum",
+        ),
         ("rank=edf", "edf", "unit=operator,rank=edf,traversal=by-rank,train=quantum"),
         ("train=all,unit=query", "", "unit=query,rank=laxity,traversal=by-rank,train=all"),
         ("unit=spanner:3 , rank=rr", "", "unit=spanner:3,rank=rr,traversal=by-rank,train=quantum"),
@@ -113,6 +118,10 @@ fn what_is_wrong_is_named_with_what_would_be_right() {
         (
             "llf:sigma=much",
             r#"rank=llf does not take "much"; expected sigma=TIME, the error of its costs or topology-only"#,
+        ),
+        (
+            "laxity:overload=on",
+            r#"rank=laxity does not take "overload=on"; expected PART=off, of forecasts, "#,
         ),
         ("hr:local", r#"rank=hr does not take "local"; expected global"#),
         ("tokens:0", r#"rank=tokens does not take "0"; expected messages a second for each unit of weight"#),

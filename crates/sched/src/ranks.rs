@@ -24,7 +24,8 @@ const RANKS: &[RankEntry] = &[
         by_frontier: true,
         paper: "this project",
         line: "the default: deadlines; under overload utility lost per CPU; memory first at its bound",
-        ..RankEntry::new("laxity", |_| Ok(RankRecipe::new("laxity", Laxity::default)))
+        takes: "PART=off, of forecasts, short, backlog, ease, press, finish, overload, rates and memory,",
+        ..RankEntry::new("laxity", Laxity::recipe)
     },
     RankEntry {
         takes: SIGMA,

@@ -105,6 +105,7 @@ impl Model {
             Oracle::Key(Key::Deadline) => {
                 facts.ingested as f64 + facts.target_ns as f64 - facts.path_cost_ns as f64
             }
+            Oracle::Key(Key::Target) => facts.ingested as f64 + facts.target_ns as f64,
             Oracle::Key(Key::Cost) => facts.cost_ns as f64,
             Oracle::Key(Key::Ingestion) => facts.ingested as f64,
             Oracle::Key(Key::Equal) | Oracle::Cyclic | Oracle::Queue | Oracle::Cycle(..) | Oracle::None => {

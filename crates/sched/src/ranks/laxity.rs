@@ -1,16 +1,18 @@
 mod demand;
 mod lost;
+mod parts;
 mod spent;
 
 use laxity_graph::{ProcessingTime, QueryId};
 
 use self::demand::{Demand, give_up};
 use self::lost::Lost;
+use self::parts::Parts;
 use self::spent::Spent;
 
 use crate::{
-    Cycled, Event, MemoryMode, MessageContext, Needs, QuerySnapshot, Rank, Releases, Snapshot, Told,
-    WaitBound, rank_heads,
+    Cycled, Event, Fault, MemoryMode, MessageContext, Needs, Parameters, QuerySnapshot, Rank, RankRecipe,
+    Releases, Snapshot, Told, WaitBound, rank_heads,
 };
 
 /// `laxity`: the default. Deadlines while they can all be kept, and the dearest promises first when they cannot.
@@ -61,6 +63,7 @@ use crate::{
 /// farthest target until that is near, and then this one may be lost where a dearer one should have been given up first.
 #[derive(Clone, Debug)]
 pub struct Laxity {
+    parts: Parts,
     /// κ: a result may take so many times its own work, if its target is not earlier.
     pub stretch: f64,
     /// By query id: C_q.
@@ -133,6 +136,7 @@ const BEHIND_ALL: f64 = 1e18;
 impl Default for Laxity {
     fn default() -> Laxity {
         Laxity {
+            parts: Parts::ALL,
             stretch: STRETCH,
             costs_ns: Vec::new(),
             weighing: Weighing::Halved,
@@ -162,8 +166,8 @@ impl Rank for Laxity {
         Needs {
             inherits: true,
             instants: true,
-            forecasts: true,
-            holds_sources: true,
+            forecasts: self.parts.forecasts,
+            holds_sources: self.parts.memory,
             look_every_ns: Some(REVIEW_NS),
             look_ns_per_operator: REVIEW_NS_PER_OPERATOR,
             told: Told { ran: true, ..Told::default() },
@@ -175,7 +179,7 @@ impl Rank for Laxity {
         let way_ns = (context.cost_ns + context.path_cost_ns) as f64;
         let target_ns = context.target_ns as f64;
         let soon_ns = self.soon_ns(context.query, target_ns, way_ns);
-        let backlog_ns = context.backlog_ns as f64;
+        let backlog_ns = if self.parts.backlog { context.backlog_ns as f64 } else { 0.0 };
         let due_ns = (target_ns + soon_ns) / 2.0 - backlog_ns.min(soon_ns / 2.0);
         context.frontier.0 as f64 + due_ns.min(target_ns - backlog_ns)
     }
@@ -226,7 +230,8 @@ impl Rank for Laxity {
             return true;
         }
         let mut weighing = self.weigh(snapshot);
-        let (put_off, puts_off) = (!self.put_off_ns.is_empty(), self.puts_off(snapshot));
+        let (put_off, puts_off) =
+            (!self.put_off_ns.is_empty(), self.parts.overload && self.puts_off(snapshot));
         if puts_off && weighing == Weighing::Eased {
             weighing = Weighing::Halved;
         }
@@ -242,9 +247,18 @@ impl Rank for Laxity {
 }
 
 impl Laxity {
+    /// With its parameters: `laxity:overload=off`.
+    pub(super) fn recipe(parameters: &mut Parameters<'_>) -> Result<RankRecipe, Fault> {
+        let (parts, label) = Parts::read(parameters)?;
+        Ok(RankRecipe::new(label, move || Laxity { parts, ..Laxity::default() }))
+    }
+
     /// D, for work that costs as much as is known of its query, or `way_ns` if that is more.
     #[inline]
     fn soon_ns(&self, query: QueryId, target_ns: f64, way_ns: f64) -> f64 {
+        if !self.parts.short {
+            return target_ns;
+        }
         target_ns.min(self.stretch * self.cost_ns(query).max(way_ns))
     }
 
@@ -285,9 +299,9 @@ impl Laxity {
         self.nearest_half_ns[0] = halves_ns.fold(self.nearest_half_ns[0], f64::min);
         let [nearest_ns, before_ns] = self.nearest_half_ns;
         let work_ns: f64 = self.demands.iter().map(|demand| demand.work_ns as f64).sum();
-        if self.presses(snapshot) {
+        if self.parts.press && self.presses(snapshot) {
             Weighing::Pressed
-        } else if work_ns < nearest_ns.min(before_ns) * snapshot.workers as f64 {
+        } else if self.parts.ease && work_ns < nearest_ns.min(before_ns) * snapshot.workers as f64 {
             Weighing::Eased
         } else {
             Weighing::Halved
@@ -340,7 +354,7 @@ impl Laxity {
             return;
         }
         let of_query = |by_query: &[f64], query: u32| by_query.get(query as usize).copied().unwrap_or(0.0);
-        let any_lost = self.put_off_ns.iter().any(|&ns| ns >= BEHIND_ALL);
+        let any_lost = self.parts.rates && self.put_off_ns.iter().any(|&ns| ns >= BEHIND_ALL);
         let places_ns = if any_lost { self.lost_order.places_ns(snapshot, self.query_of.len()) } else { &[] };
         for (unit, (&query, &eased_ns)) in self.query_of.iter().zip(&self.eased_ns).enumerate() {
             let weighed_ns = match self.weighing {
@@ -349,14 +363,14 @@ impl Laxity {
                 Weighing::Pressed => of_query(&self.halves_ns, query),
             };
             let put_off_ns = of_query(&self.put_off_ns, query);
-            let place_ns = if put_off_ns >= BEHIND_ALL { places_ns[unit] } else { 0.0 };
+            let place_ns = if any_lost && put_off_ns >= BEHIND_ALL { places_ns[unit] } else { 0.0 };
             self.shifts_ns.push(weighed_ns + put_off_ns + place_ns);
         }
     }
 
     /// Whether memory decides for now, and then who frees it.
     fn frees_memory(&mut self, snapshot: &Snapshot) -> bool {
-        if snapshot.memory.bound_bytes == 0 {
+        if snapshot.memory.bound_bytes == 0 || !self.parts.memory {
             return false;
         }
         let slack_ns =
@@ -403,7 +417,7 @@ impl Laxity {
             let most_ns = EASED_MAX * self.nearest_half_ns[1];
             *eased_ns = ((4.0 * half_ns * cost_ns).sqrt() - half_ns).clamp(-most_ns, 0.0);
             // With several workers, what is above must be through for those below to have work.
-            if snapshot.workers == 1 {
+            if snapshot.workers == 1 && self.parts.finish {
                 *eased_ns -= self.stretch / 2.0 * done_ns;
             }
         }
