@@ -137,7 +137,7 @@ impl Agent {
         for adapter in engines {
             let mut graph = MetricGraph::default();
             for used in &uses {
-                graph.register(&used.policy.to_string(), used.policy.needs(), &*adapter)?;
+                graph.register(&used.policy.to_string(), &used.policy.needs(), &*adapter)?;
             }
             // What is only liked, or only shown, may be missing.
             let liked = uses.iter().flat_map(|used| used.policy.likes()).chain(SHOWN);

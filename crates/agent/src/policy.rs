@@ -6,7 +6,7 @@ mod queues;
 use std::fmt;
 use std::str::FromStr;
 
-use laxity_sched::{Composition, Rank, Scale, Snapshot, UnknownPolicy, WaitBound};
+use laxity_sched::{By, Composition, Needs, Recipe, Scale, Snapshot, UnknownPolicy, rank_all};
 
 use crate::metric::Metric;
 use crate::snapshot::snapshot;
@@ -33,7 +33,7 @@ pub struct Policy {
 enum Kind {
     /// The numbers that the user gave.
     Static,
-    Rank(Box<Composition>),
+    Rank(Box<Composition>, Needs),
 }
 
 /// A priority per logical operator, lower first, and what differences mean. `None`: no data, neutral.
@@ -74,19 +74,11 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Policy, PolicyError> {
         let kind = match text {
             "static" => Kind::Static,
-            "congestion" => Kind::Rank(Box::new(Composition::of(Congestion))),
-            // κ bounds waiting by the work of one message, which is microseconds; a thread's nice value holds for a
-            // period. Here the target alone says how urgent a query is.
-            "laxity" => {
-                let mut laxity = laxity_sched::Laxity::default();
-                laxity.stretch = f64::INFINITY;
-                Kind::Rank(Box::new(Composition::of(laxity)))
-            }
-            _ => Kind::Rank(Box::new(text.parse().map_err(PolicyError::Unknown)?)),
+            "congestion" => ranked(&Recipe::of("congestion", || Congestion)),
+            _ => ranked(&laxity_policies::recipe(text).map_err(PolicyError::Unknown)?),
         };
-        if let Kind::Rank(composition) = &kind
-            && composition.rank.by_turn()
-            && composition.rank.name() != "random"
+        if let Kind::Rank(_, needs) = &kind
+            && needs.by == By::Turn
         {
             return Err(PolicyError::ByTurn { name: text.to_owned() });
         }
@@ -109,35 +101,25 @@ impl fmt::Display for Policy {
 
 impl Policy {
     /// Metrics without which the rank would say nothing.
-    pub fn needs(&self) -> &'static [Metric] {
-        let Kind::Rank(composition) = &self.kind else { return &[] };
-        match composition.rank.name() {
-            "random" => &[],
-            "qs" | "congestion" => &[Metric::QueueRows],
-            "fcfs" => &[Metric::IngestAgeMs],
-            "hr" | "chain" | "sjf" => &[Metric::Cost, Metric::Selectivity, Metric::PathCost],
-            "klink" | "sbox" => {
-                &[Metric::WatermarkMs, Metric::QueueRows, Metric::Cost, Metric::Selectivity, Metric::PathCost]
-            }
-            // Targets alone place operators; what is known besides makes it finer.
-            _ if is_by_deadline(&*composition.rank) => &[],
-            _ => &[
-                Metric::QueueRows,
-                Metric::Cost,
-                Metric::Selectivity,
-                Metric::PathCost,
-                Metric::HeadAgeMs,
-                Metric::IngestAgeMs,
-            ],
-        }
+    pub fn needs(&self) -> Vec<Metric> {
+        let Kind::Rank(_, needs) = &self.kind else { return Vec::new() };
+        let reads = needs.reads;
+        let of: [(bool, &[Metric]); 5] = [
+            (reads.watermarks, &[Metric::WatermarkMs]),
+            (reads.queues, &[Metric::QueueRows]),
+            (reads.costs, &[Metric::Cost, Metric::Selectivity, Metric::PathCost]),
+            (reads.heads, &[Metric::HeadAgeMs]),
+            (reads.ages, &[Metric::IngestAgeMs]),
+        ];
+        of.into_iter().filter(|(is_read, _)| *is_read).flat_map(|(_, metrics)| metrics).copied().collect()
     }
 
-    /// Metrics without which an operator cannot be placed among the others. Deadlines are known without any.
-    fn places_by(&self) -> &'static [Metric] {
-        let Kind::Rank(composition) = &self.kind else { return &[] };
-        match composition.rank.name() {
-            "qs" | "congestion" | "fcfs" | "hr" | "chain" | "sjf" | "klink" | "sbox" => self.needs(),
-            _ => &[],
+    /// Metrics without which an operator cannot be placed among the others. Deadlines are known without any, and who has
+    /// no message in front is last where that is what counts.
+    fn places_by(&self) -> Vec<Metric> {
+        match &self.kind {
+            Kind::Rank(_, needs) if !needs.reads.heads => self.needs(),
+            _ => Vec::new(),
         }
     }
 
@@ -145,7 +127,7 @@ impl Policy {
     pub fn likes(&self) -> &'static [Metric] {
         match &self.kind {
             Kind::Static => &[],
-            Kind::Rank(_) => &[
+            Kind::Rank(..) => &[
                 Metric::WatermarkMs,
                 Metric::HeadAgeMs,
                 Metric::IngestAgeMs,
@@ -161,13 +143,13 @@ impl Policy {
     pub fn period_ns(&self) -> Option<u64> {
         match &self.kind {
             Kind::Static => None,
-            Kind::Rank(composition) => composition.rank.period_ns(),
+            Kind::Rank(_, needs) => needs.cycle_ns(),
         }
     }
 
     /// Told once: where a random rank begins.
     pub fn seed(&mut self, seed: u64) {
-        if let Kind::Rank(composition) = &mut self.kind {
+        if let Kind::Rank(composition, _) = &mut self.kind {
             composition.rank.seed(seed);
         }
     }
@@ -180,7 +162,7 @@ impl Policy {
                 let priorities = topology.operators.iter().map(|operator| Some(-priority(operator.query)));
                 return Schedule { priorities: priorities.collect(), scale: Scale::Linear };
             }
-            Kind::Rank(composition) => {
+            Kind::Rank(composition, needs) => {
                 if self.known != *topology {
                     self.generation += 1;
                     self.known = topology.clone();
@@ -189,6 +171,7 @@ impl Policy {
                 let unit = composition.unit;
                 rank(
                     composition,
+                    needs,
                     topology,
                     readings,
                     &snapshot(topology, readings, &windows, unit, self.generation),
@@ -196,7 +179,7 @@ impl Policy {
             }
         };
         let by = self.places_by();
-        let is_by_query = matches!(&self.kind, Kind::Rank(composition) if composition.unit.is_query());
+        let is_by_query = matches!(&self.kind, Kind::Rank(composition, _) if composition.unit.is_query());
         for (place, priority) in schedule.priorities.iter_mut().enumerate() {
             // What a query is ranked by is known where one of its operators tells it.
             let tells = |metric| {
@@ -220,34 +203,27 @@ impl Policy {
     }
 }
 
-fn is_by_deadline(rank: &dyn Rank) -> bool {
-    rank.name() != "fcfs" && (rank.name() == "laxity" || rank.wait_bound() == WaitBound::Deadline)
+fn ranked(recipe: &Recipe) -> Kind {
+    let composition = recipe.compose();
+    let needs = composition.rank.needs();
+    Kind::Rank(Box::new(composition), needs)
 }
 
 fn rank(
     composition: &mut Composition,
+    needs: &Needs,
     topology: &Topology,
     readings: &Readings,
     snapshot: &Snapshot,
 ) -> Schedule {
     let unit = composition.unit;
     let units = if unit.is_query() { topology.queries.len() } else { topology.operators.len() };
-    let rank = &mut composition.rank;
     let mut keys = vec![0.0; units];
-    if rank.review_period_ns().is_some() {
-        rank.review(snapshot);
-    }
-    rank.cycle(snapshot, &mut keys);
-    if rank.period_ns().is_none() {
-        for (unit, key) in keys.iter_mut().enumerate() {
-            *key = rank.join(unit as u32, *key);
-        }
-    }
-    // Deadlines are instants, whose differences mean nothing to an operating system; what is left until then, laxity,
-    // does: twice as far is half as urgent.
-    let is_deadline = is_by_deadline(&**rank);
-    let scale = if is_deadline { Scale::Logarithmic } else { rank.scale() };
-    if is_deadline {
+    rank_all(&mut *composition.rank, snapshot, &mut keys);
+    // Instants, whose differences mean nothing to an operating system; what is left until then, laxity, does: twice as
+    // far is half as urgent.
+    let scale = if needs.instants { Scale::Logarithmic } else { needs.scale };
+    if needs.instants {
         for key in &mut keys {
             *key = (*key - readings.now_ns as f64).max(LEAST_LAXITY_NS).ln();
         }

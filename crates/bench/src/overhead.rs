@@ -179,7 +179,8 @@ fn cycles(size: Size, findings: &mut Findings) -> anyhow::Result<()> {
 /// Mean time of a decision that begins a cycle, less one that does not; and the period.
 fn cycle_ns(queries: u32, cycles: u32) -> anyhow::Result<(f64, u64)> {
     const OPERATORS: u32 = 4;
-    let mut scheduler: Scheduler<()> = Scheduler::new("klink".parse()?, Config::default());
+    let mut scheduler: Scheduler<()> =
+        Scheduler::new(laxity_policies::recipe("klink")?.compose(), Config::default());
     for query in 0..queries {
         let target_ns = 1_000_000_000;
         scheduler.add_query(QuerySpec { id: QueryId(query), target_ns, weight: 1.0, qos: None });

@@ -6,9 +6,7 @@
 use std::time::{Duration, Instant};
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
-use laxity_sched::{
-    Composition, Config, Message, OperatorSpec, POLICY_NAMES, QuerySpec, RunReport, Scheduler, Work,
-};
+use laxity_sched::{Composition, Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Work};
 
 use crate::{Findings, Size, median, spread};
 
@@ -35,13 +33,13 @@ pub fn run(size: Size) -> anyhow::Result<Findings> {
     };
     let mut costs = [vec![Vec::new(); ready.len()], vec![Vec::new(); ready.len()]];
     for round in 0..size.pick(5, 1) {
-        for policy in POLICY_NAMES {
+        for policy in laxity_policies::names() {
             for (place, &operators) in ready.iter().enumerate() {
                 let summarised = SUMMARISED.iter().position(|name| *name == policy);
                 if operators > TARGET_READY && summarised.is_none() {
                     continue;
                 }
-                let ns = measure(policy.parse()?, operators, length);
+                let ns = measure(laxity_policies::recipe(policy)?.compose(), operators, length);
                 if let Some(column) = summarised {
                     costs[column][place].push(ns);
                 }

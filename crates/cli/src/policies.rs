@@ -1,12 +1,13 @@
 //! `laxity policies`: the choices of `--policy`.
 
-use laxity_sched::{PolicyDescription, PolicyKind, WaitBound, policies};
+use laxity_policies::CATALOGUE;
+use laxity_sched::{PolicyDescription, WaitBound};
 
 use crate::quantity::short_duration;
 
 /// One line per policy, then how to put one together from parts.
 pub fn list() -> String {
-    let policies = policies();
+    let policies = CATALOGUE.policies();
     let width = policies.iter().map(|policy| policy.name.len()).max().unwrap_or(0).max("os".len());
     let mut text = String::new();
     for policy in &policies {
@@ -21,7 +22,7 @@ pub fn list() -> String {
         text.push_str(&format!(
             "  {:<width$}  {} ({}; {})\n",
             policy.name,
-            policy.parts,
+            policy.recipe,
             when(policy),
             bound(policy)
         ));
@@ -35,15 +36,15 @@ pub fn list() -> String {
 }
 
 fn when(policy: &PolicyDescription) -> String {
-    match policy.kind {
-        PolicyKind::Message => "per message".into(),
-        PolicyKind::Turn => "by turn".into(),
-        PolicyKind::Cycle(period_ns) => format!("every {}", short_duration(period_ns)),
+    match policy.needs.cycle_ns() {
+        Some(period_ns) => format!("every {}", short_duration(period_ns)),
+        None if policy.needs.is_by_turn() => "by turn".into(),
+        None => "per message".into(),
     }
 }
 
 fn bound(policy: &PolicyDescription) -> &'static str {
-    match policy.bound {
+    match policy.bound() {
         WaitBound::Turns => "everyone else has one turn",
         WaitBound::Deadline => "until its deadline has passed",
         WaitBound::Ageing => "until it has aged",
@@ -58,8 +59,8 @@ mod tests {
     fn every_policy_is_described_on_one_line_of_its_own() {
         let text = list();
         let described: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
-        assert_eq!(described.len(), policies().len() + 1);
-        for (line, policy) in described.iter().zip(policies()) {
+        assert_eq!(described.len(), CATALOGUE.policies().len() + 1);
+        for (line, policy) in described.iter().zip(CATALOGUE.policies()) {
             assert!(line.starts_with(policy.name) && line.contains(policy.line), "{line:?}");
         }
         assert!(described.last().unwrap().starts_with("os "), "{text}");

@@ -1,7 +1,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use laxity_sched::{Composition, UnknownPolicy};
+use laxity_sched::{Laxity, Recipe, UnknownPolicy};
 
 /// How an engine runs. See each field for its default.
 #[derive(Clone, Debug)]
@@ -95,16 +95,13 @@ pub enum JoinFrom {
 }
 
 /// Who decides what runs next.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub enum Policy {
     /// Nobody: every operator instance has a thread and the operating system shares the cores, as in the
     /// engines in use today. The baseline.
     ThreadPerOperator,
-    /// The scheduler core, with the policy of this name. Made by parsing, so that the name is known.
-    Scheduled(PolicyName),
-    /// The scheduler core with its default policy.
-    #[default]
-    Laxity,
+    /// The scheduler core, with this policy.
+    Scheduled(Recipe),
 }
 
 /// A policy that cannot be changed while the engine runs. The user can fix it.
@@ -114,27 +111,28 @@ pub enum Policy {
 )]
 pub struct CannotSwitch;
 
-/// The name of a policy that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyName(String);
-
 impl Policy {
     /// A name as [`FromStr`] takes it.
     pub fn name(&self) -> &str {
         match self {
             Policy::ThreadPerOperator => "os",
-            Policy::Scheduled(PolicyName(name)) => name,
-            Policy::Laxity => "laxity",
+            Policy::Scheduled(recipe) => recipe.name(),
         }
     }
 
     /// What makes the policy, once for each shard; `None` without a scheduler.
-    pub(crate) fn composer(&self) -> Option<impl Fn() -> Composition + use<'_>> {
-        let name = match self {
-            Policy::ThreadPerOperator => return None,
-            Policy::Scheduled(_) | Policy::Laxity => self.name(),
-        };
-        Some(move || name.parse().expect("a policy's name was parsed when it was made"))
+    pub fn recipe(&self) -> Option<&Recipe> {
+        match self {
+            Policy::ThreadPerOperator => None,
+            Policy::Scheduled(recipe) => Some(recipe),
+        }
+    }
+}
+
+impl Default for Policy {
+    /// `laxity`.
+    fn default() -> Policy {
+        Policy::Scheduled(Recipe::of("laxity", Laxity::default))
     }
 }
 
@@ -145,10 +143,7 @@ impl FromStr for Policy {
     fn from_str(name: &str) -> Result<Policy, UnknownPolicy> {
         match name {
             "os" => Ok(Policy::ThreadPerOperator),
-            _ => {
-                let _: Composition = name.parse()?;
-                Ok(Policy::Scheduled(PolicyName(name.to_string())))
-            }
+            _ => laxity_policies::recipe(name).map(Policy::Scheduled),
         }
     }
 }

@@ -54,8 +54,8 @@ impl Engine {
 
     /// As [`new`](Engine::new), for who had to know the clock before the configuration.
     pub fn with_clock(config: EngineConfig, clock: Clock) -> Engine {
-        let dispatch = match config.policy.composer() {
-            Some(composer) => {
+        let dispatch = match config.policy.recipe() {
+            Some(recipe) => {
                 let scheduling = Config {
                     workers: config.workers,
                     quantum_ns: config.quantum.as_nanos() as u64,
@@ -69,7 +69,7 @@ impl Engine {
                 };
                 Dispatch::Scheduled(Mailboxes::new(
                     config.shards(),
-                    composer,
+                    recipe,
                     &scheduling,
                     merging,
                     Payload::look,
@@ -96,6 +96,8 @@ impl Engine {
         if let Dispatch::Threads(threads) = &shared.dispatch {
             OperatorThreads::belong_to(threads, &shared);
         }
+        let holds_sources = shared.config.policy.recipe().is_some_and(|recipe| recipe.needs().holds_sources);
+        shared.process.memory.hold_sources(holds_sources);
         let engine = Arc::downgrade(&shared);
         shared.sinks.on_credit(move |tables| {
             if let Some(engine) = engine.upgrade() {
@@ -192,11 +194,11 @@ impl Engine {
     /// # Errors
     /// If either is a thread per operator: [`CannotSwitch`].
     pub fn set_policy(&self, policy: &Policy) -> Result<(), CannotSwitch> {
-        let (Dispatch::Scheduled(mailboxes), Some(composer)) = (&self.shared.dispatch, policy.composer())
-        else {
+        let (Dispatch::Scheduled(mailboxes), Some(recipe)) = (&self.shared.dispatch, policy.recipe()) else {
             return Err(CannotSwitch);
         };
-        mailboxes.set_policy(composer, self.shared.clock.now());
+        mailboxes.set_policy(recipe, self.shared.clock.now());
+        self.shared.process.memory.hold_sources(recipe.needs().holds_sources);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ mod slot;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_runtime::Look;
 use laxity_sched::{
-    Address, Composition, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, RunReport,
+    Address, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, Recipe, RunReport,
     Scheduler, Shard, Work,
 };
 use parking_lot::Mutex;
@@ -125,7 +125,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
     /// With so many shards, but no more than workers.
     pub(crate) fn new(
         shards: usize,
-        policy: impl Fn() -> Composition,
+        policy: &Recipe,
         config: &Config,
         merging: Merging<T>,
         look: fn() -> T,
@@ -217,10 +217,10 @@ impl<T, U: Clone> Mailboxes<T, U> {
 
     /// Another policy from now on; nothing queued is lost. Shards change one after the other: meanwhile workers
     /// choose between shards by priorities that do not compare, and inside each rightly.
-    pub(crate) fn set_policy(&self, policy: impl Fn() -> Composition, now: ProcessingTime) {
+    pub(crate) fn set_policy(&self, policy: &Recipe, now: ProcessingTime) {
         for (place, slot) in self.shards.iter().enumerate() {
             let mut desk = slot.lock();
-            desk.shard.scheduler_mut().set_policy(policy(), now);
+            desk.shard.scheduler_mut().set_policy(policy.compose(), now);
             self.leave(place, desk, now);
         }
     }

@@ -22,7 +22,6 @@ use laxity_graph::{
 use laxity_operators::{
     Flow, LateColumn, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
 };
-use laxity_sched::POLICY_NAMES;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -660,8 +659,9 @@ fn a_policy_switched_under_load_loses_nothing() {
         }
         engine.start().unwrap();
         let mut switches = 0;
+        let names = laxity_policies::names();
         while !engine.wait(Duration::from_micros(500)) {
-            let policy = POLICY_NAMES[switches % POLICY_NAMES.len()];
+            let policy = names[switches % names.len()];
             engine.set_policy(&policy.parse().unwrap()).unwrap();
             switches += 1;
         }

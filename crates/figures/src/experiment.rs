@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use laxity_sched::{Composition, UnknownPolicy};
+use laxity_policies::recipe;
+use laxity_sched::{Recipe, UnknownPolicy};
 use laxity_sim::{Driver, OsThreads, Outcome, Renice, Setup, Simulation, SimulationError};
 use laxity_workload::{Workload, WorkloadError};
 
@@ -47,27 +48,20 @@ pub(crate) fn simulate(policy: &str, workload: Workload, setup: Setup) -> Result
     let name = match policy.strip_prefix(OS) {
         Some(rank) => {
             let rank = rank.strip_prefix(':');
-            if let Some(rank) = rank {
-                rank.parse::<Composition>()?;
-            }
-            let rank = rank.map(str::to_owned);
-            let renice = rank.map(|rank| Renice {
-                period: Duration::from_secs(1),
-                rank: Box::new(move || composition(&rank)),
-                best: -20,
-                worst: 19,
-            });
+            let rank = rank.map(recipe).transpose()?;
+            let renice =
+                rank.map(|rank| Renice { period: Duration::from_secs(1), rank, best: -20, worst: 19 });
             setup.driver = Driver::OsThreads(OsThreads { renice, ..OsThreads::default() });
             setup.overheads.switch_ns = setup.overheads.switch_ns.max(THREAD_SWITCH_NS);
             "fifo"
         }
         None => policy,
     };
-    if name != ORLEANS {
-        name.parse::<Composition>()?;
-    }
-    let name = name.to_owned();
-    let outcome = Simulation::new(workload, move || composition(&name), setup).run()?;
+    let policy_of = |name: &str| match name {
+        ORLEANS => Ok(Recipe::of(ORLEANS, Orleans::default)),
+        name => recipe(name),
+    };
+    let outcome = Simulation::new(workload, policy_of(name)?, setup).run()?;
     // Bounds on waiting hold for runs that are cut at the quantum; the papers' are not.
     let broken: Vec<_> =
         outcome.violations.iter().filter(|violation| !violation.rule.contains("waits")).collect();
@@ -78,14 +72,6 @@ pub(crate) fn simulate(policy: &str, workload: Workload, setup: Setup) -> Result
             count: broken.len(),
             first: first.to_string(),
         }),
-    }
-}
-
-/// The policy of a name that was checked before.
-fn composition(name: &str) -> Composition {
-    match name {
-        ORLEANS => Composition::of(Orleans::default()),
-        name => name.parse().expect("checked before the run"),
     }
 }
 

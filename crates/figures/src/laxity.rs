@@ -3,6 +3,7 @@
 
 mod all;
 mod bound;
+mod heldout;
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use laxity_workload::{Workload, catalogue};
 use crate::experiment::simulate;
 use crate::{ExperimentError, Figure, Run};
 
-pub(crate) const FIGURES: &[Figure] = &[all::UNDER_LOAD, all::OVER_LOAD, bound::BOUND];
+pub(crate) const FIGURES: &[Figure] =
+    &[all::UNDER_LOAD, all::OVER_LOAD, bound::BOUND, heldout::HELD_OUT, heldout::PARTS];
 
 const PAPER: &str = "ours";
 

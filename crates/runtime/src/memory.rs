@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use laxity_graph::ProcessingTime;
 use parking_lot::Mutex;
@@ -23,6 +23,12 @@ pub struct Memory {
     taken_per_thousand: AtomicU64,
     /// The most bytes counted when that was last learned.
     learned_at_bytes: AtomicU64,
+    /// Of them, those that wait or are worked on: what can be freed while nothing comes in.
+    in_flight_bytes: AtomicI64,
+    /// Sources are held while memory is freed ([`hold_sources`](Memory::hold_sources)).
+    holds_sources: AtomicBool,
+    /// Until no more than so many are in flight; [`OPEN`] while they are not.
+    held_until_bytes: AtomicI64,
     over_since: Mutex<Option<ProcessingTime>>,
 }
 
@@ -50,6 +56,11 @@ impl Margins {
 /// No estimate is believed to be further off than this: a process also keeps memory that it has freed.
 const TAKEN_PER_THOUSAND_MAX: u64 = 3_000;
 
+/// b of Klink §3.4, as the thesis sets it (§3.2.4).
+const HELD_FROM: f64 = 0.8;
+
+const OPEN: i64 = -1;
+
 /// Below this share of the bound what a process takes besides would pass for state.
 const LEARNED_FROM: u64 = 8;
 
@@ -62,6 +73,9 @@ impl Memory {
             used_bytes: AtomicI64::new(0),
             taken_per_thousand: AtomicU64::new(1_000),
             learned_at_bytes: AtomicU64::new(0),
+            in_flight_bytes: AtomicI64::new(0),
+            holds_sources: AtomicBool::new(false),
+            held_until_bytes: AtomicI64::new(OPEN),
             over_since: Mutex::new(None),
         }
     }
@@ -74,6 +88,45 @@ impl Memory {
     /// So much more, or less, is held.
     pub fn grow(&self, bytes: i64) {
         self.used_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// So many more, or fewer, of what is held are in flight.
+    pub(crate) fn grow_in_flight(&self, bytes: i64) {
+        self.in_flight_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// From now on, or no longer, sources of all queries are held from four fifths of the bound on, until half of what was
+    /// in flight then is gone; as a rank asks for that ranks by what frees memory. As long as sources refill every byte
+    /// that comes free, memory stays at its bound under any order, and what comes waits for all of it.
+    ///
+    /// Klink §3.4: memory goes first "until half of the consumed memory has been freed", and sources are not among what
+    /// runs meanwhile. State is left out of the half, for only what is in flight goes by running.
+    pub fn hold_sources(&self, holds: bool) {
+        self.holds_sources.store(holds, Relaxed);
+        if !holds {
+            self.held_until_bytes.store(OPEN, Relaxed);
+        }
+    }
+
+    /// Whether sources are held so now. Threads that ask at once may answer unlike; the next answer settles it.
+    pub fn are_sources_held(&self) -> bool {
+        if !self.holds_sources.load(Relaxed) {
+            return false;
+        }
+        let in_flight = self.in_flight_bytes.load(Relaxed).max(0);
+        let until = self.held_until_bytes.load(Relaxed);
+        if until == OPEN {
+            let is_short = self.taken_bytes() as f64 >= self.limit_bytes as f64 * HELD_FROM;
+            if is_short && in_flight > 0 {
+                self.held_until_bytes.store(in_flight / 2, Relaxed);
+                return true;
+            }
+            return false;
+        }
+        if in_flight <= until {
+            self.held_until_bytes.store(OPEN, Relaxed);
+        }
+        in_flight > until
     }
 
     /// Counted as held now.
@@ -116,7 +169,8 @@ impl Memory {
     ///
     /// A query with nothing in flight always may: only rows move its watermark on and free its windows.
     pub(crate) fn admits(&self, query: &Query) -> bool {
-        (self.taken_bytes() as f64) < self.limit_bytes as f64 * self.margins.wait || query.drained()
+        let has_room = (self.taken_bytes() as f64) < self.limit_bytes as f64 * self.margins.wait;
+        has_room && !self.are_sources_held() || query.drained()
     }
 
     /// Whether the bound is passed by more than rows in flight can explain: [`relieve`](Memory::relieve) then, and once
@@ -214,6 +268,39 @@ mod tests {
         memory.grow(100 << 20);
         memory.observe_resident(3_000 << 20);
         assert_eq!(memory.taken_bytes() >> 20, 870);
+    }
+
+    #[test]
+    fn sources_are_held_from_four_fifths_on_until_half_of_what_is_in_flight_is_gone() {
+        let process = Arc::new(Process::new(100, 1 << 20));
+        let query = Arc::new(Query::new(QueryId(0), QuerySettings::named("full"), 1, process.clone()));
+        let memory = &process.memory;
+        query.grow_state(10);
+        query.admit(crate::InFlight::one(1, 70));
+        assert!(memory.admits(&query), "nobody asked for it");
+        memory.hold_sources(true);
+        assert!(!memory.admits(&query));
+        // 35 of 70 go; the state stays.
+        for gone in [30, 5] {
+            assert!(!memory.admits(&query));
+            let gone = crate::InFlight { messages: 0, rows: 0, bytes: gone };
+            let _never_for_more = query.release(gone);
+        }
+        assert!(memory.admits(&query), "half is free");
+        query.admit(crate::InFlight::one(1, 34));
+        assert!(memory.admits(&query), "79 of 100");
+        query.admit(crate::InFlight::one(1, 1));
+        assert!(!memory.admits(&query));
+        memory.hold_sources(false);
+        assert!(memory.admits(&query));
+    }
+
+    #[test]
+    fn what_is_state_alone_holds_nobody() {
+        let memory = Memory::new(100);
+        memory.hold_sources(true);
+        memory.grow(90);
+        assert!(!memory.are_sources_held(), "waiting would free nothing");
     }
 
     #[test]

@@ -202,6 +202,7 @@ impl Query {
         }
         if bytes != 0 {
             self.process.memory.grow(bytes);
+            self.process.memory.grow_in_flight(bytes);
         }
         // SeqCst, as in `has_credit`: either it sees the credit or we see that it waits.
         let left = match bytes {

@@ -12,6 +12,8 @@ pub struct MessageContext {
     pub query: QueryId,
     /// It takes rows from outside: where a share of tokens is spent.
     pub is_source: bool,
+    /// It was not made here: it came into a source, or from another machine.
+    pub is_from_outside: bool,
     /// Now.
     pub now: ProcessingTime,
     /// t_M.
@@ -42,6 +44,7 @@ impl MessageContext {
             operator: operator.id,
             query: operator.query,
             is_source: operator.upstream.is_empty(),
+            is_from_outside: operator.upstream.is_empty(),
             now: snapshot.now,
             ingested: head.ingested,
             frontier: ProcessingTime(head.deadline.0.saturating_sub(query.target_ns)),

@@ -4,7 +4,7 @@ mod call;
 mod cost;
 mod epoch_delays;
 mod frontier;
-pub(crate) mod normal;
+pub mod normal;
 mod selectivity;
 mod swm;
 

@@ -6,8 +6,7 @@
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
-use crate::policy::Work;
-use crate::{QuerySnapshot, Snapshot, SwmForecast};
+use crate::{Backlog, QuerySnapshot, Snapshot, SwmForecast};
 
 /// Downstream: when the sweeping watermark of one source stream is due at its source.
 ///
@@ -86,7 +85,7 @@ impl StreamReport {
 impl CostReport {
     /// What `node` can tell of each of its queries.
     pub fn all(snapshot: &Snapshot, node: u32) -> Vec<CostReport> {
-        let mut work = Work::default();
+        let mut work = Backlog::default();
         let report = |query: &QuerySnapshot| {
             work.sum(snapshot, query);
             let own = QueuedCost { node, queued_ns: work.here_ns(), at: snapshot.now };

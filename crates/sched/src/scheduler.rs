@@ -20,10 +20,9 @@ use self::operator::{Operator, Query, UrgentBy};
 use self::ready::{Granted, Ready, Worker};
 use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
-use crate::policy::Spanner;
 use crate::{
-    CallCost, Composition, Config, Elsewhere, Grant, Memory, Message, MessageContext, RunReport, Shedder,
-    Work,
+    By, CallCost, Composition, Config, Elsewhere, Event, Grant, Memory, Message, MessageContext, Needs,
+    RunReport, Shedder, Work,
 };
 
 /// Decides which worker runs which operator.
@@ -40,10 +39,9 @@ use crate::{
 ///
 /// ```
 /// use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
-/// use laxity_sched::{Composition, Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler};
+/// use laxity_sched::{CORE, Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler};
 ///
-/// let policy: Composition = "llf".parse()?;
-/// let mut scheduler = Scheduler::new(policy, Config::default());
+/// let mut scheduler = Scheduler::new(CORE.recipe("llf")?.compose(), Config::default());
 /// scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: 50_000_000, weight: 1.0, qos: None });
 /// scheduler.add_operator(OperatorSpec {
 ///     id: OperatorId(0),
@@ -87,16 +85,12 @@ pub struct Scheduler<T> {
     operators: Vec<Option<Operator<T>>>,
     ready: Ready,
     workers: Vec<Worker>,
+    /// What the rank declares.
+    needs: Needs,
     urgent_by: UrgentBy,
-    awaits_watermarks: bool,
-    /// The rank wants to know what is granted.
-    watched: bool,
-    /// The rank wants to know what ran.
-    accounted: bool,
-    /// Of a rank per cycle, or one that reviews: how long a cycle is, and when the next is due.
-    period_ns: Option<u64>,
-    cycle_due: ProcessingTime,
-    /// What ranks per cycle see.
+    /// When the rank looks again, if it does.
+    look_due: ProcessingTime,
+    /// What it sees.
     view: View,
     memory: Memory,
     /// What other nodes said, by query and node.
@@ -105,7 +99,6 @@ pub struct Scheduler<T> {
     node: Option<u32>,
     /// What a grant costs beside its work.
     call: CallCost,
-    spanner: Spanner,
     /// `None` until a query allows it.
     shedder: Option<Box<Shedder>>,
     /// Operators that cycles have looked at.
@@ -120,25 +113,22 @@ impl<T> Scheduler<T> {
     /// A scheduler without queries.
     pub fn new(mut composition: Composition, config: Config) -> Scheduler<T> {
         composition.rank.seed(config.seed);
+        let needs = composition.rank.needs();
         Scheduler {
-            urgent_by: UrgentBy::of(&*composition.rank),
-            awaits_watermarks: composition.rank.awaits_watermarks(),
-            watched: composition.rank.watches(),
-            accounted: composition.rank.accounts(),
-            period_ns: composition.rank.period_ns().or(composition.rank.review_period_ns()),
-            ready: Ready::new(&*composition.rank, &config),
+            needs,
+            urgent_by: UrgentBy::of(&needs),
+            ready: Ready::new(&needs, &config),
             workers: (0..config.workers).map(|_| Worker::default()).collect(),
             composition,
             config,
             queries: Vec::new(),
             operators: Vec::new(),
-            cycle_due: ProcessingTime::ZERO,
+            look_due: ProcessingTime::ZERO,
             view: View::default(),
             memory: Memory::default(),
             elsewhere: Vec::new(),
             node: None,
             call: CallCost::default(),
-            spanner: Spanner::default(),
             shedder: None,
             cycle_work: 0,
             latest: ProcessingTime::ZERO,
@@ -151,6 +141,16 @@ impl<T> Scheduler<T> {
     /// A message to an operator that was removed is dropped. One to a source also feeds PROGRESSMAP, if its
     /// progress is known; where it is not before the source has run, see [`on_progress`](Scheduler::on_progress).
     pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
+        self.receive(message, false, now)
+    }
+
+    /// As [`on_message`](Scheduler::on_message), of one that came from another machine.
+    pub fn on_remote_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
+        self.receive(message, true, now)
+    }
+
+    #[inline]
+    fn receive(&mut self, message: Message<T>, is_remote: bool, now: ProcessingTime) -> bool {
         let index = message.to.index();
         let Some(operator) = self.operators.get_mut(index).and_then(Option::as_mut) else {
             return false;
@@ -170,6 +170,7 @@ impl<T> Scheduler<T> {
             operator: message.to,
             query: operator.query,
             is_source: operator.is_source,
+            is_from_outside: operator.is_source || is_remote,
             now,
             ingested: message.ingested,
             frontier,
@@ -181,7 +182,7 @@ impl<T> Scheduler<T> {
             weight: f64::from(operator.weight),
         };
         let urgency = self.composition.rank.message(&context);
-        debug_assert!(!urgency.is_nan(), "{} ranked {context:?} NaN", self.composition.rank.name());
+        debug_assert!(!urgency.is_nan(), "{context:?} was ranked NaN");
         let before = operator.urgency(self.urgent_by);
         if operator.mailbox.is_empty() && !operator.mailbox.has_memory() {
             operator.mailbox = self.spare.pop().unwrap_or_else(Mailbox::for_one);
@@ -233,8 +234,9 @@ impl<T> Scheduler<T> {
         };
         self.view.touch(id);
         let source_rows = if operator.is_source { report.rows_in } else { 0 };
-        if self.accounted {
-            self.composition.rank.ran(operator.query, source_rows, report.cpu_ns);
+        if self.needs.told.ran {
+            let (query, cpu_ns) = (operator.query, report.cpu_ns);
+            self.composition.rank.on(Event::Ran { query, source_rows, cpu_ns });
         }
         if let Some(shedder) = self.shedder.as_deref_mut().filter(|shedder| shedder.is_on()) {
             shedder.on_run(operator.query, source_rows, report.cpu_ns);
@@ -289,8 +291,8 @@ impl<T> Scheduler<T> {
         if self.workers.len() <= worker.index() {
             self.workers.resize_with(worker.index() + 1, Worker::default);
         }
-        if self.period_ns.is_some() {
-            self.cycle(now);
+        if self.needs.look_every_ns.is_some() {
+            self.look(now);
         }
         let place = worker.index();
         if let Some(unit) = self.workers[place].unit {
@@ -317,7 +319,7 @@ impl<T> Scheduler<T> {
     /// When to call [`next`](Scheduler::next) again although nothing happened: the next cycle of a rank per
     /// cycle, the next review of one that reviews. `None` for the others.
     pub fn next_timeout(&self) -> Option<ProcessingTime> {
-        self.period_ns.map(|_| self.cycle_due)
+        self.needs.look_every_ns.map(|_| self.look_due)
     }
 
     /// The worker goes away without asking for more work; what it held may go to others. True if
@@ -349,7 +351,7 @@ impl<T> Scheduler<T> {
                 other
             }
             None => {
-                self.composition.rank.granted(unit, priority);
+                self.tell_granted(unit, priority);
                 unit
             }
         };
@@ -357,7 +359,7 @@ impl<T> Scheduler<T> {
     }
 
     fn take(&mut self, place: usize, unit: u32, priority: f64, now: ProcessingTime) {
-        self.composition.rank.granted(unit, priority);
+        self.tell_granted(unit, priority);
         self.ready.units[unit as usize].held = true;
         let budget = match self.composition.train {
             crate::Train::Fraction(fraction) => {
@@ -387,9 +389,10 @@ impl<T> Scheduler<T> {
         let queued = operator.mailbox.pop().expect("a ready operator has a message or a resumption");
         self.workers[place].granted =
             Granted { deadline: queued.deadline, channel: queued.message.channel, rows: queued.message.rows };
-        if self.watched {
-            let source = operator.is_source.then_some(id);
-            self.composition.rank.starts(operator.query, source, queued.message.ingested);
+        if self.needs.told.started {
+            let (query, source) = (operator.query, operator.is_source.then_some(id));
+            let ingested = queued.message.ingested;
+            self.composition.rank.on(Event::Started { query, source, ingested });
         }
         operator.takes(&queued.message);
         operator.run = operator::Run { urgency: queued.urgency, rows_in: 0, rows_out: 0, cpu_ns: 0 };
@@ -401,6 +404,13 @@ impl<T> Scheduler<T> {
         }
         self.unblock_upstream(id, now);
         Grant { operator: id, work: Work::Message { message: queued.message, enqueued: queued.enqueued } }
+    }
+
+    #[inline]
+    fn tell_granted(&mut self, unit: u32, priority: f64) {
+        if self.needs.told.granted {
+            self.composition.rank.on(Event::Granted { unit, priority });
+        }
     }
 
     fn became_ready(&mut self, unit: u32, now: ProcessingTime) -> bool {
@@ -438,28 +448,28 @@ impl<T> Scheduler<T> {
         }
     }
 
-    fn cycle(&mut self, now: ProcessingTime) {
-        let Some(period_ns) = self.period_ns else { return };
-        if now < self.cycle_due {
+    /// Has the rank look at everything, if that is due.
+    fn look(&mut self, now: ProcessingTime) {
+        let Some(every_ns) = self.needs.look_every_ns else { return };
+        if now < self.look_due {
             return;
         }
         self.refresh_view(now);
-        if self.ready.per_cycle {
-            let rank = &mut *self.composition.rank;
-            rank.cycle(&self.view.snapshot, &mut self.ready.priorities);
-            self.cycle_work += rank.cycle_work().unwrap_or(self.view.snapshot.operators.len() as u64);
-            match rank.moved() {
+        let (rank, snapshot) = (&mut *self.composition.rank, &self.view.snapshot);
+        let operators = snapshot.operators.len() as u64;
+        if self.needs.by == By::Cycle {
+            let cycled = rank.cycle(snapshot, &mut self.ready.priorities);
+            self.cycle_work += cycled.looked_at.unwrap_or(operators);
+            match cycled.moved {
                 Some(units) => self.ready.rekey_some(units),
                 None => self.ready.rekey(),
             }
-        } else {
-            if self.composition.rank.review(&self.view.snapshot) {
-                self.join_again();
-            }
-            self.period_ns = self.composition.rank.review_period_ns();
+        } else if rank.review(snapshot) {
+            self.join_again();
         }
         self.view.seen();
-        self.cycle_due = now.plus_ns(period_ns.max(1));
+        let every_ns = every_ns.max(self.needs.look_ns_per_operator * operators);
+        self.look_due = now.plus_ns(every_ns.max(1));
     }
 }
 

@@ -28,8 +28,7 @@
 //! - What is weighed against what the workers can do (late work given up, rows shed, shares of tokens) is
 //!   weighed shard by shard against its share of them, W / n rounded up, though workers go where work is.
 //!
-//! [`Shards`] is the whole for one thread: the simulator's, and the definition that a driver with locks must
-//! keep to.
+//! [`Shards`] is the whole for one thread: the definition that a driver with locks must keep to.
 
 mod ask;
 mod choice;
@@ -44,7 +43,7 @@ pub use choice::{Outlook, Top};
 pub use placement::{Address, Placement};
 pub use shard::Shard;
 
-use crate::{Composition, Config, Grant, Message, OperatorSpec, QuerySpec, RunReport};
+use crate::{Config, Grant, Message, OperatorSpec, QuerySpec, Recipe, RunReport};
 
 /// Several schedulers that act as one. Its verbs are those of [`crate::Scheduler`].
 #[derive(Debug)]
@@ -59,12 +58,7 @@ pub struct Shards<T> {
 
 impl<T> Shards<T> {
     /// So many shards, but no more than workers; each worker looks at its home and so many others.
-    pub fn new(
-        shards: usize,
-        sampled: usize,
-        policy: impl Fn() -> Composition,
-        config: &Config,
-    ) -> Shards<T> {
+    pub fn new(shards: usize, sampled: usize, policy: &Recipe, config: &Config) -> Shards<T> {
         let shards = Shard::several(shards, policy, config);
         Shards {
             placement: Placement::new(shards.len()),
@@ -161,8 +155,8 @@ impl<T> Shards<T> {
     }
 
     /// See [`crate::Scheduler::set_policy`].
-    pub fn set_policy(&mut self, policy: impl Fn() -> Composition, now: ProcessingTime) {
-        self.shards.iter_mut().for_each(|shard| shard.scheduler_mut().set_policy(policy(), now));
+    pub fn set_policy(&mut self, policy: &Recipe, now: ProcessingTime) {
+        self.shards.iter_mut().for_each(|shard| shard.scheduler_mut().set_policy(policy.compose(), now));
     }
 
     /// See [`crate::Scheduler::on_memory`].
@@ -207,6 +201,3 @@ impl<T> Shards<T> {
         self.at[worker.index()]
     }
 }
-
-#[cfg(test)]
-mod tests;

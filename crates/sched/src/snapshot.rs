@@ -66,7 +66,7 @@ pub struct OperatorSnapshot {
     pub queued_bytes: u64,
     /// The message it would take next.
     pub head: Option<HeadSnapshot>,
-    /// Mean t_M of the rows that wait, from at most 64 messages evenly over the queue.
+    /// Mean t_M of the rows that wait, from at most 16 messages evenly over the queue.
     pub mean_ingested: Option<ProcessingTime>,
     /// a and b of C_o(n) = a + b·n, in ns.
     pub cost: (f64, f64),
@@ -159,6 +159,19 @@ impl Snapshot {
 }
 
 impl OperatorSnapshot {
+    /// It has something to do: a message or a resumption.
+    pub fn has_work(&self) -> bool {
+        self.resumes || self.queued_messages > 0
+    }
+
+    /// C_o of a mean message among those that wait, of a usual one where none does.
+    pub fn own_cost_ns(&self) -> u64 {
+        if self.queued_messages == 0 {
+            return self.usual_cost_ns;
+        }
+        self.cost_ns(self.queued_rows as f64 / self.queued_messages as f64) as u64
+    }
+
     /// C_o(rows) in ns, as last fitted.
     pub fn cost_ns(&self, rows: f64) -> f64 {
         self.cost.0 + self.cost.1 * rows

@@ -3,7 +3,8 @@
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_sched::{
-    Cause, Config, Lateness, Message, OperatorSpec, Parts, QuerySpec, RunReport, Scheduler, Stamps, Work,
+    CORE, Cause, Config, Lateness, Message, OperatorSpec, Parts, QuerySpec, RunReport, Scheduler, Stamps,
+    Work,
 };
 
 const MS: u64 = 1_000_000;
@@ -13,7 +14,7 @@ const URGENT_TARGET_NS: u64 = 15 * MS;
 /// Three heavy queries with 10 ms of work each, there from the start; an urgent one whose row, due at 1 ms, is read at
 /// 2 ms, costs 1 ms and takes 0.5 ms to write. One worker. What becomes of the urgent result?
 fn urgent_result(policy: &str) -> Parts {
-    let mut scheduler = Scheduler::new(policy.parse().unwrap(), Config::default());
+    let mut scheduler = Scheduler::new(CORE.recipe(policy).unwrap().compose(), Config::default());
     for id in 0..=URGENT {
         let target_ns = if id == URGENT { URGENT_TARGET_NS } else { 1_000 * MS };
         scheduler.add_query(QuerySpec { id: QueryId(id), target_ns, weight: 1.0, qos: None });

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape, WorkerId};
 use laxity_sched::{
-    Composition, Config, Frontier, Llf, Message, MessageContext, OperatorSpec, QuerySpec, Rank, RunReport,
-    Scheduler, WaitBound, Work,
+    CORE, Composition, Config, Frontier, Llf, Message, MessageContext, Needs, OperatorSpec, QuerySpec, Rank,
+    RunReport, Scheduler, Work,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -45,15 +45,10 @@ impl Spy {
 }
 
 impl Rank for Spy {
-    fn name(&self) -> &'static str {
-        "spy"
+    fn needs(&self) -> Needs {
+        Llf.needs()
     }
-    fn wait_bound(&self) -> WaitBound {
-        Llf.wait_bound()
-    }
-    fn inherits(&self) -> bool {
-        Llf.inherits()
-    }
+
     fn message(&mut self, context: &MessageContext) -> f64 {
         self.0.lock().unwrap().push(*context);
         Llf.message(context)
@@ -66,6 +61,7 @@ fn figure_4_start_deadline_is_60() {
         operator: OperatorId(0),
         query: QueryId(0),
         is_source: true,
+        is_from_outside: true,
         now: ProcessingTime(30),
         ingested: ProcessingTime(30),
         frontier: ProcessingTime(30),
@@ -211,7 +207,7 @@ fn a_wrong_fit_defers_no_further_than_the_bound() {
 #[test]
 fn path_costs_travel_one_hop_up_per_finished_run() {
     // 0 feeds 1 and 2; 2 feeds 3.
-    let mut scheduler = Scheduler::new("fifo".parse().unwrap(), Config::default());
+    let mut scheduler = Scheduler::new(CORE.recipe("fifo").unwrap().compose(), Config::default());
     scheduler.add_query(query(0, SECOND_NS));
     for (id, upstream) in [(0, vec![]), (1, vec![0]), (2, vec![0]), (3, vec![2])] {
         scheduler.add_operator(operator(id, &upstream, None));
@@ -241,7 +237,7 @@ fn path_costs_travel_one_hop_up_per_finished_run() {
 
 #[test]
 fn a_resumption_counts_with_its_message() {
-    let mut scheduler = Scheduler::new("llf".parse().unwrap(), Config::default());
+    let mut scheduler = Scheduler::new(CORE.recipe("llf").unwrap().compose(), Config::default());
     scheduler.add_query(query(0, SECOND_NS));
     scheduler.add_operator(operator(0, &[], None));
     for _ in 0..1_000 {

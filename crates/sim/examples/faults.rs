@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             }
             "--policy" => {
                 let name = arguments.next().unwrap_or_else(|| usage("--policy takes a name"));
-                if let Err(error) = name.parse::<laxity_sched::Composition>() {
+                if let Err(error) = laxity_policies::recipe(&name) {
                     usage(&error.to_string());
                 }
                 policy = Some(name);

@@ -30,10 +30,13 @@ fn main() -> ExitCode {
             }
         }
     }
-    if let Err(error) = policy.parse::<laxity_sched::Composition>() {
-        eprintln!("{error}");
-        return ExitCode::from(2);
-    }
+    let recipe = match laxity_policies::recipe(&policy) {
+        Ok(recipe) => recipe,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
     let queries = (0..operators / 4).map(query).collect();
     let setup = Setup {
         cluster: Cluster::of(nodes as usize, (cores / nodes) as usize),
@@ -44,8 +47,7 @@ fn main() -> ExitCode {
         ..Setup::default()
     };
     let workload = Workload { name: "scale".into(), queries };
-    let outcome = match Simulation::new(workload, move || policy.parse().expect("checked above"), setup).run()
-    {
+    let outcome = match Simulation::new(workload, recipe, setup).run() {
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("{error}");

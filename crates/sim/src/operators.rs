@@ -21,7 +21,7 @@ use laxity_operators::{
     Outbox, Stage, StreamBatch,
 };
 use laxity_runtime::{ArrowRows, Content, LateShape, NoTemplate, Unshared};
-use laxity_sched::Composition;
+use laxity_sched::Recipe;
 use laxity_workload::{Arrival, Arrivals, Cost, Feed, QueryModel, StageKind, Workload};
 
 use crate::modelled::{Made, Modelled};
@@ -58,8 +58,8 @@ pub struct RowArrival {
 pub struct RowSimulation {
     /// What runs.
     pub queries: Vec<RowQuery>,
-    /// Makes the policy; asked once per node.
-    pub policy: Box<dyn Fn() -> Composition>,
+    /// The policy, made once per node.
+    pub policy: Recipe,
     /// Everything else. Nothing is shed and bursts have no effect: rows are what they are. What is still held back when
     /// the duration is over is not read.
     pub setup: Setup,
@@ -131,12 +131,8 @@ impl RowQuery {
 
 impl RowSimulation {
     /// A simulation of these queries under this policy.
-    pub fn new(
-        queries: Vec<RowQuery>,
-        policy: impl Fn() -> Composition + 'static,
-        setup: Setup,
-    ) -> RowSimulation {
-        RowSimulation { queries, policy: Box::new(policy), setup, batch_rows: 8_192 }
+    pub fn new(queries: Vec<RowQuery>, policy: Recipe, setup: Setup) -> RowSimulation {
+        RowSimulation { queries, policy, setup, batch_rows: 8_192 }
     }
 
     /// Lets the time pass.
@@ -209,7 +205,7 @@ impl std::fmt::Debug for RowSimulation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RowSimulation")
             .field("queries", &self.queries.len())
-            .field("policy", &(self.policy)().name())
+            .field("policy", &self.policy.name())
             .field("setup", &self.setup)
             .finish_non_exhaustive()
     }

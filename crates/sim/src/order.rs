@@ -1,7 +1,5 @@
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
-use laxity_sched::{
-    Composition, Config, Grant, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Shards,
-};
+use laxity_sched::{Config, Grant, Message, OperatorSpec, QuerySpec, Recipe, RunReport, Scheduler, Shards};
 
 /// Who decides on a machine what runs next: a scheduler, or several that share its queries. Ids are those of the machine.
 #[derive(Debug)]
@@ -15,9 +13,9 @@ pub(crate) enum Order<T> {
 const SAMPLED: usize = 1;
 
 impl<T> Order<T> {
-    pub fn new(shards: usize, policy: &dyn Fn() -> Composition, config: &Config) -> Order<T> {
+    pub fn new(shards: usize, policy: &Recipe, config: &Config) -> Order<T> {
         match shards {
-            0 | 1 => Order::One(Scheduler::new(policy(), config.clone())),
+            0 | 1 => Order::One(Scheduler::new(policy.compose(), config.clone())),
             _ => Order::Several(Shards::new(shards, SAMPLED, policy, config)),
         }
     }
@@ -61,6 +59,14 @@ impl<T> Order<T> {
     pub fn on_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
         match self {
             Order::One(scheduler) => scheduler.on_message(message, now),
+            Order::Several(shards) => shards.on_message(message, now),
+        }
+    }
+
+    /// The same of a message from another machine: then there is one scheduler here.
+    pub fn on_remote_message(&mut self, message: Message<T>, now: ProcessingTime) -> bool {
+        match self {
+            Order::One(scheduler) => scheduler.on_remote_message(message, now),
             Order::Several(shards) => shards.on_message(message, now),
         }
     }
@@ -114,16 +120,11 @@ impl<T> Order<T> {
         }
     }
 
-    /// Another policy; `again` makes it once more, for more schedulers than one.
-    pub fn set_policy(
-        &mut self,
-        composition: Composition,
-        again: &dyn Fn() -> Composition,
-        now: ProcessingTime,
-    ) {
+    /// Another policy.
+    pub fn set_policy(&mut self, policy: &Recipe, now: ProcessingTime) {
         match self {
-            Order::One(scheduler) => scheduler.set_policy(composition, now),
-            Order::Several(shards) => shards.set_policy(again, now),
+            Order::One(scheduler) => scheduler.set_policy(policy.compose(), now),
+            Order::Several(shards) => shards.set_policy(policy, now),
         }
     }
 

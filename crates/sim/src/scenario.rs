@@ -4,7 +4,7 @@ use laxity_graph::{
     Dataflow, Input, LatencyTarget, Node, NodeId, Partitioning, ProcessingTime, QueryId, QuerySettings,
     WindowShape,
 };
-use laxity_sched::{Composition, Config, POLICY_NAMES};
+use laxity_sched::{Config, Recipe};
 use laxity_workload::{
     Batching, Cadence, Cost, Delay, Feed, QueryModel, Rate, Sleep, Spacing, Stage, StageKind, Stream,
     Watermarks, Workload,
@@ -82,10 +82,7 @@ impl Scenario {
             rounding: if dice.one_in(5) { Rounding::Binomial } else { Rounding::Carry },
             credit_bytes: if dice.one_in(3) { dice.between(1_000, 100_000) } else { 64 << 20 },
             memory_bound_bytes: dice.one_in(3).then(|| dice.between(2_000, 500_000)),
-            switches: switches
-                .into_iter()
-                .map(|(at, name)| Switch { at, to: Box::new(move || parse(&name)) })
-                .collect(),
+            switches: switches.into_iter().map(|(at, name)| Switch { at, to: parse(&name) }).collect(),
             shed: dice.one_in(5),
             driver: if policy.is_none() && dice.one_in(6) { dice.threads() } else { Driver::Scheduler },
             latency_digits: 1,
@@ -93,12 +90,12 @@ impl Scenario {
             ..Setup::default()
         };
         let workload = Workload { name: format!("scenario {seed}"), queries };
-        Scenario { seed, summary, simulation: Simulation::new(workload, move || parse(&chosen), setup) }
+        Scenario { seed, summary, simulation: Simulation::new(workload, parse(&chosen), setup) }
     }
 }
 
-fn parse(name: &str) -> Composition {
-    name.parse().unwrap_or_else(|error| panic!("{error}"))
+fn parse(name: &str) -> Recipe {
+    laxity_policies::recipe(name).unwrap_or_else(|error| panic!("{error}"))
 }
 
 struct Dice {
@@ -126,7 +123,8 @@ impl Dice {
     }
 
     fn policy(&mut self) -> String {
-        POLICY_NAMES[self.between(0, POLICY_NAMES.len() as u64 - 1) as usize].to_owned()
+        let names = laxity_policies::names();
+        names[self.between(0, names.len() as u64 - 1) as usize].to_owned()
     }
 
     fn delay(&mut self) -> Delay {
@@ -175,7 +173,7 @@ impl Dice {
         let rank = self.policy();
         let renice = Renice {
             period: Duration::from_millis(self.between(1, 200)),
-            rank: Box::new(move || parse(&rank)),
+            rank: parse(&rank),
             best: -20,
             worst: self.between(0, 19) as i32,
         };

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use laxity_sched::{Composition, Config};
+use laxity_sched::{Config, Recipe};
 
 use crate::{Cluster, Fault, OsThreads, Sources};
 
@@ -141,13 +141,13 @@ pub enum Driver {
 pub struct Switch {
     /// When.
     pub at: Duration,
-    /// Makes the policy; asked once per node.
-    pub to: Box<dyn Fn() -> Composition>,
+    /// The policy, made once per node.
+    pub to: Recipe,
 }
 
 impl std::fmt::Debug for Switch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Switch").field("at", &self.at).field("to", &(self.to)().name()).finish()
+        f.debug_struct("Switch").field("at", &self.at).field("to", &self.to.name()).finish()
     }
 }
 

@@ -1,4 +1,4 @@
-use laxity_sched::Composition;
+use laxity_sched::Recipe;
 use laxity_workload::{DelayError, Workload};
 
 use crate::world::{Plans, World};
@@ -13,15 +13,15 @@ use crate::{Outcome, Setup};
 ///
 /// let workload = Workload { name: "nothing".into(), queries: vec![] };
 /// let setup = Setup { duration: Duration::from_secs(1), ..Setup::default() };
-/// let outcome = Simulation::new(workload, || "llf".parse().unwrap(), setup).run()?;
+/// let outcome = Simulation::new(workload, laxity_policies::recipe("llf").expect("it is listed"), setup).run()?;
 /// assert_eq!(outcome.idle_ns, 1_000_000_000);
 /// # Ok::<(), laxity_sim::SimulationError>(())
 /// ```
 pub struct Simulation {
     /// What arrives and what it costs.
     pub workload: Workload,
-    /// Makes the policy; asked once per node. Under [`crate::Driver::OsThreads`] only its name is used.
-    pub policy: Box<dyn Fn() -> Composition>,
+    /// The policy, made once per node. Under [`crate::Driver::OsThreads`] only its name is used.
+    pub policy: Recipe,
     /// Everything else.
     pub setup: Setup,
 }
@@ -64,8 +64,8 @@ pub enum SimulationError {
 
 impl Simulation {
     /// A simulation of this workload under this policy.
-    pub fn new(workload: Workload, policy: impl Fn() -> Composition + 'static, setup: Setup) -> Simulation {
-        Simulation { workload, policy: Box::new(policy), setup }
+    pub fn new(workload: Workload, policy: Recipe, setup: Setup) -> Simulation {
+        Simulation { workload, policy, setup }
     }
 
     /// Lets the time pass.
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Simulation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Simulation")
             .field("workload", &self.workload.name)
-            .field("policy", &(self.policy)().name())
+            .field("policy", &self.policy.name())
             .field("setup", &self.setup)
             .finish()
     }

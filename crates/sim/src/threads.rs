@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use laxity_graph::ProcessingTime;
 use laxity_sched::{
-    Composition, CostModel, HeadSnapshot, Message, OperatorSnapshot, Rank, Scheduler, Selectivity, Snapshot,
+    CostModel, HeadSnapshot, Message, OperatorSnapshot, Rank, Recipe, Scheduler, Selectivity, Snapshot,
 };
 
 use laxity_runtime::Content;
@@ -32,8 +32,8 @@ pub struct OsThreads {
 pub struct Renice {
     /// How often. Lachesis: 1 s.
     pub period: Duration,
-    /// Whose rank it is; asked once per node. Nothing but the rank counts.
-    pub rank: Box<dyn Fn() -> Composition>,
+    /// Whose rank it is, made once per node. Nothing but the rank counts.
+    pub rank: Recipe,
     /// The most urgent thread's. At least −20.
     pub best: i32,
     /// The least urgent one's. At most 19.
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Renice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Renice")
             .field("period", &self.period)
-            .field("rank", &(self.rank)().name())
+            .field("rank", &self.rank.name())
             .field("best", &self.best)
             .field("worst", &self.worst)
             .finish()
@@ -116,7 +116,7 @@ impl<C: Content> Threads<C> {
         rank.cycle(&snapshot, &mut self.priorities);
         let ranked: Vec<(u32, f64)> =
             snapshot.operators.iter().map(|o| (o.id.0, self.priorities[o.unit as usize])).collect();
-        for (thread, nice) in nice_values(&ranked, rank.scale(), best, worst) {
+        for (thread, nice) in nice_values(&ranked, rank.needs().scale, best, worst) {
             self.fair.set_nice(thread, nice);
         }
     }

@@ -17,7 +17,7 @@ use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 use laxity_runtime::{
     Agenda, Instance, Load, Outcome as Ended, Parcel, Payload, Process, Query, RunContext, Write, expand,
 };
-use laxity_sched::{Composition, Config, CostReport, Scheduler, StreamReport, Unit, WaitBound, Work};
+use laxity_sched::{Config, CostReport, Recipe, Scheduler, StreamReport, Unit, WaitBound, Work};
 use laxity_workload::{DelaySampler, QueryModel, StageKind};
 
 use crate::account::Account;
@@ -39,6 +39,8 @@ use crate::{Driver, Outcome, ResultRecord, Sample, Setup, Simulation, Simulation
 pub(crate) struct World<C: Modelled> {
     setup: Setup,
     policy: String,
+    /// By machine: what its queries share.
+    processes: Vec<Arc<Process>>,
     now: ProcessingTime,
     queue: Queue,
     topology: Topology,
@@ -142,6 +144,8 @@ impl<C: Modelled> World<C> {
         let clock = Rc::new(RunClock::new(&setup));
         let processes: Vec<Arc<Process>> =
             (0..setup.cluster.machines()).map(|_| Arc::new(process(&setup))).collect();
+        let holds_sources = matches!(setup.driver, Driver::Scheduler) && policy.needs().holds_sources;
+        processes.iter().for_each(|process| process.memory.hold_sources(holds_sources));
         let mut running = Vec::new();
         for (index, query) in queries.iter().enumerate() {
             let first = topology.queries[index].start;
@@ -168,9 +172,10 @@ impl<C: Modelled> World<C> {
         });
         let (machines, cores) = machines(&setup, &topology, &policy);
         let shards = machines.iter().map(|machine| machine.agendas.len()).max().unwrap_or(1);
-        let watch = Watch::new(&topology, &setup, promise(&setup, shards, &policy()));
+        let watch = Watch::new(&topology, &setup, promise(&setup, shards, &policy));
         let mut world = World {
-            policy: policy().name(),
+            policy: policy.name().to_owned(),
+            processes,
             now: ProcessingTime::ZERO,
             queue: Queue::default(),
             accounts: accounts.collect(),
@@ -360,10 +365,10 @@ impl<C: Modelled> World<C> {
     fn switch(&mut self, index: u32) {
         for machine in 0..self.machines.len() {
             let to = &self.setup.switches[index as usize].to;
-            let composition = to();
             if let Sharing::Scheduler(order) = &mut self.machines[machine].sharing {
-                let promise = promise(&self.setup, order.shards(), &composition);
-                order.set_policy(composition, to, self.now);
+                let promise = promise(&self.setup, order.shards(), to);
+                order.set_policy(to, self.now);
+                self.processes[machine].memory.hold_sources(to.needs().holds_sources);
                 self.watch.on(self.now, Event::Switched { machine: machine as u32 });
                 self.watch.promised(self.now, promise);
                 self.dispatch(machine as u32);
@@ -391,8 +396,9 @@ fn at_least(period: Duration) -> Duration {
 }
 
 /// What a policy promises to those that wait, with so many schedulers on a machine.
-fn promise(setup: &Setup, shards: usize, composition: &Composition) -> Promise {
-    let bound = Some(composition.rank.wait_bound());
+fn promise(setup: &Setup, shards: usize, policy: &Recipe) -> Promise {
+    let composition = policy.compose();
+    let bound = Some(composition.rank.needs().bound);
     match setup.driver {
         Driver::OsThreads(_) => Promise { unit: Unit::Operator, bound: None, shards: 1 },
         // Deadlines rule inside a shard; from outside one does not see which has what.
@@ -413,7 +419,7 @@ fn process(setup: &Setup) -> Process {
 fn machines<C: Modelled>(
     setup: &Setup,
     topology: &Topology,
-    policy: &dyn Fn() -> Composition,
+    policy: &Recipe,
 ) -> (Vec<Machine<C>>, Vec<Core<C>>) {
     let cores = setup.cluster.cores() as u32;
     let mut operators = vec![Vec::new(); setup.cluster.machines()];
@@ -436,11 +442,11 @@ fn machines<C: Modelled>(
             Driver::OsThreads(os) => {
                 let slice_ns = ProcessingTime::ZERO.plus(os.slice).0;
                 let rank = os.renice.as_ref().map(|renice| {
-                    let mut rank = (renice.rank)().rank;
+                    let mut rank = renice.rank.compose().rank;
                     rank.seed(setup.seed);
                     rank
                 });
-                let graph = Scheduler::new(policy(), config);
+                let graph = Scheduler::new(policy.compose(), config);
                 Sharing::Threads(Threads::new(graph, operators, slice_ns, rank))
             }
         }

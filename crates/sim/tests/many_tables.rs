@@ -89,7 +89,7 @@ fn simulate(queries: Vec<QueryModel>, policy: &'static str, setup: Setup) -> Out
     let keep = Keep { timeline: false, results: false, trace: false, checks: false };
     let setup = Setup { driver, keep, latency_digits: 2, ..setup };
     let workload = Workload { name: "cell".into(), queries };
-    Simulation::new(workload, move || policy.parse().unwrap(), setup).run().unwrap()
+    Simulation::new(workload, laxity_policies::recipe(policy).unwrap(), setup).run().unwrap()
 }
 
 /// Share of the urgent results that were in time, and their p99 over all, ms.

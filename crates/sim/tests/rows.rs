@@ -123,7 +123,7 @@ fn run(does: Does, parallelism: usize, arrivals: &[(u64, i64)]) -> Result<RowOut
         keep: Keep { timeline: false, results: true, trace: false, checks: true },
         ..Setup::default()
     };
-    let outcome = RowSimulation::new(vec![query], || "fifo".parse().unwrap(), setup).run()?;
+    let outcome = RowSimulation::new(vec![query], laxity_policies::recipe("fifo").unwrap(), setup).run()?;
     assert_eq!(outcome.outcome.violations, []);
     Ok(outcome)
 }

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use laxity_graph::{EventClock, ProcessingTime};
-use laxity_sched::POLICY_NAMES;
 use laxity_sim::{Outcome, Scenario, ScheduledSources, Sources};
 use laxity_workload::{Arrival, Arrivals, Recorded};
 
@@ -26,7 +25,7 @@ fn nothing_breaks_a_rule() {
 
 #[test]
 fn no_policy_breaks_a_rule() {
-    for policy in POLICY_NAMES {
+    for policy in laxity_policies::names() {
         for seed in 0..2 {
             run(Scenario::of_seed(seed, Some(policy)));
         }

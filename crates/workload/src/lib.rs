@@ -30,6 +30,7 @@ pub mod linear_road;
 mod load;
 mod model;
 pub mod nyt;
+pub mod random;
 mod rate;
 pub mod riot;
 pub mod script;

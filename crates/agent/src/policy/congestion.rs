@@ -1,4 +1,4 @@
-use laxity_sched::{Rank, Scale, Snapshot, WaitBound};
+use laxity_sched::{Cycled, Needs, Rank, Reads, Scale, Snapshot};
 
 /// `congestion`: the operator whose queue exceeds those behind it by most goes first.
 ///
@@ -17,23 +17,12 @@ use laxity_sched::{Rank, Scale, Snapshot, WaitBound};
 pub struct Congestion;
 
 impl Rank for Congestion {
-    fn name(&self) -> &'static str {
-        "congestion"
+    fn needs(&self) -> Needs {
+        let reads = Reads { queues: true, ..Reads::NOTHING };
+        Needs { scale: Scale::Linear, reads, ..Needs::by_cycle(1_000_000_000) }
     }
 
-    fn wait_bound(&self) -> WaitBound {
-        WaitBound::Ageing
-    }
-
-    fn scale(&self) -> Scale {
-        Scale::Linear
-    }
-
-    fn period_ns(&self) -> Option<u64> {
-        Some(1_000_000_000)
-    }
-
-    fn cycle(&mut self, snapshot: &Snapshot, priorities: &mut [f64]) {
+    fn cycle<'a>(&'a mut self, snapshot: &Snapshot, priorities: &mut [f64]) -> Cycled<'a> {
         priorities.fill(0.0);
         for operator in &snapshot.operators {
             let behind = operator.downstream.iter().filter_map(|&id| snapshot.operator(id));
@@ -42,5 +31,6 @@ impl Rank for Congestion {
             let priority = &mut priorities[operator.unit as usize];
             *priority = priority.min(-excess);
         }
+        Cycled::ALL
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use laxity_engine::{Policy, WORKERS_PER_SHARD};
-use laxity_sched::{Cause, Composition, Lateness};
+use laxity_sched::{Cause, Lateness};
 use laxity_sim::{
     Cluster, Driver, Keep, OsThreads, Outcome, Overheads, ScheduledSources, Setup, Simulation, Sources,
 };
@@ -79,11 +79,8 @@ impl Question<'_> {
         let standings = self.standings(&outcome, self.tenants);
         let mut text = table(&standings);
         text.push('\n');
-        let missed: Vec<&Standing> = standings.iter().filter(|standing| !standing.keeps()).collect();
-        match missed[..] {
-            [] => text.push_str("Every target would be kept.\n"),
-            _ => missed.iter().for_each(|standing| text.push_str(&standing.sentence())),
-        }
+        let verdict = Verdict::of(&standings);
+        text.push_str(&verdict.text());
         text.push_str(&format!(
             "The cores would be {:.0} % busy in operators, {:.1} % with looks at tables, {:.1} % with everything else.\n",
             100.0 * outcome.utilisation(),
@@ -91,7 +88,10 @@ impl Question<'_> {
             100.0 * outcome.share(outcome.overhead_ns),
         ));
         let all_work = outcome.share(outcome.busy_ns + outcome.look_ns + outcome.overhead_ns);
-        text.push_str(&self.fit(missed.is_empty(), all_work)?);
+        match verdict.is_kept() {
+            Some(is_kept) => text.push_str(&self.fit(is_kept, all_work)?),
+            None => text.push_str("How many tenants fit cannot be told either.\n"),
+        }
         Ok(text)
     }
 
@@ -110,7 +110,8 @@ impl Question<'_> {
                 Some(too_many) => fits + (too_many - fits) / 2,
             };
             let standings = self.standings(&self.simulate(next)?, next);
-            match standings.into_iter().find(|standing| !standing.keeps()) {
+            // A query that gives results with fewer tenants and none with more misses with more.
+            match standings.into_iter().find(|standing| standing.is_kept() != Some(true)) {
                 None => fits = next,
                 Some(missed) => {
                     too_many = Some(next);
@@ -136,13 +137,13 @@ impl Question<'_> {
     }
 
     fn simulate(&self, tenants: usize) -> Result<Outcome, Failure> {
-        let name = self.policy.name().to_string();
-        let driver = match self.policy {
-            Policy::ThreadPerOperator => Driver::OsThreads(OsThreads::default()),
-            _ => Driver::Scheduler,
+        // Threads need no scheduler, so that any will do.
+        let (driver, policy) = match self.policy {
+            Policy::ThreadPerOperator => (Driver::OsThreads(OsThreads::default()), Policy::default()),
+            Policy::Scheduled(_) => (Driver::Scheduler, self.policy.clone()),
         };
+        let policy = policy.recipe().expect("it is scheduled").clone();
         let (sources, overheads) = self.sources(tenants);
-        let policy = move || -> Composition { name.parse().or_else(|_| "laxity".parse()).expect("a policy") };
         let setup = Setup {
             cluster: Cluster::one(self.cores),
             overheads,
@@ -211,9 +212,9 @@ impl Question<'_> {
 }
 
 impl Standing {
-    /// Without a result nothing was missed, and nothing kept either.
-    fn keeps(&self) -> bool {
-        self.lateness.met_share() >= KEPT
+    /// Without a result nothing was missed, and nothing kept either: it cannot be told.
+    fn is_kept(&self) -> Option<bool> {
+        (self.lateness.results > 0).then(|| self.lateness.met_share() >= KEPT)
     }
 
     fn sentence(&self) -> String {
@@ -226,6 +227,44 @@ impl Standing {
             100.0 * self.lateness.share(self.lateness.missed.cause()),
             crate::outcome::doing(self.lateness.missed.cause()),
         )
+    }
+}
+
+/// What is to be said of all targets together.
+struct Verdict<'a> {
+    missed: Vec<&'a Standing>,
+    silent: Vec<&'a Standing>,
+}
+
+impl<'a> Verdict<'a> {
+    fn of(standings: &'a [Standing]) -> Verdict<'a> {
+        let of = |kept| standings.iter().filter(move |standing| standing.is_kept() == kept).collect();
+        Verdict { missed: of(Some(false)), silent: of(None) }
+    }
+
+    /// `None`: it cannot be told.
+    fn is_kept(&self) -> Option<bool> {
+        match (&self.missed[..], &self.silent[..]) {
+            ([], []) => Some(true),
+            ([], _) => None,
+            _ => Some(false),
+        }
+    }
+
+    fn text(&self) -> String {
+        if self.is_kept() == Some(true) {
+            return "Every target would be kept.\n".into();
+        }
+        let mut text: String = self.missed.iter().map(|standing| standing.sentence()).collect();
+        if !self.silent.is_empty() {
+            let names: Vec<&str> = self.silent.iter().map(|standing| standing.name.as_str()).collect();
+            text.push_str(&format!(
+                "Cannot tell of {}: no result came in that time. Simulate longer than the longest window, with \
+                 --for, and measure as long, with --measure.\n",
+                names.join(", ")
+            ));
+        }
+        text
     }
 }
 
@@ -265,4 +304,35 @@ fn causes(lateness: &Lateness) -> String {
     let shown: Vec<String> =
         causes.iter().map(|(share, name)| format!("{name} {:.0} %", 100.0 * share)).collect();
     if shown.is_empty() { "-".into() } else { shown.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use laxity_sched::Parts;
+
+    use super::*;
+
+    fn standing(name: &str, results: u64, late: u64) -> Standing {
+        let mut lateness = Lateness::default();
+        for number in 0..results {
+            let took_ns = if number < late { 3 } else { 1 };
+            lateness.record(2, Parts { execute_ns: took_ns, ..Parts::default() });
+        }
+        Standing { name: name.into(), target_ns: 2, p50_ns: 1, p99_ns: 3, lateness, cores: 0.0 }
+    }
+
+    #[test]
+    fn who_gave_no_result_kept_nothing() {
+        let kept = [standing("prompt", 100, 1)];
+        assert_eq!(Verdict::of(&kept).is_kept(), Some(true));
+        let silent = [standing("prompt", 100, 1), standing("hourly", 0, 0)];
+        let verdict = Verdict::of(&silent);
+        assert_eq!(verdict.is_kept(), None);
+        assert!(verdict.text().starts_with("Cannot tell of hourly: "), "{}", verdict.text());
+        let missed = [standing("late", 100, 2), standing("hourly", 0, 0)];
+        let verdict = Verdict::of(&missed);
+        assert_eq!(verdict.is_kept(), Some(false));
+        assert!(verdict.text().starts_with("late would miss its "), "{}", verdict.text());
+        assert!(verdict.text().contains("Cannot tell of hourly"), "{}", verdict.text());
+    }
 }

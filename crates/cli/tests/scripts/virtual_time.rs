@@ -110,7 +110,8 @@ impl Loaded {
             ..Setup::default()
         };
         let policy = way.policy;
-        let mut simulation = RowSimulation::new(queries.collect(), move || policy.parse().unwrap(), setup);
+        let mut simulation =
+            RowSimulation::new(queries.collect(), laxity_policies::recipe(policy).unwrap(), setup);
         // Answers of several batches.
         simulation.batch_rows = 16;
         let outcome = simulation.run().unwrap();
@@ -209,7 +210,7 @@ fn golden_results_do_not_depend_on_them_either() {
 fn results_are_the_same_under_every_policy_and_times_are_not() {
     let loaded = Loaded::new(named("cameo-tenants"), 3, 2);
     let mut means = Vec::new();
-    for policy in laxity_sched::POLICY_NAMES {
+    for policy in laxity_policies::names() {
         let outcome = loaded.run(&Way { policy, cores: 1, ..PLAIN });
         loaded.check(&outcome, policy);
         means.push(outcome.outcome.queries[0].latency_mean_ns as u64);

@@ -4,7 +4,7 @@
 //! not in question here: it is the same in each interleaving of the locks around it.
 
 use laxity_graph::EventTime;
-use laxity_sched::Llf;
+use laxity_sched::{Llf, Recipe};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -24,7 +24,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
 fn mailboxes(shards: u32, operators: u32) -> Arc<Mailboxes<(), ()>> {
     let merging = Merging { rows_max: 0, messages_max: 0, fits: |_, _| false };
     let config = Config { workers: 2, ..Config::default() };
-    let mailboxes = Mailboxes::new(shards as usize, || Composition::of(Llf), &config, merging, || ());
+    let mailboxes = Mailboxes::new(shards as usize, &Recipe::of("llf", || Llf), &config, merging, || ());
     for query in (0..shards).map(QueryId) {
         let ids = query.0 * operators..(query.0 + 1) * operators;
         let specs: Vec<OperatorSpec> = ids

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use laxity_graph::EventTime;
+use laxity_policies::recipe;
 use laxity_sched::{RunReport, Shards};
 use proptest::prelude::*;
 
@@ -42,7 +43,7 @@ fn message(to: u32, ingested: ProcessingTime, body: u64) -> Message<u64> {
 
 fn mailboxes(shards: usize, workers: usize, queries: u32, policy: &str) -> Mailboxes<u64, ()> {
     let config = Config { workers, quantum_ns: 1_000, ..Config::default() };
-    let mailboxes = Mailboxes::new(shards, || policy.parse().unwrap(), &config, NO_MERGING, || LOOK);
+    let mailboxes = Mailboxes::new(shards, &recipe(policy).unwrap(), &config, NO_MERGING, || LOOK);
     (0..queries).for_each(|id| mailboxes.add_query(query(id), &operators(id), &[(), ()]));
     mailboxes
 }
@@ -93,7 +94,7 @@ proptest! {
         first in prop::sample::select(POLICIES.to_vec()),
     ) {
         let config = Config { workers: WORKERS as usize, quantum_ns: 1_000, ..Config::default() };
-        let mut definition: Shards<u64> = Shards::new(number, SAMPLED, || first.parse().unwrap(), &config);
+        let mut definition: Shards<u64> = Shards::new(number, SAMPLED, &recipe(first).unwrap(), &config);
         (0..QUERIES).for_each(|id| { definition.add_query(query(id), &operators(id)); });
         let mailboxes = mailboxes(number, WORKERS as usize, QUERIES, first);
         // Who finds nothing to do then returns.
@@ -151,8 +152,8 @@ proptest! {
                     prop_assert_eq!(bodies(mailboxes.remove_query(query, now)), bodies(definition.remove_query(query)));
                 }
                 Step::Policy { policy } => {
-                    definition.set_policy(|| policy.parse().unwrap(), now);
-                    mailboxes.set_policy(|| policy.parse().unwrap(), now);
+                    definition.set_policy(&recipe(policy).unwrap(), now);
+                    mailboxes.set_policy(&recipe(policy).unwrap(), now);
                 }
             }
         }
@@ -227,7 +228,7 @@ fn threads_lose_nothing_while_policies_change_and_a_query_goes() {
                 })
                 .collect();
             for policy in POLICIES.iter().cycle().take(21) {
-                mailboxes.set_policy(|| policy.parse().unwrap(), NOW);
+                mailboxes.set_policy(&recipe(policy).unwrap(), NOW);
                 std::thread::sleep(Duration::from_micros(300));
             }
             for message in mailboxes.remove_query(QueryId(GONE), NOW) {

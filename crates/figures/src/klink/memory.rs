@@ -22,7 +22,7 @@ pub(super) const FIGURE_9A: Figure = Figure {
     section: "§6.2.3",
     says: "Klink uses 60 % to 25 % less memory than Default; Default's 90th percentile hits the bound at half the \
            throughput at which Klink's does.",
-    notes: "See klink-6a: no order works off more than the cores can.",
+    notes: "Klink holds sources from four fifths of the bound until half of what waits is gone.",
     run: |run| {
         over_throughput(run, "memory (share of the bound)", |seen| [seen.memory_mean, seen.memory_p90])
     },

@@ -1,12 +1,10 @@
-use laxity_graph::QueryId;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-use super::parts::format_duration;
-use super::{Rank, Scale, Ties, WaitBound};
+use super::{Decorator, Rank};
 use crate::MessageContext;
 
-/// `llf:sigma=100ms`: a rank whose cost profile is wrong by a random amount. Cameo §6.4's study of profile
+/// `llf:sigma=100ms`: a rank whose cost profile is wrong by a random amount. Cameo §6.3's study of profile
 /// inaccuracy: N(0, σ) is added to C_o of every message.
 ///
 /// C_path is a sum of other operators' C_o; it is given an error of its own of the same σ, as if one of them
@@ -32,44 +30,20 @@ impl Perturbed {
     }
 }
 
-impl Rank for Perturbed {
-    fn name(&self) -> &'static str {
-        self.rank.name()
+impl Decorator for Perturbed {
+    fn inner(&self) -> &dyn Rank {
+        &*self.rank
     }
 
-    fn label(&self) -> String {
-        format!("{}:sigma={}", self.rank.label(), format_duration(self.sigma_ns))
+    fn inner_mut(&mut self) -> &mut dyn Rank {
+        &mut *self.rank
     }
 
-    /// Keys are off by 12 σ at most, which changes the bound by as much and no more.
-    fn wait_bound(&self) -> WaitBound {
-        self.rank.wait_bound()
-    }
-
-    fn scale(&self) -> Scale {
-        self.rank.scale()
-    }
-
+    /// Keys are off by 12 σ at most, which changes a bound by as much and no more.
     fn message(&mut self, context: &MessageContext) -> f64 {
         let cost_ns = self.wrong(context.cost_ns);
         let path_cost_ns = self.wrong(context.path_cost_ns);
         self.rank.message(&MessageContext { cost_ns, path_cost_ns, ..*context })
-    }
-
-    fn inherits(&self) -> bool {
-        self.rank.inherits()
-    }
-
-    fn forget(&mut self, query: QueryId) {
-        self.rank.forget(query);
-    }
-
-    fn awaits_watermarks(&self) -> bool {
-        self.rank.awaits_watermarks()
-    }
-
-    fn ties(&self) -> Ties {
-        self.rank.ties()
     }
 
     fn seed(&mut self, seed: u64) {
@@ -81,8 +55,21 @@ impl Rank for Perturbed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sjf;
+    use crate::{Needs, WaitBound};
     use laxity_graph::{OperatorId, ProcessingTime, QueryId};
+
+    #[derive(Debug)]
+    struct Cheapest;
+
+    impl Rank for Cheapest {
+        fn needs(&self) -> Needs {
+            Needs::by_message(WaitBound::Ageing)
+        }
+
+        fn message(&mut self, context: &MessageContext) -> f64 {
+            context.cost_ns as f64
+        }
+    }
 
     #[test]
     fn the_error_has_the_spread_that_was_asked_for_and_repeats() {
@@ -91,6 +78,7 @@ mod tests {
             operator: OperatorId(0),
             query: QueryId(0),
             is_source: true,
+            is_from_outside: true,
             now: ProcessingTime(0),
             ingested: ProcessingTime(0),
             frontier: ProcessingTime(0),
@@ -102,7 +90,7 @@ mod tests {
             weight: 1.0,
         };
         let costs = |seed: u64| -> Vec<f64> {
-            let mut rank = Perturbed::new(Box::new(Sjf), SIGMA_NS);
+            let mut rank: Box<dyn Rank> = Box::new(Perturbed::new(Box::new(Cheapest), SIGMA_NS));
             rank.seed(seed);
             (0..20_000).map(|_| rank.message(&context)).collect()
         };

@@ -8,7 +8,7 @@ use crate::stream::common_divisor;
 ///
 /// Cameo defers what waits for a window operator. The rows that are still on their way to one wait for the same
 /// window's end: nothing that they influence leaves before it. A rank that says so
-/// ([`crate::Rank::awaits_watermarks`]) has them deferred at every operator from the source on, if all ways from there
+/// ([`crate::Needs::forecasts`]) has them deferred at every operator from the source on, if all ways from there
 /// lead through windows that are aligned. The message that closes a window is told from the others at each
 /// operator as at the window itself: it crosses the end.
 impl<T> Scheduler<T> {
@@ -31,7 +31,7 @@ impl<T> Scheduler<T> {
         let Some(operator) = self.operator(id) else { return };
         let window_slide_ms = operator.links.window_slide_ms;
         let slide_ms = match operator.links.on_the_way_slide_ms {
-            Some(slide_ms) if window_slide_ms == 0 && self.awaits_watermarks => slide_ms,
+            Some(slide_ms) if window_slide_ms == 0 && self.needs.forecasts => slide_ms,
             _ => window_slide_ms,
         };
         let mut sources = match slide_ms {

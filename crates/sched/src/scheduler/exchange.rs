@@ -72,9 +72,9 @@ mod tests {
     use laxity_graph::{EventTime, WorkerId};
 
     use super::*;
-    use crate::QueuedCost;
     use crate::{
-        Composition, Config, Klink, Message, OperatorSpec, QuerySpec, Rank, RunReport, SwmForecast, Unit,
+        Backlog, Composition, Config, Fcfs, Message, OperatorSpec, QuerySpec, QueuedCost, RunReport,
+        SwmForecast, Unit,
     };
 
     const MS: u64 = 1_000_000;
@@ -83,7 +83,7 @@ mod tests {
 
     /// The operators of one query that run here, as (id, inputs that run here too). Operator 2 closes windows of 1 s.
     fn node(operators: &[(u32, &[u32])]) -> Scheduler<()> {
-        let composition = Composition { unit: Unit::Query, ..Composition::of(Klink::default()) };
+        let composition = Composition { unit: Unit::Query, ..Composition::of(Fcfs) };
         let mut scheduler = Scheduler::new(composition, Config::default());
         scheduler.add_query(QuerySpec { id: QueryId(0), target_ns: MS, weight: 1.0, qos: None });
         for &(id, upstream) in operators {
@@ -138,11 +138,11 @@ mod tests {
         }
     }
 
-    fn slack_ns(scheduler: &mut Scheduler<()>, now: ProcessingTime) -> f64 {
+    /// Of all that is queued, here and as told.
+    fn cost_ns(scheduler: &mut Scheduler<()>, now: ProcessingTime) -> f64 {
         scheduler.refresh_view(now);
-        let mut priorities = [0.0];
-        Klink::default().cycle(&scheduler.view.snapshot, &mut priorities);
-        priorities[0]
+        let snapshot = &scheduler.view.snapshot;
+        Backlog::default().sum(snapshot, &snapshot.queries[0]).cost_ns
     }
 
     const NOW: ProcessingTime = ProcessingTime(19_700 * MS);
@@ -164,13 +164,12 @@ mod tests {
         for (id, rows) in [(0, 40), (1, 40), (2, 60), (3, 60)] {
             enqueue(&mut whole, id, rows, NOW);
         }
-        // The node above has no windows, so that its results are due with its oldest message: now.
-        let cost_of_whole = 600.0 * MS as f64 - slack_ns(&mut whole, NOW);
+        let cost_of_whole = cost_ns(&mut whole, NOW);
         let reports = below.cost_reports(7, NOW);
         let feeders = [(OperatorId(2), OperatorId(1))];
-        let cost_alone = -slack_ns(&mut above, NOW);
+        let cost_alone = cost_ns(&mut above, NOW);
         above.on_cost_report(&reports[0], &feeders);
-        let cost_told = -slack_ns(&mut above, NOW);
+        let cost_told = cost_ns(&mut above, NOW);
         assert!(cost_alone < 0.7 * cost_of_whole, "{cost_alone} of {cost_of_whole}");
         assert!((cost_told / cost_of_whole - 1.0).abs() < 1e-2, "{cost_told} and {cost_of_whole}");
         assert_eq!((above.elsewhere()[0].queued.node, above.elsewhere()[0].queued.at), (7, NOW));
@@ -183,9 +182,9 @@ mod tests {
             ..reports[0].clone()
         };
         above.on_cost_report(&says(1e18, ProcessingTime(5)), &feeders);
-        assert_eq!(-slack_ns(&mut above, NOW), cost_told);
+        assert_eq!(cost_ns(&mut above, NOW), cost_told);
         above.on_cost_report(&says(0.0, NOW.plus_ns(1)), &feeders);
-        assert_eq!(-slack_ns(&mut above, NOW), cost_alone);
+        assert_eq!(cost_ns(&mut above, NOW), cost_alone);
         // What this node said itself comes back by the other, and is not counted again.
         below.on_cost_report(&above.cost_reports(1, NOW)[0], &[]);
         let echo = &below.cost_reports(7, NOW)[0];

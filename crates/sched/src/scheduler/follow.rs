@@ -17,7 +17,7 @@ impl<T> Scheduler<T> {
         let composition = &self.composition;
         let may = composition.unit == Unit::Operator
             && matches!(composition.train, Train::Quantum)
-            && !composition.rank.by_turn();
+            && !self.needs.is_by_turn();
         if !may || self.workers[place].running.is_some() || self.train_is_over(place, now) {
             return false;
         }
@@ -34,7 +34,7 @@ impl<T> Scheduler<T> {
         let state = &mut self.ready.units[unit as usize];
         state.held = true;
         let priority = state.priority;
-        self.composition.rank.granted(unit, priority);
+        self.tell_granted(unit, priority);
         self.workers[place].unit = Some(unit);
         true
     }
@@ -45,7 +45,7 @@ mod tests {
     use laxity_graph::{EventTime, QueryId, WindowShape};
 
     use super::*;
-    use crate::{Config, Message, OperatorSpec, QuerySpec, RunReport};
+    use crate::{CORE, Config, Message, OperatorSpec, QuerySpec, RunReport};
 
     const WORKER: WorkerId = WorkerId(0);
     const MS: u64 = 1_000_000;
@@ -53,7 +53,7 @@ mod tests {
     /// Query 0 with a source and a window of a second; the others are a source each, with a target so near that they are
     /// always more urgent.
     fn scheduler(policy: &str) -> Scheduler<()> {
-        let mut scheduler = Scheduler::new(policy.parse().unwrap(), Config::default());
+        let mut scheduler = Scheduler::new(CORE.recipe(policy).unwrap().compose(), Config::default());
         let window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true });
         let of = |id: u32, query: u32, upstream: &[u32], window| OperatorSpec {
             id: OperatorId(id),

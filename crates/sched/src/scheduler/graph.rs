@@ -4,7 +4,9 @@ use super::operator::{Links, Operator, Query, Run};
 use super::switch::rank_operator_again;
 use crate::context::{Channel, deferring_slide_ms};
 use crate::mailbox::Mailbox;
-use crate::{CostModel, Frontier, Message, OperatorSpec, QuerySpec, Scheduler, Selectivity, Traversal, Unit};
+use crate::{
+    CostModel, Event, Frontier, Message, OperatorSpec, QuerySpec, Scheduler, Selectivity, Traversal, Unit,
+};
 
 /// What queries look like, and what is known along their paths.
 impl<T> Scheduler<T> {
@@ -109,7 +111,7 @@ impl<T> Scheduler<T> {
             shedder.forget(id);
         }
         self.elsewhere.retain(|elsewhere| elsewhere.query != id);
-        self.composition.rank.forget(id);
+        self.composition.rank.on(Event::Removed { query: id });
         let mut messages = Vec::new();
         for id in query.operators {
             let Some(mut operator) = self.operators[id.index()].take() else { continue };

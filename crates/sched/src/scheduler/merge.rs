@@ -1,6 +1,6 @@
 use laxity_graph::{ProcessingTime, WorkerId};
 
-use crate::{Message, Scheduler};
+use crate::{Event, Message, Scheduler};
 
 /// Batches grow with slack: fewer calls while there is time, none put off when there is not.
 impl<T> Scheduler<T> {
@@ -44,9 +44,10 @@ impl<T> Scheduler<T> {
             return None;
         }
         let queued = operator.mailbox.pop()?;
-        if self.watched {
-            let source = operator.is_source.then_some(id);
-            self.composition.rank.starts(operator.query, source, queued.message.ingested);
+        if self.needs.told.started {
+            let (query, source) = (operator.query, operator.is_source.then_some(id));
+            let ingested = queued.message.ingested;
+            self.composition.rank.on(Event::Started { query, source, ingested });
         }
         self.workers[place].granted.rows = rows;
         self.view.touch(id);

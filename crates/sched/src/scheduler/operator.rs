@@ -4,7 +4,7 @@ use crate::context::Channel;
 use crate::mailbox::Mailbox;
 use crate::stream::Expected;
 use crate::stream::Windows;
-use crate::{CostModel, Frontier, Message, QuerySpec, Rank, Scheduler, Selectivity};
+use crate::{By, CostModel, Frontier, Message, Needs, QuerySpec, Scheduler, Selectivity};
 
 /// A query and its operators, producers before consumers.
 #[derive(Debug)]
@@ -93,8 +93,8 @@ pub(super) enum UrgentBy {
 }
 
 impl UrgentBy {
-    pub fn of(rank: &dyn Rank) -> UrgentBy {
-        match (rank.by_queue(), rank.inherits()) {
+    pub fn of(needs: &Needs) -> UrgentBy {
+        match (needs.by == By::Queue, needs.inherits) {
             (true, _) => UrgentBy::Queue,
             (false, true) => UrgentBy::Inherited,
             (false, false) => UrgentBy::Head,
@@ -187,7 +187,7 @@ impl<T> Scheduler<T> {
         let mut latest = None;
         for source in &self.operator(id)?.links.sources {
             let links = &self.operator(*source)?.links;
-            let reached = match links.expected.filter(|_| self.awaits_watermarks) {
+            let reached = match links.expected.filter(|_| self.needs.forecasts) {
                 Some(expected) => expected.at(progress),
                 None => links.frontier.predict(progress)?,
             };

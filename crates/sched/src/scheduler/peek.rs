@@ -27,7 +27,7 @@ impl<T> Scheduler<T> {
 
     /// Begins a cycle or a review if one is due, as `next` does: for a worker that takes its work elsewhere.
     pub fn on_time(&mut self, now: ProcessingTime) {
-        self.cycle(now);
+        self.look(now);
     }
 
     /// When a unit that waits will be served for its age, if none of its turns comes before. `None` where none

@@ -1,6 +1,6 @@
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
-use crate::{Dispatch, Scheduler, Train, Traversal, Unit};
+use crate::{Dispatch, Scheduler, Train, Traversal};
 
 /// Orders inside a unit, made as a worker takes it, and what a call costs, which such orders weigh.
 impl<T> Scheduler<T> {
@@ -21,13 +21,7 @@ impl<T> Scheduler<T> {
             apart.extend(query.operators.iter().filter_map(|&id| snapshot.operator(id).cloned()));
             &apart
         });
-        match self.composition.unit {
-            Unit::Spanner(most_urgent) => {
-                planner.plan(self.spanner.narrow(most_urgent, &dispatch, operators), plan);
-                plan.retain(|&id| self.spanner.spans(id));
-            }
-            _ => planner.plan(operators, plan),
-        }
+        planner.plan(operators, plan);
         plan.reverse();
         let operators = &self.operators;
         plan.retain(|id| {

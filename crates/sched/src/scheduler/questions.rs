@@ -1,12 +1,17 @@
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
 
-use crate::{CallCost, Composition, Config, Memory, Scheduler};
+use crate::{CallCost, Composition, Config, Memory, Needs, Scheduler};
 
 /// Questions. None changes anything; an id that is unknown or removed has nothing queued and costs nothing.
 impl<T> Scheduler<T> {
     /// The policy.
     pub fn composition(&self) -> &Composition {
         &self.composition
+    }
+
+    /// What the rank of the policy declares.
+    pub fn needs(&self) -> &Needs {
+        &self.needs
     }
 
     /// The configuration.

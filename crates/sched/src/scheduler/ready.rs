@@ -2,7 +2,7 @@ use laxity_graph::{OperatorId, ProcessingTime};
 
 use super::plans::Call;
 use crate::run_queue::{Key, RunQueue};
-use crate::{Config, Rank, Ties, Train, WaitBound};
+use crate::{By, Config, Needs, Rank, Ties, Train, WaitBound};
 
 /// The units that wait, and who is next among them.
 #[derive(Debug)]
@@ -49,14 +49,14 @@ const NONE: u32 = u32::MAX;
 pub(super) const TURNS_PER_AGED: u32 = 4;
 
 impl Ready {
-    pub fn new(rank: &dyn Rank, config: &Config) -> Ready {
+    pub fn new(needs: &Needs, config: &Config) -> Ready {
         Ready {
             units: Vec::new(),
             queue: RunQueue::default(),
             priorities: Vec::new(),
-            per_cycle: rank.period_ns().is_some(),
-            ties: rank.ties(),
-            ageing_bound_ns: (rank.wait_bound() == WaitBound::Ageing).then_some(config.ageing_bound_ns),
+            per_cycle: needs.by == By::Cycle,
+            ties: needs.ties,
+            ageing_bound_ns: (needs.bound == WaitBound::Ageing).then_some(config.ageing_bound_ns),
             ages: Vec::new(),
             turns: 0,
             oldest: NONE,

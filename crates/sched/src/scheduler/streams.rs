@@ -35,7 +35,7 @@ impl<T> Scheduler<T> {
             return;
         };
         let query = operator.query;
-        let awaited = self.awaits_watermarks;
+        let awaited = self.needs.forecasts;
         if let Some(windows) = self.windows_mut(query) {
             windows.on_watermark(source, watermark, ingested);
             let expected = if awaited { windows.expected(source) } else { None };

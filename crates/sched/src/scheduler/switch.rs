@@ -12,14 +12,11 @@ impl<T> Scheduler<T> {
     /// counts from the switch, so who switches for ever can starve it for ever.
     pub fn set_policy(&mut self, mut composition: Composition, now: ProcessingTime) {
         composition.rank.seed(self.config.seed);
+        self.needs = composition.rank.needs();
         self.composition = composition;
-        self.urgent_by = UrgentBy::of(&*self.composition.rank);
-        self.awaits_watermarks = self.composition.rank.awaits_watermarks();
-        self.watched = self.composition.rank.watches();
-        self.accounted = self.composition.rank.accounts();
-        self.period_ns = self.composition.rank.period_ns().or(self.composition.rank.review_period_ns());
-        self.cycle_due = now;
-        self.ready = Ready::new(&*self.composition.rank, &self.config);
+        self.urgent_by = UrgentBy::of(&self.needs);
+        self.look_due = now;
+        self.ready = Ready::new(&self.needs, &self.config);
         let by_query = self.composition.unit.is_query();
         self.ready.grow(if by_query { self.queries.len() } else { self.operators.len() });
         self.view.graph_changed();
@@ -91,6 +88,7 @@ pub(super) fn rank_operator_again<T>(
         operator: id,
         query: operator.query,
         is_source: operator.is_source,
+        is_from_outside: operator.is_source,
         now,
         ingested: now,
         frontier: now,

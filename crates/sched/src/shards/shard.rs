@@ -3,7 +3,9 @@ use std::collections::BTreeMap;
 use laxity_graph::{EventTime, IdSpace, OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use super::Top;
-use crate::{Composition, Config, Grant, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, Work};
+use crate::{
+    Composition, Config, Grant, Message, OperatorSpec, QuerySpec, Recipe, RunReport, Scheduler, Work,
+};
 
 /// One scheduler of several, with ids of its own that keep its tables dense.
 ///
@@ -51,11 +53,11 @@ impl<T> Shard<T> {
     }
 
     /// So many shards, but no more than workers. Each has a seed of its own and its share of the workers.
-    pub fn several(shards: usize, policy: impl Fn() -> Composition, config: &Config) -> Vec<Shard<T>> {
+    pub fn several(shards: usize, policy: &Recipe, config: &Config) -> Vec<Shard<T>> {
         let shards = shards.clamp(1, config.workers.max(1));
         let of_shard =
             |shard: u64| Config { shards, seed: config.seed.wrapping_add(shard), ..config.clone() };
-        (0..shards as u64).map(|shard| Shard::new(policy(), of_shard(shard))).collect()
+        (0..shards as u64).map(|shard| Shard::new(policy.compose(), of_shard(shard))).collect()
     }
 
     /// A query with all its operators, from sources to sinks; what the first of them is called here, the
@@ -250,7 +252,7 @@ impl<T> Shard<T> {
 
     fn publish(&self, priority: Option<f64>) -> Top {
         // An aged unit comes first whatever the rank.
-        let by_turn = self.scheduler.composition().rank.by_turn();
+        let by_turn = self.scheduler.needs().is_by_turn();
         let means_the_same = |priority: f64| !by_turn || priority == f64::NEG_INFINITY;
         Top::new(priority.map(|priority| if means_the_same(priority) { priority } else { 0.0 }))
     }

@@ -138,7 +138,11 @@ mod tests {
             ..Setup::default()
         };
         let workload = Workload { name: "far".into(), queries };
-        World::new(Simulation::new(workload, || "klink".parse().unwrap(), setup), Plans::counted()).unwrap()
+        World::new(
+            Simulation::new(workload, laxity_policies::recipe("klink").unwrap(), setup),
+            Plans::counted(),
+        )
+        .unwrap()
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl<C: Modelled> World<C> {
         match traveller {
             Traveller::Message(_, message) => {
                 let machine = self.topology.operator(message.to.0).machine;
-                self.enqueue(message);
+                self.enqueue_from(message, true);
                 self.dispatch(machine);
             }
             Traveller::Watermarks(entry, report) => self.hear_of_watermarks(entry, report),
@@ -123,6 +123,10 @@ impl<C: Modelled> World<C> {
 
     /// A message waits for its operator.
     pub(super) fn enqueue(&mut self, message: Parcel<C>) {
+        self.enqueue_from(message, false);
+    }
+
+    fn enqueue_from(&mut self, message: Parcel<C>, is_remote: bool) {
         let operator = message.to.0;
         let place = self.topology.operator(operator);
         let machine = &mut self.machines[place.machine as usize];
@@ -140,7 +144,11 @@ impl<C: Modelled> World<C> {
             Message { to, channel, progress, ingested, rows, bytes, body: Ticket { id, payload: body } };
         match &mut machine.sharing {
             Sharing::Scheduler(scheduler) => {
-                if scheduler.on_message(message, self.now) {
+                let becomes_ready = match is_remote {
+                    true => scheduler.on_remote_message(message, self.now),
+                    false => scheduler.on_message(message, self.now),
+                };
+                if becomes_ready {
                     self.made_ready.get_or_insert((place.machine, to));
                 }
             }

@@ -15,7 +15,7 @@ use laxity_workload::{Delay, Sleep, Stage, StageKind, Workload};
 use scene::*;
 
 fn run(workload: Workload, policy: &'static str, setup: Setup) -> Outcome {
-    let outcome = Simulation::new(workload, move || policy.parse().unwrap(), setup).run().unwrap();
+    let outcome = Simulation::new(workload, laxity_policies::recipe(policy).unwrap(), setup).run().unwrap();
     assert_eq!(outcome.violations, []);
     outcome
 }
@@ -246,6 +246,32 @@ fn memory_at_its_bound_stops_the_sources_of_the_machine() {
     assert_eq!(run(jobs(), "fifo", setup(100)).memory_peak_bytes, 500);
 }
 
+/// Bytes at every sample once the bound has been reached, of a source that always has more than the core can do.
+fn bytes_at_the_bound(policy: &'static str) -> Vec<u64> {
+    // Rows of 100 bytes come every ms and take 10.
+    let at_ms: Vec<u64> = (0..300).collect();
+    let bound = Setup { memory_bound_bytes: Some(1_000), sample: Duration::from_millis(10), ..setup(1_000) };
+    let outcome = run(workload(vec![job("greedy", 50, 10.0, &at_ms)]), policy, bound);
+    assert!(outcome.memory_peak_bytes <= 1_000 + 100);
+    // What is done does not suffer: the core is never idle.
+    assert_eq!(outcome.queries[0].rows_out, 100, "{policy}");
+    let full = outcome.samples.iter().skip_while(|sample| sample.bytes < 800);
+    full.map(|sample| sample.bytes).collect()
+}
+
+#[test]
+fn memory_falls_under_a_source_at_full_speed_where_a_rank_frees_it() {
+    // Every byte that comes free is filled again.
+    assert!(bytes_at_the_bound("fcfs").iter().all(|&bytes| bytes >= 800));
+    for policy in ["klink", "memory", "laxity"] {
+        let bytes = bytes_at_the_bound(policy);
+        // From 800 down to 400, again and again.
+        assert!(bytes.iter().all(|&bytes| bytes <= 900), "{policy}: {bytes:?}");
+        assert!(bytes.iter().filter(|&&bytes| bytes <= 500).count() > 10, "{policy}: {bytes:?}");
+    }
+    assert!(bytes_at_the_bound("klink:no-memory").iter().all(|&bytes| bytes >= 800));
+}
+
 #[test]
 fn a_chain_is_drained_or_left() {
     let jobs = || workload(vec![job("long", 100, 10.0, &[0, 1, 2])]);
@@ -349,7 +375,7 @@ fn nice_values_decide_who_gets_the_core() {
     assert!((590.0..601.0).contains(&fair), "in turn with the other: {fair}");
     let renice = Renice {
         period: Duration::from_millis(1),
-        rank: Box::new(|| "edf".parse().unwrap()),
+        rank: laxity_policies::recipe("edf").unwrap(),
         best: -10,
         worst: 0,
     };

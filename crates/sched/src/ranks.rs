@@ -1,0 +1,68 @@
+//! The policies of the core: the default, those that it is made from, and the plain ones. One entry per rank.
+
+mod edf;
+mod fcfs;
+mod fifo;
+mod hr;
+mod laxity;
+mod llf;
+
+pub use edf::Edf;
+pub use fcfs::Fcfs;
+pub use fifo::Fifo;
+pub use hr::HighestRate;
+pub use laxity::Laxity;
+pub use llf::Llf;
+
+use crate::{Catalogue, RankEntry, RankRecipe};
+
+/// The parameter of ranks that lean on costs.
+pub const SIGMA: &str = "sigma=TIME, the error of its costs";
+
+const RANKS: &[RankEntry] = &[
+    RankEntry {
+        by_frontier: true,
+        paper: "this project",
+        line: "the default: deadlines; under overload utility lost per CPU; memory first at its bound",
+        takes: "PART=off, of forecasts, short, backlog, ease, press, finish, overload, rates and memory,",
+        ..RankEntry::new("laxity", Laxity::recipe)
+    },
+    RankEntry {
+        takes: SIGMA,
+        by_frontier: true,
+        paper: "Cameo, Eq. 3",
+        line: "least laxity first: who must start soonest to be in time",
+        ..RankEntry::new("llf", |parameters| parameters.perturbed(RankRecipe::new("llf", || Llf)))
+    },
+    RankEntry {
+        takes: SIGMA,
+        by_frontier: true,
+        paper: "Cameo §4.2",
+        line: "earliest deadline first: llf without an operator's own cost",
+        ..RankEntry::new("edf", |parameters| parameters.perturbed(RankRecipe::new("edf", || Edf)))
+    },
+    RankEntry {
+        paper: "Klink §6.1.1, Haren",
+        line: "first come, first served: the oldest message by its arrival in the system",
+        ..RankEntry::new("fcfs", |_| Ok(RankRecipe::new("fcfs", || Fcfs)))
+    },
+    RankEntry {
+        paper: "Cameo §6",
+        line: "operators in the order in which they became ready",
+        ..RankEntry::new("fifo", |_| Ok(RankRecipe::new("fifo", || Fifo)))
+    },
+    RankEntry {
+        takes: "global",
+        paper: "Klink §6.1.1, Lachesis §5.1",
+        line: "highest rate: most results per CPU time first",
+        ..RankEntry::new("hr", |parameters| {
+            Ok(match parameters.flag("global") {
+                true => RankRecipe::new("hr:global", HighestRate::global),
+                false => RankRecipe::new("hr", HighestRate::default),
+            })
+        })
+    },
+];
+
+/// What the core itself has: the default, what it is made from, and the plain ones.
+pub const CORE: Catalogue = Catalogue { ranks: &[RANKS], plans: &[], narrowings: &[], presets: &[] };

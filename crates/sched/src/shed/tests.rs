@@ -1,0 +1,234 @@
+use laxity_graph::QosCurve;
+use proptest::prelude::*;
+
+use super::*;
+use crate::Unit;
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+fn config() -> ShedConfig {
+    ShedConfig { headroom: 1.0, bearable: 1.0, ..ShedConfig::default() }
+}
+
+/// Queries of one source each that costs so much per row, with a target of 50 ms.
+fn queries(row_ns: &[f64]) -> Snapshot {
+    let mut snapshot = Snapshot { workers: 1, graph: 1, unit: Unit::Operator, ..Snapshot::default() };
+    for (number, &row_ns) in (0..).zip(row_ns) {
+        let mut source = Snapshot::of_query(&[(&[], row_ns, 1.0)]).operators.remove(0);
+        source.id = OperatorId(number);
+        source.query = QueryId(number);
+        source.unit = number;
+        source.row_bytes = 1.0;
+        source.cost = (0.0, row_ns);
+        source.usual_cost_ns = row_ns as u64;
+        source.queued_messages = 0;
+        source.queued_rows = 0;
+        snapshot.queries.push(QuerySnapshot {
+            id: QueryId(number),
+            target_ns: 50 * MS,
+            weight: 1.0,
+            qos: QosCurve::of_target_ns(50 * MS),
+            operators: [source.id].into(),
+            streams: Vec::new(),
+            sweeping: None,
+        });
+        snapshot.operators.push(source);
+    }
+    snapshot
+}
+
+/// Rows come and run for a second, and a plan is made.
+fn plan_after(shedder: &mut Shedder, snapshot: &mut Snapshot, rows: &[u32]) -> Vec<f64> {
+    let before = snapshot.now;
+    snapshot.now = snapshot.now.plus_ns(SECOND);
+    for (query, &rows) in (0..).map(QueryId).zip(rows) {
+        shedder.admit(query, rows, before);
+        let row_ns = snapshot.operators[query.index()].cost.1;
+        shedder.on_run(query, rows, (f64::from(rows) * row_ns) as u64);
+    }
+    shedder.plan(snapshot);
+    (0..rows.len() as u32).map(|query| shedder.fraction(QueryId(query))).collect()
+}
+
+fn near(got: &[f64], want: &[f64]) {
+    let same = got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-6);
+    assert!(got.len() == want.len() && same, "{got:?}, expected {want:?}");
+}
+
+#[test]
+fn the_dearest_utility_is_kept() {
+    // Half a core each of rows that cost 1 ms and 10 µs, and 0.3 cores of a query that weighs ten times as much:
+    // 0.3 too much, of which the ratio 1 / 0.5 is least twice; ties go by id.
+    let mut snapshot = queries(&[1e6, 1e4, 1e5]);
+    snapshot.queries[2].weight = 10.0;
+    let mut shedder = Shedder::new(config());
+    (0..3).for_each(|query| shedder.allow(QueryId(query), true));
+    let fractions = plan_after(&mut shedder, &mut snapshot, &[500, 50_000, 3_000]);
+    near(&fractions, &[0.6, 0.0, 0.0]);
+    // The first weighs twice as much now.
+    snapshot.queries[0].weight = 2.0;
+    let mut shedder = Shedder::new(config());
+    (0..3).for_each(|query| shedder.allow(QueryId(query), true));
+    near(&plan_after(&mut shedder, &mut snapshot, &[500, 50_000, 3_000]), &[0.0, 0.6, 0.0]);
+}
+
+#[test]
+fn nothing_is_shed_below_capacity_or_without_leave() {
+    let mut snapshot = queries(&[1e6, 1e6]);
+    let mut shedder = Shedder::new(config());
+    shedder.allow(QueryId(0), true);
+    near(&plan_after(&mut shedder, &mut snapshot, &[500, 499]), &[0.0, 0.0]);
+    let mut shedder = Shedder::new(config());
+    shedder.allow(QueryId(0), true);
+    // Half a core too much, and the one that may be shed has but 0.3.
+    near(&plan_after(&mut shedder, &mut snapshot, &[300, 1_200]), &[1.0, 0.0]);
+    shedder.allow(QueryId(0), false);
+    assert!(!shedder.is_on());
+    assert_eq!(shedder.fraction(QueryId(0)), 0.0);
+}
+
+#[test]
+fn a_burst_that_can_wait_is_not_overload() {
+    let mut snapshot = queries(&[1e6, 1e6]);
+    snapshot.now = ProcessingTime(100 * SECOND);
+    // The second has a minute.
+    snapshot.queries[1].qos = QosCurve::of_target_ns(60 * SECOND);
+    let mut shedder = Shedder::new(config());
+    (0..2).for_each(|query| shedder.allow(QueryId(query), true));
+    near(&plan_after(&mut shedder, &mut snapshot, &[500, 900]), &[0.0, 0.0]);
+    // But 0.3 s of it have waited for 59.5 s and take 1 ms each: due in 0.499 s, in which the first asks for half
+    // a core from 49 ms on. That is 0.3 + 0.5 · 0.45 s of work until then, and what is shed of the first counts
+    // from 49 ms on. The second is the dearer one: its rate has decayed from 0.9 to 0.63 cores.
+    let source = &mut snapshot.operators[1];
+    (source.queued_messages, source.queued_rows) = (300, 300);
+    source.mean_ingested = Some(ProcessingTime(42_500 * MS));
+    let fractions = plan_after(&mut shedder, &mut snapshot, &[500, 0]);
+    near(&fractions, &[0.0, (0.525 - 0.499) / 0.45 / 0.63]);
+}
+
+#[test]
+fn rows_past_saving_are_shed_first() {
+    // The second needs 80 ms for a row: at 1.6 targets its utility is 0.4 at best.
+    let mut snapshot = queries(&[1e6, 80e6]);
+    let mut shedder = Shedder::new(config());
+    (0..2).for_each(|query| shedder.allow(QueryId(query), true));
+    let fractions = plan_after(&mut shedder, &mut snapshot, &[600, 8]);
+    near(&fractions, &[0.0, 0.24 / 0.64]);
+}
+
+#[test]
+fn a_little_lateness_is_borne_until_something_is_shed() {
+    let mut snapshot = queries(&[1e6]);
+    snapshot.now = ProcessingTime(100 * SECOND);
+    let mut shedder = Shedder::new(ShedConfig { bearable: 0.9, ..config() });
+    shedder.allow(QueryId(0), true);
+    // 0.9 cores, and 5 ms of work that has waited for 48 ms: due in 1 ms if nothing is to be lost, in 6 ms with
+    // a tenth lost.
+    let wait = |snapshot: &mut Snapshot| {
+        let source = &mut snapshot.operators[0];
+        (source.queued_messages, source.queued_rows) = (5, 5);
+        source.mean_ingested = Some(ProcessingTime(snapshot.now.0 + SECOND - 48 * MS));
+    };
+    wait(&mut snapshot);
+    near(&plan_after(&mut shedder, &mut snapshot, &[900]), &[0.0]);
+    // Once it sheds, it sheds until nothing is lost: 4 ms too much, to be made up for in a period of 100 ms.
+    shedder.sheds = true;
+    wait(&mut snapshot);
+    near(&plan_after(&mut shedder, &mut snapshot, &[900]), &[0.04 / 0.9]);
+    assert!(shedder.sheds);
+    snapshot.operators[0].queued_messages = 0;
+    near(&plan_after(&mut shedder, &mut snapshot, &[900]), &[0.0]);
+    assert!(!shedder.sheds);
+}
+
+#[test]
+fn dropped_rows_follow_the_fraction_and_are_counted() {
+    let mut shedder = Shedder::new(config());
+    shedder.allow(QueryId(0), true);
+    shedder.ledgers[0].fraction = 0.3;
+    let dropped: Vec<u32> = (0..10).map(|_| shedder.admit(QueryId(0), 1, ProcessingTime::ZERO)).collect();
+    assert_eq!(dropped.iter().sum::<u32>(), 3);
+    assert!(dropped.iter().all(|&rows| rows <= 1));
+    // 0.3 · 1 000 + what was owed.
+    assert!((299..=301).contains(&shedder.admit(QueryId(0), 1_000, ProcessingTime::ZERO)));
+    assert_eq!(shedder.dropped(QueryId(0)), 303);
+    shedder.ledgers[0].fraction = 1.0;
+    assert_eq!(shedder.admit(QueryId(0), 7, ProcessingTime::ZERO), 7);
+    assert_eq!(shedder.dropped(QueryId(1)), 0);
+}
+
+/// All ways to give up shares in eighths: the least loss that saves enough.
+fn least_loss_of_all(offers: &[Offer], cores: f64) -> f64 {
+    let mut least = f64::INFINITY;
+    for choice in 0..9usize.pow(offers.len() as u32) {
+        let share = |place: usize| (choice / 9usize.pow(place as u32) % 9) as f64 / 8.0;
+        let saved: f64 = offers.iter().enumerate().map(|(place, o)| share(place) * o.cores).sum();
+        if saved >= cores - 1e-9 {
+            least = least.min(offers.iter().enumerate().map(|(place, o)| share(place) * o.utility).sum());
+        }
+    }
+    least
+}
+
+proptest! {
+    #[test]
+    fn no_other_choice_loses_less(
+        offers in prop::collection::vec((1u32..20, 0u32..20), 1..5),
+        missing in 0.0f64..1.2,
+    ) {
+        let mut offers: Vec<Offer> = (0..)
+            .zip(offers)
+            .map(|(query, (cores, utility))| Offer {
+                query,
+                grace_ns: 0,
+                cores: cores.into(),
+                utility: utility.into(),
+            })
+            .collect();
+        let before = offers.clone();
+        let cores = missing * offers.iter().map(|offer| offer.cores).sum::<f64>();
+        let shares: Vec<(u32, f64)> = least_loss(&mut offers, cores).collect();
+        let of = |query: u32| shares.iter().find(|(q, _)| *q == query).map_or(0.0, |(_, share)| *share);
+        prop_assert!(shares.iter().all(|(_, share)| (0.0..=1.0 + 1e-12).contains(share)));
+        let saved: f64 = before.iter().map(|offer| of(offer.query) * offer.cores).sum();
+        let lost: f64 = before.iter().map(|offer| of(offer.query) * offer.utility).sum();
+        if missing <= 1.0 {
+            prop_assert!((saved - cores).abs() < 1e-9);
+            prop_assert!(lost <= least_loss_of_all(&before, cores) + 1e-9);
+        } else {
+            prop_assert!(shares.len() == before.len() && shares.iter().all(|(_, share)| *share == 1.0));
+        }
+    }
+
+    /// Against the demand written down for every millisecond of the horizon.
+    #[test]
+    fn the_shortfall_is_the_worst_of_all_instants(
+        loads in prop::collection::vec((0.0f64..1.0, 0u64..1_500), 0..6),
+        backlog in prop::collection::vec((0u64..1_500, 0.0f64..300.0), 0..6),
+        capacity in 0.5f64..3.0,
+        relief_ms in 0u64..1_200,
+    ) {
+        let loads: Vec<Load> = loads
+            .into_iter()
+            .map(|(cores, grace_ms)| Load { cores, grace_ns: grace_ms * MS })
+            .collect();
+        let steps: Vec<Step> = backlog
+            .into_iter()
+            .map(|(ms, work_ms)| Step { at_ns: (ms * MS) as f64, work_ns: work_ms * MS as f64, cores: 0.0 })
+            .collect();
+        let config = config();
+        let lasting: f64 = loads.iter().filter(|l| l.grace_ns < SECOND).map(|l| l.cores).sum();
+        let mut want = (lasting - capacity).max(0.0);
+        for ms in 0..=1_000u64 {
+            let t = (ms * MS) as f64;
+            let flowing = loads.iter().filter(|load| load.grace_ns < SECOND);
+            let flowing = flowing.map(|load| load.cores * (t - load.grace_ns as f64).max(0.0));
+            let waiting = steps.iter().filter(|step| step.at_ns <= t).map(|step| step.work_ns);
+            let excess = flowing.sum::<f64>() + waiting.sum::<f64>() - capacity * t;
+            want = want.max(excess / (t - (relief_ms * MS) as f64).max(1e8));
+        }
+        let got = shortfall(&loads, &mut steps.clone(), relief_ms * MS, capacity, &config);
+        prop_assert!((got - want).abs() < 1e-9, "{got}, expected {want}");
+    }
+}
