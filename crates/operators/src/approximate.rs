@@ -7,6 +7,7 @@
 mod aggregate;
 mod aion;
 mod delays;
+mod estimator;
 mod grid;
 mod group_history;
 mod interval;
@@ -16,12 +17,15 @@ mod normal;
 mod replay;
 mod rule;
 mod sample_size;
+mod sampler;
 mod stratum;
 mod sub_stream;
+mod verification;
 
 pub use aggregate::Aggregate;
-pub use aion::{Aion, Closed, Config, Offer, Totals};
+pub use aion::{Aion, Closed, Config, Offer};
 pub use delays::Delays;
+pub use estimator::{Estimator, Shows};
 pub use grid::{Grid, Span};
 pub use interval::{Estimate, Pair, Taken, average, count, deviation, ratio, sum, total_rows, variance};
 pub use moments::Moments;
@@ -31,4 +35,5 @@ pub use sample_size::{
     Promise, of_mean, of_sum, of_variance, rate, rows_at_most, rows_by_deadline, rows_expected,
     squared_variation,
 };
+pub use sampler::{SAMPLE_COLUMN, Sampler, SamplerSpec};
 pub use stratum::{Stratum, Total};

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
+use laxity_graph::Approximation;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -14,6 +15,7 @@ use super::rule::{Rule, SlackControl, coverage};
 use super::sample_size::{Promise, rate};
 use super::stratum::Stratum;
 use super::sub_stream::{Cell, Share, SubStream};
+use super::verification::{Results, Verification};
 
 /// Which rows of a stream are taken, and when its windows answer.
 ///
@@ -48,7 +50,8 @@ pub struct Aion {
     wake: Option<i64>,
     engaged: bool,
     random: Pcg64,
-    totals: Totals,
+    verification: Verification,
+    totals: Approximation,
 }
 
 /// What is asked of it.
@@ -62,6 +65,8 @@ pub struct Config {
     pub aggregates: Vec<Aggregate>,
     /// Aion, or a baseline.
     pub rule: Rule,
+    /// Results are held against exact ones once all rows have come. Then [`Aion::value`] is to be told of every row.
+    pub verifies: bool,
     /// Of the dice.
     pub seed: u64,
 }
@@ -91,27 +96,6 @@ pub struct Closed {
     pub stratum: Stratum,
     /// By value.
     pub shifts: Vec<(f64, f64)>,
-}
-
-/// Counts since the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Totals {
-    /// Rows that came.
-    pub seen: u64,
-    /// Rows that were taken.
-    pub taken: u64,
-    /// Rows that came after their window had answered.
-    pub late: u64,
-    /// Window ends at which something was due.
-    pub windows: u64,
-    /// Of them, those that no bound could be given for that is as asked.
-    pub unkept: u64,
-    /// Of them, those that waited until all had come, as an exact query does.
-    pub complete: u64,
-    /// How long after their end windows answered, ms.
-    pub waited_ms: f64,
-    /// How much earlier that was than K-slack would have been, ms.
-    pub saved_ms: f64,
 }
 
 /// Rows taken of late ones per sub-stream, to see whether they differ.
@@ -157,13 +141,14 @@ impl Aion {
             wake: None,
             engaged: true,
             random: Pcg64::seed_from_u64(config.seed),
-            totals: Totals::default(),
+            verification: Verification::default(),
+            totals: Approximation::default(),
             config,
         }
     }
 
-    /// What happened so far.
-    pub fn totals(&self) -> Totals {
+    /// What happened so far; what was asked for is not told.
+    pub fn totals(&self) -> Approximation {
         self.totals
     }
 
@@ -183,13 +168,16 @@ impl Aion {
     pub fn offer(&mut self, now: i64, time: i64, group: u32) -> Offer {
         let number = self.config.grid.sub_stream(time);
         let (_, end) = self.config.grid.stretch(number);
-        self.totals.seen += 1;
+        self.totals.rows_seen += 1;
+        if self.config.verifies {
+            self.verification.row(number, group);
+        }
         self.latest = self.latest.max(time);
         let delay = (now - time).max(0);
         self.longest_of_all = self.longest_of_all.max(delay);
         let is_closed = end <= self.issued;
         if is_closed && !self.sub_streams.contains_key(&number) {
-            self.totals.late += 1;
+            self.totals.rows_late += 1;
             return Offer::Late { asked: false };
         }
         self.longest_lately = self.longest_lately.max(delay);
@@ -197,7 +185,7 @@ impl Aion {
         sub_stream.delays.push(delay);
         sub_stream.rows += 1.0;
         if sub_stream.closed.is_some() || is_closed {
-            self.totals.late += 1;
+            self.totals.rows_late += 1;
             let expected = self.rows.rows() * 0.1;
             let asked = !self.late.is_empty() && self.dice(ASKED / expected.max(ASKED));
             return Offer::Late { asked };
@@ -222,7 +210,7 @@ impl Aion {
         // One row of each group at least, so that the result has it.
         if cell.below == u32::MAX || dice < cell.below || cell.taken == 0 {
             cell.taken += 1;
-            self.totals.taken += 1;
+            self.totals.rows_taken += 1;
             Offer::Taken
         } else {
             Offer::Counted
@@ -232,6 +220,12 @@ impl Aion {
     /// The value of a row that was taken or asked for; nothing is told of NULL.
     pub fn value(&mut self, now: i64, time: i64, group: u32, value: usize, what: f64, offer: Offer) {
         let number = self.config.grid.sub_stream(time);
+        if self.config.verifies {
+            self.verification.value(number, group, value, what);
+            if !matches!(offer, Offer::Taken | Offer::Late { asked: true }) {
+                return;
+            }
+        }
         let (_, end) = self.config.grid.stretch(number);
         let is_late = now > self.config.grid.end_after(end - 1);
         let usual = self.groups.get(group as usize).filter(|history| history.rounds > 0);
@@ -254,6 +248,25 @@ impl Aion {
     /// No row at or before that time is still to come, says the table.
     pub fn upstream(&mut self, watermark: i64) {
         self.upstream = self.upstream.max(watermark);
+    }
+
+    /// Where nothing waits, windows up to that watermark answer with nothing: the end of the last of them, if it is news.
+    pub fn pass(&mut self, watermark: i64) -> Option<i64> {
+        let end =
+            self.config.grid.end_after(watermark.saturating_add(1)).saturating_sub(self.config.grid.step_ms);
+        let is_news = end > self.issued && self.first_end.is_none_or(|first| end < first);
+        if is_news {
+            self.issued = end;
+        }
+        is_news.then_some(end)
+    }
+
+    /// Bytes held, about.
+    pub fn bytes(&self) -> usize {
+        let cell = size_of::<Cell>() + self.late.len() * size_of::<Moments>();
+        let cells: usize = self.sub_streams.values().map(|sub_stream| sub_stream.cells.len()).sum();
+        cells * cell
+            + self.groups.len() * (size_of::<GroupHistory>() + self.late.len() * size_of::<Moments>())
     }
 
     /// When to ask [`due`](Aion::due) again, if no row comes before.
@@ -319,6 +332,9 @@ impl Aion {
     /// which is `i64::MAX`.
     pub fn close(&mut self, end: i64, now: i64) -> Vec<Closed> {
         let grid = self.config.grid;
+        if self.config.verifies {
+            self.remember(end, now);
+        }
         let mut closed = Vec::new();
         let numbers: Vec<i64> = self.sub_streams.keys().copied().collect();
         for number in numbers {
@@ -460,6 +476,29 @@ impl Aion {
 
     /// Whether the window would keep its bound now, in every group.
     fn verdict(&self, end: i64, now: i64) -> Verdict {
+        let promise = self.config.promise;
+        let mut verdict = Verdict::Kept;
+        self.each_result(end, now, |_, aggregate, taken| {
+            if aggregate.estimate(taken, promise).relative() <= promise.error {
+                return true;
+            }
+            // Once all had come: what would be left is what was not taken.
+            let all_come = |taken: &Taken| {
+                let Taken { stratum, values } = *taken;
+                let stratum =
+                    Stratum { total: stratum.seen, total_variance: 0.0, total_common: 0.0, ..stratum };
+                Taken { stratum, values }
+            };
+            let complete: Vec<Taken> = taken.iter().map(all_come).collect();
+            let helps = aggregate.estimate(&complete, promise).relative() <= promise.error;
+            verdict = if helps { Verdict::NotYet } else { Verdict::Never };
+            !helps
+        });
+        verdict
+    }
+
+    /// Calls for every group and aggregate of the window with that end, with what was taken; until it says false.
+    fn each_result(&self, end: i64, now: i64, mut call: impl FnMut(u32, Aggregate, &[Taken]) -> bool) {
         let grid = self.config.grid;
         let (from, to) = (grid.sub_stream(grid.start_of(end)), grid.sub_stream(end - 1));
         let window: Vec<(i64, &SubStream, Share)> = self
@@ -469,10 +508,9 @@ impl Aion {
             .collect();
         let groups = window.iter().map(|(_, sub_stream, _)| sub_stream.cells.len()).max().unwrap_or(0);
         let shifts: Vec<Vec<(f64, f64)>> = window.iter().map(|&(.., share)| self.shifts(share)).collect();
-        let promise = self.config.promise;
-        let (mut taken, mut verdict) = (Vec::new(), Verdict::Kept);
+        let mut taken = Vec::new();
         for group in 0..groups {
-            for aggregate in &self.config.aggregates {
+            for &aggregate in &self.config.aggregates {
                 taken.clear();
                 for ((number, sub_stream, share), shifts) in window.iter().zip(&shifts) {
                     let Some(cell) = sub_stream.cells.get(group).filter(|cell| cell.seen > 0) else {
@@ -484,21 +522,24 @@ impl Aion {
                     let values = aggregate.value().map_or(rows, |value| cell.values[value]);
                     taken.push(Taken { stratum, values });
                 }
-                if taken.is_empty() || aggregate.estimate(&taken, promise).relative() <= promise.error {
-                    continue;
+                if !taken.is_empty() && !call(group as u32, aggregate, &taken) {
+                    return;
                 }
-                // Once all had come: what would be left is what was not taken.
-                for Taken { stratum, .. } in &mut taken {
-                    *stratum =
-                        Stratum { total: stratum.seen, total_variance: 0.0, total_common: 0.0, ..*stratum };
-                }
-                if aggregate.estimate(&taken, promise).relative() <= promise.error {
-                    return Verdict::NotYet;
-                }
-                verdict = Verdict::Never;
             }
         }
-        verdict
+    }
+
+    /// Keeps what the window with that end says, to be held against what is so.
+    fn remember(&mut self, end: i64, now: i64) {
+        let promise = self.config.promise;
+        let mut results = Results::new();
+        self.each_result(end, now, |group, aggregate, taken| {
+            results.push((group, aggregate, aggregate.estimate(taken, promise)));
+            true
+        });
+        let grid = self.config.grid;
+        let window = (grid.sub_stream(grid.start_of(end)), grid.sub_stream(end - 1));
+        self.verification.remember(end, window, results);
     }
 
     /// Learns from sub-streams of which no row is still to come, and forgets those that no window needs.
@@ -533,6 +574,16 @@ impl Aion {
                 let wanted = coverage(self.config.promise, self.rows.rows(), mean, variance);
                 self.slack.learn(sub_stream.seen / sub_stream.rows.max(1.0), wanted);
             }
+        }
+        if self.config.verifies {
+            let until = if self.upstream == i64::MAX {
+                i64::MAX
+            } else {
+                now.saturating_sub(slack).min(self.upstream)
+            };
+            let (checked, within) = self.verification.check(until, self.config.promise);
+            self.totals.checked += checked;
+            self.totals.within += within;
         }
         let next_end = grid.end_after(self.issued.clamp(i64::MIN / 4, i64::MAX / 4));
         let needed_from = grid.sub_stream(grid.start_of(next_end));

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::aion::{Aion, Config, Offer, Totals};
+use laxity_graph::Approximation;
+
+use super::aion::{Aion, Config, Offer};
 use super::interval::{Estimate, Taken};
 use super::moments::Moments;
 use super::stratum::Stratum;
@@ -55,7 +57,7 @@ impl Answer {
 
 /// Lets rows arrive in order and windows answer, without a query around it: what figures and tests drive. A window answers
 /// with what its rows are worth at that instant; computing takes no time.
-pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Totals) {
+pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximation) {
     let mut replay = Replay {
         aion: Aion::new(config.clone()),
         config,
@@ -101,12 +103,18 @@ pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Totals) {
     (answers, totals)
 }
 
+/// A sub-stream and a group.
+type Key = (i64, u32);
+
+/// With the shift of every value.
+type Shifted = (Stratum, Vec<(f64, f64)>);
+
 struct Replay<'a> {
     aion: Aion,
     config: &'a Config,
     /// By sub-stream and group.
-    strata: BTreeMap<(i64, u32), (Stratum, Vec<(f64, f64)>)>,
-    kept: BTreeMap<(i64, u32), Moments>,
+    strata: BTreeMap<Key, Shifted>,
+    kept: BTreeMap<Key, Moments>,
     answers: Vec<Answer>,
 }
 
@@ -118,7 +126,7 @@ impl Replay<'_> {
                 self.strata.insert((closed.sub_stream, closed.group), (closed.stratum, closed.shifts));
             }
             let (from, to) = (grid.sub_stream(grid.start_of(end)), grid.sub_stream(end - 1));
-            let mut by_group: BTreeMap<u32, Vec<((i64, u32), Stratum)>> = BTreeMap::new();
+            let mut by_group: BTreeMap<u32, Vec<(Key, Stratum)>> = BTreeMap::new();
             for (&key, (stratum, _)) in self.strata.range((from, 0)..=(to, u32::MAX)) {
                 by_group.entry(key.1).or_default().push((key, *stratum));
             }

@@ -38,7 +38,14 @@ fn exponential(mean: f64) -> impl FnMut(f64) -> f64 {
 }
 
 fn config(aggregates: Vec<Aggregate>, rule: Rule) -> Config {
-    Config { grid: Grid::new(3_000, 0, Span::Fixed(3_000)), promise: PROMISE, aggregates, rule, seed: 1 }
+    Config {
+        grid: Grid::new(3_000, 0, Span::Fixed(3_000)),
+        promise: PROMISE,
+        aggregates,
+        rule,
+        verifies: false,
+        seed: 1,
+    }
 }
 
 /// Those that answered before everything had come.
@@ -76,7 +83,7 @@ fn windows_answer_at_their_end_and_keep_the_bound() {
     assert!(waited < 10.0, "{waited} ms");
     let said = early.iter().filter(|answer| answer.said() <= PROMISE.error).count();
     assert!(said * 100 >= early.len() * 97, "{said} of {} say that they keep it", early.len());
-    let taken = totals.taken as f64 / totals.seen as f64;
+    let taken = totals.rows_taken as f64 / totals.rows_seen as f64;
     assert!(taken < 0.4, "{taken} taken");
 }
 
@@ -151,7 +158,7 @@ fn baselines_wait_as_their_names_say() {
         let waited =
             late.iter().map(|answer| (answer.at_ms - answer.end_ms) as f64).sum::<f64>() / late.len() as f64;
         let error = late.iter().map(|answer| answer.error()).fold(0.0, f64::max);
-        (waited, error, totals.taken as f64 / totals.seen as f64)
+        (waited, error, totals.rows_taken as f64 / totals.rows_seen as f64)
     };
     let (k_slack, error, taken) = wait(Rule::KSlack);
     // The largest of 100 000 exponential delays: 240·ln 100 000 = 2 763 ms.
