@@ -78,6 +78,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 
+    /// Hold the results of approximate queries against exact ones, once all rows have come: the report then says how many
+    /// kept their bound. Every row is evaluated for that, so the run saves no work.
+    #[arg(long)]
+    pub verify_approx: bool,
+
     /// How long a worker stays with an operator before it asks whether another is more urgent. Shorter costs
     /// switches, longer costs latency.
     #[arg(long, default_value = "1 ms", value_name = "DURATION")]

@@ -395,9 +395,12 @@ SELECT n FROM plain;";
 
     fn queries() -> Vec<PlannedQuery> {
         let file = SqlFile { path: PathBuf::from("a.sql"), text: SQL.into() };
-        laxity_sql::compile_with(&[file], laxity_sql::CompileOptions { processing_origin_ms: 0 })
-            .unwrap()
-            .queries
+        laxity_sql::compile_with(
+            &[file],
+            laxity_sql::CompileOptions { processing_origin_ms: 0, verify_approximate: false },
+        )
+        .unwrap()
+        .queries
     }
 
     fn option(query: &PlannedQuery, key: &str) -> Option<String> {

@@ -1,6 +1,7 @@
 //! The `--report` file: what a run did, for programs. docs/report.md says it to their authors.
 
 use laxity_engine::{LatencySummary, Outcome, QuerySnapshot};
+use laxity_graph::Approximation;
 use laxity_sched::{Cause, Lateness};
 use serde::Serialize;
 
@@ -43,6 +44,9 @@ struct QueryReport {
     rows_dead: u64,
     /// Dropped at the sources to shed load.
     rows_shed: u64,
+    /// Only of a query that leaves rows out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approx: Option<Approx>,
     /// Admitted and never processed: they were still queued when the time to drain was over.
     rows_dropped: u64,
     /// Shares of the time of the results that missed the target; all 0 if none did.
@@ -60,6 +64,30 @@ struct Percentiles {
     p999: f64,
     max: f64,
     mean: f64,
+}
+
+/// What a query did by leaving rows out.
+#[derive(Debug, Serialize)]
+struct Approx {
+    bound: f64,
+    confidence: f64,
+    /// That answered.
+    windows: u64,
+    /// Share of the groups of windows whose true error kept the bound, or that said it would not; with --verify-approx.
+    within: Option<f64>,
+    /// Of the rows in time.
+    sampling_rate: f64,
+    /// From a window's end to its answer, mean.
+    wait_ms: f64,
+    /// The longest delay seen less that, mean.
+    wait_saved_ms: f64,
+    /// Windows for which no bound could be given that is as asked.
+    windows_unbounded: u64,
+    /// Windows that waited until all had come.
+    windows_complete: u64,
+    /// How often it began to leave rows out because it was behind; only with 'laxity.approximate.when' = 'overload'.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overload_steps: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,12 +132,33 @@ impl From<&QuerySnapshot> for QueryReport {
             rows_late: query.rows_late,
             rows_dead: query.rows_dead,
             rows_shed: query.rows_shed,
+            approx: query.approximation.as_ref().map(Approx::from),
             rows_dropped: query.rows_dropped,
             late_because: Causes::from(&query.lateness),
             error: match &query.outcome {
                 Outcome::Failed(error) => Some(error.clone()),
                 Outcome::Running | Outcome::Finished | Outcome::Cancelled => None,
             },
+        }
+    }
+}
+
+impl From<&Approximation> for Approx {
+    fn from(approximation: &Approximation) -> Approx {
+        let Approximation { windows, checked, within, rows_taken, rows_seen, rows_late, .. } = *approximation;
+        let per_window = |sum_ms: f64| if windows > 0 { sum_ms / windows as f64 } else { 0.0 };
+        let in_time = rows_seen.saturating_sub(rows_late);
+        Approx {
+            bound: approximation.error,
+            confidence: approximation.confidence,
+            windows,
+            within: (checked > 0).then(|| within as f64 / checked as f64),
+            sampling_rate: if in_time > 0 { rows_taken as f64 / in_time as f64 } else { 1.0 },
+            wait_ms: per_window(approximation.waited_ms),
+            wait_saved_ms: per_window(approximation.saved_ms),
+            windows_unbounded: approximation.unkept,
+            windows_complete: approximation.complete,
+            overload_steps: approximation.only_behind.then_some(approximation.steps),
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     host::raise_open_files();
     let clock = Clock::start();
-    let files = Files::read(&args.sql);
+    let files = Files::read(&args.sql).verifying(args.verify_approx);
     let Compilation { script, refused: files_refused } = files.compile(clock.unix_start_ms(), screen)?;
     let paths: Vec<PathPlace> = script.queries.iter().flat_map(|query| query.paths.clone()).collect();
     let config = config(args, policy::of_run(args, script.policy.as_ref())?);

@@ -23,6 +23,8 @@ pub struct Files {
     shared: bool,
     /// The only folder whose files they may name.
     root: Option<PathBuf>,
+    /// Approximate results are held against exact ones.
+    verify_approximate: bool,
     /// Why others could not be read.
     unread: Vec<String>,
     _claims: Vec<InputClaim>,
@@ -41,7 +43,9 @@ impl Files {
     /// Reads the files. `-` is the standard input.
     pub fn read(args: &SqlArgs) -> Files {
         let (shared, root) = (args.shared, args.root.clone());
-        let mut files = Files { files: vec![], shared, root, unread: vec![], _claims: vec![] };
+        let verify_approximate = false;
+        let mut files =
+            Files { files: vec![], shared, root, verify_approximate, unread: vec![], _claims: vec![] };
         for path in &args.files {
             match read_one(path) {
                 Ok((file, claim)) => {
@@ -52,6 +56,12 @@ impl Files {
             }
         }
         files
+    }
+
+    /// The same, with approximate results held against exact ones.
+    #[must_use]
+    pub fn verifying(self, verify_approximate: bool) -> Files {
+        Files { verify_approximate, ..self }
     }
 
     /// True if they are several that have nothing to do with each other.
@@ -65,7 +75,7 @@ impl Files {
     /// # Errors
     /// [`Failure::User`] if no file can be taken, or if the files are one script and it is wrong.
     pub fn compile(&self, processing_origin_ms: i64, screen: &Screen) -> Result<Compilation, Failure> {
-        let options = CompileOptions { processing_origin_ms };
+        let options = CompileOptions { processing_origin_ms, verify_approximate: self.verify_approximate };
         let Compiled { script, errors } = if self.shared {
             if let Some(first) = self.unread.first() {
                 return Err(Failure::User(first.clone()));

@@ -216,6 +216,7 @@ pub mod sample {
             late_windows: Vec::new(),
             rows_dead: 0,
             rows_shed: 0,
+            approximation: None,
             rows_dropped: 0,
             rows_queued: 15_000,
             state_bytes: 0,

@@ -93,7 +93,9 @@ impl Shared {
             if !query.failed() {
                 query.rows_dropped.fetch_add(u64::from(message.rows), Ordering::Relaxed);
             }
-            self.release(&query, InFlight::one(message.rows, message.bytes));
+            if !message.body.is_look() {
+                self.release(&query, InFlight::one(message.rows, message.bytes));
+            }
         }
         for instance in &instances {
             if instance.clear() {

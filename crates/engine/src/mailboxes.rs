@@ -73,7 +73,7 @@ pub(crate) struct Finished {
     pub progress: Option<(EventTime, ProcessingTime)>,
     /// When it was done.
     pub ended: ProcessingTime,
-    /// Of a table: when to look at it again, if nobody wakes it before.
+    /// Of a table: when to look at it again, if nobody wakes it before; of an operator, when to tell it the time.
     pub look: Option<Look>,
 }
 
@@ -359,6 +359,10 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 desk.shard.on_progress(worker.granted, progress, ingested);
             }
             if let Some(look) = look {
+                // An operator is enlisted when it asks for the first time, if it is still there.
+                if !desk.agenda.has(worker.granted) && desk.units[worker.granted.index()].is_some() {
+                    desk.agenda.enlist(worker.granted);
+                }
                 desk.agenda.appoint(worker.granted, look);
             }
             desk.shard.on_finished(worker.worker, report, instant);

@@ -2,8 +2,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 
-use laxity_graph::{OperatorId, ProcessingTime};
-use laxity_runtime::{ArrowRows, InFlight, Instance, Look, Parcel, RunContext};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+use laxity_runtime::{ArrowRows, InFlight, Instance, Look, Parcel, Payload, RunContext};
 use laxity_sched::{OperatorSpec, Work};
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -131,7 +131,18 @@ impl OperatorThreads {
 
     fn run(&self, instance: &Instance<ArrowRows>, mailbox: &Mailbox, shared: &Shared) {
         let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some((message, enqueued)) = mailbox.take() {
+        // When the operator wants to be told the time.
+        let mut wake: Option<ProcessingTime> = None;
+        while let Some(taken) = mailbox.take(wake, shared) {
+            let (message, enqueued) = taken.unwrap_or_else(|due| {
+                wake = None;
+                let (progress, body) = (EventTime::MIN, Payload::look());
+                let to = instance.id;
+                (
+                    Parcel::<ArrowRows> { to, channel: 0, progress, ingested: due, rows: 0, bytes: 0, body },
+                    due,
+                )
+            });
             let mut work = Work::Message { message, enqueued };
             loop {
                 let mut context = RunContext {
@@ -143,6 +154,7 @@ impl OperatorThreads {
                     operator_ns: 0,
                 };
                 let run = instance.run(work, &mut context);
+                wake = run.wake.or(wake);
                 shared.write(&mut writes);
                 if run.returned_credit {
                     shared.wake(instance.query.wake());
@@ -176,6 +188,9 @@ impl OperatorThreads {
         }
     }
 }
+
+/// A message and since when it waited; or an instant that has come.
+type Taken = Result<(Parcel<ArrowRows>, ProcessingTime), ProcessingTime>;
 
 impl Mailbox {
     /// Bytes that wait before producers do. About what Flink gives a task by default: a few dozen 32 KB
@@ -211,19 +226,29 @@ impl Mailbox {
         self.put(message, now)
     }
 
-    fn take(&self) -> Option<(Parcel<ArrowRows>, ProcessingTime)> {
+    /// The next message, or the instant given where that comes first. `None` at the end.
+    fn take(&self, wake: Option<ProcessingTime>, shared: &Shared) -> Option<Taken> {
         let mut state = self.state.lock();
         loop {
             if let Some((message, enqueued)) = state.messages.pop_front() {
                 state.bytes -= message.bytes;
                 drop(state);
                 self.taken.notify_all();
-                return Some((message, enqueued));
+                return Some(Ok((message, enqueued)));
             }
             if state.stopping {
                 return None;
             }
-            self.arrived.wait(&mut state);
+            match wake {
+                None => self.arrived.wait(&mut state),
+                Some(at) => {
+                    if self.arrived.wait_until(&mut state, shared.clock.instant(at)).timed_out()
+                        && state.messages.is_empty()
+                    {
+                        return Some(Err(at));
+                    }
+                }
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rows that an operator refuses, on their way to the dead letters of a table.
 
 use laxity_connect::RefusedRows;
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 use laxity_operators::{DeadRows, Flow, Operator, OperatorError, Outbox, StreamBatch};
 
 use crate::chain_of_causes;
@@ -52,6 +52,29 @@ impl Operator for LetterWriter {
         let flow = self.operator.resume(out)?;
         self.write(&out.dead[before..])?;
         Ok(flow)
+    }
+
+    fn on_event_clock(&mut self, clock: EventClock) {
+        self.operator.on_event_clock(clock);
+    }
+
+    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
+        self.operator.on_lag(lag_ns, target_ns);
+    }
+
+    fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        let before = out.dead.len();
+        let flow = self.operator.on_time(now, out)?;
+        self.write(&out.dead[before..])?;
+        Ok(flow)
+    }
+
+    fn approximation(&self) -> Option<Approximation> {
+        self.operator.approximation()
+    }
+
+    fn wake_at(&self) -> Option<ProcessingTime> {
+        self.operator.wake_at()
     }
 
     fn follows_processing_time(&self) -> bool {

@@ -182,7 +182,7 @@ impl Shared {
         for message in messages.drain(..) {
             // It is still known: what is on its way keeps it from being forgotten.
             let owner = self.registry.read().owner(message.to);
-            if let Some(query) = owner {
+            if let Some(query) = owner.filter(|_| !message.body.is_look()) {
                 self.release(&query, InFlight::one(message.rows, message.bytes));
             }
         }

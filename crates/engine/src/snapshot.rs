@@ -1,6 +1,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
-use laxity_graph::{EventTime, ProcessingTime, QueryId};
+use laxity_graph::{Approximation, EventTime, ProcessingTime, QueryId};
 use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, Query, RecordedArrival, Totals};
 use laxity_sched::Lateness;
 
@@ -126,6 +126,8 @@ pub struct QuerySnapshot {
     pub rows_dead: u64,
     /// Rows dropped at the sources to shed load; not among those admitted.
     pub rows_shed: u64,
+    /// What it has done by leaving rows out, if it does.
+    pub approximation: Option<Approximation>,
     /// Rows admitted, and neither processed nor written when the engine was stopped and the time to drain was over.
     pub rows_dropped: u64,
     /// Rows admitted and not yet processed.
@@ -245,6 +247,7 @@ impl QuerySnapshot {
             late_windows: query.late_windows(),
             rows_dead: query.rows_dead(),
             rows_shed: query.rows_shed.load(Relaxed),
+            approximation: *query.approximation.lock(),
             rows_dropped: rows_dropped(query),
             rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,
             state_bytes: query.state_bytes.load(Relaxed).max(0) as u64,

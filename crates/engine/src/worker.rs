@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use laxity_graph::WorkerId;
-use laxity_runtime::{ArrowRows, Instance, LookCosts, RunContext};
+use laxity_runtime::{ArrowRows, Instance, Look, LookCosts, RunContext};
 use laxity_sched::{CallCost, RunReport};
 
 use crate::dispatch::Dispatch;
@@ -105,7 +105,8 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     if run.returned_credit {
                         shared.wake(instance.query.wake());
                     }
-                    Finished { report: run.report, progress: run.progress, ended: run.ended, look: None }
+                    let look = run.wake.map(|at| Look { at, due: at });
+                    Finished { report: run.report, progress: run.progress, ended: run.ended, look }
                 }
                 Unit::Table(table) => {
                     let looked = shared.look_at(table, &mut staged);

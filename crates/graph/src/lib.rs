@@ -4,6 +4,7 @@
 //! Not here: rows (Arrow lives in `operators` and `connect`), decisions (`sched`), clocks and threads
 //! (`engine`). Read [`Dataflow`] first.
 
+mod approximation;
 mod dataflow;
 mod emitted;
 mod id;
@@ -12,6 +13,7 @@ mod qos;
 mod settings;
 mod time;
 
+pub use approximation::Approximation;
 pub use dataflow::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning};
 pub use emitted::{Emitted, Flow};
 pub use id::{OperatorId, QueryId, WorkerId};

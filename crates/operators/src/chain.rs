@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
 use crate::{Emitted, Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
 
@@ -82,8 +82,12 @@ impl Chain {
     ) -> Result<Flow, OperatorError> {
         let cause = Cause { message: ingested, ..Cause::default() };
         deliver(&mut self.links, Message { input, content, cause }, out)?;
+        Ok(self.flow())
+    }
+
+    fn flow(&self) -> Flow {
         let is_left = |link: &Link| link.has_more || !link.waiting.is_empty();
-        Ok(if self.links.iter().any(is_left) { Flow::More } else { Flow::Done })
+        if self.links.iter().any(is_left) { Flow::More } else { Flow::Done }
     }
 
     /// Works until nothing waits, or until what the first unfinished call sent has gone through the rest of the
@@ -180,6 +184,35 @@ impl Operator for Chain {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.run(out)
+    }
+
+    fn on_event_clock(&mut self, clock: EventClock) {
+        self.links.iter_mut().for_each(|link| link.operator.on_event_clock(clock));
+    }
+
+    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
+        self.links.iter_mut().for_each(|link| link.operator.on_lag(lag_ns, target_ns));
+    }
+
+    fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        for at in 0..self.links.len() {
+            let links = &mut self.links[at..];
+            if links[0].operator.wake_at().is_some_and(|wake| wake <= now) {
+                links[0].cause = Cause { message: now, ..Cause::default() };
+                let link = &mut links[0];
+                let flow = link.operator.on_time(now, &mut link.outbox)?;
+                sent(links, flow, out)?;
+            }
+        }
+        Ok(self.flow())
+    }
+
+    fn approximation(&self) -> Option<Approximation> {
+        self.links.iter().find_map(|link| link.operator.approximation())
+    }
+
+    fn wake_at(&self) -> Option<ProcessingTime> {
+        self.links.iter().filter_map(|link| link.operator.wake_at()).min()
     }
 
     fn follows_processing_time(&self) -> bool {

@@ -1,5 +1,5 @@
 use arrow::array::RecordBatch;
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
 use crate::{DeadReason, DeadRows, Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
 
@@ -65,6 +65,26 @@ impl Operator for FailingRows {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.operator.resume(out)
+    }
+
+    fn on_event_clock(&mut self, clock: EventClock) {
+        self.operator.on_event_clock(clock);
+    }
+
+    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
+        self.operator.on_lag(lag_ns, target_ns);
+    }
+
+    fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.operator.on_time(now, out)
+    }
+
+    fn approximation(&self) -> Option<Approximation> {
+        self.operator.approximation()
+    }
+
+    fn wake_at(&self) -> Option<ProcessingTime> {
+        self.operator.wake_at()
     }
 
     fn follows_processing_time(&self) -> bool {

@@ -3,6 +3,7 @@
 //! Pure: an operator sees batches, watermarks and the instants they were ingested at, as arguments. It
 //! knows no clock, thread, file or socket, and never decides when it runs. Start with [`Operator`].
 
+pub mod approximate;
 mod calc;
 mod chain;
 mod current_watermark;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::buffer::ScalarBuffer;
 pub use laxity_graph::Flow;
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
 use crate::ExpressionFault;
 
@@ -38,6 +38,33 @@ pub trait Operator: Send {
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         let _ = out;
         Ok(Flow::Done)
+    }
+
+    /// Where event times lie on the clock, told before the first batch where the table knows it.
+    fn on_event_clock(&mut self, clock: EventClock) {
+        let _ = clock;
+    }
+
+    /// How long the rows that come next have waited since they were due, and the latency target of the query.
+    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
+        let _ = (lag_ns, target_ns);
+    }
+
+    /// An instant that it asked for has come: the one asked for, however late the call is.
+    fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        let _ = (now, out);
+        Ok(Flow::Done)
+    }
+
+    /// Of one that leaves rows out: what it has done.
+    fn approximation(&self) -> Option<Approximation> {
+        None
+    }
+
+    /// When [`on_time`](Operator::on_time) is to be called; asked after every call. A later answer takes the place of an
+    /// earlier one. A call too many, or one for an instant no longer asked for, does no harm.
+    fn wake_at(&self) -> Option<ProcessingTime> {
+        None
     }
 
     /// Whether a source that runs this wants to be told the processing time as its watermark (Unix ms): its rows

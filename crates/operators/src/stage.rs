@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use laxity_graph::{EventTime, ProcessingTime};
+use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
 use crate::{ExpressionFault, Flow, Operator, OperatorError, Outbox, SharedSourceSpec, StreamBatch};
 
@@ -115,6 +115,26 @@ impl Operator for Explained {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.operator.resume(out).map_err(|error| self.fail(error))
+    }
+
+    fn on_event_clock(&mut self, clock: EventClock) {
+        self.operator.on_event_clock(clock);
+    }
+
+    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
+        self.operator.on_lag(lag_ns, target_ns);
+    }
+
+    fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.operator.on_time(now, out).map_err(|error| self.fail(error))
+    }
+
+    fn approximation(&self) -> Option<Approximation> {
+        self.operator.approximation()
+    }
+
+    fn wake_at(&self) -> Option<ProcessingTime> {
+        self.operator.wake_at()
     }
 
     fn follows_processing_time(&self) -> bool {

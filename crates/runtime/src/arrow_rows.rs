@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
-use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
+use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
     DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError, Outbox,
     SharedSource, SharedSourceSpec, StreamBatch,
@@ -83,6 +83,31 @@ impl Content for ArrowRows {
     #[inline]
     fn resume(operator: &mut Box<dyn Operator>, outbox: &mut Outbox) -> Result<Flow, OperatorError> {
         operator.resume(outbox)
+    }
+
+    fn on_event_clock(operator: &mut Box<dyn Operator>, clock: EventClock) {
+        operator.on_event_clock(clock);
+    }
+
+    #[inline]
+    fn on_lag(operator: &mut Box<dyn Operator>, lag_ns: u64, target_ns: u64) {
+        operator.on_lag(lag_ns, target_ns);
+    }
+
+    fn on_time(
+        operator: &mut Box<dyn Operator>,
+        now: ProcessingTime,
+        outbox: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        operator.on_time(now, outbox)
+    }
+
+    fn approximation(operator: &Box<dyn Operator>) -> Option<Approximation> {
+        operator.approximation()
+    }
+
+    fn wake_at(operator: &Box<dyn Operator>) -> Option<ProcessingTime> {
+        operator.wake_at()
     }
 
     fn state_bytes(operator: &Box<dyn Operator>) -> u64 {

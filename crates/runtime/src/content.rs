@@ -1,6 +1,6 @@
 use std::fmt::{Debug, Display};
 
-use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
+use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 
 use crate::{Front, Template};
 
@@ -92,6 +92,34 @@ pub trait Content: Sized + 'static {
     /// # Errors
     /// As [`on_batch`](Content::on_batch).
     fn resume(operator: &mut Self::Operator, outbox: &mut Self::Outbox) -> Result<Flow, Self::Error>;
+
+    /// Tells an operator where event times lie on the clock.
+    fn on_event_clock(_: &mut Self::Operator, _: EventClock) {}
+
+    /// Tells an operator how long the rows that come next have waited since they were due, and the latency target.
+    fn on_lag(_: &mut Self::Operator, _lag_ns: u64, _target_ns: u64) {}
+
+    /// Tells an operator that an instant it asked for has come.
+    ///
+    /// # Errors
+    /// As [`on_batch`](Content::on_batch).
+    fn on_time(
+        _: &mut Self::Operator,
+        _now: ProcessingTime,
+        _: &mut Self::Outbox,
+    ) -> Result<Flow, Self::Error> {
+        Ok(Flow::Done)
+    }
+
+    /// Of an operator that leaves rows out: what it has done.
+    fn approximation(_: &Self::Operator) -> Option<Approximation> {
+        None
+    }
+
+    /// When an operator wants to be told.
+    fn wake_at(_: &Self::Operator) -> Option<ProcessingTime> {
+        None
+    }
 
     /// How many rows of a batch, from `next_row` on, an operator is to take next, where so much is left of the quantum
     /// and a row of late took so long; 0: not known. Less than all of them only where more would take too long; at

@@ -43,6 +43,9 @@ struct Cell<C: Content> {
     is_source: bool,
     totals: Totals,
     last_window_end: Option<EventTime>,
+    /// When it is to be told the time, as it said last.
+    asked: Option<ProcessingTime>,
+    knows_clock: bool,
     /// Of a source, if asked for: what arrived.
     recorded: Option<Vec<RecordedArrival>>,
 }
@@ -64,6 +67,9 @@ pub struct Run {
     pub done: InFlight,
     /// Bytes by which its state grew, as far as that was asked for.
     pub state_grown_bytes: i64,
+    /// When its operator wants to be told the time, if that is another instant than it said before: a message that
+    /// [carries nothing](Payload::look) and is ingested at that instant does it.
+    pub wake: Option<ProcessingTime>,
     /// Tables wait for the credit that this run gave back: [`Query::wake`] them.
     pub returned_credit: bool,
 }
@@ -78,6 +84,8 @@ struct Running<B> {
     next_row: usize,
     watermark: Option<EventTime>,
     idle: bool,
+    /// An instant that the operator asked for.
+    time: Option<ProcessingTime>,
     /// The operator left work that `resume` goes on with.
     resuming: bool,
     /// The rows are done and the watermark is at work.
@@ -161,6 +169,9 @@ impl<C: Content> Instance<C> {
         is_source: bool,
         record: bool,
     ) -> Instance<C> {
+        if is_source && C::approximation(&operator).is_some() {
+            query.judges_arrivals.store(true, Relaxed);
+        }
         Instance {
             id,
             node,
@@ -182,6 +193,8 @@ impl<C: Content> Instance<C> {
                 is_source,
                 totals: Totals::default(),
                 last_window_end: None,
+                asked: None,
+                knows_clock: false,
                 recorded: (is_source && record).then(Vec::new),
             }),
         }
@@ -218,6 +231,16 @@ impl<C: Content> Instance<C> {
         if self.query.stopped() {
             self.query.drop_rows(cell.rows_left());
             return Run { ended: started, done: cell.finish(), ..Run::default() };
+        }
+        if !cell.knows_clock
+            && let Some(clock) = self.query.event_clock.get()
+        {
+            cell.knows_clock = true;
+            C::on_event_clock(&mut cell.operator, *clock);
+        }
+        if cell.is_source && cell.rows_in_hand() > 0 {
+            let lag_ns = cell.running.as_ref().map_or(0, |running| started.since_ns(running.stamps.ingested));
+            C::on_lag(&mut cell.operator, lag_ns, self.query.target_ns());
         }
         let (watermark_before, state_before) = (cell.out_watermark, cell.state_bytes);
         let ingested = cell.running.as_ref().map(|running| running.latest);
@@ -256,11 +279,18 @@ impl<C: Content> Instance<C> {
         let rose = cell.out_watermark > watermark_before;
         let risen = ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested));
         let progress = risen.filter(|_| cell.is_source);
+        if progress.is_some()
+            && let Some(approximation) = C::approximation(&cell.operator)
+        {
+            *self.query.approximation.lock() = Some(approximation);
+        }
         if let Some((watermark, ingested)) = progress {
             self.query.source_progress(watermark_before, watermark, ingested);
         }
         let state_grown_bytes = cell.state_bytes - state_before;
-        Run { report, progress, risen, ended, sent, done, state_grown_bytes, returned_credit: false }
+        let wake = C::wake_at(&cell.operator).filter(|_| !report.more && !self.query.stopped());
+        let wake = wake.filter(|&at| cell.asked.replace(at) != Some(at));
+        Run { report, progress, risen, ended, sent, done, state_grown_bytes, wake, returned_credit: false }
     }
 
     /// Works with another operator from now on. Before its first run: what the other has seen is lost.
@@ -484,13 +514,18 @@ impl<C: Content> Cell<C> {
         enqueued: ProcessingTime,
         now: ProcessingTime,
     ) -> Result<(), C::Error> {
-        let messages = 1 + merged.len() as u32;
+        let time = message.body.is_look().then_some(message.ingested);
+        if let Some(due) = time {
+            self.asked = None;
+            message.body.stamps = Stamps::admitted(due, enqueued);
+        }
+        let messages = if time.is_some() { 0 } else { 1 + merged.len() as u32 };
         let result = merge::<C>(&mut message, merged);
         let latest = *result.as_ref().unwrap_or(&message.body.stamps.ingested);
         self.totals.batches += u64::from(message.rows > 0);
         self.totals.rows_in += u64::from(message.rows);
         self.totals.bytes_in += message.bytes;
-        let Payload { batch, watermark, idle, mut stamps, window_end } = message.body;
+        let Payload { batch, watermark, idle, is_alone: _, mut stamps, window_end } = message.body;
         stamps.queue_ns += now.since_ns(enqueued);
         self.running = Some(Running {
             channel: message.channel,
@@ -501,6 +536,7 @@ impl<C: Content> Cell<C> {
             next_row: 0,
             watermark,
             idle,
+            time,
             resuming: false,
             releasing: false,
             event_times: None,
@@ -557,7 +593,9 @@ impl<C: Content> Cell<C> {
     }
 
     fn has_more(&self) -> bool {
-        self.running.as_ref().is_some_and(|r| r.resuming || r.batch.is_some() || r.watermark.is_some())
+        self.running
+            .as_ref()
+            .is_some_and(|r| r.resuming || r.time.is_some() || r.batch.is_some() || r.watermark.is_some())
     }
 
     /// Some of the batch was done, and some is left.
@@ -570,6 +608,11 @@ impl<C: Content> Cell<C> {
         let Some(running) = &mut self.running else { return Ok(0) };
         if running.resuming {
             running.resuming = C::resume(&mut self.operator, &mut self.outbox)? == Flow::More;
+            return Ok(0);
+        }
+        if let Some(now) = running.time.take() {
+            running.releasing = true;
+            running.resuming = C::on_time(&mut self.operator, now, &mut self.outbox)? == Flow::More;
             return Ok(0);
         }
         if let Some(batch) = &running.batch {

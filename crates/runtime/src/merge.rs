@@ -89,6 +89,7 @@ mod tests {
                 batch: Some(StreamBatch { rows, watermark_before }),
                 watermark: watermark.map(EventTime),
                 idle: false,
+                is_alone: false,
                 stamps: Stamps::admitted(arrived, ProcessingTime(ingested + 10)),
                 window_end: None,
             },

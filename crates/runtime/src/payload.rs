@@ -13,6 +13,8 @@ pub struct Payload<B> {
     pub watermark: Option<EventTime>,
     /// The channel falls silent: it no longer holds the watermark back.
     pub idle: bool,
+    /// It is not processed together with others: its rows are judged by when they came.
+    pub is_alone: bool,
     /// The way so far.
     pub stamps: Stamps,
     /// End of the window this is the result of.
@@ -20,15 +22,28 @@ pub struct Payload<B> {
 }
 
 impl<B> Payload<B> {
-    /// What the message that a table is to be looked at carries: nothing.
+    /// What the message that a table is to be looked at carries, or that an operator's time has come: nothing.
     pub fn look() -> Payload<B> {
-        Payload { batch: None, watermark: None, idle: false, stamps: Stamps::default(), window_end: None }
+        Payload {
+            batch: None,
+            watermark: None,
+            idle: false,
+            is_alone: true,
+            stamps: Stamps::default(),
+            window_end: None,
+        }
+    }
+
+    /// Whether it is one of those. No query counts it as in flight.
+    pub fn is_look(&self) -> bool {
+        self.batch.is_none() && self.watermark.is_none() && !self.idle
     }
 
     /// Whether the next of its channel may be processed together with it.
     pub fn goes_with(&self, next: &Payload<B>) -> bool {
         // Results of two windows are due at two times.
-        !self.idle && !next.idle && self.window_end == next.window_end
+        let goes = |payload: &Payload<B>| !payload.idle && !payload.is_alone;
+        goes(self) && goes(next) && self.window_end == next.window_end
     }
 }
 

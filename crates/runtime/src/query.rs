@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use laxity_graph::{
-    EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QosCurve, QueryId, QuerySettings,
+    Approximation, EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QosCurve, QueryId,
+    QuerySettings,
 };
 use laxity_sched::{QuerySpec, Stamps};
 use parking_lot::Mutex;
@@ -55,6 +56,10 @@ pub struct Query {
     pub(crate) watermark_ms: AtomicI64,
     /// Where its event times lie on the clock, once a table has said so.
     pub event_clock: OnceLock<EventClock>,
+    /// Its rows are judged by when they came, batch by batch.
+    pub(crate) judges_arrivals: AtomicBool,
+    /// What it has done by leaving rows out, if it does; as of the last window that answered.
+    pub approximation: Mutex<Option<Approximation>>,
     /// Results not complete yet.
     pub open_sinks: AtomicI64,
     process: Arc<Process>,
@@ -162,6 +167,8 @@ impl Query {
             waiting: Mutex::default(),
             watermark_ms: AtomicI64::new(EventTime::MIN.0),
             event_clock: OnceLock::new(),
+            judges_arrivals: AtomicBool::new(false),
+            approximation: Mutex::new(None),
             open_sinks: AtomicI64::new(sinks as i64),
             process,
             progress_bits: AtomicU64::new((-1.0_f64).to_bits()),

@@ -55,8 +55,14 @@ impl<C: Content> Route<C> {
             Route::Outlet(outlet) => outlet.send(batch, stamps, window_end, now, sent.writes),
             Route::Operator { targets, channel, spread } => {
                 let mut send = |to: OperatorId, batch: C::Batch| {
-                    let payload =
-                        Payload { batch: Some(batch), watermark: None, idle: false, stamps, window_end };
+                    let payload = Payload {
+                        batch: Some(batch),
+                        watermark: None,
+                        idle: false,
+                        is_alone: false,
+                        stamps,
+                        window_end,
+                    };
                     sent.staged.push(parcel::<C>(to, *channel, progress, payload));
                 };
                 match spread {
@@ -103,6 +109,7 @@ impl<C: Content> Route<C> {
                         batch: None,
                         watermark: Some(watermark),
                         idle: false,
+                        is_alone: false,
                         stamps,
                         window_end: None,
                     };
@@ -116,7 +123,14 @@ impl<C: Content> Route<C> {
     pub(crate) fn idle(&mut self, stamps: Stamps, progress: EventTime, sent: &mut Sent<'_, C>) {
         if let Route::Operator { targets, channel, .. } = self {
             for &to in targets.iter() {
-                let payload = Payload { batch: None, watermark: None, idle: true, stamps, window_end: None };
+                let payload = Payload {
+                    batch: None,
+                    watermark: None,
+                    idle: true,
+                    is_alone: false,
+                    stamps,
+                    window_end: None,
+                };
                 sent.staged.push(parcel::<C>(to, *channel, progress, payload));
             }
         }

@@ -14,7 +14,8 @@ use std::rc::Rc;
 
 use arrow::array::RecordBatch;
 use laxity_graph::{
-    Dataflow, DataflowError, Emitted, EventClock, EventTime, Node, NodeId, ProcessingTime, QueryId,
+    Approximation, Dataflow, DataflowError, Emitted, EventClock, EventTime, Node, NodeId, ProcessingTime,
+    QueryId,
 };
 use laxity_operators::{
     DeadRows, Flow, HashPartitioner, InstanceContext, LateRows, Operator, OperatorError, OperatorFactory,
@@ -375,6 +376,39 @@ impl Content for CalledRows {
         let rows_out = called.tell(outbox);
         called.clock.spend(called.cost.per_row_ns * f64::from(rows_out));
         Ok(flow)
+    }
+
+    fn on_event_clock(called: &mut Called, clock: EventClock) {
+        if let Some(operator) = &mut called.operator {
+            operator.on_event_clock(clock);
+        }
+    }
+
+    fn on_lag(called: &mut Called, lag_ns: u64, target_ns: u64) {
+        if let Some(operator) = &mut called.operator {
+            operator.on_lag(lag_ns, target_ns);
+        }
+    }
+
+    fn on_time(
+        called: &mut Called,
+        now: ProcessingTime,
+        outbox: &mut CalledOutbox,
+    ) -> Result<Flow, OperatorError> {
+        let Some(operator) = &mut called.operator else { return Ok(Flow::Done) };
+        called.clock.call(called.cost.fixed_ns);
+        let flow = ArrowRows::on_time(operator, now, &mut outbox.raw)?;
+        let rows_out = called.tell(outbox);
+        called.clock.spend(called.cost.per_row_ns * f64::from(rows_out));
+        Ok(flow)
+    }
+
+    fn approximation(called: &Called) -> Option<Approximation> {
+        called.operator.as_ref().and_then(ArrowRows::approximation)
+    }
+
+    fn wake_at(called: &Called) -> Option<ProcessingTime> {
+        called.operator.as_ref().and_then(ArrowRows::wake_at)
     }
 
     fn rows_that_fit(called: &Called, _: usize, _: u64, _: f64) -> usize {

@@ -26,6 +26,8 @@ pub(crate) enum Coming {
     Load,
     /// Nice values are set anew.
     Renice(u32),
+    /// An operator is told the time that it asked for.
+    Time { operator: u32, due: ProcessingTime },
     /// An operator on a thread of its own has slept.
     Wake(u32),
     /// Another policy, on all machines.

@@ -285,6 +285,7 @@ impl<C: Modelled> World<C> {
             Coming::Load => self.observe_load(),
             Coming::Renice(machine) => self.renice(machine),
             Coming::Wake(operator) => self.wake_thread(operator),
+            Coming::Time { operator, due } => self.tell_time(operator, due),
             Coming::Switch(index) => self.switch(index),
             Coming::Exchange => self.exchange(),
             Coming::Sample => self.sample(),
@@ -306,7 +307,9 @@ impl<C: Modelled> World<C> {
             | Coming::Alarm(machine)
             | Coming::Stir(machine)
             | Coming::Renice(machine) => machine,
-            Coming::Wake(operator) => self.topology.operator(operator).machine,
+            Coming::Wake(operator) | Coming::Time { operator, .. } => {
+                self.topology.operator(operator).machine
+            }
             Coming::Finish { .. }
             | Coming::Deploy(_)
             | Coming::Switch(_)

@@ -111,6 +111,8 @@ pub struct LateSink {
 pub struct CompileOptions {
     /// The Unix time, in milliseconds, of the engine's `ProcessingTime::ZERO`: what PROCTIME() counts from.
     pub processing_origin_ms: i64,
+    /// Approximate queries hold their results against exact ones.
+    pub verify_approximate: bool,
 }
 
 /// Compiles files, in order, as one script, for an engine that starts now.
@@ -118,7 +120,7 @@ pub struct CompileOptions {
 /// # Errors
 /// The first mistake, with its place.
 pub fn compile(files: &[SqlFile]) -> Result<Script, SqlError> {
-    compile_with(files, CompileOptions { processing_origin_ms: now_ms() })
+    compile_with(files, CompileOptions { processing_origin_ms: now_ms(), verify_approximate: false })
 }
 
 /// Files compiled each for itself.

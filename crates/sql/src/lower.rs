@@ -4,6 +4,7 @@
 //! decide which operator a GROUP BY, a JOIN or a ROW_NUMBER becomes, and which are refused for being unbounded.
 
 mod aggregate;
+mod approximate;
 mod current_watermark;
 mod join;
 mod lookup;
@@ -62,6 +63,10 @@ pub(crate) struct Lowering<'a> {
     pub work: Option<Vec<OperatorFactory>>,
     /// Columns that its source gives.
     pub read_columns: SchemaRef,
+    /// Approximate results are held against exact ones.
+    pub verifies: bool,
+    /// The query divides aggregates by each other.
+    divides: bool,
     /// The INSERT asks for CURRENT_WATERMARK somewhere.
     keeps_watermarks: bool,
 }
@@ -85,6 +90,8 @@ impl<'a> Lowering<'a> {
             lookups: vec![],
             work: None,
             read_columns: Arc::new(Schema::empty()),
+            verifies: false,
+            divides: false,
             keeps_watermarks: false,
         }
     }

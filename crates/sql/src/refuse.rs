@@ -8,6 +8,7 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::tokenizer::{Location, Span};
 
 use crate::aggregates;
+use crate::approximate;
 use crate::dialect::{ORDERED, PARTITIONED, TABLE};
 use crate::error::{Fault, SqlErrorKind, did_you_mean};
 use crate::functions;
@@ -361,6 +362,7 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
     .contains(&name.as_str())
         || functions::is_public(&name)
         || rewrite::NAMES.contains(&name.as_str())
+        || approximate::NAMES.contains(&name.as_str())
         || aggregates::NAMES.contains(&name.as_str());
     if known {
         return Ok(());
@@ -372,6 +374,7 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
     );
     let names: Vec<&str> = functions::public_names()
         .chain(rewrite::NAMES.iter().copied())
+        .chain(approximate::NAMES.iter().copied())
         .chain(aggregates::NAMES.iter().copied())
         .collect();
     Err(match did_you_mean(&name, names) {

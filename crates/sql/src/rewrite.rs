@@ -9,6 +9,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
+use crate::approximate;
 use crate::data_type::CharLength;
 use crate::dialect::call;
 use crate::error::{Fault, SqlErrorKind};
@@ -346,6 +347,31 @@ fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind, span: Span) -> Result
     }
 }
 
+/// `APPROX_ERROR(f(x))` as a function of its own.
+fn error_of(argument: &Expr, span: Span) -> Result<Expr, Box<Fault>> {
+    let named = match argument {
+        Expr::Function(function) => Some((function, function.name.to_string().to_lowercase())),
+        _ => None,
+    };
+    let Some((function, name)) = named.filter(|(_, name)| approximate::aggregate(name).is_some()) else {
+        return Err(Fault::unsupported(
+            span,
+            "APPROX_ERROR takes one COUNT, SUM, AVG, variance or standard deviation",
+        )
+        .hint("write APPROX_ERROR(SUM(x)); of an expression ask for the error of each of its aggregates"));
+    };
+    let mut error = function.clone();
+    error.name = ObjectName::from(vec![Ident::with_span(span, format!("{}{name}", approximate::ERROR_OF))]);
+    if plain_arguments(function).is_none_or(|arguments| arguments.is_empty()) {
+        // COUNT(*).
+        let Expr::Function(counted) = call("count", [number("1")], &span) else {
+            return Ok(argument.clone());
+        };
+        error.args = counted.args;
+    }
+    Ok(Expr::Function(error))
+}
+
 fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
     if function.over.is_some() {
         return Ok(None);
@@ -454,6 +480,14 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         "to_base64" => {
             arity(1, 1)?;
             Ok(Some(call("encode", args.into_iter().chain([text("base64pad")]), &span)))
+        }
+        "approx_rows" | "approx_seen" => {
+            arity(0, 0)?;
+            Ok(Some(call(&name, [number("1")], &span)))
+        }
+        "approx_error" => {
+            arity(1, 1)?;
+            error_of(&args[0], span).map(Some)
         }
         "e" if count == 0 => Ok(Some(call("exp", [number("1")], &span))),
         "current_timestamp" | "now" | "current_row_timestamp" => Ok(Some(call("flink_now", [], &span))),

@@ -5,6 +5,7 @@ use laxity_graph::{LatencyTarget, QosCurve, QuerySettings, RowErrors};
 
 use datafusion_sql::sqlparser::tokenizer::Location;
 
+use crate::approximate::Approximate;
 use crate::error::{Fault, SqlErrorKind, did_you_mean, edit_distance};
 
 /// The SET keys in force at one place of a script. They hold for every INSERT after them, until set again or
@@ -27,6 +28,8 @@ pub struct SessionSettings {
     pub shed: bool,
     /// `laxity.share`, default on: the query reads tables together with others, which is cheaper for all.
     pub share: bool,
+    /// `laxity.approximate.error` and what goes with it.
+    pub approximate: Approximate,
     /// `laxity.row.error`.
     pub row_errors: RowErrors,
     /// `laxity.allowed.lateness` or `table.exec.emit.allow-lateness`, in milliseconds. Default 0.
@@ -56,6 +59,7 @@ impl Default for SessionSettings {
             memory_limit_bytes: None,
             shed: false,
             share: true,
+            approximate: Approximate::default(),
             row_errors: RowErrors::Fail,
             allowed_lateness_ms: 0,
             max_event_ahead_ms: None,
@@ -82,6 +86,10 @@ const KEYS: &[&str] = &[
     "laxity.memory.limit",
     "laxity.allowed.lateness",
     "laxity.max.event.ahead",
+    "laxity.approximate.error",
+    "laxity.approximate.confidence",
+    "laxity.approximate.when",
+    "laxity.approximate.method",
     "parallelism.default",
     "table.exec.emit.allow-lateness",
     "table.exec.source.idle-timeout",
@@ -182,6 +190,9 @@ impl SessionSettings {
                 }
                 self.max_event_ahead_ms = Some(millis(ahead));
             }
+            key if key.starts_with("laxity.approximate.") && KEYS.contains(&key) => {
+                self.approximate.set(key, value).map_err(|(message, hint)| invalid(message).hint(hint))?;
+            }
             "parallelism.default" => {
                 self.parallelism = value
                     .trim()
@@ -252,6 +263,9 @@ impl SessionSettings {
             "laxity.memory.limit" => self.memory_limit_bytes = None,
             "laxity.allowed.lateness" | "table.exec.emit.allow-lateness" => self.allowed_lateness_ms = 0,
             "laxity.max.event.ahead" => self.max_event_ahead_ms = None,
+            key if key.starts_with("laxity.approximate.") && KEYS.contains(&key) => {
+                self.approximate.reset(key)
+            }
             "parallelism.default" => self.parallelism = 1,
             "table.exec.source.idle-timeout" => self.idle_timeout = None,
             "table.local-time-zone" => {}
@@ -515,7 +529,8 @@ mod tests {
             "1 s",
             "unknown key 'laxity.latncy.target'; Laxity's keys are laxity.latency.target, laxity.qos, \
              laxity.weight, laxity.policy, laxity.shed, laxity.share, laxity.row.error, laxity.late.table, laxity.memory.limit, \
-             laxity.allowed.lateness, laxity.max.event.ahead",
+             laxity.allowed.lateness, laxity.max.event.ahead, laxity.approximate.error, laxity.approximate.confidence, \
+             laxity.approximate.when, laxity.approximate.method",
             Some("did you mean 'laxity.latency.target'?"),
         );
         check(

@@ -65,7 +65,11 @@ impl Loaded {
     fn of(written: Written, poll_ns: u64) -> Loaded {
         let text = std::fs::read_to_string(written.sql()).unwrap();
         let file = SqlFile { path: written.sql(), text };
-        let script = laxity_sql::compile_with(&[file], CompileOptions { processing_origin_ms: 0 }).unwrap();
+        let script = laxity_sql::compile_with(
+            &[file],
+            CompileOptions { processing_origin_ms: 0, verify_approximate: false },
+        )
+        .unwrap();
         let queries: Vec<Query> = script.queries.into_iter().map(|query| query.dataflow).collect();
         let rows = queries.iter().map(|query| sources(query, poll_ns)).collect();
         Loaded { written, queries, rows }

@@ -191,6 +191,7 @@ impl<C: Content> Reader<C> {
             batch: Some(batch),
             watermark,
             idle: false,
+            is_alone: self.query.judges_arrivals.load(Relaxed),
             stamps: Stamps::admitted(arrival, now),
             window_end: None,
         };
@@ -282,7 +283,14 @@ impl<C: Content> Reader<C> {
 
     /// A message without rows: a watermark, or else idleness.
     fn signal(&self, stamps: Stamps, watermark: Option<EventTime>, staged: &mut Vec<Parcel<C>>) {
-        let payload = Payload { batch: None, watermark, idle: watermark.is_none(), stamps, window_end: None };
+        let payload = Payload {
+            batch: None,
+            watermark,
+            idle: watermark.is_none(),
+            is_alone: false,
+            stamps,
+            window_end: None,
+        };
         self.send(watermark.unwrap_or(NO_PROGRESS), payload, staged);
     }
 

@@ -668,7 +668,8 @@ impl Output {
 
 fn look(table: OperatorId, due: ProcessingTime) -> Parcel<Numbers> {
     let stamps = Stamps::default();
-    let body = Payload { batch: None, watermark: None, idle: false, stamps, window_end: None };
+    let body =
+        Payload { batch: None, watermark: None, idle: false, is_alone: false, stamps, window_end: None };
     let progress = laxity_graph::EventTime::MIN;
     Parcel::<Numbers> { to: table, channel: 0, progress, ingested: due, rows: 0, bytes: 0, body }
 }

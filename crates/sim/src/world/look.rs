@@ -49,6 +49,21 @@ impl<C: Modelled> World<C> {
         self.enqueue(message);
     }
 
+    /// An operator is to be told the time then, where it asked for that.
+    pub(super) fn ask_for_time(&mut self, operator: u32, wake: Option<ProcessingTime>) {
+        if let Some(due) = wake {
+            self.queue.push(due.max(self.now), Coming::Time { operator, due });
+        }
+    }
+
+    /// The message that an operator's time has come. It keeps nobody waiting for the end.
+    pub(super) fn tell_time(&mut self, operator: u32, due: ProcessingTime) {
+        let (progress, body) = (EventTime::MIN, Payload::look());
+        let to = OperatorId(operator);
+        self.enqueue(Parcel::<C> { to, channel: 0, progress, ingested: due, rows: 0, bytes: 0, body });
+        self.dispatch(self.topology.operator(operator).machine);
+    }
+
     /// Looks that are due on the shard where a core is at home wait from now on.
     pub(super) fn attend_agenda(&mut self, machine: u32, number: u32) {
         while !self.closing {

@@ -266,6 +266,7 @@ impl<C: Modelled> World<C> {
         let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more };
         self.watch.on(self.now, event);
         self.account(operator, rows_in, late_rows, busy_ns, run.done);
+        self.ask_for_time(operator, run.wake);
         self.report(machine, number, operator, run);
         self.cores[core_index as usize].underway = Some(underway);
         self.start_or_rest(machine, number);

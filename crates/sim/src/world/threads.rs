@@ -268,6 +268,7 @@ impl<C: Modelled> World<C> {
         let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more: false };
         self.watch.on(self.now, event);
         self.account(operator, rows_in, late_rows, elapsed_ns, run.done);
+        self.ask_for_time(operator, run.wake);
         let full = self.is_blocked(operator);
         let Some(threads) = self.threads_of(operator) else { return };
         let state = &mut threads.threads[thread.index()];

@@ -51,6 +51,7 @@ impl Scope<'_> {
         let planner = Planner::new(self.catalog, place.tokens);
         let mut lowering = Lowering::new(&planner, self.settings, name, self.options.processing_origin_ms);
         lowering.origin = Some(self.origin(place));
+        lowering.verifies = self.options.verify_approximate;
         lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
             table.sink.schema.fields().iter().map(|field| field.name().clone()).collect()
         });

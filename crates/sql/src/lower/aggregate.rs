@@ -7,8 +7,10 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Aggregate, Expr};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::LoweredAggregateBuilder;
+use laxity_operators::approximate::SAMPLE_COLUMN;
 use laxity_operators::{AggregateCall, Template, WindowAggregateSpec, WindowInput, WindowKind};
 
+use super::approximate::Sampled;
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, plain};
 use super::scan::df_schema;
 use super::{Lowered, Lowering, unsupported};
@@ -128,6 +130,7 @@ impl Lowering<'_> {
         key_exprs: Vec<Arc<dyn PhysicalExpr>>,
         functions: Vec<(String, AggregateFunction)>,
     ) -> Lowered<Relation> {
+        let (input, sampled) = self.sampled(input, schema, &key_exprs, &functions)?;
         let fault = |error| self.planner.fault(error);
         let mut columns = Columns::default();
         let mut key_columns = Vec::new();
@@ -152,8 +155,11 @@ impl Lowering<'_> {
                 end_column: columns.add(input.column(column_at(Role::WindowEnd)?)),
             },
         };
+        let sample =
+            input.schema.index_of(SAMPLE_COLUMN).ok().map(|column| columns.add(input.column(column)));
         // Arguments become columns of the operator's input; literals, as in COUNT(*), stay what they are.
         let mut rewritten = Vec::new();
+        let mut sampled = sampled.into_iter();
         for (name, mut function) in functions {
             let mut as_column = |expr: &mut Expr| -> Lowered<()> {
                 if !matches!(expr, Expr::Literal(..)) {
@@ -168,6 +174,11 @@ impl Lowering<'_> {
             }
             if let Some(filter) = &mut function.params.filter {
                 as_column(filter)?;
+            }
+            if let (Some(Sampled::Estimated(estimator)), Some(sample)) = (sampled.next(), sample) {
+                function.func = estimator.function();
+                let column = datafusion_common::Column::new_unqualified(format!("c{sample}"));
+                function.params.args.push(Expr::Column(column));
             }
             rewritten.push((name, function));
         }

@@ -10,6 +10,7 @@ use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column, Litera
 use datafusion_physical_expr::utils::collect_columns;
 use laxity_connect::ScanSpec;
 use laxity_graph::{Input, WindowShape};
+use laxity_operators::approximate::SAMPLE_COLUMN;
 use laxity_operators::{
     Access, CalcSpec, Chain, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec, Template,
     UnnestSpec, WindowKind,
@@ -235,12 +236,15 @@ impl Relation {
             .collect()
     }
 
-    /// Emits just these columns, and of a template whose each row is. The logical columns are the caller's to set.
+    /// Emits just these columns, of a template whose each row is, and of a sample what it stands for. The logical columns are
+    /// the caller's to set.
     pub fn calc(mut self, mut projection: Vec<(Arc<dyn PhysicalExpr>, String)>) -> Result<Relation> {
-        if let Ok(member) = self.schema.index_of(Template::MEMBER)
-            && projection.iter().all(|(_, name)| name != Template::MEMBER)
-        {
-            projection.push((self.column(member), Template::MEMBER.into()));
+        for kept in [Template::MEMBER, SAMPLE_COLUMN] {
+            if let Ok(column) = self.schema.index_of(kept)
+                && projection.iter().all(|(_, name)| name != kept)
+            {
+                projection.push((self.column(column), kept.into()));
+            }
         }
         let identity = self.predicate.is_none()
             && projection.len() == self.schema.fields().len()

@@ -27,6 +27,7 @@ impl Lowering<'_> {
         columns: &[usize],
     ) -> Lowered<()> {
         self.keeps_watermarks = super::current_watermark::is_asked_for(plan);
+        self.divides = super::approximate::divides_aggregates(plan);
         let relation = self.relation(plan)?;
         let relation = self.expand(relation)?;
         // Flink's name for a column that is an expression without AS.

@@ -1,0 +1,39 @@
+//! Approximate windows that don't wait for stragglers: Aion.
+//!
+//! Farhat, "Klink: Progress-Aware Scheduling for Streaming Data Systems" and Aion, master's thesis, University of Waterloo
+//! 2021, chapter 4. A window answers at its end, or as little later as its sample needs, from a part of the rows that
+//! came by then, with an interval that holds the exact result as often as the user asked for.
+
+mod aggregate;
+mod aion;
+mod delays;
+mod estimator;
+mod grid;
+mod group_history;
+mod interval;
+mod late_values;
+mod moments;
+mod normal;
+mod replay;
+mod rule;
+mod sample_size;
+mod sampler;
+mod stratum;
+mod sub_stream;
+mod verification;
+
+pub use aggregate::Aggregate;
+pub use aion::{Aion, Closed, Config, Offer};
+pub use delays::Delays;
+pub use estimator::{Estimator, Shows};
+pub use grid::{Grid, Span};
+pub use interval::{Estimate, Pair, Taken, average, count, deviation, ratio, sum, total_rows, variance};
+pub use moments::Moments;
+pub use replay::{Answer, Arrival, replay};
+pub use rule::Rule;
+pub use sample_size::{
+    Promise, of_mean, of_sum, of_variance, rate, rows_at_most, rows_by_deadline, rows_expected,
+    squared_variation,
+};
+pub use sampler::{SAMPLE_COLUMN, Sampler, SamplerSpec};
+pub use stratum::{Stratum, Total};

@@ -1,0 +1,186 @@
+//! Streams of known laws in virtual time, against what is exact. Windows are many enough that a share of 95 % can be told
+//! from one that is lower; the tolerance is that of their number. What these can't catch: how rows get here, which the operator's
+//! tests and those of SQL do.
+
+use super::*;
+use crate::approximate::{Answer, Arrival, Span, replay};
+
+const PROMISE: Promise = Promise { error: 0.05, confidence: 0.95 };
+
+fn uniform(random: &mut Pcg64) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Rows `gap_ms` apart for so many windows of 3 s, whose delay and value are drawn.
+fn stream(
+    windows: i64,
+    gap_ms: f64,
+    mut delay: impl FnMut(f64) -> f64,
+    mut row: impl FnMut(f64, f64, f64) -> (u32, f64),
+    seed: u64,
+) -> Vec<Arrival> {
+    let random = &mut Pcg64::seed_from_u64(seed);
+    let mut arrivals = Vec::new();
+    let mut time = 0.0;
+    while time < (windows * 3_000) as f64 {
+        let delay_ms = delay(uniform(random));
+        let (group, value) = row(time, delay_ms, uniform(random));
+        let (time_ms, at_ms) = (time as i64, (time + delay_ms) as i64);
+        arrivals.push(Arrival { at_ms, time_ms, group, value });
+        time += gap_ms;
+    }
+    arrivals.sort_by_key(|arrival| arrival.at_ms);
+    arrivals
+}
+
+fn exponential(mean: f64) -> impl FnMut(f64) -> f64 {
+    move |dice| -mean * (1.0 - dice).ln()
+}
+
+fn config(aggregates: Vec<Aggregate>, rule: Rule) -> Config {
+    Config {
+        grid: Grid::new(3_000, 0, Span::Fixed(3_000)),
+        promise: PROMISE,
+        aggregates,
+        rule,
+        verifies: false,
+        seed: 1,
+    }
+}
+
+/// Those that answered before everything had come.
+fn early(answers: &[Answer]) -> Vec<&Answer> {
+    answers.iter().filter(|answer| answer.end_ms > 30_000 && answer.at_ms < answer.end_ms + 1_000).collect()
+}
+
+#[track_caller]
+fn check_kept(answers: &[&Answer], at_least: usize) {
+    assert!(answers.len() >= at_least, "{} answers", answers.len());
+    let tolerance = 3.3 * (0.95f64 * 0.05 / answers.len() as f64).sqrt();
+    let share = |holds: &dyn Fn(&Answer) -> bool| {
+        answers.iter().filter(|answer| holds(answer)).count() as f64 / answers.len() as f64
+    };
+    let kept = share(&|answer| answer.error() <= PROMISE.error || answer.said() > PROMISE.error);
+    assert!(kept >= 0.95 - tolerance, "{kept} keep the bound, or say that they don't");
+    let covered = share(&|answer| {
+        let covers =
+            |(estimate, exact): &(Estimate, f64)| (estimate.value - exact).abs() <= estimate.half_width;
+        answer.results.iter().all(covers)
+    });
+    assert!(covered >= 0.93 - tolerance, "{covered} of the intervals hold what is so");
+}
+
+use crate::approximate::Estimate;
+
+#[test]
+fn windows_answer_at_their_end_and_keep_the_bound() {
+    let arrivals = stream(400, 1.0, exponential(240.0), |_, _, dice| (0, 5.0 - 5.0 * (1.0 - dice).ln()), 1);
+    let (answers, totals) = replay(&config(vec![Aggregate::Sum(0), Aggregate::Rows], Rule::Aion), &arrivals);
+    let early = early(&answers);
+    check_kept(&early, 380);
+    let waited =
+        early.iter().map(|answer| (answer.at_ms - answer.end_ms) as f64).sum::<f64>() / early.len() as f64;
+    assert!(waited < 10.0, "{waited} ms");
+    let said = early.iter().filter(|answer| answer.said() <= PROMISE.error).count();
+    assert!(said * 100 >= early.len() * 97, "{said} of {} say that they keep it", early.len());
+    let taken = totals.rows_taken as f64 / totals.rows_seen as f64;
+    assert!(taken < 0.4, "{taken} taken");
+}
+
+#[test]
+fn without_delay_and_in_small_groups_results_are_exact() {
+    let arrivals = stream(40, 1.0, |_| 0.0, |time, _, dice| ((time as i64 % 400) as u32, dice), 2);
+    let (answers, _) = replay(&config(vec![Aggregate::Sum(0)], Rule::Aion), &arrivals);
+    assert_eq!(answers.len(), 40 * 400);
+    assert!(answers.iter().all(|answer| answer.results[0].0.half_width == 0.0));
+    assert!(answers.iter().all(|answer| answer.error() < 1e-9));
+}
+
+#[test]
+fn late_rows_of_another_mean_are_held() {
+    // Who is late by 300 ms is worth three times as much.
+    let row = |_: f64, delay: f64, dice: f64| (0, (1.0 + dice) * if delay > 300.0 { 3.0 } else { 1.0 });
+    let arrivals = stream(400, 1.0, exponential(240.0), row, 3);
+    let (answers, _) = replay(&config(vec![Aggregate::Average(0), Aggregate::Sum(0)], Rule::Aion), &arrivals);
+    check_kept(&early(&answers), 200);
+}
+
+#[test]
+fn heavy_tails_are_answered_exactly() {
+    let pareto = |_: f64, _: f64, dice: f64| (0, (1.0 - dice).powf(-1.0 / 1.3));
+    let arrivals = stream(200, 1.0, exponential(240.0), pareto, 4);
+    let (answers, _) = replay(&config(vec![Aggregate::Sum(0)], Rule::Aion), &arrivals);
+    let false_bounds = answers.iter().filter(|answer| answer.error() > 0.05 && answer.said() <= 0.05).count();
+    assert!(false_bounds * 100 <= answers.len() * 5, "{false_bounds} of {}", answers.len());
+}
+
+#[test]
+fn a_rate_of_ten_times_and_delays_of_ten_times_are_noticed() {
+    let mut arrivals = stream(100, 1.0, exponential(240.0), |_, _, dice| (0, 1.0 + dice), 5);
+    let after = |mut arrivals: Vec<Arrival>, windows: i64| {
+        arrivals.iter_mut().for_each(|arrival| {
+            arrival.at_ms += windows * 3_000;
+            arrival.time_ms += windows * 3_000;
+        });
+        arrivals
+    };
+    arrivals.extend(after(stream(100, 0.1, exponential(240.0), |_, _, dice| (0, 1.0 + dice), 6), 100));
+    arrivals.extend(after(stream(100, 1.0, exponential(2_400.0), |_, _, dice| (0, 1.0 + dice), 7), 200));
+    arrivals.sort_by_key(|arrival| arrival.at_ms);
+    let (answers, _) = replay(&config(vec![Aggregate::Sum(0)], Rule::Aion), &arrivals);
+    let false_bounds = answers.iter().filter(|answer| answer.error() > 0.05 && answer.said() <= 0.05).count();
+    assert!(false_bounds * 100 <= answers.len() * 5, "{false_bounds} of {}", answers.len());
+}
+
+#[test]
+fn nobody_answers_for_a_source_that_is_silent() {
+    // Nothing arrives from 60 to 70 s; then all that happened meanwhile.
+    let mut arrivals = stream(40, 1.0, exponential(100.0), |_, _, dice| (0, 1.0 + dice), 8);
+    for arrival in &mut arrivals {
+        if (60_000..70_000).contains(&arrival.at_ms) {
+            arrival.at_ms = 70_000;
+        }
+    }
+    arrivals.sort_by_key(|arrival| arrival.at_ms);
+    let (answers, _) = replay(&config(vec![Aggregate::Sum(0)], Rule::Aion), &arrivals);
+    assert!(answers.iter().all(|answer| !(61_000..70_000).contains(&answer.at_ms)));
+    let broken: Vec<_> =
+        answers.iter().filter(|answer| answer.error() > 0.05 && answer.said() <= 0.05).collect();
+    assert!(broken.len() * 100 <= 5 * answers.len(), "{broken:?}");
+}
+
+#[test]
+fn baselines_wait_as_their_names_say() {
+    let arrivals = stream(100, 1.0, exponential(240.0), |_, _, dice| (0, 1.0 + dice), 9);
+    let wait = |rule| {
+        let (answers, totals) = replay(&config(vec![Aggregate::Sum(0)], rule), &arrivals);
+        let late: Vec<&Answer> = answers.iter().filter(|answer| answer.end_ms > 30_000).collect();
+        let waited =
+            late.iter().map(|answer| (answer.at_ms - answer.end_ms) as f64).sum::<f64>() / late.len() as f64;
+        let error = late.iter().map(|answer| answer.error()).fold(0.0, f64::max);
+        (waited, error, totals.rows_taken as f64 / totals.rows_seen as f64)
+    };
+    let (k_slack, error, taken) = wait(Rule::KSlack);
+    // The largest of 100 000 exponential delays: 240·ln 100 000 = 2 763 ms.
+    assert!(
+        (1_800.0..3_600.0).contains(&k_slack) && error < 0.01 && taken > 0.999,
+        "{k_slack} {error} {taken}"
+    );
+    let (bounded, error, _) = wait(Rule::Bounded { ms: 1_000 });
+    assert!((990.0..1_050.0).contains(&bounded) && error < 0.05, "{bounded} {error}");
+    let (quality, error, _) = wait(Rule::AqKSlack);
+    assert!(quality < k_slack && error < 0.2, "{quality} {error}");
+    let (minus, error, taken) = wait(Rule::AionMinus);
+    assert!(minus > 1_800.0 && error < 0.1 && taken < 0.4, "{minus} {error} {taken}");
+    let (aion, ..) = wait(Rule::Aion);
+    assert!(aion < 0.05 * k_slack, "{aion}");
+}
+
+#[test]
+fn the_same_calls_give_the_same_answers() {
+    let arrivals = stream(60, 1.0, exponential(240.0), |_, _, dice| (0, 1.0 + dice), 10);
+    let config = config(vec![Aggregate::Sum(0)], Rule::Aion);
+    assert!(replay(&config, &arrivals) == replay(&config, &arrivals));
+    let other = Config { seed: 2, ..config.clone() };
+    assert!(replay(&config, &arrivals).0 != replay(&other, &arrivals).0);
+}

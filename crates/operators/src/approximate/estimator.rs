@@ -1,0 +1,286 @@
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, ListArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
+use datafusion_common::{Result, ScalarValue, exec_err, internal_err};
+use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+
+use super::aggregate::Aggregate;
+use super::interval::{Estimate, Taken, average, count, deviation, sum, variance};
+use super::moments::Moments;
+use super::sample_size::Promise;
+use super::sampler::Strata;
+use super::stratum::Stratum;
+
+/// An aggregate function over rows of a [`Sampler`](super::Sampler): its arguments are a value and the sample column, or, of
+/// rows that no sampler has seen, the value alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimator {
+    /// What is computed.
+    pub aggregate: Aggregate,
+    /// VAR_SAMP and STDDEV_SAMP: n − 1 divides.
+    pub is_sample: bool,
+    /// What of it.
+    pub shows: Shows,
+    /// For its interval.
+    pub promise: Promise,
+    /// Of the result: a number.
+    pub data_type: DataType,
+}
+
+/// What is shown of an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shows {
+    /// The estimate.
+    Value,
+    /// Half the width of its interval relative to it; NULL where no bound can be given.
+    Error,
+    /// Rows that were taken.
+    Taken,
+    /// Rows that came in time.
+    Seen,
+}
+
+impl Estimator {
+    /// As a function of DataFusion.
+    pub fn function(self) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::new_from_impl(Function {
+            signature: Signature::variadic_any(Volatility::Immutable),
+            estimator: self,
+        }))
+    }
+
+    /// An empty group's state.
+    pub(super) fn accumulating(&self) -> impl Accumulator {
+        Estimating { estimator: self.clone(), strata: BTreeMap::new() }
+    }
+
+    fn estimate(&self, taken: &[Taken]) -> Estimate {
+        match self.aggregate {
+            Aggregate::Rows | Aggregate::Count(_) | Aggregate::Whole => count(taken, self.promise),
+            Aggregate::Sum(_) => sum(taken, self.promise),
+            Aggregate::Average(_) => average(taken, self.promise),
+            Aggregate::Variance(_) => variance(taken, self.is_sample, self.promise),
+            Aggregate::Deviation(_) => deviation(taken, self.is_sample, self.promise),
+        }
+    }
+
+    fn is_count(&self) -> bool {
+        matches!(self.aggregate, Aggregate::Rows | Aggregate::Count(_)) && self.shows == Shows::Value
+            || matches!(self.shows, Shows::Taken | Shows::Seen)
+    }
+
+    fn scalar(&self, value: Option<f64>) -> Result<ScalarValue> {
+        let Some(value) = value.filter(|value| value.is_finite()) else {
+            return ScalarValue::try_from(&self.data_type);
+        };
+        Ok(match self.data_type {
+            DataType::Float64 => ScalarValue::Float64(Some(value)),
+            DataType::Int64 => ScalarValue::Int64(Some(value.round() as i64)),
+            DataType::Decimal128(precision, scale) => {
+                let units = (value * 10f64.powi(i32::from(scale))).round();
+                ScalarValue::Decimal128(Some(units as i128), precision, scale)
+            }
+            ref other => return internal_err!("an estimate as {other}"),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Function {
+    signature: Signature,
+    estimator: Estimator,
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.estimator.shows.hash(state);
+        self.estimator.data_type.hash(state);
+    }
+}
+
+impl AggregateUDFImpl for Function {
+    fn name(&self) -> &str {
+        match (self.estimator.shows, self.estimator.aggregate) {
+            (Shows::Taken, _) => "approx_rows",
+            (Shows::Seen, _) => "approx_seen",
+            (Shows::Error, Aggregate::Rows | Aggregate::Count(_) | Aggregate::Whole) => {
+                "approx_error_of_count"
+            }
+            (Shows::Error, Aggregate::Sum(_)) => "approx_error_of_sum",
+            (Shows::Error, Aggregate::Average(_)) => "approx_error_of_avg",
+            (Shows::Error, Aggregate::Variance(_)) if self.estimator.is_sample => "approx_error_of_var_samp",
+            (Shows::Error, Aggregate::Variance(_)) => "approx_error_of_var_pop",
+            (Shows::Error, Aggregate::Deviation(_)) if self.estimator.is_sample => {
+                "approx_error_of_stddev_samp"
+            }
+            (Shows::Error, Aggregate::Deviation(_)) => "approx_error_of_stddev_pop",
+            (Shows::Value, Aggregate::Rows | Aggregate::Count(_) | Aggregate::Whole) => "approx_count",
+            (Shows::Value, Aggregate::Sum(_)) => "approx_sum",
+            (Shows::Value, Aggregate::Average(_)) => "approx_avg",
+            (Shows::Value, Aggregate::Variance(_)) => "approx_variance",
+            (Shows::Value, Aggregate::Deviation(_)) => "approx_stddev",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.estimator.data_type.clone())
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(self.estimator.accumulating()))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        Ok(vec![Arc::new(Field::new(args.name, state_type(), false))])
+    }
+}
+
+fn state_type() -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)))
+}
+
+/// What was taken of each stratum of a group.
+#[derive(Debug)]
+struct Estimating {
+    estimator: Estimator,
+    strata: BTreeMap<i64, (Stratum, Moments)>,
+}
+
+/// Numbers of a stratum in a state: eight of the stratum, five of its values.
+const STATE: usize = 13;
+
+impl Estimating {
+    /// Rows that no sampler has seen: one stratum of all of them.
+    fn whole(&mut self) -> &mut (Stratum, Moments) {
+        self.strata.entry(0).or_insert_with(|| (Stratum::whole(0, 0.0), Moments::default()))
+    }
+
+    fn taken(&self) -> Vec<Taken> {
+        self.strata.values().map(|&(stratum, values)| Taken { stratum, values }).collect()
+    }
+}
+
+impl Accumulator for Estimating {
+    fn update_batch(&mut self, arguments: &[ArrayRef]) -> Result<()> {
+        let values = match arguments[0].data_type() {
+            // Counted, whatever it is.
+            DataType::Utf8 | DataType::Boolean | DataType::Binary => None,
+            _ if matches!(self.estimator.aggregate, Aggregate::Rows | Aggregate::Count(_)) => None,
+            _ => Some(cast(&arguments[0], &DataType::Float64)?),
+        };
+        let values = values.as_ref().map(|values| values.as_primitive::<Float64Type>());
+        let Some(sample) = arguments.get(1) else {
+            for row in 0..arguments[0].len() {
+                let (stratum, moments) = self.whole();
+                *stratum = Stratum::whole(0, stratum.taken + 1.0);
+                if arguments[0].is_valid(row) {
+                    moments.push(values.map_or(1.0, |values| values.value(row)));
+                }
+            }
+            return Ok(());
+        };
+        let strata = Strata::of(sample, self.estimator.aggregate.value());
+        for row in 0..sample.len() {
+            let stratum = strata.row(row);
+            let (_, moments) = self.strata.entry(stratum.id).or_insert((stratum, Moments::default()));
+            if arguments[0].is_valid(row) {
+                moments.push(values.map_or(1.0, |values| values.value(row)));
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let lists = states[0].as_list::<i32>();
+        for list in lists.iter().flatten() {
+            let numbers = list.as_primitive::<Float64Type>().values();
+            for &[
+                id,
+                taken,
+                seen,
+                total,
+                total_variance,
+                total_common,
+                shift,
+                shift_deviation,
+                ref moments @ ..,
+            ] in numbers.as_chunks::<STATE>().0
+            {
+                let &[count, mean, m2, m3, m4] = moments;
+                let moments = Moments { count, mean, m2, m3, m4 };
+                let id = id as i64;
+                let stratum = Stratum {
+                    id,
+                    taken,
+                    seen,
+                    total,
+                    total_variance,
+                    total_common,
+                    shift: (shift, shift_deviation),
+                };
+                match self.strata.get_mut(&id) {
+                    None => {
+                        self.strata.insert(id, (stratum, moments));
+                    }
+                    Some((known, values)) => {
+                        // Without a sampler each part is all rows of it.
+                        if known.total_variance == 0.0 && known.taken == known.total && known.taken != taken {
+                            *known = Stratum::whole(id, known.taken + taken);
+                        }
+                        values.merge(&moments);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let mut numbers = Vec::with_capacity(self.strata.len() * STATE);
+        for (stratum, values) in self.strata.values() {
+            let Stratum { id, taken, seen, total, total_variance, total_common, shift } = *stratum;
+            numbers.extend([id as f64, taken, seen, total, total_variance, total_common, shift.0, shift.1]);
+            numbers.extend([values.count, values.mean, values.m2, values.m3, values.m4]);
+        }
+        let field = Arc::new(Field::new_list_field(DataType::Float64, true));
+        let offsets = OffsetBuffer::from_lengths([numbers.len()]);
+        let list = ListArray::try_new(field, offsets, Arc::new(Float64Array::from(numbers)), None)?;
+        Ok(vec![ScalarValue::List(Arc::new(list))])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let taken = self.taken();
+        let rows: f64 = taken.iter().map(|taken| taken.values.count).sum();
+        let value = match self.estimator.shows {
+            Shows::Taken => Some(rows),
+            Shows::Seen => Some(taken.iter().map(|taken| taken.stratum.seen).sum()),
+            Shows::Value if self.estimator.is_count() => Some(self.estimator.estimate(&taken).value),
+            // Of no value, as everywhere.
+            _ if rows == 0.0 => None,
+            Shows::Value => Some(self.estimator.estimate(&taken).value),
+            Shows::Error => Some(self.estimator.estimate(&taken).relative()),
+        };
+        if value.is_some_and(|value| value.abs() > i64::MAX as f64)
+            && self.estimator.data_type == DataType::Int64
+        {
+            return exec_err!("an estimate of {} is out of the range of BIGINT", value.unwrap_or_default());
+        }
+        self.estimator.scalar(value)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.strata.len() * (size_of::<(Stratum, Moments)>() + 16)
+    }
+}

@@ -1,0 +1,174 @@
+use std::collections::BTreeMap;
+
+use laxity_graph::Approximation;
+
+use super::aion::{Aion, Config, Offer};
+use super::interval::{Estimate, Taken};
+use super::moments::Moments;
+use super::stratum::Stratum;
+
+/// A row that reaches a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrival {
+    /// When, on the clock of event time, ms.
+    pub at_ms: i64,
+    /// When it happened, ms.
+    pub time_ms: i64,
+    /// Its group.
+    pub group: u32,
+    /// Value 0.
+    pub value: f64,
+}
+
+/// What a window said of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The window's end, ms.
+    pub end_ms: i64,
+    /// When it answered, ms.
+    pub at_ms: i64,
+    /// The group.
+    pub group: u32,
+    /// By aggregate: what it said, and what is so.
+    pub results: Vec<(Estimate, f64)>,
+    /// Rows that were taken, of those in time, of all.
+    pub taken: f64,
+    /// See `taken`.
+    pub seen: f64,
+    /// See `taken`.
+    pub rows: f64,
+}
+
+impl Answer {
+    /// The largest error of its results, relative to what is so.
+    pub fn error(&self) -> f64 {
+        let errors = self.results.iter().map(|(estimate, exact)| match estimate.value == *exact {
+            true => 0.0,
+            false => ((estimate.value - exact) / exact).abs(),
+        });
+        errors.fold(0.0, f64::max)
+    }
+
+    /// The largest error that it owns to.
+    pub fn said(&self) -> f64 {
+        self.results.iter().map(|(estimate, _)| estimate.relative()).fold(0.0, f64::max)
+    }
+}
+
+/// Lets rows arrive in order and windows answer, without a query around it: what figures and tests drive. A window answers
+/// with what its rows are worth at that instant; computing takes no time.
+pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximation) {
+    let mut replay = Replay {
+        aion: Aion::new(config.clone()),
+        config,
+        strata: BTreeMap::new(),
+        kept: BTreeMap::new(),
+        answers: Vec::new(),
+    };
+    let mut rest = arrivals;
+    while let Some(first) = rest.first() {
+        let batch = rest.partition_point(|arrival| arrival.at_ms <= first.at_ms);
+        let now = first.at_ms;
+        while let Some(wake) = replay.aion.wake_at().filter(|&wake| wake <= now) {
+            replay.answer(wake);
+        }
+        replay.aion.arrive(now);
+        for row in &rest[..batch] {
+            let offer = replay.aion.offer(now, row.time_ms, row.group);
+            if matches!(offer, Offer::Taken | Offer::Late { asked: true }) {
+                replay.aion.value(now, row.time_ms, row.group, 0, row.value, offer);
+            }
+            if offer == Offer::Taken {
+                let key = (config.grid.sub_stream(row.time_ms), row.group);
+                replay.kept.entry(key).or_default().push(row.value);
+            }
+        }
+        rest = &rest[batch..];
+        replay.answer(now);
+    }
+    let last = arrivals.last().map_or(0, |arrival| arrival.at_ms);
+    replay.aion.upstream(i64::MAX);
+    replay.answer(last);
+    let totals = replay.aion.totals();
+    let mut answers = replay.answers;
+    let exact = exact(config, arrivals);
+    for answer in &mut answers {
+        let values = exact.get(&(answer.end_ms, answer.group)).copied().unwrap_or_default();
+        answer.rows = values.count;
+        for (aggregate, (_, so)) in config.aggregates.iter().zip(&mut answer.results) {
+            let whole = [Taken { stratum: Stratum::whole(0, values.count), values }];
+            *so = aggregate.estimate(&whole, config.promise).value;
+        }
+    }
+    (answers, totals)
+}
+
+/// A sub-stream and a group.
+type Key = (i64, u32);
+
+/// With the shift of every value.
+type Shifted = (Stratum, Vec<(f64, f64)>);
+
+struct Replay<'a> {
+    aion: Aion,
+    config: &'a Config,
+    /// By sub-stream and group.
+    strata: BTreeMap<Key, Shifted>,
+    kept: BTreeMap<Key, Moments>,
+    answers: Vec<Answer>,
+}
+
+impl Replay<'_> {
+    fn answer(&mut self, now: i64) {
+        let grid = self.config.grid;
+        while let Some(end) = self.aion.due(now) {
+            for closed in self.aion.close(end, now) {
+                self.strata.insert((closed.sub_stream, closed.group), (closed.stratum, closed.shifts));
+            }
+            let (from, to) = (grid.sub_stream(grid.start_of(end)), grid.sub_stream(end - 1));
+            let mut by_group: BTreeMap<u32, Vec<(Key, Stratum)>> = BTreeMap::new();
+            for (&key, (stratum, _)) in self.strata.range((from, 0)..=(to, u32::MAX)) {
+                by_group.entry(key.1).or_default().push((key, *stratum));
+            }
+            for (group, strata) in by_group {
+                let results = self.config.aggregates.iter().map(|aggregate| {
+                    let taken = strata.iter().map(|(key, stratum)| {
+                        let shift =
+                            aggregate.value().and_then(|value| self.strata[key].1.get(value).copied());
+                        let rows = Moments { count: stratum.taken, ..Moments::default() };
+                        let values = aggregate.value().map_or(rows, |_| self.kept[key]);
+                        Taken { stratum: Stratum { shift: shift.unwrap_or_default(), ..*stratum }, values }
+                    });
+                    (aggregate.estimate(&taken.collect::<Vec<_>>(), self.config.promise), f64::NAN)
+                });
+                let results = results.collect();
+                let sum = |of: fn(&Stratum) -> f64| strata.iter().map(|(_, stratum)| of(stratum)).sum();
+                self.answers.push(Answer {
+                    end_ms: end,
+                    at_ms: now,
+                    group,
+                    results,
+                    taken: sum(|stratum| stratum.taken),
+                    seen: sum(|stratum| stratum.seen),
+                    rows: 0.0,
+                });
+            }
+            let needed_from = grid.sub_stream(grid.start_of(end + grid.step_ms));
+            self.strata = self.strata.split_off(&(needed_from, 0));
+            self.kept = self.kept.split_off(&(needed_from, 0));
+        }
+    }
+}
+
+/// Values of every window and group, all of them.
+fn exact(config: &Config, arrivals: &[Arrival]) -> BTreeMap<(i64, u32), Moments> {
+    let mut windows: BTreeMap<(i64, u32), Moments> = BTreeMap::new();
+    for row in arrivals {
+        let mut end = config.grid.end_after(row.time_ms);
+        while config.grid.start_of(end) <= row.time_ms {
+            windows.entry((end, row.group)).or_default().push(row.value);
+            end += config.grid.step_ms;
+        }
+    }
+    windows
+}

@@ -1,0 +1,114 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use super::aggregate::Aggregate;
+use super::interval::{Estimate, Taken};
+use super::moments::Moments;
+use super::sample_size::Promise;
+use super::stratum::Stratum;
+
+/// All rows of a stream and what windows said before they had them: how a user sees that bounds are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Verification {
+    /// By sub-stream and group: rows, and their values.
+    whole: BTreeMap<(i64, u32), (f64, Vec<Moments>)>,
+    waiting: VecDeque<Answered>,
+}
+
+/// What a window says of each group and aggregate.
+pub(crate) type Results = Vec<(u32, Aggregate, Estimate)>;
+
+#[derive(Debug)]
+struct Answered {
+    end: i64,
+    /// First and last sub-stream.
+    window: (i64, i64),
+    results: Results,
+}
+
+impl Verification {
+    /// A row has come, in time or not.
+    pub(crate) fn row(&mut self, sub_stream: i64, group: u32) {
+        self.whole.entry((sub_stream, group)).or_default().0 += 1.0;
+    }
+
+    /// It has that value.
+    pub(crate) fn value(&mut self, sub_stream: i64, group: u32, value: usize, what: f64) {
+        let (_, values) = self.whole.entry((sub_stream, group)).or_default();
+        if values.len() <= value {
+            values.resize(value + 1, Moments::default());
+        }
+        values[value].push(what);
+    }
+
+    /// The window with that end has said this.
+    pub(crate) fn remember(&mut self, end: i64, window: (i64, i64), results: Results) {
+        self.waiting.push_back(Answered { end, window, results });
+    }
+
+    /// Holds windows that end by then against all their rows. How many groups there were, and in how many the bound was kept
+    /// by every result, or said not to be.
+    pub(crate) fn check(&mut self, until: i64, promise: Promise) -> (u64, u64) {
+        let (mut checked, mut within) = (0, 0);
+        while let Some(Answered { window: (from, to), results, .. }) =
+            self.waiting.pop_front_if(|answered| answered.end <= until)
+        {
+            let mut kept: BTreeMap<u32, bool> = BTreeMap::new();
+            for (group, aggregate, estimate) in results {
+                let exact = self.exact(from..=to, group, aggregate, promise);
+                let error =
+                    if estimate.value == exact { 0.0 } else { ((estimate.value - exact) / exact).abs() };
+                let is_kept = error <= promise.error || estimate.relative() > promise.error;
+                *kept.entry(group).or_insert(true) &= is_kept;
+            }
+            checked += kept.len() as u64;
+            within += kept.values().filter(|&&kept| kept).count() as u64;
+            let needed_from = self.waiting.front().map_or(to, |next| next.window.0);
+            self.whole = self.whole.split_off(&(needed_from, 0));
+        }
+        (checked, within)
+    }
+
+    fn exact(
+        &self,
+        window: std::ops::RangeInclusive<i64>,
+        group: u32,
+        aggregate: Aggregate,
+        promise: Promise,
+    ) -> f64 {
+        let (mut rows, mut all) = (0.0, Moments::default());
+        for sub_stream in window {
+            if let Some((count, values)) = self.whole.get(&(sub_stream, group)) {
+                rows += count;
+                if let Some(values) = aggregate.value().and_then(|value| values.get(value)) {
+                    all.merge(values);
+                }
+            }
+        }
+        let values = if aggregate.value().is_some() { all } else { Moments { count: rows, ..all } };
+        aggregate.estimate(&[Taken { stratum: Stratum::whole(0, rows), values }], promise).value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_held_against_rows_that_came_later() {
+        let promise = Promise { error: 0.05, confidence: 0.95 };
+        let mut verification = Verification::default();
+        let row = |verification: &mut Verification, sub_stream, what| {
+            verification.row(sub_stream, 0);
+            verification.value(sub_stream, 0, 0, what);
+        };
+        [10.0, 20.0].into_iter().for_each(|what| row(&mut verification, 0, what));
+        row(&mut verification, 1, 70.0);
+        let says = |value, half_width| vec![(0, Aggregate::Sum(0), Estimate { value, half_width })];
+        // 30 and 70: the first says 31 and is within 5 %, the second 60 and is not, the third owns that it is not.
+        verification.remember(600, (0, 0), says(31.0, 1.0));
+        verification.remember(1_200, (1, 1), says(60.0, 1.0));
+        verification.remember(1_201, (1, 1), says(60.0, 20.0));
+        assert_eq!(verification.check(600, promise), (1, 1));
+        assert_eq!(verification.check(i64::MAX, promise), (2, 1));
+    }
+}
