@@ -1,5 +1,6 @@
-# What CI runs is what a person runs. Needs a Rust toolchain (1.94 or newer), a C compiler and make; cargo
-# fetches the rest. Everything goes to target/ and out/.
+# What CI runs is what a person runs. Needs a Rust toolchain (1.94 or newer), a C and a C++ compiler, perl and make; cargo
+# fetches the rest, librdkafka and OpenSSL among it. With the system's OpenSSL (libssl-dev, pkg-config) and OPENSSL_NO_VENDOR=1
+# the first build is some minutes shorter. Everything goes to target/ and out/.
 
 POLICY  ?= laxity
 FOR     ?= 60 s
@@ -17,7 +18,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-density bench-shared bench-small figures simulate attach-demo attach-test flink-check bench-attach clean
+.PHONY: help build run test lint wasm bench bench-density bench-shared bench-small figures simulate attach-demo attach-test kafka-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -64,6 +65,9 @@ attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn
 
 attach-test: build ## test attaching and submitting on a real Flink, which is installed and started (one to two minutes)
 	LAXITY=$(LAXITY) scripts/attach-test.sh
+
+kafka-test: build ## test tables in Kafka on a real broker, which is installed and started (two to three minutes)
+	LAXITY=$(LAXITY) scripts/kafka-test.sh
 
 flink-check: ## ask a real Flink, which is installed and started, what Laxity is compared with (ten minutes and more); SEED=2, FRESH=yes, OLDER=no
 	scripts/flink-check.sh

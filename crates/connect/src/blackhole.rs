@@ -1,18 +1,40 @@
 use arrow::array::RecordBatch;
 
 use crate::options::OptionReader;
-use crate::{ConnectError, Encoder, OpenSink, OptionError};
+use crate::{
+    ConnectError, Connector, Encoder, OpenSink, OptionError, SinkConnector, SinkEnvironment, TableSpec,
+};
+
+/// `'connector' = 'blackhole'`.
+pub(crate) struct BlackholeTable;
 
 /// Swallows rows: for measuring everything but the output.
 struct Blackhole;
 
-pub(crate) fn open(options: &OptionReader<'_>) -> Result<OpenSink, ConnectError> {
-    validate(options)?;
-    Ok(OpenSink { encoder: Box::new(Blackhole), output: None, may_stall: false })
+impl Connector for BlackholeTable {
+    fn name(&self) -> &'static str {
+        "blackhole"
+    }
+
+    fn sink(&self) -> Option<&dyn SinkConnector> {
+        Some(self)
+    }
 }
 
-pub(crate) fn validate(options: &OptionReader<'_>) -> Result<(), OptionError> {
-    options.finish()
+impl SinkConnector for BlackholeTable {
+    fn validate(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+        options.finish()
+    }
+
+    fn open(
+        &self,
+        _table: &TableSpec,
+        _env: &SinkEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<OpenSink, ConnectError> {
+        options.finish()?;
+        Ok(OpenSink { encoder: Box::new(Blackhole), output: None, may_stall: false })
+    }
 }
 
 impl Encoder for Blackhole {

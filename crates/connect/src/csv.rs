@@ -2,9 +2,11 @@
 //! itself alone and its reason names the column. Start with [`CsvDecoder`].
 
 mod column;
+mod record;
 mod split;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
@@ -13,13 +15,17 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use self::split::{Split, SplitRecord, Splitter};
 use crate::PIECE_ROWS;
+use crate::compression::Compression;
 use crate::dead_letter::BadRow;
-use crate::format::BadField;
+use crate::encode::{LineEncoder, LineRecords};
+use crate::format::{BadField, Format};
 use crate::options::OptionReader;
+use crate::record::{RecordDecoder, RecordEncoder};
 use crate::text_file::{Decode, Decoded};
-use crate::{OptionError, TableSpec};
+use crate::{ConnectError, Encoder, OptionError};
 
-pub(crate) use self::column::{parse_column, unsupported_column};
+pub(crate) use self::column::parse_column;
+use self::column::unsupported_column;
 
 /// How rows are written in the file.
 #[derive(Clone, Debug)]
@@ -63,10 +69,62 @@ impl CsvOptions {
     }
 }
 
+pub(crate) fn read_format(
+    schema: &Schema,
+    options: &OptionReader<'_>,
+) -> Result<Arc<dyn Format>, OptionError> {
+    if let Some(field) = unsupported_column(schema) {
+        let message = format!(
+            "csv cannot hold column '{}' of type {}: its fields are plain text; use 'json' or 'parquet'",
+            field.name(),
+            field.data_type()
+        );
+        return Err(options.error("format", message));
+    }
+    Ok(Arc::new(CsvOptions::read(options)?))
+}
+
+impl Format for CsvOptions {
+    fn extension(&self) -> &'static str {
+        "csv"
+    }
+
+    fn ignore_parse_errors(&self) -> Option<bool> {
+        self.ignore_parse_errors
+    }
+
+    fn line_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Option<Box<dyn Decode>> {
+        Some(Box::new(CsvDecoder::new(self.clone(), Arc::clone(schema), columns.to_vec())))
+    }
+
+    fn file_encoder(
+        &self,
+        schema: SchemaRef,
+        is_new: bool,
+        compression: Compression,
+        path: PathBuf,
+    ) -> Result<Box<dyn Encoder>, ConnectError> {
+        let options = CsvOptions { header: self.header && is_new, ..self.clone() };
+        Ok(Box::new(LineEncoder::csv(&options, &schema, compression, path)?))
+    }
+
+    fn record_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Box<dyn RecordDecoder> {
+        let options = CsvOptions { header: false, comments: false, ..self.clone() };
+        Box::new(CsvDecoder::new(options, Arc::clone(schema), columns.to_vec()))
+    }
+
+    fn record_encoder(&self, schema: &SchemaRef) -> Box<dyn RecordEncoder> {
+        let options = CsvOptions { header: false, ..self.clone() };
+        let encoder = LineEncoder::csv(&options, schema, Compression::None, PathBuf::new());
+        Box::new(LineRecords::new(encoder.expect("nothing is packed"), true))
+    }
+}
+
 /// Decodes CSV text into the columns asked for.
 pub(crate) struct CsvDecoder {
     options: CsvOptions,
-    table: Arc<TableSpec>,
+    /// Of all columns of the text.
+    file_schema: SchemaRef,
     columns: Vec<usize>,
     schema: SchemaRef,
     splitter: Splitter,
@@ -75,15 +133,15 @@ pub(crate) struct CsvDecoder {
 }
 
 impl CsvDecoder {
-    pub(crate) fn new(options: CsvOptions, table: Arc<TableSpec>, columns: Vec<usize>) -> CsvDecoder {
-        let fields: Vec<_> = columns.iter().map(|&column| table.schema.fields()[column].clone()).collect();
+    pub(crate) fn new(options: CsvOptions, file_schema: SchemaRef, columns: Vec<usize>) -> CsvDecoder {
+        let fields: Vec<_> = columns.iter().map(|&column| file_schema.fields()[column].clone()).collect();
         CsvDecoder {
-            splitter: Splitter::new(&options, table.schema.fields().len()),
+            splitter: Splitter::new(&options, file_schema.fields().len()),
             header_expected: options.header,
             schema: Arc::new(Schema::new(fields)),
             split: Split::default(),
             options,
-            table,
+            file_schema,
             columns,
         }
     }
@@ -91,7 +149,7 @@ impl CsvDecoder {
     /// Columns are taken by position. A header that has their names in another order would silently swap
     /// them, so it is refused.
     fn check_header(&self, names: &[String]) -> Result<(), String> {
-        let declared = self.table.schema.fields();
+        let declared = self.file_schema.fields();
         for (index, field) in declared.iter().enumerate() {
             if names.get(index) == Some(field.name()) {
                 continue;
@@ -160,7 +218,7 @@ impl Decode for CsvDecoder {
         }
         self.split.clear();
         let mut decoded = Decoded::default();
-        let width = self.table.schema.fields().len();
+        let width = self.file_schema.fields().len();
         while self.split.rows() < PIECE_ROWS && decoded.bytes < text.len() {
             let line = first_line + decoded.lines;
             match self.splitter.next(text, decoded.bytes, last, line, &mut self.split) {

@@ -14,8 +14,8 @@ use self::column::Generator;
 use crate::options::OptionReader;
 use crate::pace::{Pace, TICK_DEFAULT};
 use crate::{
-    ConnectError, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch,
-    TableSpec,
+    ConnectError, Connector, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec,
+    ScannedBatch, SourceConnector, TableSpec,
 };
 
 mod column;
@@ -49,11 +49,42 @@ impl DatagenOptions {
     }
 }
 
-pub(crate) fn validate(_table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
-    DatagenOptions::read(options).map(drop)
+/// `'connector' = 'datagen'`.
+pub(crate) struct Datagen;
+
+impl Connector for Datagen {
+    fn name(&self) -> &'static str {
+        "datagen"
+    }
+
+    fn source(&self) -> Option<&dyn SourceConnector> {
+        Some(self)
+    }
 }
 
-pub(crate) fn open_scan(
+impl SourceConnector for Datagen {
+    fn validate(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+        DatagenOptions::read(options).map(drop)
+    }
+
+    fn open(
+        &self,
+        spec: &ScanSpec,
+        env: &ScanEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<Box<dyn Scan>, ConnectError> {
+        open_scan(spec, env, options)
+    }
+
+    fn is_bounded(&self, table: &TableSpec) -> bool {
+        let is_sequence = |(key, kind): (&String, &String)| {
+            key.starts_with("fields.") && key.ends_with(".kind") && kind == "sequence"
+        };
+        table.options.contains_key("number-of-rows") || table.options.iter().any(is_sequence)
+    }
+}
+
+fn open_scan(
     spec: &ScanSpec,
     env: &ScanEnvironment,
     options: &OptionReader<'_>,

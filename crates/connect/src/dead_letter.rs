@@ -1,6 +1,7 @@
 mod file;
 mod refused;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,14 +54,19 @@ fn plain(reason: &str) -> String {
     text
 }
 
+/// The options `laxity.dead-letter.*`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DeadLetterOptions {
+pub struct DeadLetterOptions {
     path: Option<PathBuf>,
     max: Option<u64>,
 }
 
 impl DeadLetterOptions {
-    pub(crate) fn read(options: &OptionReader<'_>) -> Result<DeadLetterOptions, OptionError> {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Names the one that is wrong.
+    pub fn read(options: &OptionReader<'_>) -> Result<DeadLetterOptions, OptionError> {
         let path = options.text("laxity.dead-letter.path").map(|path| options.table().base.join(path));
         if let Some(path) = &path {
             keep_within(options, "laxity.dead-letter.path", path)?;
@@ -70,14 +76,46 @@ impl DeadLetterOptions {
     }
 
     /// The first bad row ends the scan, unless a budget was given.
-    pub(crate) fn tolerate_none(&mut self) {
+    pub fn tolerate_none(&mut self) {
         self.max.get_or_insert(0);
+    }
+}
+
+/// Where a bad row is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LetterPlace {
+    /// A line of a file, from 1; in Parquet a row.
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: u64,
+    },
+    /// A record of a partitioned log.
+    Record {
+        /// The topic.
+        topic: Arc<str>,
+        /// Its partition.
+        partition: i32,
+        /// Its place there.
+        offset: i64,
+    },
+}
+
+impl fmt::Display for LetterPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LetterPlace::Line { file, line } => write!(f, "{file:?} line {line}"),
+            LetterPlace::Record { topic, partition, offset } => {
+                write!(f, "topic '{topic}', partition {partition}, offset {offset}")
+            }
+        }
     }
 }
 
 /// Where the bad rows of one scan go: counted, the first ones logged, and written as JSON lines where
 /// `laxity.dead-letter.path` is set.
-pub(crate) struct DeadLetters {
+pub struct DeadLetters {
     table: String,
     max: Option<u64>,
     out: Option<Arc<LetterFile>>,
@@ -86,11 +124,10 @@ pub(crate) struct DeadLetters {
 
 impl DeadLetters {
     /// `leads` is false for a scan that follows another one over the same rows.
-    pub(crate) fn open(
-        table: &str,
-        options: &DeadLetterOptions,
-        leads: bool,
-    ) -> Result<DeadLetters, ConnectError> {
+    ///
+    /// # Errors
+    /// If their file cannot be opened.
+    pub fn open(table: &str, options: &DeadLetterOptions, leads: bool) -> Result<DeadLetters, ConnectError> {
         let out = match options.path.as_ref().filter(|_| leads) {
             Some(path) => Some(LetterFile::open(table, path)?),
             None => None,
@@ -98,37 +135,77 @@ impl DeadLetters {
         Ok(DeadLetters { table: table.to_owned(), max: options.max, out, count: 0 })
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
         self.count
     }
 
+    /// A count that goes on from that of another scan.
+    #[must_use]
+    pub fn after(self, count: u64) -> DeadLetters {
+        DeadLetters { count, ..self }
+    }
+
     pub(crate) fn put(&mut self, file: &Path, rows: &[BadRow]) -> Result<(), ConnectError> {
+        let place = |row: &BadRow| LetterPlace::Line { file: file.to_owned(), line: row.line };
+        self.put_all(rows.iter().map(|row| (place(row), row)))
+    }
+
+    /// Puts records aside, each with where it is from, what is wrong with it and its bytes.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or there are more of them than may be.
+    pub fn put_records<'a>(
+        &mut self,
+        records: impl IntoIterator<Item = (LetterPlace, &'a str, &'a [u8])>,
+    ) -> Result<(), ConnectError> {
+        let rows: Vec<(LetterPlace, BadRow)> =
+            records.into_iter().map(|(place, reason, raw)| (place, BadRow::new(0, reason, raw))).collect();
+        self.put_all(rows.iter().map(|(place, row)| (place.clone(), row)))
+    }
+
+    fn put_all<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (LetterPlace, &'a BadRow)>,
+    ) -> Result<(), ConnectError> {
         let mut text = Vec::new();
-        for row in rows {
+        let mut last = None;
+        for (place, row) in rows {
             self.count += 1;
             if self.count <= LOGGED_ROWS_MAX {
-                tracing::warn!(table = %self.table, file = %file.display(), line = row.line, "bad row: {}", row.reason);
+                tracing::warn!(table = %self.table, "bad row at {place}: {}", row.reason);
             }
-            let letter = serde_json::json!({
-                "table": self.table,
-                "file": file.to_string_lossy(),
-                "line": row.line,
-                "reason": row.reason,
-                "raw": String::from_utf8_lossy(&row.raw),
-            });
+            let (reason, raw) = (&row.reason, String::from_utf8_lossy(&row.raw));
+            let letter = match &place {
+                LetterPlace::Line { file, line } => serde_json::json!({
+                    "table": self.table,
+                    "file": file.to_string_lossy(),
+                    "line": line,
+                    "reason": reason,
+                    "raw": raw,
+                }),
+                LetterPlace::Record { topic, partition, offset } => serde_json::json!({
+                    "table": self.table,
+                    "topic": topic.as_ref(),
+                    "partition": partition,
+                    "offset": offset,
+                    "reason": reason,
+                    "raw": raw,
+                }),
+            };
             text.extend_from_slice(letter.to_string().as_bytes());
             text.push(b'\n');
+            last = Some((place, row));
         }
         if let Some(out) = self.out.as_ref().filter(|_| !text.is_empty()) {
             out.append(&text)?;
         }
-        match (self.max, rows.last()) {
-            (Some(max), Some(last)) if self.count > max => Err(ConnectError::TooManyDeadRows {
+        match (self.max, last) {
+            (Some(max), Some((place, row))) if self.count > max => Err(ConnectError::TooManyDeadRows {
                 table: self.table.clone(),
                 max,
-                path: file.to_owned(),
-                line: last.line,
-                reason: last.reason.clone(),
+                place,
+                reason: row.reason.clone(),
             }),
             _ => Ok(()),
         }

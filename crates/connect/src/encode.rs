@@ -1,3 +1,5 @@
+mod record;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +15,11 @@ use parking_lot::Mutex;
 
 use crate::compression::{Compression, Packer};
 use crate::csv::CsvOptions;
-use crate::format::JsonOptions;
+use crate::json::JsonOptions;
 use crate::zone::with_offset_zones;
 use crate::{ConnectError, Encoder, base64_text};
+
+pub(crate) use self::record::LineRecords;
 
 /// Flink's `SQL` and `ISO-8601` timestamp formats; the fraction is left out where it is zero.
 const SQL_TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";

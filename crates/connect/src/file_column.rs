@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +13,7 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use crate::csv::parse_column;
 use crate::options::OptionReader;
 use crate::partition::{self, PartitionColumn};
-use crate::{ConnectError, OptionError, PIECE_ROWS, TableSpec};
+use crate::{ConnectError, MetadataKey, OptionError, PIECE_ROWS, TableSpec};
 
 /// What a `filesystem` table can tell of the file that a row is from: `name STRING NOT NULL METADATA FROM 'file.name'`.
 ///
@@ -31,16 +30,33 @@ pub enum FileMetadata {
     ModificationTime,
 }
 
-/// Key of the mark in a field's metadata.
-const MARK: &str = "laxity.metadata";
-
 impl FileMetadata {
     /// All of them.
     pub const ALL: [FileMetadata; 4] =
         [FileMetadata::Path, FileMetadata::Name, FileMetadata::Size, FileMetadata::ModificationTime];
 
+    /// The same for SQL.
+    pub(crate) const KEYS: [MetadataKey; 4] = [
+        FileMetadata::Path.described(),
+        FileMetadata::Name.described(),
+        FileMetadata::Size.described(),
+        FileMetadata::ModificationTime.described(),
+    ];
+
+    const fn described(self) -> MetadataKey {
+        let (sql_type, fits): (_, fn(&DataType) -> bool) = match self {
+            FileMetadata::Path => ("STRING NOT NULL", |given| FileMetadata::Path.fits(given)),
+            FileMetadata::Name => ("STRING NOT NULL", |given| FileMetadata::Name.fits(given)),
+            FileMetadata::Size => ("BIGINT NOT NULL", |given| FileMetadata::Size.fits(given)),
+            FileMetadata::ModificationTime => {
+                ("TIMESTAMP_LTZ(3) NOT NULL", |given| FileMetadata::ModificationTime.fits(given))
+            }
+        };
+        MetadataKey { key: self.key(), sql_type, fits, is_written: false }
+    }
+
     /// What METADATA FROM calls it.
-    pub fn key(self) -> &'static str {
+    pub const fn key(self) -> &'static str {
         match self {
             FileMetadata::Path => "file.path",
             FileMetadata::Name => "file.name",
@@ -63,13 +79,12 @@ impl FileMetadata {
 
     /// A column of it.
     pub fn field(self, name: &str, data_type: DataType, nullable: bool) -> Field {
-        let mark = HashMap::from([(MARK.to_owned(), self.key().to_owned())]);
-        Field::new(name, data_type, nullable).with_metadata(mark)
+        self.described().field(name, data_type, nullable)
     }
 
     /// What a column is of; `None` for one of the file's own.
     pub fn of(field: &Field) -> Option<FileMetadata> {
-        let key = field.metadata().get(MARK)?;
+        let key = MetadataKey::of(field)?;
         FileMetadata::ALL.into_iter().find(|metadata| metadata.key() == key)
     }
 

@@ -1,43 +1,31 @@
 use std::path::{Path, PathBuf};
-
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use std::sync::Arc;
 
 use crate::compression::Compression;
-use crate::encode::LineEncoder;
-use crate::format::Format;
+use crate::format::{Direction, Format, file_format};
 use crate::options::OptionReader;
-use crate::parquet_encoder::ParquetEncoder;
 use crate::partition::{self, PartitionColumn};
 use crate::partition_sink::{MakeEncoder, OPEN_MAX, PartitionedEncoder, PartitionedOutput, Parts};
 use crate::root::keep_within;
 use crate::stream::may_block;
-use crate::{ConnectError, Encoder, OpenSink, OptionError, SinkEnvironment, TableSpec, filesystem, output};
+use crate::{ConnectError, OpenSink, OptionError, SinkEnvironment, TableSpec, filesystem, output};
 
 struct SinkOptions {
     path: PathBuf,
-    format: Format,
+    format: Arc<dyn Format>,
     compression: Option<Compression>,
     /// Of a folder, for NULL.
     default_name: String,
 }
 
 impl SinkOptions {
-    fn read(table: &TableSpec, options: &OptionReader<'_>) -> Result<SinkOptions, OptionError> {
+    fn read(options: &OptionReader<'_>) -> Result<SinkOptions, OptionError> {
         let path = filesystem::path(options)?;
-        let format = Format::read(table, options)?;
+        let format = file_format(options, Direction::Write)?;
         let compression = Compression::read(options)?;
-        match &format {
-            Format::Parquet(_) if matches!(compression, Some(Compression::Gzip | Compression::Zstd)) => {
-                let message = "parquet is compressed inside; use 'parquet.compression'";
-                return Err(options.error("compression", message));
-            }
-            Format::Json(_) => {
-                if let Some(field) = table.schema.fields().iter().find(|field| has_unprintable_map(field)) {
-                    let message = format!("json needs STRING keys in the MAP of column '{}'", field.name());
-                    return Err(options.error("format", message));
-                }
-            }
-            _ => {}
+        if format.is_parquet() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {
+            let message = "parquet is compressed inside; use 'parquet.compression'";
+            return Err(options.error("compression", message));
         }
         let default_name = partition::default_name(options)?;
         options.finish()?;
@@ -45,8 +33,8 @@ impl SinkOptions {
     }
 }
 
-pub(crate) fn validate(table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
-    SinkOptions::read(table, options).map(drop)
+pub(crate) fn validate(_table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+    SinkOptions::read(options).map(drop)
 }
 
 /// A 'path' that ends in an extension is the file; another one is a folder, as in Flink, and gets a part file
@@ -59,7 +47,7 @@ pub(crate) fn open(
     if table.schema.fields().iter().any(|field| PartitionColumn::place(field).is_some()) {
         return open_partitioned(table, env, options, OPEN_MAX);
     }
-    let SinkOptions { path, format, compression, .. } = SinkOptions::read(table, options)?;
+    let SinkOptions { path, format, compression, .. } = SinkOptions::read(options)?;
     let kind = output::kind(&path);
     let is_folder = match kind {
         Some(kind) if may_block(kind) => false,
@@ -78,7 +66,7 @@ pub(crate) fn open(
         false => path,
     };
     keep_within(options, "path", &path)?;
-    let encoder = encoder(&format, table.schema.clone(), compression, path.clone())?;
+    let encoder = format.file_encoder(table.schema.clone(), true, compression, path.clone())?;
     let (output, may_stall) = output::open(path, |reason| options.error("path", reason))?;
     Ok(OpenSink { encoder, output: Some(output), may_stall })
 }
@@ -90,7 +78,7 @@ pub(crate) fn open_partitioned(
     options: &OptionReader<'_>,
     open_max: usize,
 ) -> Result<OpenSink, ConnectError> {
-    let SinkOptions { path, mut format, compression, default_name } = SinkOptions::read(table, options)?;
+    let SinkOptions { path, format, compression, default_name } = SinkOptions::read(options)?;
     if output::kind(&path).is_some_and(|kind| !kind.is_dir()) {
         return Err(options.error("path", "a file; a table that is PARTITIONED BY is a folder").into());
     }
@@ -98,47 +86,17 @@ pub(crate) fn open_partitioned(
     let compression = compression.unwrap_or(Compression::None);
     let extension = format!(".{}{}", format.extension(), compression.extension());
     let stem = format!("part-{}", env.part);
-    let can_continue = !matches!(format, Format::Parquet(_));
+    let can_continue = !format.is_parquet();
     let depth = table.schema.fields().iter().filter(|field| PartitionColumn::place(field).is_some()).count();
     let own = (format!("{stem}-"), extension.clone());
     let of = table.clone();
     let may_write = Box::new(move |path: &Path| Ok(keep_within(&OptionReader::new(&of), "path", path)?));
     let output = PartitionedOutput::new(path.clone(), depth, own, may_write, open_max)?;
-    let header = matches!(&format, Format::Csv(csv) if csv.header);
-    let make: MakeEncoder = Box::new(move |schema, is_new, path| {
-        if let Format::Csv(csv) = &mut format {
-            csv.header = header && is_new;
-        }
-        encoder(&format, schema, compression, path)
-    });
+    let make: MakeEncoder =
+        Box::new(move |schema, is_new, path| format.file_encoder(schema, is_new, compression, path));
     let parts = Parts { folder: path, default_name, stem, extension, can_continue, make };
     let encoder = PartitionedEncoder::new(parts, &table.schema, open_max)?;
     Ok(OpenSink { encoder: Box::new(encoder), output: Some(Box::new(output)), may_stall: false })
-}
-
-fn encoder(
-    format: &Format,
-    schema: SchemaRef,
-    compression: Compression,
-    path: PathBuf,
-) -> Result<Box<dyn Encoder>, ConnectError> {
-    Ok(match format {
-        Format::Csv(csv) => Box::new(LineEncoder::csv(csv, &schema, compression, path)?),
-        Format::Json(json) => Box::new(LineEncoder::json(json, &schema, compression, path)?),
-        Format::Parquet(parquet) => Box::new(ParquetEncoder::new(*parquet, schema, path)?),
-    })
-}
-
-fn has_unprintable_map(field: &Field) -> bool {
-    match field.data_type() {
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(pair) => *pair[0].data_type() != DataType::Utf8 || has_unprintable_map(&pair[1]),
-            _ => false,
-        },
-        DataType::List(item) => has_unprintable_map(item),
-        DataType::Struct(fields) => fields.iter().any(|field| has_unprintable_map(field)),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -1,21 +1,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use laxity_graph::ProcessingTime;
 
 use crate::compression::Compression;
 use crate::dead_letter::{DeadLetterOptions, DeadLetters};
-use crate::format::Format;
+use crate::format::{Direction, Format, file_format};
 use crate::lookup::LookupOptions;
+use crate::monitor::Monitor;
 use crate::options::OptionReader;
 use crate::partition;
 use crate::reader::{Step, TableReader};
 use crate::replay::{self, ReplayOptions};
 use crate::root::keep_within;
 use crate::{
-    ConnectError, OptionError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch,
-    TableSpec, json,
+    ConnectError, Connector, FileMetadata, MetadataKey, OpenSink, OptionError, Preparation, Scan,
+    ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, SinkConnector, SinkEnvironment, SourceConnector,
+    TableSpec, file_sink,
 };
 
 /// A file or a folder, read as fast as it is asked for. With `laxity.replay.*` options it is paced: see
@@ -28,37 +31,43 @@ struct FilesystemScan {
     piece: Option<RecordBatch>,
     /// How the input ended; a fault is told once.
     end: Option<Result<(), ConnectError>>,
+    /// How often files are looked at that may come or grow, and whether nothing has come since the last look.
+    monitor: Option<Duration>,
+    is_quiet: bool,
 }
 
 struct SourceOptions {
-    format: Format,
+    format: Arc<dyn Format>,
     compression: Option<Compression>,
     dead_letters: DeadLetterOptions,
     replay: Option<ReplayOptions>,
+    /// Files are looked at so often for what is new.
+    monitor: Option<Duration>,
 }
 
 impl SourceOptions {
-    fn read(table: &TableSpec, options: &OptionReader<'_>) -> Result<SourceOptions, OptionError> {
+    fn read(options: &OptionReader<'_>) -> Result<SourceOptions, OptionError> {
         path(options)?;
-        let format = Format::read(table, options)?;
+        let format = file_format(options, Direction::Read)?;
         let compression = Compression::read(options)?;
-        if matches!((&format, compression), (Format::Parquet(_), Some(Compression::Gzip | Compression::Zstd)))
-        {
+        if format.is_parquet() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {
             return Err(options.error("compression", "parquet is compressed inside; leave the option out"));
-        }
-        if let (Format::Json(_), Some(reason)) = (&format, json::unreadable_column(&table.schema)) {
-            return Err(options.error("format", reason));
         }
         let mut dead_letters = DeadLetterOptions::read(options)?;
         if format.ignore_parse_errors() == Some(false) {
             dead_letters.tolerate_none();
         }
         let replay = ReplayOptions::read(options)?;
+        let monitor = Monitor::is_asked_for(options)?;
+        if replay.is_some() && monitor.is_some() {
+            let message = "a replay is of files that are there when it starts; leave one of them out";
+            return Err(options.error("source.monitor-interval", message));
+        }
         partition::default_name(options)?;
         // Of the same table when rows are looked up in it.
         LookupOptions::read(options)?;
         options.finish()?;
-        Ok(SourceOptions { format, compression, dead_letters, replay })
+        Ok(SourceOptions { format, compression, dead_letters, replay, monitor })
     }
 }
 
@@ -77,21 +86,81 @@ pub(crate) fn path(options: &OptionReader<'_>) -> Result<PathBuf, OptionError> {
     Ok(path)
 }
 
-pub(crate) fn validate_source(table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
-    SourceOptions::read(table, options).map(drop)
+/// `'connector' = 'filesystem'`.
+pub(crate) struct Filesystem;
+
+impl Connector for Filesystem {
+    fn name(&self) -> &'static str {
+        "filesystem"
+    }
+
+    fn source(&self) -> Option<&dyn SourceConnector> {
+        Some(self)
+    }
+
+    fn sink(&self) -> Option<&dyn SinkConnector> {
+        Some(self)
+    }
+
+    fn metadata(&self) -> &'static [MetadataKey] {
+        &FileMetadata::KEYS
+    }
 }
 
-pub(crate) fn open_scan(
+impl SourceConnector for Filesystem {
+    fn validate(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+        SourceOptions::read(options).map(drop)
+    }
+
+    fn open(
+        &self,
+        spec: &ScanSpec,
+        env: &ScanEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<Box<dyn Scan>, ConnectError> {
+        open_scan(spec, env, options)
+    }
+
+    fn is_bounded(&self, table: &TableSpec) -> bool {
+        let option = |key: &str| table.options.get(key).map(String::as_str);
+        option("laxity.replay.loop") != Some("forever") && option("source.monitor-interval").is_none()
+    }
+}
+
+impl SinkConnector for Filesystem {
+    fn validate(&self, table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+        file_sink::validate(table, options)
+    }
+
+    fn open(
+        &self,
+        table: &TableSpec,
+        env: &SinkEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<OpenSink, ConnectError> {
+        file_sink::open(table, env, options)
+    }
+}
+
+fn open_scan(
     spec: &ScanSpec,
     env: &ScanEnvironment,
     options: &OptionReader<'_>,
 ) -> Result<Box<dyn Scan>, ConnectError> {
-    let source = SourceOptions::read(&spec.table, options)?;
-    let files = files_of(options)?;
+    let source = SourceOptions::read(options)?;
     let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.skip_rows == 0)?;
     let open_reader = |columns: Vec<usize>| {
         let (table, waker) = (Arc::clone(&spec.table), env.waker.clone());
-        TableReader::new(table, columns, files, source.format, source.compression, waker)
+        let (format, compression) = (source.format.as_ref(), source.compression);
+        if source.monitor.is_none() {
+            return TableReader::new(table, columns, files_of(options)?, format, compression, waker);
+        }
+        let of = Arc::clone(&spec.table);
+        let may_read = Box::new(move |path: &Path| keep_within(&OptionReader::new(&of), "path", path));
+        let can_grow =
+            !format.is_parquet() && !matches!(compression, Some(Compression::Gzip | Compression::Zstd));
+        let monitor = Monitor::new(path(options)?, can_grow, may_read);
+        TableReader::following(table, columns, monitor, format, compression, waker)
     };
     match source.replay {
         Some(replay) => replay::open_scan(spec, env, replay, dead, open_reader),
@@ -101,6 +170,8 @@ pub(crate) fn open_scan(
             rows_to_skip: env.skip_rows,
             piece: None,
             end: None,
+            monitor: source.monitor,
+            is_quiet: false,
         })),
     }
 }
@@ -116,6 +187,9 @@ impl Scan for FilesystemScan {
             }
             if self.prepare()? == Preparation::Waiting {
                 return Ok(ScanEvent::Waiting);
+            }
+            if let (true, Some(interval)) = (std::mem::take(&mut self.is_quiet), self.monitor) {
+                return Ok(ScanEvent::NotBefore(now.plus(interval)));
             }
         }
     }
@@ -137,6 +211,7 @@ impl Scan for FilesystemScan {
             }
             Ok(Step::More) => {}
             Ok(Step::Waiting) => return Ok(Preparation::Waiting),
+            Ok(Step::Quiet) => self.is_quiet = true,
             Ok(Step::End) => self.end = Some(Ok(())),
             Err(error) => self.end = Some(Err(error)),
         }
@@ -171,7 +246,7 @@ pub(crate) fn files_of(options: &OptionReader<'_>) -> Result<Vec<PathBuf>, Conne
 
 /// The file itself, or the files of the folder and of its folders in order of their names. Names that start
 /// with `.` or `_` are bookkeeping of other programs, as in Flink.
-fn list_files(path: &Path) -> Result<Vec<PathBuf>, ConnectError> {
+pub(crate) fn list_files(path: &Path) -> Result<Vec<PathBuf>, ConnectError> {
     let failed = |action, path: &Path, source| ConnectError::Io { action, path: path.to_owned(), source };
     let kind = std::fs::metadata(path).map_err(|source| failed("open", path, source))?;
     if !kind.is_dir() {

@@ -1,25 +1,167 @@
-use arrow::datatypes::Schema;
+//! How rows are written as bytes. A format is one file and one line in [`FORMATS`]; what it can do besides follows from
+//! the parts that it has.
 
-use crate::csv::{CsvOptions, unsupported_column};
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+
+use crate::compression::Compression;
 use crate::options::OptionReader;
-use crate::{OptionError, TableSpec};
+use crate::record::{RecordDecoder, RecordEncoder};
+use crate::text_file::Decode;
+use crate::{ConnectError, Encoder, OptionError, avro, csv, json, parquet_encoder, raw};
 
-/// The option 'format' with its own options.
-#[derive(Clone, Debug)]
-pub(crate) enum Format {
-    Csv(CsvOptions),
-    Json(JsonOptions),
-    Parquet(ParquetOptions),
+/// All of them. A format reads its own options, which say that it can hold the columns of the schema.
+const FORMATS: &[FormatKind] = &[
+    FormatKind { name: "avro", in_files: false, in_records: true, read: avro::read_format },
+    FormatKind { name: "csv", in_files: true, in_records: true, read: csv::read_format },
+    FormatKind { name: "json", in_files: true, in_records: true, read: json::read_format },
+    FormatKind { name: "parquet", in_files: true, in_records: false, read: parquet_encoder::read_format },
+    FormatKind { name: "raw", in_files: false, in_records: true, read: raw::read_format },
+];
+
+struct FormatKind {
+    name: &'static str,
+    in_files: bool,
+    in_records: bool,
+    read: ReadFormat,
 }
 
-/// How JSON rows are written. Reading takes both timestamp formats whatever is set.
+type ReadFormat = fn(&Schema, &OptionReader<'_>) -> Result<Arc<dyn Format>, OptionError>;
+
+/// A format with its options.
+pub(crate) trait Format: Debug + Send + Sync {
+    /// Of files, without the dot.
+    fn extension(&self) -> &'static str;
+
+    /// `*.ignore-parse-errors` as given.
+    fn ignore_parse_errors(&self) -> Option<bool> {
+        None
+    }
+
+    /// Why columns of these types cannot be read.
+    fn unreadable(&self, _schema: &Schema) -> Option<String> {
+        None
+    }
+
+    /// Why columns of these types cannot be written.
+    fn unwritable(&self, _schema: &Schema) -> Option<String> {
+        None
+    }
+
+    /// Its files are compressed inside, and read from their end.
+    fn is_parquet(&self) -> bool {
+        false
+    }
+
+    /// Decodes the lines of files into some columns of this schema. `None` where files are not of lines.
+    fn line_decoder(&self, _schema: &SchemaRef, _columns: &[usize]) -> Option<Box<dyn Decode>> {
+        None
+    }
+
+    /// Encodes rows into a file; `is_new` where that is empty before.
+    ///
+    /// # Errors
+    /// If a library refuses.
+    fn file_encoder(
+        &self,
+        _schema: SchemaRef,
+        _is_new: bool,
+        _compression: Compression,
+        _path: PathBuf,
+    ) -> Result<Box<dyn Encoder>, ConnectError> {
+        unreachable!("the format is not one of files")
+    }
+
+    /// Decodes records into some columns of this schema.
+    fn record_decoder(&self, _schema: &SchemaRef, _columns: &[usize]) -> Box<dyn RecordDecoder> {
+        unreachable!("the format is not one of records")
+    }
+
+    /// Makes a record of each row of this schema.
+    fn record_encoder(&self, _schema: &SchemaRef) -> Box<dyn RecordEncoder> {
+        unreachable!("the format is not one of records")
+    }
+}
+
+/// Which columns a table has, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It is read.
+    Read,
+    /// It is written.
+    Write,
+}
+
+/// The option 'format' of a table of files.
+pub(crate) fn file_format(
+    options: &OptionReader<'_>,
+    direction: Direction,
+) -> Result<Arc<dyn Format>, OptionError> {
+    let schema = &options.table().schema;
+    read(schema, options, "format", |kind| kind.in_files, direction)
+}
+
+/// A format for single records, such as the messages of a queue.
 #[derive(Clone, Debug)]
-pub(crate) struct JsonOptions {
-    pub iso_timestamps: bool,
-    /// Leave null fields out when writing.
-    pub ignore_nulls: bool,
-    pub ignore_parse_errors: Option<bool>,
-    pub bad_field: BadField,
+pub struct RecordFormat {
+    format: Arc<dyn Format>,
+    schema: SchemaRef,
+}
+
+impl RecordFormat {
+    /// Reads the option `key` and those of the format, for records that hold these columns.
+    ///
+    /// # Errors
+    /// Names the option that is missing or wrong.
+    pub fn read(
+        options: &OptionReader<'_>,
+        key: &str,
+        schema: &SchemaRef,
+        direction: Direction,
+    ) -> Result<RecordFormat, OptionError> {
+        let format = read(schema, options, key, |kind| kind.in_records, direction)?;
+        Ok(RecordFormat { format, schema: Arc::clone(schema) })
+    }
+
+    /// `*.ignore-parse-errors` as given: whether a bad record is put aside, or ends the scan.
+    pub fn ignore_parse_errors(&self) -> Option<bool> {
+        self.format.ignore_parse_errors()
+    }
+
+    /// The columns that a record holds.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Decodes records into these of the columns, ascending.
+    pub fn decoder(&self, columns: &[usize]) -> Box<dyn RecordDecoder> {
+        self.format.record_decoder(&self.schema, columns)
+    }
+
+    /// Makes records of rows of these columns.
+    pub fn encoder(&self) -> Box<dyn RecordEncoder> {
+        self.format.record_encoder(&self.schema)
+    }
+}
+
+fn read(
+    schema: &Schema,
+    options: &OptionReader<'_>,
+    key: &str,
+    fits: impl Fn(&FormatKind) -> bool,
+    direction: Direction,
+) -> Result<Arc<dyn Format>, OptionError> {
+    let choices: Vec<(&str, ReadFormat)> =
+        FORMATS.iter().filter(|kind| fits(kind)).map(|kind| (kind.name, kind.read)).collect();
+    let format = options.required_choice(key, &choices)?(schema, options)?;
+    let fault = match direction {
+        Direction::Read => format.unreadable(schema),
+        Direction::Write => format.unwritable(schema),
+    };
+    fault.map_or(Ok(format), |reason| Err(options.error(key, reason)))
 }
 
 /// What becomes of a row with a field that does not fit its column: `laxity.bad-field`.
@@ -34,102 +176,6 @@ pub(crate) enum BadField {
 impl BadField {
     pub(crate) fn read(options: &OptionReader<'_>) -> Result<BadField, OptionError> {
         let choices = [("dead", BadField::Dead), ("null", BadField::Null)];
-        Ok(options.choice("laxity.bad-field", &choices)?.unwrap_or(BadField::Dead))
-    }
-}
-
-/// How Parquet is written. Reading takes what the file says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ParquetOptions {
-    pub compression: ParquetCodec,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ParquetCodec {
-    None,
-    Snappy,
-    Gzip,
-    Zstd,
-    Lz4,
-}
-
-#[derive(Clone, Copy)]
-enum FormatName {
-    Csv,
-    Json,
-    Parquet,
-}
-
-impl Format {
-    /// Reads the options and checks that the format can hold the table's columns.
-    pub(crate) fn read(table: &TableSpec, options: &OptionReader<'_>) -> Result<Format, OptionError> {
-        let choices =
-            [("csv", FormatName::Csv), ("json", FormatName::Json), ("parquet", FormatName::Parquet)];
-        match options.required_choice("format", &choices)? {
-            FormatName::Csv => {
-                no_nested_columns(&table.schema, options)?;
-                Ok(Format::Csv(CsvOptions::read(options)?))
-            }
-            FormatName::Json => Ok(Format::Json(JsonOptions::read(options)?)),
-            FormatName::Parquet => Ok(Format::Parquet(ParquetOptions::read(options)?)),
-        }
-    }
-
-    /// `*.ignore-parse-errors` as given.
-    pub(crate) fn ignore_parse_errors(&self) -> Option<bool> {
-        match self {
-            Format::Csv(csv) => csv.ignore_parse_errors,
-            Format::Json(json) => json.ignore_parse_errors,
-            Format::Parquet(_) => None,
-        }
-    }
-
-    pub(crate) fn extension(&self) -> &'static str {
-        match self {
-            Format::Csv(_) => "csv",
-            Format::Json(_) => "json",
-            Format::Parquet(_) => "parquet",
-        }
-    }
-}
-
-impl JsonOptions {
-    fn read(options: &OptionReader<'_>) -> Result<JsonOptions, OptionError> {
-        let formats = [("SQL", false), ("ISO-8601", true)];
-        Ok(JsonOptions {
-            iso_timestamps: options.choice("json.timestamp-format.standard", &formats)?.unwrap_or(false),
-            ignore_nulls: options.boolean("json.encode.ignore-null-fields")?.unwrap_or(false),
-            ignore_parse_errors: options.boolean("json.ignore-parse-errors")?,
-            bad_field: BadField::read(options)?,
-        })
-    }
-}
-
-impl ParquetOptions {
-    fn read(options: &OptionReader<'_>) -> Result<ParquetOptions, OptionError> {
-        let codecs = [
-            ("UNCOMPRESSED", ParquetCodec::None),
-            ("SNAPPY", ParquetCodec::Snappy),
-            ("GZIP", ParquetCodec::Gzip),
-            ("ZSTD", ParquetCodec::Zstd),
-            ("LZ4_RAW", ParquetCodec::Lz4),
-        ];
-        // Flink's default.
-        let compression = options.choice("parquet.compression", &codecs)?.unwrap_or(ParquetCodec::Snappy);
-        Ok(ParquetOptions { compression })
-    }
-}
-
-fn no_nested_columns(schema: &Schema, options: &OptionReader<'_>) -> Result<(), OptionError> {
-    match unsupported_column(schema) {
-        None => Ok(()),
-        Some(field) => Err(options.error(
-            "format",
-            format!(
-                "csv cannot hold column '{}' of type {}: its fields are plain text; use 'json' or 'parquet'",
-                field.name(),
-                field.data_type()
-            ),
-        )),
+        Ok(options.of_table().choice("laxity.bad-field", &choices)?.unwrap_or(BadField::Dead))
     }
 }

@@ -1,6 +1,8 @@
 mod field;
+mod record;
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -12,16 +14,85 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 
+use crate::compression::Compression;
 use crate::dead_letter::BadRow;
 use crate::decimal::parse_decimal;
-use crate::format::BadField;
+use crate::encode::{LineEncoder, LineRecords};
+use crate::format::{BadField, Format};
+use crate::options::OptionReader;
+use crate::record::{RecordDecoder, RecordEncoder};
 use crate::text_file::{Decode, Decoded};
 use crate::timestamp::parse_time;
 use crate::zone::with_offset_zones;
-use crate::{TableSpec, base64_text};
+use crate::{ConnectError, Encoder, OptionError, base64_text};
 
 /// Lines decoded at a time: half of what CSV takes, because a line takes twice as long.
 const PIECE_LINES: usize = 512;
+
+/// How JSON rows are written. Reading takes both timestamp formats whatever is set.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonOptions {
+    pub iso_timestamps: bool,
+    /// Leave null fields out when writing.
+    pub ignore_nulls: bool,
+    pub ignore_parse_errors: Option<bool>,
+    pub bad_field: BadField,
+}
+
+pub(crate) fn read_format(
+    _schema: &Schema,
+    options: &OptionReader<'_>,
+) -> Result<Arc<dyn Format>, OptionError> {
+    let formats = [("SQL", false), ("ISO-8601", true)];
+    Ok(Arc::new(JsonOptions {
+        iso_timestamps: options.choice("json.timestamp-format.standard", &formats)?.unwrap_or(false),
+        ignore_nulls: options.boolean("json.encode.ignore-null-fields")?.unwrap_or(false),
+        ignore_parse_errors: options.boolean("json.ignore-parse-errors")?,
+        bad_field: BadField::read(options)?,
+    }))
+}
+
+impl Format for JsonOptions {
+    fn extension(&self) -> &'static str {
+        "json"
+    }
+
+    fn ignore_parse_errors(&self) -> Option<bool> {
+        self.ignore_parse_errors
+    }
+
+    fn unreadable(&self, schema: &Schema) -> Option<String> {
+        unreadable_column(schema)
+    }
+
+    fn unwritable(&self, schema: &Schema) -> Option<String> {
+        let field = schema.fields().iter().find(|field| has_unprintable_map(field))?;
+        Some(format!("json needs STRING keys in the MAP of column '{}'", field.name()))
+    }
+
+    fn line_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Option<Box<dyn Decode>> {
+        Some(Box::new(JsonDecoder::new(schema, columns, self.bad_field)))
+    }
+
+    fn file_encoder(
+        &self,
+        schema: SchemaRef,
+        _is_new: bool,
+        compression: Compression,
+        path: PathBuf,
+    ) -> Result<Box<dyn Encoder>, ConnectError> {
+        Ok(Box::new(LineEncoder::json(self, &schema, compression, path)?))
+    }
+
+    fn record_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Box<dyn RecordDecoder> {
+        Box::new(JsonDecoder::new(schema, columns, self.bad_field))
+    }
+
+    fn record_encoder(&self, schema: &SchemaRef) -> Box<dyn RecordEncoder> {
+        let encoder = LineEncoder::json(self, schema, Compression::None, PathBuf::new());
+        Box::new(LineRecords::new(encoder.expect("nothing is packed"), false))
+    }
+}
 
 /// Decodes JSON lines: one object a line. Fields are taken by name; a missing one is null, others are ignored.
 ///
@@ -38,21 +109,17 @@ pub(crate) struct JsonDecoder {
 }
 
 impl JsonDecoder {
-    pub(crate) fn new(table: &TableSpec, columns: &[usize], bad_field: BadField) -> JsonDecoder {
-        let fields: Vec<_> = columns.iter().map(|&column| table.schema.fields()[column].clone()).collect();
+    pub(crate) fn new(of_file: &Schema, columns: &[usize], bad_field: BadField) -> JsonDecoder {
+        let fields: Vec<_> = columns.iter().map(|&column| of_file.fields()[column].clone()).collect();
         let schema = Arc::new(Schema::new(fields));
         let readable = as_texts(&with_offset_zones(&schema));
         JsonDecoder { decoder: new_decoder(&readable), schema, readable, bad_field, line_ends: Vec::new() }
     }
 
-    fn line_start(&self, line: usize) -> usize {
-        line.checked_sub(1).map_or(0, |before| self.line_ends[before])
-    }
-
     /// Decodes `lines`, appending to `rows` and `bad`.
     fn decode_lines(
         &mut self,
-        text: &[u8],
+        text: Lines<'_>,
         lines: Range<usize>,
         rows: &mut Vec<RecordBatch>,
         bad: &mut Vec<(usize, String)>,
@@ -60,7 +127,7 @@ impl JsonDecoder {
         if lines.is_empty() {
             return;
         }
-        let part = &text[self.line_start(lines.start)..self.line_ends[lines.end - 1]];
+        let part = text.part(&lines);
         match self.decode_together(part, lines.len()) {
             Ok(batch) => rows.extend(batch),
             Err(reason) => {
@@ -202,6 +269,25 @@ impl JsonDecoder {
     }
 }
 
+/// Lines or records, behind one another.
+#[derive(Clone, Copy)]
+struct Lines<'a> {
+    text: &'a [u8],
+    /// Where each ends, after its line feed if it has one.
+    ends: &'a [usize],
+}
+
+impl<'a> Lines<'a> {
+    fn get(self, line: usize) -> &'a [u8] {
+        self.part(&(line..line + 1))
+    }
+
+    fn part(self, lines: &Range<usize>) -> &'a [u8] {
+        let start = lines.start.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start..self.ends[lines.end - 1]]
+    }
+}
+
 /// The schema with texts in place of DECIMAL, BYTES and TIME.
 fn as_texts(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| match field.data_type() {
@@ -229,20 +315,22 @@ impl Decode for JsonDecoder {
         }
         let Some(&bytes) = self.line_ends.last() else { return Ok(Decoded::default()) };
         let lines = self.line_ends.len();
+        let line_ends = std::mem::take(&mut self.line_ends);
+        let all = Lines { text, ends: &line_ends };
         let (mut parts, mut faults) = (Vec::new(), Vec::new());
         let mut start = 0;
         for line in 0..lines {
-            if is_too_deep(&text[self.line_start(line)..self.line_ends[line]]) {
-                self.decode_lines(text, start..line, &mut parts, &mut faults);
+            if is_too_deep(all.get(line)) {
+                self.decode_lines(all, start..line, &mut parts, &mut faults);
                 faults.push((line, format!("nested more than {DEPTH_MAX} deep")));
                 start = line + 1;
             }
         }
-        self.decode_lines(text, start..lines, &mut parts, &mut faults);
+        self.decode_lines(all, start..lines, &mut parts, &mut faults);
         for (line, reason) in faults {
-            let raw = &text[self.line_start(line)..self.line_ends[line]];
-            bad.push(BadRow::new(first_line + line as u64, reason, raw));
+            bad.push(BadRow::new(first_line + line as u64, reason, all.get(line)));
         }
+        self.line_ends = line_ends;
         let rows = match parts.len() {
             0 => None,
             1 => parts.pop(),
@@ -287,12 +375,24 @@ fn is_too_deep(line: &[u8]) -> bool {
 }
 
 /// Why a column cannot be read from JSON.
-pub(crate) fn unreadable_column(schema: &Schema) -> Option<String> {
+fn unreadable_column(schema: &Schema) -> Option<String> {
     schema.fields().iter().find_map(|field| {
         let one = with_offset_zones(&Schema::new(vec![field.clone()]));
         let error = builder(&one).build_decoder().err()?;
         Some(format!("json cannot hold column '{}' of type {}: {error}", field.name(), field.data_type()))
     })
+}
+
+fn has_unprintable_map(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(pair) => *pair[0].data_type() != DataType::Utf8 || has_unprintable_map(&pair[1]),
+            _ => false,
+        },
+        DataType::List(item) => has_unprintable_map(item),
+        DataType::Struct(fields) => fields.iter().any(|field| has_unprintable_map(field)),
+        _ => false,
+    }
 }
 
 fn new_decoder(schema: &SchemaRef) -> Decoder {

@@ -30,10 +30,12 @@
 //! # Ok::<(), laxity_connect::ConnectError>(())
 //! ```
 
+mod avro;
 mod base64_text;
 mod blackhole;
 mod claim;
 mod compression;
+mod connector;
 mod csv;
 mod datagen;
 mod dead_letter;
@@ -47,6 +49,8 @@ mod fixture;
 mod format;
 mod json;
 mod lookup;
+mod metadata;
+mod monitor;
 mod nexmark;
 mod open_files;
 mod options;
@@ -57,7 +61,9 @@ mod parquet_file;
 mod partition;
 mod partition_sink;
 mod print;
+mod raw;
 mod reader;
+mod record;
 mod replay;
 mod root;
 mod scan;
@@ -71,15 +77,19 @@ mod waker;
 mod zone;
 
 pub use claim::{InputClaim, OutputClaim};
-pub use dead_letter::RefusedRows;
+pub use connector::{Connector, MetadataKey, SinkConnector, SourceConnector, connector, register};
+pub use dead_letter::{DeadLetterOptions, DeadLetters, LetterPlace, RefusedRows};
 pub use file_column::FileMetadata;
+pub use format::{Direction, RecordFormat};
 pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
-pub use options::ENGINE_OPTIONS;
+pub use metadata::SplitColumn;
+pub use options::{ENGINE_OPTIONS, OptionReader, is_secret};
 pub use partition::PartitionColumn;
+pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, Records};
 pub use root::ROOT_OPTION;
 pub use scan::{
-    Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, is_bounded, open_scan,
-    validate_source,
+    Preparation, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch, is_bounded,
+    open_scan, validate_source,
 };
 pub use sink::{Encoder, OpenSink, Output, SinkEnvironment, SinkSpec, open_sink, validate_sink};
 pub use table::{ConnectError, OptionError, TableSpec};

@@ -45,6 +45,11 @@ pub fn validate_lookup(table: &TableSpec) -> Result<(), OptionError> {
     if let Some(key) = table.options.keys().find(|key| key.starts_with("laxity.replay.")) {
         return Err(options.error(key, "a table that rows are looked up in is read at once, not replayed"));
     }
+    let followed = "source.monitor-interval";
+    if table.options.contains_key(followed) {
+        let message = "a table that rows are looked up in is read again as 'lookup.full-cache.*' says";
+        return Err(options.error(followed, message));
+    }
     validate_source(table)
 }
 

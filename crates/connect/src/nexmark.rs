@@ -16,8 +16,8 @@ use crate::options::OptionReader;
 use crate::pace::{Pace, TICK_DEFAULT};
 use crate::timestamp::parse_timestamp;
 use crate::{
-    ConnectError, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch,
-    TableSpec,
+    ConnectError, Connector, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec,
+    ScannedBatch, SourceConnector, TableSpec,
 };
 
 #[derive(Debug)]
@@ -82,12 +82,42 @@ fn columns(options: &OptionReader<'_>) -> Result<Vec<Column>, OptionError> {
     fields.map(|field| Column::read(field).map_err(|wrong| options.error("connector", wrong))).collect()
 }
 
-pub(crate) fn validate(_table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
-    NexmarkOptions::read(options)?;
-    columns(options).map(drop)
+/// `'connector' = 'nexmark'`.
+pub(crate) struct Nexmark;
+
+impl Connector for Nexmark {
+    fn name(&self) -> &'static str {
+        "nexmark"
+    }
+
+    fn source(&self) -> Option<&dyn SourceConnector> {
+        Some(self)
+    }
 }
 
-pub(crate) fn open_scan(
+impl SourceConnector for Nexmark {
+    fn validate(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+        NexmarkOptions::read(options)?;
+        columns(options).map(drop)
+    }
+
+    fn open(
+        &self,
+        spec: &ScanSpec,
+        env: &ScanEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<Box<dyn Scan>, ConnectError> {
+        open_scan(spec, env, options)
+    }
+
+    fn is_bounded(&self, table: &TableSpec) -> bool {
+        let option = |key: &str| table.options.get(key);
+        option("events.num").is_some_and(|number| number.trim() != "0")
+            || option("stop-at").is_some_and(|at| at.trim() != "0" && !at.starts_with('-'))
+    }
+}
+
+fn open_scan(
     spec: &ScanSpec,
     env: &ScanEnvironment,
     options: &OptionReader<'_>,

@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::root::ROOT_OPTION;
@@ -10,35 +11,75 @@ pub const ENGINE_OPTIONS: &[&str] = &["laxity.max.event.ahead"];
 
 /// Reads a WITH clause. It remembers which keys were asked for, so that the list of valid keys in the error
 /// about an unknown one cannot be out of date.
-pub(crate) struct OptionReader<'a> {
+#[derive(Clone)]
+pub struct OptionReader<'a> {
     table: &'a TableSpec,
-    asked: RefCell<BTreeSet<String>>,
+    /// Stands before every key.
+    prefix: String,
+    asked: Rc<RefCell<BTreeSet<String>>>,
 }
 
 impl<'a> OptionReader<'a> {
-    pub(crate) fn new(table: &'a TableSpec) -> OptionReader<'a> {
-        OptionReader { table, asked: RefCell::default() }
+    /// Of a table whose options nobody has asked for.
+    pub fn new(table: &'a TableSpec) -> OptionReader<'a> {
+        OptionReader { table, prefix: String::new(), asked: Rc::default() }
     }
 
-    pub(crate) fn table(&self) -> &'a TableSpec {
+    /// The same with this before every key: `value.` finds 'value.json.encode.decimal-as-plain-number'.
+    #[must_use]
+    pub fn scoped(&self, prefix: &str) -> OptionReader<'a> {
+        OptionReader { prefix: prefix.to_owned(), ..self.clone() }
+    }
+
+    /// The same without anything before the keys.
+    #[must_use]
+    pub fn of_table(&self) -> OptionReader<'a> {
+        self.scoped("")
+    }
+
+    /// The table.
+    pub fn table(&self) -> &'a TableSpec {
         self.table
     }
 
-    pub(crate) fn error(&self, key: &str, message: impl Into<String>) -> OptionError {
-        OptionError { table: self.table.name.clone(), key: key.to_owned(), message: message.into() }
+    /// An error about an option.
+    pub fn error(&self, key: &str, message: impl Into<String>) -> OptionError {
+        let key = format!("{}{key}", self.prefix);
+        OptionError { table: self.table.name.clone(), key, message: message.into() }
     }
 
-    pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
-        self.asked.borrow_mut().insert(key.to_owned());
-        self.table.options.get(key).map(String::as_str)
+    /// An option as it is given.
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        let key = format!("{}{key}", self.prefix);
+        let text = self.table.options.get(&key).map(String::as_str);
+        self.asked.borrow_mut().insert(key);
+        text
     }
 
-    pub(crate) fn required(&self, key: &str, what: &str) -> Result<&'a str, OptionError> {
+    /// All options that begin so, without that.
+    pub fn all_of(&self, start: &str) -> Vec<(&'a str, &'a str)> {
+        self.asked.borrow_mut().insert(format!("{start}*"));
+        let given = self.table.options.iter();
+        let given = given.filter_map(|(key, value)| Some((key.strip_prefix(start)?, value.as_str())));
+        let given: Vec<(&str, &str)> = given.collect();
+        let keys = given.iter().map(|(key, _)| format!("{start}{key}"));
+        self.asked.borrow_mut().extend(keys);
+        given
+    }
+
+    /// An option that must be there; `what` is what it holds.
+    ///
+    /// # Errors
+    /// If it is missing.
+    pub fn required(&self, key: &str, what: &str) -> Result<&'a str, OptionError> {
         self.text(key).ok_or_else(|| self.error(key, format!("missing; give {what}")))
     }
 
-    /// `parse` answers `None` to a value that it does not understand.
-    pub(crate) fn parsed<T>(
+    /// An option that `parse` makes something of; it answers `None` to a value that it does not understand.
+    ///
+    /// # Errors
+    /// Says what was `expected`.
+    pub fn parsed<T>(
         &self,
         key: &str,
         expected: &str,
@@ -51,7 +92,11 @@ impl<'a> OptionReader<'a> {
             .transpose()
     }
 
-    pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, OptionError> {
+    /// One of some names.
+    ///
+    /// # Errors
+    /// Lists them if it is none.
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, OptionError> {
         let Some(text) = self.text(key) else { return Ok(None) };
         match choices.iter().find(|(name, _)| *name == text) {
             Some((_, value)) => Ok(Some(*value)),
@@ -63,18 +108,22 @@ impl<'a> OptionReader<'a> {
         }
     }
 
-    pub(crate) fn required_choice<T: Copy>(
-        &self,
-        key: &str,
-        choices: &[(&str, T)],
-    ) -> Result<T, OptionError> {
+    /// The same where it must be there.
+    ///
+    /// # Errors
+    /// If it is missing or none of them.
+    pub fn required_choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, OptionError> {
         self.choice(key, choices)?.ok_or_else(|| {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
             self.error(key, format!("missing; expected {}", quoted(&names)))
         })
     }
 
-    pub(crate) fn boolean(&self, key: &str) -> Result<Option<bool>, OptionError> {
+    /// `true` or `false`.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn boolean(&self, key: &str) -> Result<Option<bool>, OptionError> {
         self.parsed(key, "'true' or 'false'", |text| match text.to_ascii_lowercase().as_str() {
             "true" => Some(true),
             "false" => Some(false),
@@ -82,17 +131,29 @@ impl<'a> OptionReader<'a> {
         })
     }
 
-    pub(crate) fn count(&self, key: &str, min: u64) -> Result<Option<u64>, OptionError> {
+    /// A whole number, at least `min`.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn count(&self, key: &str, min: u64) -> Result<Option<u64>, OptionError> {
         self.parsed(key, &format!("a whole number from {min} on"), |text| {
             text.parse().ok().filter(|n| *n >= min)
         })
     }
 
-    pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>, OptionError> {
+    /// A duration as Flink writes it; a number alone is milliseconds.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn duration(&self, key: &str) -> Result<Option<Duration>, OptionError> {
         self.parsed(key, "a duration such as '500 ms', '10 s', '5 min', '1 h' or '2 d'", parse_duration)
     }
 
-    pub(crate) fn bytes(&self, key: &str) -> Result<Option<u64>, OptionError> {
+    /// A size as Flink writes it: powers of 1 024.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn bytes(&self, key: &str) -> Result<Option<u64>, OptionError> {
         self.parsed(key, "a size such as '64 kb', '256 mb' or '1 gb'", parse_bytes)
     }
 
@@ -106,11 +167,15 @@ impl<'a> OptionReader<'a> {
         }
     }
 
-    /// To be called when every key has been asked for: refuses the ones that nobody asked for.
-    pub(crate) fn finish(&self) -> Result<(), OptionError> {
+    /// To be called when every key has been asked for.
+    ///
+    /// # Errors
+    /// Refuses the ones that nobody asked for.
+    pub fn finish(&self) -> Result<(), OptionError> {
         let asked = self.asked.borrow();
         for key in self.table.options.keys() {
-            let is_ours = ENGINE_OPTIONS.contains(&key.as_str()) || key == ROOT_OPTION;
+            let chooses = key == "connector" || key == ROOT_OPTION;
+            let is_ours = chooses || ENGINE_OPTIONS.contains(&key.as_str());
             if !asked.contains(key) && !is_ours {
                 let valid: Vec<&str> = asked.iter().map(String::as_str).collect();
                 let hint = did_you_mean(key, valid.iter().copied().chain(ENGINE_OPTIONS.iter().copied()));
@@ -121,6 +186,13 @@ impl<'a> OptionReader<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether the value of an option may be one that is not to be shown to anyone: passwords, keys, tokens, also where the
+/// option's name is misspelt.
+pub fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["pass", "pwd", "secret", "token", "credential", "sasl", "ssl"].iter().any(|part| key.contains(part))
 }
 
 fn quoted(names: &[&str]) -> String {

@@ -1,13 +1,67 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression as ParquetCompression;
 use parquet::file::properties::WriterProperties;
 
-use crate::format::{ParquetCodec, ParquetOptions};
-use crate::{ConnectError, Encoder};
+use crate::compression::Compression;
+use crate::format::Format;
+use crate::options::OptionReader;
+use crate::{ConnectError, Encoder, OptionError};
+
+/// How Parquet is written. Reading takes what the file says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParquetOptions {
+    compression: ParquetCodec,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ParquetCodec {
+    None,
+    Snappy,
+    Gzip,
+    Zstd,
+    Lz4,
+}
+
+pub(crate) fn read_format(
+    _schema: &Schema,
+    options: &OptionReader<'_>,
+) -> Result<Arc<dyn Format>, OptionError> {
+    let codecs = [
+        ("UNCOMPRESSED", ParquetCodec::None),
+        ("SNAPPY", ParquetCodec::Snappy),
+        ("GZIP", ParquetCodec::Gzip),
+        ("ZSTD", ParquetCodec::Zstd),
+        ("LZ4_RAW", ParquetCodec::Lz4),
+    ];
+    // Flink's default.
+    let compression = options.choice("parquet.compression", &codecs)?.unwrap_or(ParquetCodec::Snappy);
+    Ok(Arc::new(ParquetOptions { compression }))
+}
+
+impl Format for ParquetOptions {
+    fn extension(&self) -> &'static str {
+        "parquet"
+    }
+
+    fn is_parquet(&self) -> bool {
+        true
+    }
+
+    fn file_encoder(
+        &self,
+        schema: SchemaRef,
+        _is_new: bool,
+        _compression: Compression,
+        path: PathBuf,
+    ) -> Result<Box<dyn Encoder>, ConnectError> {
+        Ok(Box::new(ParquetEncoder::new(*self, schema, path)?))
+    }
+}
 
 /// Rows of a Parquet file held back until they fill a row group of about this size.
 const ROW_GROUP_BYTES: usize = 16 << 20;

@@ -9,7 +9,9 @@ use chrono::{DateTime, NaiveTime, Timelike};
 
 use crate::options::OptionReader;
 use crate::output::Standard;
-use crate::{ConnectError, Encoder, OpenSink, OptionError};
+use crate::{
+    ConnectError, Connector, Encoder, OpenSink, OptionError, SinkConnector, SinkEnvironment, TableSpec,
+};
 
 /// Makes text of rows as Flink's `print` does: `name> +I[1, a]`.
 struct PrintEncoder {
@@ -38,18 +40,38 @@ impl PrintOptions {
     }
 }
 
-pub(crate) fn validate(options: &OptionReader<'_>) -> Result<(), OptionError> {
-    PrintOptions::read(options).map(drop)
+/// `'connector' = 'print'`.
+pub(crate) struct Print;
+
+impl Connector for Print {
+    fn name(&self) -> &'static str {
+        "print"
+    }
+
+    fn sink(&self) -> Option<&dyn SinkConnector> {
+        Some(self)
+    }
 }
 
-pub(crate) fn open(options: &OptionReader<'_>) -> Result<OpenSink, ConnectError> {
-    let PrintOptions { prefix, to_stderr, header } = PrintOptions::read(options)?;
-    let output = if to_stderr { Standard::Error } else { Standard::Output };
-    Ok(OpenSink {
-        encoder: Box::new(PrintEncoder { prefix, text: String::new(), header_is_due: header }),
-        may_stall: output.may_stall(),
-        output: Some(Box::new(output)),
-    })
+impl SinkConnector for Print {
+    fn validate(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
+        PrintOptions::read(options).map(drop)
+    }
+
+    fn open(
+        &self,
+        _table: &TableSpec,
+        _env: &SinkEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<OpenSink, ConnectError> {
+        let PrintOptions { prefix, to_stderr, header } = PrintOptions::read(options)?;
+        let output = if to_stderr { Standard::Error } else { Standard::Output };
+        Ok(OpenSink {
+            encoder: Box::new(PrintEncoder { prefix, text: String::new(), header_is_due: header }),
+            may_stall: output.may_stall(),
+            output: Some(Box::new(output)),
+        })
+    }
 }
 
 impl Encoder for PrintEncoder {

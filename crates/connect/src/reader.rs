@@ -1,5 +1,5 @@
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +8,10 @@ use arrow::array::RecordBatch;
 
 use crate::claim::{Claim, Taken};
 use crate::compression::Compression;
-use crate::csv::CsvDecoder;
 use crate::dead_letter::BadRow;
 use crate::file_column::FileColumns;
 use crate::format::Format;
-use crate::json::JsonDecoder;
+use crate::monitor::{Monitor, Opening};
 use crate::parquet_file::ParquetFile;
 use crate::stream::{Stream, may_block};
 use crate::text_file::{Decode, TextFile};
@@ -27,6 +26,8 @@ pub(crate) struct TableReader {
     file_columns: FileColumns,
     files: Vec<PathBuf>,
     next_file: usize,
+    /// Finds further files.
+    monitor: Option<Monitor>,
     current: Option<Current>,
     /// The file opened last.
     path: Arc<Path>,
@@ -56,6 +57,8 @@ pub(crate) enum Step {
     More,
     /// Nothing has come from outside.
     Waiting,
+    /// There is nothing until the files are looked at again.
+    Quiet,
     /// The last file has ended.
     End,
 }
@@ -65,18 +68,12 @@ impl TableReader {
         table: Arc<TableSpec>,
         columns: Vec<usize>,
         files: Vec<PathBuf>,
-        format: Format,
+        format: &dyn Format,
         compression: Option<Compression>,
         waker: Waker,
     ) -> Result<TableReader, ConnectError> {
         let (file_columns, table, columns) = FileColumns::of(&table, &columns)?;
-        let decoder: Option<Box<dyn Decode>> = match format {
-            Format::Csv(options) => {
-                Some(Box::new(CsvDecoder::new(options, Arc::clone(&table), columns.clone())))
-            }
-            Format::Json(options) => Some(Box::new(JsonDecoder::new(&table, &columns, options.bad_field))),
-            Format::Parquet(_) => None,
-        };
+        let decoder = format.line_decoder(&table.schema, &columns);
         let mut bytes_total = Some(0);
         let mut claims = Vec::new();
         for path in &files {
@@ -100,6 +97,7 @@ impl TableReader {
             file_columns,
             files,
             next_file: 0,
+            monitor: None,
             current: None,
             path: Arc::from(Path::new("")),
             decoder,
@@ -115,10 +113,27 @@ impl TableReader {
         Ok(reader)
     }
 
+    /// A reader of files that are found by and by.
+    pub(crate) fn following(
+        table: Arc<TableSpec>,
+        columns: Vec<usize>,
+        monitor: Monitor,
+        format: &dyn Format,
+        compression: Option<Compression>,
+        waker: Waker,
+    ) -> Result<TableReader, ConnectError> {
+        let reader = TableReader::new(table, columns, Vec::new(), format, compression, waker)?;
+        Ok(TableReader { monitor: Some(monitor), bytes_total: None, ..reader })
+    }
+
     /// Reads or decodes a piece.
     pub(crate) fn step(&mut self) -> Result<Step, ConnectError> {
         let Some(current) = &mut self.current else {
-            return Ok(if self.open_next_file()? { Step::More } else { Step::End });
+            return Ok(match (self.open_next_file()?, &self.monitor) {
+                (true, _) => Step::More,
+                (false, Some(_)) => Step::Quiet,
+                (false, None) => Step::End,
+            });
         };
         let step = match (current, &mut self.decoder) {
             (Current::Text(file), Some(decoder)) => file.step(decoder.as_mut(), &mut self.bad)?,
@@ -127,6 +142,10 @@ impl TableReader {
         };
         Ok(match step {
             Step::End => {
+                if let (Some(monitor), Some(Current::Text(file))) = (&mut self.monitor, &self.current) {
+                    let (bytes, lines) = file.read_so_far();
+                    monitor.was_read(&self.path, bytes, lines);
+                }
                 self.current = None;
                 Step::More
             }
@@ -183,15 +202,25 @@ impl TableReader {
     }
 
     fn open_next_file(&mut self) -> Result<bool, ConnectError> {
-        let Some(path) = self.files.get(self.next_file) else { return Ok(false) };
-        self.next_file += 1;
+        let opening = match &mut self.monitor {
+            Some(monitor) => monitor.next()?,
+            None => {
+                let path = self.files.get(self.next_file).cloned();
+                self.next_file += 1;
+                path.map(|path| Opening { path, at: 0, lines: 0, is_growing: false })
+            }
+        };
+        let Some(opening) = opening else { return Ok(false) };
+        let path = &opening.path;
         self.path = Arc::from(path.as_path());
         let failed = |source| ConnectError::Io { action: "open", path: path.clone(), source };
         let found = std::fs::metadata(path).map_err(failed)?;
         self.file_columns.start_file(path, &found)?;
         self.current = Some(match &mut self.decoder {
             Some(decoder) => {
-                decoder.start_file();
+                if opening.at == 0 {
+                    decoder.start_file();
+                }
                 let compression = self.compression.unwrap_or_else(|| Compression::of_name(path));
                 let bytes_read = Arc::clone(&self.bytes_read);
                 let input: Box<dyn Read + Send> = match may_block(found.file_type()) {
@@ -199,11 +228,16 @@ impl TableReader {
                         let stream = Stream::open(path, self.waker.clone()).map_err(failed)?;
                         compression.reader(stream, bytes_read)
                     }
-                    false => compression.reader(File::open(path).map_err(failed)?, bytes_read),
+                    false => {
+                        let mut file = File::open(path).map_err(failed)?;
+                        file.seek(SeekFrom::Start(opening.at)).map_err(failed)?;
+                        compression.reader(file, bytes_read)
+                    }
                 }
                 .map_err(failed)?;
                 let bytes = text_bytes(&found, compression);
-                Current::Text(Box::new(TextFile::new(Arc::clone(&self.path), input, bytes)))
+                let file = TextFile::new(Arc::clone(&self.path), input, bytes);
+                Current::Text(Box::new(file.opened_at(opening.at, opening.lines, opening.is_growing)))
             }
             None if may_block(found.file_type()) => {
                 let message = "it is not a regular file, and a Parquet file is read from its end".to_owned();

@@ -1,10 +1,11 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, TableSpec, Waker, datagen, filesystem, nexmark};
+use crate::{ConnectError, OptionError, SourceConnector, TableSpec, Waker, connector};
 
 /// What a query asks of a table. Scans of one table are shared between queries of one engine.
 #[derive(Clone, Debug)]
@@ -46,6 +47,12 @@ pub trait Scan: Send {
     /// True if the table can be opened once more and gives the same rows from the start; a pipe cannot.
     fn is_repeatable(&self) -> bool {
         true
+    }
+
+    /// Behind the rows given out so far, for another scan to go on from by [`ScanEnvironment::resume`]. `None` where that
+    /// is counted in rows.
+    fn position(&self) -> Option<ScanPosition> {
+        None
     }
 
     /// How event time lies on the clock, where the source paces its rows. Known from the first batch on.
@@ -115,14 +122,25 @@ pub struct ScanEnvironment {
     /// Both must ask for the same columns, because a value is only checked where it is read. Such a scan
     /// counts dead rows but leaves the dead-letter file to the one it follows.
     pub skip_rows: u64,
+    /// Where to go on instead of beginning, for a table that has positions.
+    pub resume: Option<ScanPosition>,
     /// Called when a scan that waited for bytes from outside may go on.
     pub waker: Waker,
+}
+
+/// A place in a table that comes in parts: behind the rows given out so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScanPosition {
+    /// The next one's, by topic and partition. A part that is not among them begins at its beginning.
+    pub offsets: BTreeMap<(String, i32), i64>,
+    /// Rows put aside before it.
+    pub dead_rows: u64,
 }
 
 impl ScanEnvironment {
     /// A scan from the first row on, paced from `start`.
     pub fn new(start: ProcessingTime, start_wall: EventTime) -> ScanEnvironment {
-        ScanEnvironment { start, start_wall, skip_rows: 0, waker: Waker::default() }
+        ScanEnvironment { start, start_wall, skip_rows: 0, resume: None, waker: Waker::default() }
     }
 }
 
@@ -133,11 +151,7 @@ impl ScanEnvironment {
 /// [`Scan::poll`].
 pub fn open_scan(spec: &ScanSpec, env: &ScanEnvironment) -> Result<Box<dyn Scan>, ConnectError> {
     let options = OptionReader::new(&spec.table);
-    match SourceConnector::read(&options)? {
-        SourceConnector::Filesystem => filesystem::open_scan(spec, env, &options),
-        SourceConnector::Datagen => datagen::open_scan(spec, env, &options),
-        SourceConnector::Nexmark => nexmark::open_scan(spec, env, &options),
-    }
+    source_of(&options)?.open(spec, env, &options)
 }
 
 /// Checks the WITH clause of a table that a query reads, without touching files.
@@ -146,50 +160,15 @@ pub fn open_scan(spec: &ScanSpec, env: &ScanEnvironment) -> Result<Box<dyn Scan>
 /// Names the first option that is missing, unknown or malformed, with the valid choices.
 pub fn validate_source(table: &TableSpec) -> Result<(), OptionError> {
     let options = OptionReader::new(table);
-    match SourceConnector::read(&options)? {
-        SourceConnector::Filesystem => filesystem::validate_source(table, &options),
-        SourceConnector::Datagen => datagen::validate(table, &options),
-        SourceConnector::Nexmark => nexmark::validate(table, &options),
-    }
+    source_of(&options)?.validate(table, &options)
 }
 
-/// Whether a table that can be read ends: all but replays for ever and generators without a bound.
+/// Whether a table that can be read ends: all but replays for ever, topics and generators without a bound.
 pub fn is_bounded(table: &TableSpec) -> bool {
-    let option = |key: &str| table.options.get(key).map(String::as_str);
-    let counts = |key: &str| option(key).is_some_and(|text| text.trim() != "0");
-    match option("connector") {
-        Some("filesystem") => option("laxity.replay.loop") != Some("forever"),
-        Some("datagen") => {
-            let is_sequence = |(key, kind): (&String, &String)| {
-                key.starts_with("fields.") && key.ends_with(".kind") && kind == "sequence"
-            };
-            option("number-of-rows").is_some() || table.options.iter().any(is_sequence)
-        }
-        Some("nexmark") => counts("events.num") || option("stop-at").is_some_and(|at| !at.starts_with('-')),
-        _ => false,
-    }
+    source_of(&OptionReader::new(table)).is_ok_and(|source| source.is_bounded(table))
 }
 
-#[derive(Clone, Copy)]
-enum SourceConnector {
-    Filesystem,
-    Datagen,
-    Nexmark,
-}
-
-impl SourceConnector {
-    fn read(options: &OptionReader<'_>) -> Result<SourceConnector, OptionError> {
-        let choices = [
-            ("filesystem", SourceConnector::Filesystem),
-            ("datagen", SourceConnector::Datagen),
-            ("nexmark", SourceConnector::Nexmark),
-        ];
-        options.required_choice("connector", &choices).map_err(|error| match options.text("connector") {
-            Some("print" | "blackhole") => options.error(
-                "connector",
-                "the table can be written but not read; sources are 'filesystem', 'datagen' and 'nexmark'",
-            ),
-            _ => error,
-        })
-    }
+fn source_of(options: &OptionReader<'_>) -> Result<&'static dyn SourceConnector, OptionError> {
+    let refused = "the table can be written but not read; sources are";
+    connector::chosen(options, |connector| connector.source(), refused)
 }

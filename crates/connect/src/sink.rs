@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, TableSpec, blackhole, file_sink, print};
+use crate::{ConnectError, OptionError, SinkConnector, TableSpec, connector};
 
 /// Where a query writes.
 #[derive(Clone, Debug)]
@@ -99,11 +99,7 @@ pub struct SinkEnvironment {
 /// When an option is wrong, the file cannot be created, or a table of this process reads or writes it already.
 pub fn open_sink(spec: &SinkSpec, env: &SinkEnvironment) -> Result<OpenSink, ConnectError> {
     let options = OptionReader::new(&spec.table);
-    match SinkConnector::read(&options)? {
-        SinkConnector::Filesystem => file_sink::open(&spec.table, env, &options),
-        SinkConnector::Print => print::open(&options),
-        SinkConnector::Blackhole => blackhole::open(&options),
-    }
+    sink_of(&options)?.open(&spec.table, env, &options)
 }
 
 /// Checks the WITH clause of a table that a query writes, without touching files.
@@ -113,33 +109,10 @@ pub fn open_sink(spec: &SinkSpec, env: &SinkEnvironment) -> Result<OpenSink, Con
 /// format cannot hold is an error of the option 'format'.
 pub fn validate_sink(table: &TableSpec) -> Result<(), OptionError> {
     let options = OptionReader::new(table);
-    match SinkConnector::read(&options)? {
-        SinkConnector::Filesystem => file_sink::validate(table, &options),
-        SinkConnector::Print => print::validate(&options),
-        SinkConnector::Blackhole => blackhole::validate(&options),
-    }
+    sink_of(&options)?.validate(table, &options)
 }
 
-#[derive(Clone, Copy)]
-enum SinkConnector {
-    Filesystem,
-    Print,
-    Blackhole,
-}
-
-impl SinkConnector {
-    fn read(options: &OptionReader<'_>) -> Result<SinkConnector, OptionError> {
-        let choices = [
-            ("filesystem", SinkConnector::Filesystem),
-            ("print", SinkConnector::Print),
-            ("blackhole", SinkConnector::Blackhole),
-        ];
-        options.required_choice("connector", &choices).map_err(|error| match options.text("connector") {
-            Some("datagen" | "nexmark") => options.error(
-                "connector",
-                "the table can be read but not written; sinks are 'filesystem', 'print' and 'blackhole'",
-            ),
-            _ => error,
-        })
-    }
+fn sink_of(options: &OptionReader<'_>) -> Result<&'static dyn SinkConnector, OptionError> {
+    let refused = "the table can be read but not written; sinks are";
+    connector::chosen(options, |connector| connector.sink(), refused)
 }

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use arrow::datatypes::SchemaRef;
 
+use crate::LetterPlace;
+
 /// A table as CREATE TABLE declares it, without computed columns and watermark: what is physically there.
 #[derive(Clone, Debug)]
 pub struct TableSpec {
@@ -54,6 +56,16 @@ pub enum ConnectError {
         /// What is wrong, with a line where there is one.
         message: String,
     },
+    /// A service that a table is in failed, or refused.
+    #[error("{service}: cannot {action}: {message}")]
+    Service {
+        /// Which: "Kafka at 127.0.0.1:9092".
+        service: String,
+        /// "read topic 'orders'".
+        action: String,
+        /// What it said, without secrets.
+        message: String,
+    },
     /// Rows cannot be written in the format: a null in a NOT NULL column, say.
     #[error("rows cannot be written to {path:?} as {format}: {message}")]
     Encode {
@@ -65,16 +77,14 @@ pub enum ConnectError {
         message: String,
     },
     /// More rows were bad than `laxity.dead-letter.max` allows.
-    #[error("table {table} has more than {max} bad rows; the last one: {path:?} line {line}: {reason}")]
+    #[error("table {table} has more than {max} bad rows; the last one: {place}: {reason}")]
     TooManyDeadRows {
         /// The table.
         table: String,
         /// The budget.
         max: u64,
-        /// File of the row that exceeded it.
-        path: PathBuf,
-        /// Its line, from 1.
-        line: u64,
+        /// Where the row is from that exceeded it.
+        place: LetterPlace,
         /// What is wrong with it.
         reason: String,
     },

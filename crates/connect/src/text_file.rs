@@ -64,6 +64,10 @@ pub(crate) struct TextFile {
     /// In the middle of a line too long to be kept.
     skipping: bool,
     checked_for_text: bool,
+    /// What follows the last line end is left for later.
+    is_growing: bool,
+    /// Bytes taken off the front so far.
+    taken: u64,
 }
 
 impl TextFile {
@@ -83,7 +87,20 @@ impl TextFile {
             failed: None,
             skipping: false,
             checked_for_text: false,
+            is_growing: false,
+            taken: 0,
         }
+    }
+
+    /// The same from a place further on, behind so many bytes and lines.
+    #[must_use]
+    pub(crate) fn opened_at(self, at: u64, lines: u64, is_growing: bool) -> TextFile {
+        TextFile { taken: at, line: lines + 1, checked_for_text: at > 0, is_growing, ..self }
+    }
+
+    /// Bytes and lines read as records so far.
+    pub(crate) fn read_so_far(&self) -> (u64, u64) {
+        (self.taken, self.line - 1)
     }
 
     pub(crate) fn held_bytes(&self) -> u64 {
@@ -112,7 +129,7 @@ impl TextFile {
         if self.skipping {
             self.skip_line();
         }
-        let last = self.input_ended && self.failed.is_none();
+        let last = self.input_ended && self.failed.is_none() && !self.is_growing;
         let text = &self.buffer[self.start..self.end];
         let decoded = match text.is_empty() {
             true => Decoded::default(),
@@ -121,7 +138,7 @@ impl TextFile {
                 .map_err(|message| self.not(decoder.format(), message))?,
         };
         debug_assert!(decoded.bytes <= text.len());
-        self.start += decoded.bytes;
+        self.take(decoded.bytes);
         self.line += decoded.lines;
         if let Some(rows) = decoded.rows {
             return Ok(Step::Rows(rows));
@@ -139,6 +156,11 @@ impl TextFile {
             self.starved = true;
         }
         Ok(Step::More)
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.taken += bytes as u64;
     }
 
     /// Reads until the buffer is full or nothing more is there; false if nothing came at all. The buffer grows
@@ -189,12 +211,12 @@ impl TextFile {
     fn skip_line(&mut self) {
         match memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
             Some(end) => {
-                self.start += end + 1;
+                self.take(end + 1);
                 self.line += 1;
                 self.skipping = false;
             }
             None => {
-                self.start = self.end;
+                self.take(self.end - self.start);
                 self.starved = true;
             }
         }
@@ -221,7 +243,7 @@ impl TextFile {
             _ => {
                 let mark = b"\xef\xbb\xbf";
                 if text.starts_with(mark) {
-                    self.start += mark.len();
+                    self.take(mark.len());
                 }
                 return Ok(true);
             }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use laxity_connect::ScanEnvironment;
+use laxity_connect::{ScanEnvironment, ScanPosition};
 use laxity_graph::{OperatorId, QueryId};
 use laxity_runtime::{ArrowRows, InFlight, Intake, Look, Parcel, Process, Query, Registry, Split, Write};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -55,7 +55,7 @@ impl Shared {
         let mut looked = table.attend(&context, shed, staged, &mut writes);
         self.write(&mut writes);
         if let Some(split) = looked.split.take() {
-            self.split(table, split);
+            self.split(table, split, looked.resume.take());
         }
         if self.stopping.load(Ordering::Relaxed) {
             looked.look = None;
@@ -87,10 +87,11 @@ impl Shared {
     }
 
     /// Opens a copy of a table for readers that hold up the others.
-    fn split(self: &Arc<Shared>, table: &Table, split: Split<ArrowRows>) {
+    fn split(self: &Arc<Shared>, table: &Table, split: Split<ArrowRows>, resume: Option<ScanPosition>) {
         let waker = TableWaker::default();
         let environment = ScanEnvironment {
-            skip_rows: split.position.rows,
+            skip_rows: if resume.is_some() { 0 } else { split.position.rows },
+            resume,
             waker: waker.waker(),
             ..table.environment.clone()
         };

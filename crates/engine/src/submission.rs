@@ -262,9 +262,9 @@ fn entrance(
     let way_in = read.map(|table| (table.way_in(&wanted.spec.columns), table));
     let (environment, position) = match way_in {
         Some((WayIn::Joins, table)) => return Ok(Entrance::Joins(table, wanted)),
-        Some((WayIn::Copy(position), table)) => {
-            let environment = ScanEnvironment { skip_rows: position.rows, ..table.environment.clone() };
-            (environment, position)
+        Some((WayIn::Copy(position, resume), table)) => {
+            let skip_rows = if resume.is_some() { 0 } else { position.rows };
+            (ScanEnvironment { skip_rows, resume, ..table.environment.clone() }, position)
         }
         Some((WayIn::None, _)) => {
             return Err(SubmitError::Columns {

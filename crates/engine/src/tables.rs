@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use laxity_connect::{
-    ConnectError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanSpec, Waker, open_scan,
+    ConnectError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, Waker, open_scan,
 };
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{SharedSourceSpec, StreamBatch};
@@ -47,7 +47,7 @@ pub(crate) enum WayIn {
     /// It reads with them.
     Joins,
     /// By another copy from there on: it asks for columns that they do not.
-    Copy(Position),
+    Copy(Position, Option<ScanPosition>),
     /// It asks for columns that they do not, and what they read cannot be read twice.
     None,
     /// They have left it meanwhile.
@@ -62,6 +62,8 @@ pub(crate) struct Looked {
     pub is_done: bool,
     /// Those who read it have a copy of their own from now on.
     pub split: Option<Split<ArrowRows>>,
+    /// Where that copy begins, if not after so many rows.
+    pub resume: Option<ScanPosition>,
     /// That it found.
     pub rows: u64,
     pub started: ProcessingTime,
@@ -202,7 +204,7 @@ impl Table {
         match &cell.scan {
             None => WayIn::Closed,
             Some(_) if self.has_columns(columns) => WayIn::Joins,
-            Some(scan) if scan.is_repeatable() => WayIn::Copy(cell.intake.position()),
+            Some(feed) if feed.is_repeatable() => WayIn::Copy(cell.intake.position(), feed.scan.position()),
             Some(_) => WayIn::None,
         }
     }
@@ -231,7 +233,15 @@ impl Table {
         let mut cell = self.cell.lock();
         let Cell { intake, scan, .. } = &mut *cell;
         let Some(feed) = scan else {
-            return Looked { look: None, is_done: true, split: None, rows: 0, started, ended: started };
+            return Looked {
+                look: None,
+                is_done: true,
+                split: None,
+                resume: None,
+                rows: 0,
+                started,
+                ended: started,
+            };
         };
         let sheds = context.sheds.load(Relaxed);
         let shed = |source, rows| if sheds { shed(source, rows, started) } else { 0 };
@@ -245,10 +255,11 @@ impl Table {
         let look = Look::after(step);
         let is_done = step == Step::Done;
         let rows = std::mem::take(&mut feed.rows);
+        let resume = split.as_ref().and_then(|_| feed.scan.position());
         if is_done {
             *scan = None;
         }
-        Looked { look, is_done, split, rows, started, ended: context.clock.now() }
+        Looked { look, is_done, split, resume, rows, started, ended: context.clock.now() }
     }
 
     /// Hands over what is due of what was read, and closes it. As [`attend`](Table::attend) if that panics.

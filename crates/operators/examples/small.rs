@@ -137,7 +137,12 @@ fn front() -> OperatorFactory {
         name: "Source".into(),
         columns: (0..4).map(SourceColumn::Physical).collect(),
         output_schema: schema(),
-        watermark: Some(WatermarkSpec { time_column: 3, expression, max_ahead_ms: Some(3_600_000) }),
+        watermark: Some(WatermarkSpec {
+            time_column: 3,
+            expression,
+            max_ahead_ms: Some(3_600_000),
+            split_column: None,
+        }),
         processing_origin_ms: 0,
     };
     let is_positive =

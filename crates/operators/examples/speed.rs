@@ -93,7 +93,12 @@ fn source() -> OperatorFactory {
         name: "Source".into(),
         columns: (0..3).map(SourceColumn::Physical).collect(),
         output_schema: schema(),
-        watermark: Some(WatermarkSpec { time_column: 2, expression, max_ahead_ms: Some(3_600_000) }),
+        watermark: Some(WatermarkSpec {
+            time_column: 2,
+            expression,
+            max_ahead_ms: Some(3_600_000),
+            split_column: None,
+        }),
         processing_origin_ms: 0,
     };
     spec.factory()

@@ -176,6 +176,7 @@ pub(crate) fn behind_source(
             time_column: time,
             expression: binary(column, BinaryOperator::Minus, delay, schema).unwrap(),
             max_ahead_ms: None,
+            split_column: None,
         }),
         processing_origin_ms: 0,
     };

@@ -1,6 +1,8 @@
+mod splits;
+
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{Array, AsArray, BooleanArray, ListArray, RecordBatch, TimestampMillisecondArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
@@ -10,6 +12,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal};
 use laxity_graph::EventTime;
 
+use self::splits::{SplitRows, Splits};
 use crate::expression::explained;
 use crate::{DeadReason, DeadRows, StreamBatch};
 
@@ -24,15 +27,20 @@ pub struct WatermarkSpec {
     /// cannot close every window. The first row is believed, having none before it. Choose it larger than any
     /// true silence of the source: after a longer one [`REFUSED_MAX`] rows are lost before time moves on.
     pub max_ahead_ms: Option<i64>,
+    /// Among the table's columns, the one that says of which part of the input a row is, `List<Int32>`: each part then
+    /// has a watermark of its own, and the table's is the least of those that are waited for. The first item is
+    /// the part; where more follow, these are waited for from that row on.
+    pub split_column: Option<usize>,
 }
 
 // By hand: a derived comparison would move out of the expression.
 impl PartialEq for WatermarkSpec {
     fn eq(&self, other: &WatermarkSpec) -> bool {
-        let WatermarkSpec { time_column, expression, max_ahead_ms } = self;
+        let WatermarkSpec { time_column, expression, max_ahead_ms, split_column } = self;
         *time_column == other.time_column
             && expression.as_ref() == other.expression.as_ref()
             && *max_ahead_ms == other.max_ahead_ms
+            && *split_column == other.split_column
     }
 }
 
@@ -51,6 +59,7 @@ pub(crate) struct WatermarkGenerator {
     /// Rows refused as too far ahead since the last that was kept.
     refused: usize,
     watermark: i64,
+    splits: Option<Splits>,
     /// Least and latest event time of the last batch.
     last: Option<(i64, i64)>,
 }
@@ -76,6 +85,7 @@ impl WatermarkGenerator {
             time_max: None,
             refused: 0,
             watermark: EventTime::MIN.0,
+            splits: spec.split_column.map(Splits::new),
             last: None,
         }
     }
@@ -94,7 +104,22 @@ impl WatermarkGenerator {
         rows: RecordBatch,
         dead: &mut Vec<DeadRows>,
     ) -> Result<StreamBatch, DataFusionError> {
+        let lists = self.splits.as_ref().map(|splits| splits.list(&rows).clone());
+        let count = rows.num_rows();
         let rows = self.bury(rows, dead)?;
+        // What a dead row says of the parts is not lost.
+        let lists = lists.filter(|_| rows.num_rows() < count);
+        if let (Some(splits), Some(lists)) = (&mut self.splits, &lists) {
+            splits.await_any_of(&SplitRows::of(lists));
+        }
+        let observed = self.observe_living(rows);
+        if let (Some(splits), Some(lists)) = (&mut self.splits, &lists) {
+            splits.await_last_of(&SplitRows::of(lists));
+        }
+        observed
+    }
+
+    fn observe_living(&mut self, rows: RecordBatch) -> Result<StreamBatch, DataFusionError> {
         let Some(times) = rows.column(self.time_column).as_primitive_opt::<TimestampMillisecondType>() else {
             return internal_err!("event time is {}", rows.column(self.time_column).data_type());
         };
@@ -102,20 +127,25 @@ impl WatermarkGenerator {
             return Ok(StreamBatch::on_time(rows));
         };
         self.last = Some((low, high));
+        let lists = self.splits.as_ref().map(|splits| splits.list(&rows));
         let watermark_before = match &self.bound {
-            Bound::Delay(delay_ms) => {
+            Bound::Delay(delay_ms) if lists.is_none() => {
                 let (delay_ms, times) = (*delay_ms, times.values());
                 let after = self.watermark.max(behind(high, delay_ms));
                 if !may_be_judged(low, after) {
                     self.watermark = after;
                     None
                 } else {
-                    self.advance(times, |i| behind(times[i], delay_ms)).needed()
+                    self.advance(times, None, |i| behind(times[i], delay_ms)).needed()
                 }
+            }
+            Bound::Delay(delay_ms) => {
+                let (delay_ms, times) = (*delay_ms, times.values());
+                self.advance(times, lists, |i| behind(times[i], delay_ms)).needed()
             }
             Bound::Expression(expression) => {
                 let bounds = bounds_of(expression, &rows)?;
-                self.advance(times.values(), |i| bound(&bounds, i)).needed()
+                self.advance(times.values(), lists, |i| bound(&bounds, i)).needed()
             }
         };
         Ok(StreamBatch { rows, watermark_before })
@@ -127,22 +157,43 @@ impl WatermarkGenerator {
             return internal_err!("event time is {}", rows.column(self.time_column).data_type());
         };
         let times = times.values();
+        let lists = self.splits.as_ref().map(|splits| splits.list(rows));
         let advanced = match &self.bound {
             Bound::Delay(delay_ms) => {
                 let delay_ms = *delay_ms;
-                self.advance(times, |i| behind(times[i], delay_ms))
+                self.advance(times, lists, |i| behind(times[i], delay_ms))
             }
             Bound::Expression(expression) => {
                 let bounds = bounds_of(expression, rows)?;
-                self.advance(times, |i| bound(&bounds, i))
+                self.advance(times, lists, |i| bound(&bounds, i))
             }
         };
         Ok(advanced.before)
     }
 
     /// Takes the next rows.
-    fn advance(&mut self, times: &[i64], bound: impl Fn(usize) -> i64) -> Advanced {
+    fn advance(
+        &mut self,
+        times: &[i64],
+        lists: Option<&ListArray>,
+        bound: impl Fn(usize) -> i64,
+    ) -> Advanced {
         let mut any_behind = false;
+        if let (Some(splits), Some(lists)) = (&mut self.splits, lists) {
+            let rows = SplitRows::of(lists);
+            let mut before = Vec::with_capacity(times.len());
+            for (i, &time) in times.iter().enumerate() {
+                if splits.await_these(rows.awaited(i)) {
+                    self.watermark = self.watermark.max(splits.least());
+                }
+                any_behind |= may_be_judged(time, self.watermark);
+                before.push(self.watermark);
+                if splits.advance(rows.part(i), bound(i), self.watermark) {
+                    self.watermark = self.watermark.max(splits.least());
+                }
+            }
+            return Advanced { before: before.into(), any_behind };
+        }
         let before: Vec<i64> = times
             .iter()
             .enumerate()

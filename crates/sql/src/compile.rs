@@ -11,7 +11,7 @@ use datafusion_expr::{Expr, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion_sql::sqlparser::tokenizer::{Location, Span, TokenWithSpan};
 use laxity_connect::{
-    FileMetadata, OptionError, PartitionColumn, ScanSpec, SinkSpec, TableSpec, validate_sink,
+    Connector, OptionError, PartitionColumn, ScanSpec, SinkSpec, SplitColumn, TableSpec, validate_sink,
 };
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
@@ -422,18 +422,17 @@ impl Session<'_> {
 
         let mut physical = Vec::new();
         let mut metadata = Vec::new();
-        let mut lengths = Vec::new();
         let mut written_metadata = None;
         for column in &create.columns {
             match &column.kind {
                 ColumnKind::Physical(flink) => {
                     physical.push(Field::new(&column.name.value, flink.data_type.clone(), flink.nullable));
-                    lengths.push(flink.length);
                 }
                 ColumnKind::Computed(_) => {}
                 ColumnKind::Metadata { data_type, key, is_virtual, at } => {
-                    metadata.push(metadata_field(create, &column.name, data_type, key, *at)?);
-                    written_metadata = written_metadata.or((!is_virtual).then_some(*at));
+                    let (field, is_written) = metadata_field(create, &column.name, data_type, key, *at)?;
+                    metadata.push(field);
+                    written_metadata = written_metadata.or((!is_virtual && !is_written).then_some(*at));
                 }
             }
         }
@@ -444,8 +443,11 @@ impl Session<'_> {
             return Err(Fault::new(SqlErrorKind::Invalid, *at, message));
         }
         mark_partitions(create, &mut physical)?;
-        let in_files = physical.len();
         physical.append(&mut metadata);
+        if create.watermark.is_some() && connector_of(create).is_some_and(|connector| connector.has_splits())
+        {
+            physical.push(SplitColumn::field());
+        }
         let physical: SchemaRef = Arc::new(Schema::new(physical));
         let mut columns = Vec::new();
         let mut fields = Vec::new();
@@ -513,10 +515,20 @@ impl Session<'_> {
             base: file.path.parent().map(PathBuf::from).unwrap_or_default(),
         };
         let spec = Arc::new(spec);
-        let sink = match in_files == spec.schema.fields().len() {
+        let (mut written, mut lengths) = (Vec::new(), Vec::new());
+        for column in &create.columns {
+            let length = match &column.kind {
+                ColumnKind::Physical(flink) => flink.length,
+                ColumnKind::Metadata { is_virtual: false, .. } => None,
+                ColumnKind::Metadata { .. } | ColumnKind::Computed(_) => continue,
+            };
+            written.push(spec.schema.index_of(&column.name.value).map_err(|e| Fault::internal(NOWHERE, e))?);
+            lengths.push(length);
+        }
+        let is_whole = written.iter().copied().eq(0..spec.schema.fields().len());
+        let sink = match is_whole {
             true => Arc::clone(&spec),
             false => {
-                let written: Vec<usize> = (0..in_files).collect();
                 let schema = spec.schema.project(&written).map_err(|e| Fault::internal(NOWHERE, e))?;
                 Arc::new(TableSpec { schema: Arc::new(schema), ..spec.as_ref().clone() })
             }
@@ -647,35 +659,36 @@ fn default_name(statement: &Statement) -> String {
     }
 }
 
-/// A column `… METADATA FROM 'file.path'`.
+fn connector_of(create: &CreateTable) -> Option<&'static dyn Connector> {
+    laxity_connect::connector(&create.options.entries.get("connector")?.value)
+}
+
+/// A column `… METADATA FROM 'file.path'`, and whether a table that is written takes it.
 fn metadata_field(
     create: &CreateTable,
     name: &Ident,
     data_type: &FlinkType,
     key: &str,
     at: Location,
-) -> Done<Field> {
+) -> Done<(Field, bool)> {
     let connector = create.options.entries.get("connector").map_or("", |option| option.value.as_str());
     let fault = |message: String| Fault::new(SqlErrorKind::Invalid, at, message);
-    if connector != "filesystem" {
+    let keys = connector_of(create).map_or(&[][..], |connector| connector.metadata());
+    if keys.is_empty() {
         return Err(fault(format!("connector '{connector}' has no METADATA columns; 'filesystem' has")));
     }
-    let keys = FileMetadata::ALL.map(FileMetadata::key);
-    let Some(metadata) = FileMetadata::ALL.into_iter().find(|metadata| metadata.key() == key) else {
-        return Err(fault(format!("connector 'filesystem' has no metadata '{key}'"))
-            .hint(format!("METADATA FROM takes {}", keys.map(|key| format!("'{key}'")).join(", "))));
+    let Some(metadata) = keys.iter().find(|metadata| metadata.key == key) else {
+        let keys: Vec<String> = keys.iter().map(|metadata| format!("'{}'", metadata.key)).collect();
+        return Err(fault(format!("connector '{connector}' has no metadata '{key}'"))
+            .hint(format!("METADATA FROM takes {}", keys.join(", "))));
     };
-    if !metadata.fits(&data_type.data_type) {
-        let own = match metadata {
-            FileMetadata::Path | FileMetadata::Name => "STRING",
-            FileMetadata::Size => "BIGINT",
-            FileMetadata::ModificationTime => "TIMESTAMP_LTZ(3)",
-        };
-        let message =
-            format!("'{key}' is {own} NOT NULL, which is not read as {}", display(&data_type.data_type));
+    if !(metadata.fits)(&data_type.data_type) {
+        let given = display(&data_type.data_type);
+        let message = format!("'{key}' is {}, which is not read as {given}", metadata.sql_type);
         return Err(fault(message).hint("declare it so, and CAST it in the query"));
     }
-    Ok(metadata.field(&name.value, data_type.data_type.clone(), data_type.nullable))
+    let field = metadata.field(&name.value, data_type.data_type.clone(), data_type.nullable);
+    Ok((field, metadata.is_written))
 }
 
 /// Marks the columns of PARTITIONED BY.
@@ -720,9 +733,8 @@ fn mark_partitions(create: &CreateTable, physical: &mut [Field]) -> Done<()> {
 /// Checks that a table can be written.
 fn check_written(table: &Table) -> Done<()> {
     if let Some(at) = table.written_metadata {
-        let mut fault =
-            Fault::new(SqlErrorKind::Invalid, at, "the metadata of a file is read and cannot be written")
-                .hint("write VIRTUAL behind METADATA in a table that is written too");
+        let mut fault = Fault::new(SqlErrorKind::Invalid, at, "this metadata is read and cannot be written")
+            .hint("write VIRTUAL behind METADATA in a table that is written too");
         fault.file = Some(table.file);
         return Err(fault);
     }
@@ -789,7 +801,9 @@ fn type_of(expr: &Expr, schema: &SchemaRef) -> Done<DataType> {
 /// Puts an error about an option at the option.
 fn option_fault(table: &Table, error: &OptionError) -> Box<Fault> {
     let WithOptions { entries, at } = &table.options;
-    let at = entries.get(&error.key).map_or(*at, |option| option.key_at);
+    // The line of a secret is not for the terminal.
+    let shown = entries.get(&error.key).filter(|_| !laxity_connect::is_secret(&error.key));
+    let at = shown.map_or(*at, |option| option.key_at);
     let mut fault = Fault::new(
         SqlErrorKind::Option,
         at,

@@ -25,6 +25,12 @@ impl Split {
         self.records.len()
     }
 
+    /// Forgets the last record.
+    pub(super) fn pop(&mut self) {
+        self.records.pop();
+        self.fields.truncate(self.records.len() * self.width);
+    }
+
     /// Fields split so far, of all records.
     pub(super) fn fields(&self) -> usize {
         self.fields.len()

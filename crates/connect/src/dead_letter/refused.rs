@@ -8,7 +8,7 @@ use arrow::json::writer::LineDelimited;
 use super::file::LetterFile;
 use super::{DeadLetterOptions, RAW_BYTES_MAX, plain};
 use crate::options::OptionReader;
-use crate::{ConnectError, TableSpec};
+use crate::{ConnectError, SplitColumn, TableSpec};
 
 /// The dead-letter file of a table, for rows that could be read and that the query refused: their event time is NULL, or
 /// an expression fails over them. A letter has the columns that the query reads. They are told apart from those that could not be read by the `query`; a line of their file is no longer known.
@@ -44,9 +44,13 @@ impl RefusedRows {
     /// # Errors
     /// When the file cannot be written.
     pub fn put(&self, query: &str, rows: &RecordBatch, reason: &str) -> Result<(), ConnectError> {
+        let told: Vec<usize> = (0..rows.num_columns())
+            .filter(|column| !SplitColumn::is(rows.schema_ref().field(*column)))
+            .collect();
+        let told = rows.project(&told).expect("columns of these rows");
         let mut text = Vec::new();
         for row in 0..rows.num_rows() {
-            let raw = as_json(&rows.slice(row, 1)).unwrap_or_else(|error| error.to_string());
+            let raw = as_json(&told.slice(row, 1)).unwrap_or_else(|error| error.to_string());
             let kept = &raw[..raw.floor_char_boundary(RAW_BYTES_MAX)];
             let letter = serde_json::json!({
                 "table": self.table,

@@ -61,6 +61,7 @@ impl PieceDecoder {
             Step::Rows(rows) => DecoderStep::Piece(self.timed(rows)),
             Step::More => DecoderStep::More,
             Step::Waiting => DecoderStep::Waiting,
+            Step::Quiet => unreachable!("a table is replayed or followed, not both"),
             Step::End => DecoderStep::End,
         })
     }

@@ -27,6 +27,7 @@ fn spec() -> SourceSpec {
             time_column: 0,
             expression: binary(time, BinaryOperator::Minus, lit(delay), &schema()).unwrap(),
             max_ahead_ms: Some(40),
+            split_column: None,
         }),
         processing_origin_ms: 0,
     }

@@ -36,7 +36,7 @@ fn spec(delay: ScalarValue, max_ahead_ms: Option<i64>) -> SourceSpec {
         name: "Source".into(),
         columns: vec![SourceColumn::Physical(1), SourceColumn::Physical(0), SourceColumn::Computed(twice)],
         output_schema,
-        watermark: Some(WatermarkSpec { time_column: 1, expression, max_ahead_ms }),
+        watermark: Some(WatermarkSpec { time_column: 1, expression, max_ahead_ms, split_column: None }),
         processing_origin_ms: 0,
     }
 }
@@ -255,5 +255,106 @@ proptest! {
         }
         prop_assert_eq!(found_dead, dead);
         prop_assert_eq!(sent, watermark);
+    }
+}
+
+/// The rows of `physical` with a column of parts; `awaited` goes with the first row of a batch.
+fn with_parts(times: &[i64], parts: &[i32], awaited: &[i32]) -> RecordBatch {
+    use arrow::array::{Int32Builder, ListBuilder};
+    let times: Vec<Option<i64>> = times.iter().copied().map(Some).collect();
+    let rows = physical(&times);
+    let item = Field::new_list_field(DataType::Int32, false);
+    let mut lists = ListBuilder::new(Int32Builder::new()).with_field(item);
+    for (row, part) in parts.iter().enumerate() {
+        lists.values().append_value(*part);
+        if row == 0 {
+            lists.values().append_slice(awaited);
+        }
+        lists.append(true);
+    }
+    let mut fields: Vec<Field> = rows.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+    fields.push(Field::new("$split", DataType::new_list(DataType::Int32, false), false));
+    let mut columns = rows.columns().to_vec();
+    columns.push(Arc::new(lists.finish()));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+fn spec_of_parts(delay: ScalarValue) -> SourceSpec {
+    let mut spec = spec(delay, None);
+    let mut fields: Vec<Field> = spec.output_schema.fields().iter().map(|f| f.as_ref().clone()).collect();
+    fields.push(Field::new("$split", DataType::new_list(DataType::Int32, false), false));
+    spec.output_schema = Arc::new(Schema::new(fields));
+    spec.columns.push(SourceColumn::Physical(2));
+    spec.watermark.as_mut().unwrap().split_column = Some(3);
+    spec
+}
+
+fn run_parts(spec: &SourceSpec, batches: Vec<RecordBatch>) -> Vec<i64> {
+    let mut operator = SourceOperator::new(spec).unwrap();
+    let batches =
+        batches.into_iter().map(|rows| Step::Batch(StreamBatch::on_time(rows), ProcessingTime::ZERO));
+    drive(&mut operator, batches.collect(), 0).watermarks()
+}
+
+#[test]
+fn the_watermark_is_the_least_of_the_parts_that_are_waited_for() {
+    let spec = spec_of_parts(delay_ms(1));
+    // Part 1 has given nothing: it holds part 0 back until it has, or is idle.
+    let first = with_parts(&[100, 200], &[0, 0], &[0, 1]);
+    let returns = with_parts(&[50, 300], &[1, 0], &[0, 1]);
+    assert_eq!(run_parts(&spec, vec![first.clone(), returns.clone()]), [49]);
+    let alone = with_parts(&[210], &[0], &[0]);
+    // It returns behind the watermark, which stays, and is waited for again.
+    assert_eq!(run_parts(&spec, vec![first.clone(), alone, returns]), [209]);
+    let third = with_parts(&[150], &[1], &[0, 1, 2]);
+    assert_eq!(run_parts(&spec, vec![first, third]), [0_i64; 0]);
+}
+
+proptest! {
+    #[test]
+    fn parts_have_watermarks_of_their_own(
+        rows in proptest::collection::vec((-50i64..50, 0..4_i32), 1..60), delay in 0i64..5,
+        idle in proptest::collection::vec(0..16_u8, 60), lengths in proptest::collection::vec(1usize..9, 1..4),
+    ) {
+        let spec = spec_of_parts(delay_ms(delay));
+        let mut operator = SourceOperator::new(&spec).unwrap();
+        let mut parts = [i64::MIN; 4];
+        let (mut watermark, mut before, mut found) = (i64::MIN, Vec::new(), Vec::new());
+        let (mut rest, mut lengths) = (rows.as_slice(), lengths.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, left) = rest.split_at((*lengths.next().unwrap()).min(rest.len()));
+            let active = |part: &i32| {
+                idle[rest.len() % 60] & (1 << part) == 0 || piece.iter().any(|(_, of)| of == part)
+            };
+            let awaited: Vec<i32> = (0..4).filter(active).collect();
+            // One row at a time: the least of those waited for, and it never falls.
+            let least = |parts: &[i64; 4]| awaited.iter().map(|part| parts[*part as usize]).min().unwrap();
+            watermark = watermark.max(least(&parts));
+            for (time, part) in piece {
+                before.push((*time, watermark));
+                let own = &mut parts[*part as usize];
+                *own = (*own).max(time - delay);
+                watermark = watermark.max(least(&parts));
+            }
+            let (times, of): (Vec<i64>, Vec<i32>) = piece.iter().copied().unzip();
+            let mut out = Outbox::default();
+            let batch = StreamBatch::on_time(with_parts(&times, &of, &awaited));
+            let _ = operator.on_batch(0, batch, ProcessingTime::ZERO, &mut out).unwrap();
+            for emitted in out.emitted {
+                if let crate::Emitted::Batch { batch, .. } = emitted {
+                    let given = batch.watermark_before.map(|w| w.to_vec());
+                    found.extend(times.iter().enumerate().map(|(i, time)| (*time, given.as_ref().map(|w| w[i]))));
+                }
+            }
+            prop_assert_eq!(operator.watermark().0, watermark);
+            rest = left;
+        }
+        for ((time, expected), (_, found)) in before.iter().zip(&found) {
+            match found {
+                Some(found) => prop_assert_eq!(found, expected),
+                None => prop_assert!(*expected < time - 1),
+            }
+        }
+        prop_assert_eq!(before.len(), found.len());
     }
 }

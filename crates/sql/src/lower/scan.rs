@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_expr::{Expr, TableScan};
-use laxity_connect::ScanSpec;
+use laxity_connect::{ScanSpec, SplitColumn};
 use laxity_graph::RowErrors;
 use laxity_operators::{
     KeepWatermarks, SessionExpandSpec, SourceColumn, SourceSpec, Template, WatermarkSpec, WindowExpandSpec,
@@ -37,7 +37,11 @@ impl Lowering<'_> {
         let watermark = table.watermark.as_ref().filter(|_| !is_lookup);
         let watermark = watermark.filter(|(time, _)| wanted.contains(time) || !is_clocked);
         let columns = self.columns_to_fill(table, watermark, &wanted)?;
-        let physical = physical_columns(table, &columns);
+        let mut physical = physical_columns(table, &columns);
+        // Parts of the input have watermarks of their own.
+        let last = table.spec.schema.fields().len().saturating_sub(1);
+        let is_split = table.spec.schema.fields().last().is_some_and(|field| SplitColumn::is(field));
+        physical.extend(watermark.filter(|_| is_split).map(|_| last));
         let scanned: SchemaRef =
             Arc::new(table.spec.schema.project(&physical).map_err(|e| Fault::internal(NOWHERE, e))?);
         let scanned_df = df_schema(&scanned)?;
@@ -65,12 +69,18 @@ impl Lowering<'_> {
             };
             fields.push(field);
         }
+        let split_column = (is_split && watermark.is_some()).then(|| {
+            sources.push(SourceColumn::Physical(physical.len() - 1));
+            fields.push(scanned.field(physical.len() - 1).clone());
+            fields.len() - 1
+        });
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let mut details = vec![format!(
             "read {}",
             physical
                 .iter()
                 .map(|c| table.spec.schema.field(*c).name().as_str())
+                .filter(|name| *name != SplitColumn::NAME)
                 .collect::<Vec<_>>()
                 .join(", ")
         )];
@@ -81,7 +91,8 @@ impl Lowering<'_> {
                 details.push(format!("watermark {}", super::relation::plain(&expression.to_string())));
                 let time_column =
                     columns.binary_search(time).map_err(|_| Fault::internal(NOWHERE, "no time column"))?;
-                Some(WatermarkSpec { time_column, expression, max_ahead_ms: self.max_ahead_ms(table)? })
+                let max_ahead_ms = self.max_ahead_ms(table)?;
+                Some(WatermarkSpec { time_column, expression, max_ahead_ms, split_column })
             }
         };
         let outputs = wanted

@@ -1,0 +1,144 @@
+//! What tables can be. A connector is one file and one line in the list of its crate; one of another crate is made
+//! known with [`register`].
+
+use arrow::datatypes::DataType;
+use parking_lot::RwLock;
+
+use crate::options::OptionReader;
+use crate::{
+    ConnectError, OpenSink, OptionError, Scan, ScanEnvironment, ScanSpec, SinkEnvironment, TableSpec,
+    blackhole, datagen, filesystem, nexmark, print,
+};
+
+/// What a table is by its option 'connector'.
+pub trait Connector: Sync {
+    /// The option's value.
+    fn name(&self) -> &'static str;
+
+    /// `None` if its tables cannot be read.
+    fn source(&self) -> Option<&dyn SourceConnector> {
+        None
+    }
+
+    /// `None` if its tables cannot be written.
+    fn sink(&self) -> Option<&dyn SinkConnector> {
+        None
+    }
+
+    /// The METADATA columns that its tables may have.
+    fn metadata(&self) -> &'static [MetadataKey] {
+        &[]
+    }
+
+    /// True if what is read comes in parts that each have a watermark of their own. A table with a watermark then has
+    /// a column more: see [`SplitColumn`](crate::SplitColumn).
+    fn has_splits(&self) -> bool {
+        false
+    }
+}
+
+/// Tables that are read.
+pub trait SourceConnector: Sync {
+    /// Checks the WITH clause without touching what is outside.
+    ///
+    /// # Errors
+    /// Names the first option that is missing, unknown or malformed, with the valid choices.
+    fn validate(&self, table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError>;
+
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// As [`open_scan`](crate::open_scan).
+    fn open(
+        &self,
+        spec: &ScanSpec,
+        env: &ScanEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<Box<dyn Scan>, ConnectError>;
+
+    /// Whether the table ends.
+    fn is_bounded(&self, table: &TableSpec) -> bool;
+}
+
+/// Tables that are written.
+pub trait SinkConnector: Sync {
+    /// Checks the WITH clause without touching what is outside.
+    ///
+    /// # Errors
+    /// Names the first option that is missing, unknown or malformed, with the valid choices; a column that the format
+    /// cannot hold is an error of the option 'format'.
+    fn validate(&self, table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError>;
+
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// As [`open_sink`](crate::open_sink).
+    fn open(
+        &self,
+        table: &TableSpec,
+        env: &SinkEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<OpenSink, ConnectError>;
+}
+
+/// Something that a connector tells of a row beside its columns, or takes with one: `METADATA FROM 'key'`.
+pub struct MetadataKey {
+    /// Its name.
+    pub key: &'static str,
+    /// Its own type, as SQL writes it.
+    pub sql_type: &'static str,
+    /// Whether a column of this type can hold it.
+    pub fits: fn(&DataType) -> bool,
+    /// Whether a table that is written takes it.
+    pub is_written: bool,
+}
+
+/// Makes a connector of another crate known to this process. Once is enough; before any SQL is read.
+pub fn register(connector: &'static dyn Connector) {
+    let mut registered = REGISTERED.write();
+    if registered.iter().all(|other| other.name() != connector.name()) {
+        registered.push(connector);
+    }
+}
+
+/// The connector of that name.
+pub fn connector(name: &str) -> Option<&'static dyn Connector> {
+    all().into_iter().find(|connector| connector.name() == name)
+}
+
+/// All of them, ours first.
+pub(crate) fn all() -> Vec<&'static dyn Connector> {
+    BUILT_IN.iter().copied().chain(REGISTERED.read().iter().copied()).collect()
+}
+
+const BUILT_IN: &[&dyn Connector] = &[
+    &filesystem::Filesystem,
+    &datagen::Datagen,
+    &nexmark::Nexmark,
+    &print::Print,
+    &blackhole::BlackholeTable,
+];
+
+static REGISTERED: RwLock<Vec<&'static dyn Connector>> = RwLock::new(Vec::new());
+
+/// What is chosen by the option 'connector' among those that have a `part`; others are refused with this sentence.
+pub(crate) fn chosen<T: ?Sized>(
+    options: &OptionReader<'_>,
+    part: fn(&'static dyn Connector) -> Option<&'static T>,
+    refused: &str,
+) -> Result<&'static T, OptionError> {
+    let all = all();
+    let choices: Vec<(&str, &'static T)> =
+        all.iter().filter_map(|connector| Some((connector.name(), part(*connector)?))).collect();
+    options.required_choice("connector", &choices).map_err(|error| {
+        let is_other = |name: &str| all.iter().any(|connector| connector.name() == name);
+        match options.text("connector").filter(|name| is_other(name)) {
+            Some(_) => {
+                let names: Vec<String> = choices.iter().map(|(name, _)| format!("'{name}'")).collect();
+                let (last, rest) = names.split_last().expect("some are built in");
+                options.error("connector", format!("{refused} {} and {last}", rest.join(", ")))
+            }
+            None => error,
+        }
+    })
+}

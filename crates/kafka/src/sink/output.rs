@@ -1,0 +1,247 @@
+//! Hands records to the client and waits until the brokers have them. Runs on a thread of its own, which may block.
+// How long the brokers have been silent is asked for here, and nowhere where rows are.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::{Duration, Instant};
+
+use laxity_connect::{ConnectError, Output};
+use parking_lot::Mutex;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+
+use super::frame::Frame;
+use super::{Guarantee, Partitioner, SinkOptions};
+use crate::client::Quiet;
+use crate::error::{self, Remedy};
+use crate::offsets::ASK;
+
+/// A topic being written.
+pub(super) struct KafkaOutput {
+    table: String,
+    options: SinkOptions,
+    /// Number of the writer among those of the topic.
+    part: usize,
+    /// Made with the first record.
+    open: Option<Open>,
+}
+
+struct Open {
+    producer: BaseProducer<Deliveries>,
+    partitions: usize,
+    /// The next one in turn.
+    next: usize,
+    /// When the brokers ceased to answer.
+    silent_since: Option<Instant>,
+}
+
+/// What the client says of records that it could not deliver, and of itself.
+#[derive(Default)]
+struct Deliveries {
+    fault: Mutex<Option<KafkaError>>,
+}
+
+/// How long the brokers may be silent before that is said.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// The client is asked so often what has become of records.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A topic that is not there is looked for so often, with growing pauses: a broker that has just started may not know it.
+const LOOKS_FOR_TOPIC: u32 = 4;
+
+/// What is left in the client when a table without guarantee is closed is waited for no longer than this.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        Quiet.log(level, facility, message);
+    }
+
+    fn error(&self, fault: KafkaError, reason: &str) {
+        Quiet.error(fault.clone(), reason);
+        if error::remedy(&fault) == Remedy::None {
+            self.fault.lock().get_or_insert(fault);
+        }
+    }
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((fault, _)) = result {
+            self.fault.lock().get_or_insert_with(|| fault.clone());
+        }
+    }
+}
+
+impl KafkaOutput {
+    pub(super) fn new(table: String, options: SinkOptions, part: usize) -> KafkaOutput {
+        KafkaOutput { table, options, part, open: None }
+    }
+
+    fn service(&self) -> String {
+        format!("Kafka at {}", self.options.client.get("bootstrap.servers").unwrap_or_default())
+    }
+
+    fn failed(&self, message: String) -> ConnectError {
+        let action = format!("write topic '{}'", self.options.topic);
+        ConnectError::Service { service: self.service(), action, message }
+    }
+
+    /// Makes the client, and asks whether the topic is there.
+    fn open(&self) -> Result<Open, ConnectError> {
+        let made = self.options.client.create_with_context(Deliveries::default());
+        let producer: BaseProducer<Deliveries> = made.map_err(|fault| self.failed(error::text(&fault)))?;
+        let mut open = Open { producer, partitions: 0, next: 0, silent_since: None };
+        let (mut failures, mut looks) = (0, 0);
+        while open.partitions == 0 {
+            let fault = match open.ask_for_partitions(&self.options.topic) {
+                Ok(partitions) => {
+                    open.partitions = partitions;
+                    break;
+                }
+                Err(fault) => fault,
+            };
+            match error::remedy(&fault) {
+                Remedy::None => return Err(self.failed(error::text(&fault))),
+                Remedy::LookForTopic if looks == LOOKS_FOR_TOPIC => {
+                    return Err(self.failed("there is no such topic".to_owned()));
+                }
+                Remedy::LookForTopic => looks += 1,
+                Remedy::Wait => self.is_silent(&mut open, &fault),
+            }
+            open.producer.poll(Duration::from_secs(error::pause_s(failures)));
+            self.check(&open)?;
+            failures += 1;
+        }
+        self.is_heard(&mut open);
+        Ok(open)
+    }
+
+    fn send(&self, open: &mut Open, frame: &Frame<'_>) -> Result<(), ConnectError> {
+        let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&self.options.topic);
+        record.key = frame.key;
+        record.payload = frame.value;
+        record.timestamp = frame.timestamp_ms;
+        if !frame.headers.is_empty() {
+            let headers = OwnedHeaders::new_with_capacity(frame.headers.len());
+            let add = |headers: OwnedHeaders, (key, value): &(&str, Option<&[u8]>)| {
+                headers.insert(Header { key, value: *value })
+            };
+            record.headers = Some(frame.headers.iter().fold(headers, add));
+        }
+        record.partition = match self.options.partitioner {
+            Partitioner::Default => None,
+            Partitioner::Fixed => Some((self.part % open.partitions) as i32),
+            Partitioner::RoundRobin => {
+                open.next = (open.next + 1) % open.partitions;
+                Some(open.next as i32)
+            }
+        };
+        loop {
+            match open.producer.send(record) {
+                Ok(()) => return Ok(()),
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+                    record = back;
+                    open.producer.poll(LOOK);
+                    self.check(open)?;
+                }
+                Err((fault, _)) => return Err(self.failed(error::text(&fault))),
+            }
+        }
+    }
+
+    /// Waits until the brokers have all records.
+    fn wait(&self, open: &mut Open) -> Result<(), ConnectError> {
+        let started = Instant::now();
+        let mut left = open.producer.in_flight_count();
+        let mut progress = started;
+        while left > 0 {
+            // What is not delivered yet is no fault.
+            let _undelivered = open.producer.flush(LOOK);
+            self.check(open)?;
+            let now_left = open.producer.in_flight_count();
+            if now_left < left {
+                progress = Instant::now();
+            } else if progress.elapsed() >= SILENCE {
+                self.is_silent(open, &KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
+            }
+            left = now_left;
+        }
+        self.check(open)?;
+        self.is_heard(open);
+        Ok(())
+    }
+
+    fn check(&self, open: &Open) -> Result<(), ConnectError> {
+        let fault = open.producer.context().fault.lock().take();
+        fault.map_or(Ok(()), |fault| Err(self.failed(error::text(&fault))))
+    }
+
+    fn is_silent(&self, open: &mut Open, fault: &KafkaError) {
+        if open.silent_since.is_none() {
+            tracing::warn!(table = self.table, "waiting for {}: {}", self.service(), error::text(fault));
+            open.silent_since = Some(Instant::now());
+        }
+    }
+
+    fn is_heard(&self, open: &mut Open) {
+        if let Some(since) = open.silent_since.take() {
+            let waited_s = since.elapsed().as_secs();
+            tracing::warn!(table = self.table, "{} answers again, after {waited_s} s", self.service());
+        }
+    }
+}
+
+impl Open {
+    fn ask_for_partitions(&self, topic: &str) -> Result<usize, KafkaError> {
+        let metadata = self.producer.client().fetch_metadata(Some(topic), ASK)?;
+        let missing = KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopic);
+        let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
+            return Err(missing);
+        };
+        match found.error() {
+            Some(code) => Err(KafkaError::MetadataFetch(code.into())),
+            None if found.partitions().is_empty() => Err(missing),
+            None => Ok(found.partitions().len()),
+        }
+    }
+}
+
+impl Output for KafkaOutput {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.open()?,
+        };
+        let mut rest = bytes;
+        let mut sent = Ok(());
+        while let (Ok(()), Some(frame)) = (&sent, Frame::take(&mut rest)) {
+            sent = self.send(&mut open, &frame);
+        }
+        let done = sent.and_then(|()| match self.options.guarantee {
+            Guarantee::AtLeastOnce => self.wait(&mut open),
+            Guarantee::None => {
+                open.producer.poll(Duration::ZERO);
+                self.check(&open)
+            }
+        });
+        self.open = Some(open);
+        done
+    }
+
+    fn close(&mut self) -> Result<(), ConnectError> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        match self.options.guarantee {
+            Guarantee::AtLeastOnce => self.wait(&mut open),
+            Guarantee::None => {
+                let _undelivered = open.producer.flush(LAST_WAIT);
+                self.check(&open)
+            }
+        }
+    }
+}

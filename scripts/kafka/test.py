@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""Tables in Kafka on a real broker: rows that go out come in again, whatever the format, the place to begin and the
+columns; what is wrong is said; a broker that is killed, and partitions that are added, lose nothing.
+
+Cannot catch: several brokers, TLS and SASL, which one broker on loopback does not have.
+"""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LAXITY = sys.argv[1]
+SERVER = f"127.0.0.1:{os.environ['KAFKA_PORT']}"
+WORK = Path(tempfile.mkdtemp(prefix="laxity-kafka-"))
+STARTED = []
+
+
+def kafka(*words):
+    subprocess.run([ROOT / "scripts/kafka.sh", *words], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def topic(name, partitions=1):
+    kafka("topic", "--create", "--topic", name, "--partitions", str(partitions))
+    return name
+
+
+def table(name, columns, of_topic, *options):
+    """A table in a topic; JSON unless the options say otherwise."""
+    given = {"connector": "kafka", "topic": of_topic, "properties.bootstrap.servers": SERVER, "format": "json"}
+    given |= dict(options)
+    given = {key: value for key, value in given.items() if value is not None}
+    text = ",\n  ".join(f"'{key}' = '{value}'" for key, value in given.items())
+    return f"CREATE TABLE {name} ({columns}) WITH (\n  {text});\n"
+
+
+def file(name, columns, path):
+    options = f"'connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv'"
+    return f"CREATE TABLE {name} ({columns}) WITH ({options});\n"
+
+
+EARLIEST = ("scan.startup.mode", "earliest-offset")
+BOUNDED = ("scan.bounded.mode", "latest-offset")
+
+
+def start(sql, *args):
+    path = WORK / f"q{len(STARTED)}.sql"
+    path.write_text(sql)
+    log = open(path.with_suffix(".log"), "wb")
+    process = subprocess.Popen([LAXITY, "run", "--plain", path, *args], stdout=log, stderr=subprocess.STDOUT, cwd=WORK)
+    process.log = path.with_suffix(".log")
+    STARTED.append(process)
+    return process
+
+
+def ended(process, timeout=40, code=0):
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        fail(f"not done after {timeout} s", process)
+    if process.returncode != code:
+        fail(f"ended with {process.returncode}, not with {code}", process)
+    return process.log.read_text(errors="replace")
+
+
+def run(sql, *args, code=0, timeout=40):
+    return ended(start(sql, *args), timeout, code)
+
+
+def fail(why, process=None):
+    if process:
+        print(process.log.read_text(errors="replace")[-4000:], file=sys.stderr)
+    raise AssertionError(why)
+
+
+def rows(path):
+    path = WORK / path
+    return list(csv.reader(path.open())) if path.exists() else []
+
+
+def wait_for(condition, what, process, timeout=25):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        if process.poll() is not None:
+            fail(f"ended before {what}", process)
+        time.sleep(0.1)
+    fail(f"no {what} after {timeout} s", process)
+
+
+def same(found, expected):
+    if found != expected:
+        fail(f"\nfound    {found[:8]} … {len(found)}\nexpected {expected[:8]} … {len(expected)}")
+
+
+def write_csv(path, lines):
+    (WORK / path).write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+
+
+def put(of_topic, columns, lines, *options):
+    """Writes rows to a topic by Laxity."""
+    write_csv("in.csv", lines)
+    names = [column.split()[0] for column in columns.split(", ")]
+    sql = file("rows_in", columns, "in.csv") + table("rows_out", columns, of_topic, *options)
+    run(sql + f"INSERT INTO rows_out SELECT {', '.join(names)} FROM rows_in;")
+
+
+def get(of_topic, columns, *options, select="*", declare=None):
+    """Reads what is in a topic now."""
+    (WORK / "out.csv").unlink(missing_ok=True)
+    sql = table("rows_in", columns, of_topic, EARLIEST, BOUNDED, *options)
+    sql += file("rows_out", declare or columns, "out.csv")
+    log = run(sql + f"INSERT INTO rows_out SELECT {select} FROM rows_in;")
+    return rows("out.csv"), log
+
+
+def rows_come_back():
+    lines = [[n, f"name {n}", n / 4] for n in range(3000)]
+    columns = "id BIGINT, name STRING, v DOUBLE"
+    t = topic("orders", 3)
+    put(t, columns, lines, ("key.fields", "id"), ("key.format", "json"))
+    found, _ = get(t, columns)
+    same(sorted(found, key=lambda row: int(row[0])), [[str(n), name, f"{v}"] for n, name, v in lines])
+    # By the key's hash, to all partitions; a key's place in its partition is its order.
+    found, _ = get(
+        t,
+        "id BIGINT, name STRING, p INT METADATA FROM 'partition', o BIGINT METADATA FROM 'offset', "
+        "top STRING METADATA FROM 'topic', ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', "
+        "kind STRING METADATA FROM 'timestamp-type', k BYTES METADATA FROM 'key', epoch INT METADATA FROM 'leader-epoch'",
+        select="id, p, o, top, kind, CAST(k AS STRING), epoch",
+        declare="id BIGINT, p INT, o BIGINT, top STRING, kind STRING, k STRING, epoch INT",
+    )
+    same(len(found), 3000)
+    assert {row[1] for row in found} == {"0", "1", "2"}, "all partitions are written"
+    for partition in "012":
+        offsets = [int(row[2]) for row in found if row[1] == partition]
+        same(offsets, list(range(len(offsets))))
+    assert all(row[3:5] == ["orders", "CreateTime"] for row in found)
+    same([row[5] for row in found], ['{"id":%s}' % row[0] for row in found])
+
+
+def keys_headers_and_times():
+    t = topic("keyed")
+    columns = "k STRING, v STRING"
+    write_csv("in.csv", [["a", "x"], ["b", "y"]])
+    written = columns + ", h MAP<STRING, BYTES> METADATA FROM 'headers', ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'"
+    options = [("key.fields", "k"), ("key.format", "raw"), ("value.fields-include", "EXCEPT_KEY")]
+    run(
+        file("rows_in", columns, "in.csv")
+        + table("t", written, t, *options)
+        + "INSERT INTO t SELECT k, v, MAP['who', CAST(k AS BYTES)], TO_TIMESTAMP_LTZ(1700000000000, 3) FROM rows_in;"
+    )
+    found, _ = get(
+        t,
+        written,
+        *options,
+        select="k, v, CAST(h['who'] AS STRING), ts",
+        declare="k STRING, v STRING, h STRING, ts TIMESTAMP_LTZ(3)",
+    )
+    same(found, [["a", "x", "a", "2023-11-14 22:13:20Z"], ["b", "y", "b", "2023-11-14 22:13:20Z"]])
+    # The key is not in the value.
+    found, _ = get(t, "v STRING", ("format", "raw"))
+    same(found, [['{"v":"x"}'], ['{"v":"y"}']])
+
+
+def formats_are_read_as_they_are_written():
+    lines = [[n, f"a;b {n}"] for n in range(200)]
+    columns = "id BIGINT, name STRING"
+    for kind, options in {"csv": [("csv.field-delimiter", ";")], "json": [], "avro": []}.items():
+        t = topic(f"format-{kind}")
+        put(t, columns, lines, ("format", kind), *options)
+        found, _ = get(t, columns, ("format", kind), *options)
+        same(found, [[str(n), name] for n, name in lines])
+    t = topic("format-raw")
+    put(t, "v BIGINT", [[n] for n in range(10)], ("format", "raw"))
+    found, _ = get(t, "v BIGINT", ("format", "raw"))
+    same(found, [[str(n)] for n in range(10)])
+
+
+def reading_begins_and_ends_where_it_should():
+    t = topic("places")
+    put(t, "n BIGINT", [[n] for n in range(10)])
+    time.sleep(1.1)
+    between = int(time.time() * 1000)
+    time.sleep(0.1)
+    put(t, "n BIGINT", [[n] for n in range(10, 20)])
+
+    def numbers(*options):
+        return [int(row[0]) for row in get(t, "n BIGINT", *options)[0]]
+
+    same(numbers(), list(range(20)))
+    specific = [("scan.startup.mode", "specific-offsets"), ("scan.startup.specific-offsets", "partition:0,offset:7")]
+    same(numbers(*specific), list(range(7, 20)))
+    at = [("scan.startup.mode", "timestamp"), ("scan.startup.timestamp-millis", between)]
+    same(numbers(*at), list(range(10, 20)))
+    until = [("scan.bounded.mode", "timestamp"), ("scan.bounded.timestamp-millis", between)]
+    same(numbers(*until), list(range(10)))
+    until = [("scan.bounded.mode", "specific-offsets"), ("scan.bounded.specific-offsets", "partition:0,offset:3")]
+    same(numbers(*until), list(range(3)))
+    same(numbers(("scan.startup.mode", "latest-offset")), [])
+    group = [("scan.startup.mode", "group-offsets"), ("properties.group.id", "nobody")]
+    same(numbers(*group, ("properties.auto.offset.reset", "earliest")), list(range(20)))
+    sql = table("t", "n BIGINT", t, *group) + "SELECT n FROM t;"
+    said = run(sql, code=1)
+    assert "the group has committed no offset for partition 0" in said, said
+    pattern = [("topic", None), ("topic-pattern", "pla.es")]
+    same(numbers(*pattern), list(range(20)))
+
+
+def poison_is_counted_with_its_place():
+    t = topic("poison")
+    lines = [["{}"], ['{"n":1}'], ["oops"], ['{"n":"x"}'], ['{"n":2}{"n":3}'], ['{"n":4}']]
+    (WORK / "in.jsonl").write_text("".join(json.dumps({"v": line[0]}) + "\n" for line in lines))
+    source = "CREATE TABLE i (v STRING) WITH ('connector' = 'filesystem', 'path' = 'in.jsonl', 'format' = 'json');\n"
+    run(source + table("o", "v STRING", t, ("format", "raw")) + "INSERT INTO o SELECT v FROM i;")
+    found, log = get(t, "n BIGINT", ("laxity.dead-letter.path", "dead.jsonl"))
+    same(found, [[""], ["1"], ["4"]])
+    letters = [json.loads(line) for line in (WORK / "dead.jsonl").read_text().splitlines()]
+    same([(x["topic"], x["partition"], x["offset"], x["raw"]) for x in letters],
+         [(t, 0, n, lines[n][0]) for n in (2, 3, 4)])
+    assert "partition 0, offset 2" in log, log
+    sql = table("i", "n BIGINT", t, EARLIEST, BOUNDED, ("json.ignore-parse-errors", "false")) + "SELECT n FROM i;"
+    assert "topic 'poison', partition 0, offset 2" in run(sql, code=1)
+
+
+WINDOWS = """
+INSERT INTO counts SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(event_at), INTERVAL '10' SECOND))
+GROUP BY window_start, window_end;
+"""
+TIMED = "ms BIGINT, event_at AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR event_at AS event_at"
+
+
+def put_in_two_partitions(of_topic, first, second):
+    write_csv("first.csv", [[ms] for ms in first])
+    write_csv("second.csv", [[ms] for ms in second])
+    sql = file("a", "ms BIGINT", "first.csv") + file("b", "ms BIGINT", "second.csv")
+    sql += table("t", "ms BIGINT", of_topic, ("sink.partitioner", "fixed"))
+    run(sql + "INSERT INTO t SELECT ms FROM a;\nINSERT INTO t SELECT ms FROM b;\n")
+
+
+def each_partition_has_its_watermark():
+    t = topic("ahead", 2)
+    # One partition is an hour ahead of the other: with one watermark for both, rows of the other would be late.
+    early, later = range(0, 60_000, 10), range(3_600_000, 3_660_000, 10)
+    put_in_two_partitions(t, later, early)
+    sql = table("t", TIMED, t, EARLIEST, BOUNDED) + file("counts", "start_at TIMESTAMP(3), n BIGINT", "counts.csv")
+    run(sql + WINDOWS)
+    same([row[1] for row in rows("counts.csv")], ["1000"] * 12)
+
+
+def an_idle_partition_holds_nothing_up():
+    t = topic("idle", 3)
+    sql = table("t", TIMED, t, EARLIEST, ("scan.watermark.idle-timeout", "500 ms"))
+    sql += file("counts", "start_at TIMESTAMP(3), n BIGINT", "idle.csv")
+    process = start(sql + WINDOWS)
+    # Two of three partitions get rows, and never at the same time; the windows come while it runs.
+    put_in_two_partitions(t, range(0, 30_001, 10), [])
+    time.sleep(1)
+    put_in_two_partitions(t, range(30_010, 60_001, 10), [])
+    wait_for(lambda: len(rows("idle.csv")) >= 5, "windows", process)
+    # The one that returns is waited for again, and its rows are on time.
+    put_in_two_partitions(t, [], range(60_010, 90_001, 10))
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    same([row[1] for row in rows("idle.csv")][:6], ["1000"] * 6)
+
+
+def partitions_that_are_added_are_read():
+    t = topic("grows")
+    sql = table("t", "ms BIGINT", t, EARLIEST, ("scan.topic-partition-discovery.interval", "300 ms"))
+    process = start(sql + file("o", "ms BIGINT", "grown.csv") + "INSERT INTO o SELECT ms FROM t;")
+    put_in_two_partitions(t, range(100), range(100, 200))
+    kafka("topic", "--alter", "--topic", t, "--partitions", "2")
+    put_in_two_partitions(t, range(200, 300), range(300, 400))
+    wait_for(lambda: len(rows("grown.csv")) >= 400, "rows of the new partition", process)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    same(sorted(int(row[0]) for row in rows("grown.csv")), list(range(400)))
+
+
+def one_consumer_serves_many_queries():
+    t = topic("shared")
+    put(t, "n BIGINT", [[n] for n in range(500)])
+    sql = table("t", "n BIGINT", t, EARLIEST, BOUNDED)
+    for query in range(6):
+        sql += file(f"o{query}", "n BIGINT", f"shared{query}.csv")
+        sql += f"INSERT INTO o{query} SELECT n FROM t WHERE MOD(n, 6) = {query};\n"
+    run(sql)
+    for query in range(6):
+        same([int(row[0]) for row in rows(f"shared{query}.csv")], [n for n in range(500) if n % 6 == query])
+
+
+def a_killed_broker_loses_nothing():
+    first, second = topic("before", 2), topic("after", 2)
+    columns = "n BIGINT"
+    feed = start(
+        "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500', 'number-of-rows' = '6000', "
+        "'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '6000');\n"
+        + table("o", columns, first)
+        + "INSERT INTO o SELECT n FROM g;"
+    )
+    through = start(
+        table("i", columns, first, EARLIEST) + table("o", columns, second) + "INSERT INTO o SELECT n FROM i;"
+    )
+    beside = start(
+        "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100');\n"
+        + file("o", "n BIGINT", "beside.csv")
+        + "INSERT INTO o SELECT n FROM g;"
+    )
+    time.sleep(4)
+    kafka("kill")
+    lines = len(rows("beside.csv"))
+    time.sleep(3)
+    assert len(rows("beside.csv")) >= lines + 200, "a query that does not need Kafka goes on"
+    kafka("start")
+    ended(feed, 60)
+
+    def arrived():
+        found, _ = get(second, columns)
+        return Counter(int(row[0]) for row in found)
+
+    deadline = time.monotonic() + 40
+    while (found := arrived()).keys() != set(range(1, 6001)):
+        if time.monotonic() > deadline:
+            fail(f"{6000 - len(found)} rows are missing", through)
+        time.sleep(1)
+    through.send_signal(signal.SIGINT)
+    beside.send_signal(signal.SIGINT)
+    said = ended(through)
+    ended(beside)
+    assert re.search(r"waiting for Kafka at 127.0.0.1:\d+", said) and "answers again" in said, said
+    doubled = sum(found.values()) - 6000
+    print(f"    6000 rows through a broker that was killed: 0 lost, {doubled} doubled")
+
+
+def what_is_not_there_is_said():
+    said = run(table("t", "n BIGINT", "nowhere", EARLIEST) + "SELECT n FROM t;", code=1)
+    assert "cannot read topic 'nowhere': there is no such topic" in said, said
+    write_csv("in.csv", [[1]])
+    sql = file("i", "n BIGINT", "in.csv") + table("t", "n BIGINT", "nowhere") + "INSERT INTO t SELECT n FROM i;"
+    said = run(sql, code=1)
+    assert "cannot write topic 'nowhere': there is no such topic" in said, said
+    wrong = table("t", "n BIGINT", "x", EARLIEST, ("properties.sasl.pasword", "hunter2")) + "SELECT n FROM t;"
+    said = run(wrong, code=2)
+    assert "properties.sasl.pasword" in said and "hunter2" not in said, said
+
+
+TESTS = [
+    rows_come_back,
+    keys_headers_and_times,
+    formats_are_read_as_they_are_written,
+    reading_begins_and_ends_where_it_should,
+    poison_is_counted_with_its_place,
+    each_partition_has_its_watermark,
+    an_idle_partition_holds_nothing_up,
+    partitions_that_are_added_are_read,
+    one_consumer_serves_many_queries,
+    a_killed_broker_loses_nothing,
+    what_is_not_there_is_said,
+]
+
+
+def main():
+    wanted = sys.argv[2:]
+    failed = 0
+    try:
+        for test in TESTS:
+            if wanted and test.__name__ not in wanted:
+                continue
+            began = time.monotonic()
+            try:
+                test()
+                print(f"ok      {test.__name__} ({time.monotonic() - began:.1f} s)", flush=True)
+            except Exception as error:  # noqa: BLE001, all are told
+                failed += 1
+                print(f"FAILED  {test.__name__}: {error}", flush=True)
+    finally:
+        for process in STARTED:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    sys.exit(1 if failed else 0)
+
+
+main()
