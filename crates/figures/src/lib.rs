@@ -10,6 +10,7 @@
 //!
 //! Every run is seeded: the same name, scale and version give the same files, byte for byte.
 
+mod aion;
 mod aurora;
 mod cameo;
 mod csv;

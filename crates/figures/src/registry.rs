@@ -3,14 +3,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::{ExperimentError, Figure, Run, Scale, Verdict, csv, plot, results};
-use crate::{aurora, cameo, klink, lachesis, laxity, thesis};
+use crate::{aion, aurora, cameo, klink, lachesis, laxity, thesis};
 
 /// All figures, paper by paper.
 pub fn list() -> Vec<&'static Figure> {
-    [thesis::FIGURES, aurora::FIGURES, cameo::FIGURES, klink::FIGURES, lachesis::FIGURES, laxity::FIGURES]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        thesis::FIGURES,
+        aurora::FIGURES,
+        cameo::FIGURES,
+        klink::FIGURES,
+        lachesis::FIGURES,
+        aion::FIGURES,
+        laxity::FIGURES,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The figure of that name.

@@ -37,7 +37,7 @@ fn rows_are_left_out_behind_filters_and_before_what_is_computed() {
     assert!(plan.contains(sample), "{plan}");
     // What is computed of rows stands behind the sampler, in the text too.
     let at = |text: &str| plan.find(text).unwrap_or_else(|| panic!("no {text} in {plan}"));
-    assert!(at("where v") < at(sample) && at(sample) < at("d * d AS __arg"), "{plan}");
+    assert!(at("where v") < at(sample) && plan[at(sample) + sample.len()..].contains("d * d"), "{plan}");
     let joined = approximate(
         "SELECT name, AVG(d) FROM (SELECT t.ts, t.d, dim.name FROM t JOIN dim FOR SYSTEM_TIME AS OF t.p AS dim
          ON t.k = dim.k), LATERAL TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND))",
@@ -127,6 +127,6 @@ fn of_exact_results_the_error_is_nothing_and_small_groups_are_exact_anyway() {
     let exact = small("");
     let row = |cells: [&str; 8]| cells.map(|cell| Some(cell.to_string())).to_vec();
     assert_eq!(exact[0], row(["0", "290.0", "10", "29.0", "0.0", "0.0", "10", "10"]));
-    assert_eq!(exact[3], row(["1", "100.0", "10", "10.0", "0.0", "0.0", "10", "10"]));
+    assert_eq!(exact[2], row(["1", "100.0", "10", "10.0", "0.0", "0.0", "10", "10"]));
     assert_eq!(small("SET 'laxity.approximate.error' = '5%';"), exact);
 }

@@ -1,0 +1,186 @@
+use laxity_operators::approximate::{Answer, Config, Promise, Rule, replay};
+
+use super::workload::{Delays, Workload};
+use crate::ExperimentError;
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// All rows, K-slack.
+    Default,
+    AqKSlack,
+    AionMinus,
+    Aion,
+}
+
+impl Method {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Method::Default => "Default",
+            Method::AqKSlack => "AQ-K-Slack",
+            Method::AionMinus => "Aion-",
+            Method::Aion => "Aion",
+        }
+    }
+
+    fn rule(self) -> Rule {
+        match self {
+            Method::Default => Rule::KSlack,
+            Method::AqKSlack => Rule::AqKSlack,
+            Method::AionMinus => Rule::AionMinus,
+            Method::Aion => Rule::Aion,
+        }
+    }
+}
+
+/// One configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    pub(super) workload: Workload,
+    pub(super) delays: Delays,
+    /// Events per second.
+    pub(super) rate: f64,
+    /// Windows that count.
+    pub(super) windows: usize,
+    pub(super) seed: u64,
+}
+
+pub(super) const PROMISE: Promise = Promise { error: 0.05, confidence: 0.95 };
+
+impl Trial {
+    /// What windows answered, over several streams.
+    pub(super) fn run(&self, method: Method) -> Result<Windows, ExperimentError> {
+        let mut windows = Windows::default();
+        for stream in super::streams(self)? {
+            let config = Config {
+                grid: self.workload.grid(),
+                promise: PROMISE,
+                aggregates: vec![self.workload.aggregate()],
+                rule: method.rule(),
+                verifies: false,
+                seed: self.seed,
+            };
+            let (answers, _) = replay(&config, &stream.arrivals);
+            let (from, to) = stream.counted;
+            for answer in answers.iter().filter(|answer| (from..=to).contains(&answer.end_ms)) {
+                windows.add(answer, self.processing_ms(method, answer));
+            }
+        }
+        windows.sort();
+        Ok(windows)
+    }
+
+    /// What is left to compute when a window may answer.
+    fn processing_ms(&self, method: Method, answer: &Answer) -> f64 {
+        let (row_ms, is_at_end) = self.workload.row_cost_ms();
+        match method {
+            Method::Default | Method::AqKSlack if !is_at_end => row_ms,
+            _ => row_ms * answer.taken,
+        }
+    }
+}
+
+/// What windows of one method came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Windows {
+    latencies_ms: Vec<f64>,
+    waits_ms: f64,
+    errors: Vec<f64>,
+    taken: f64,
+    rows: f64,
+    unbounded: usize,
+}
+
+impl Windows {
+    fn add(&mut self, answer: &Answer, processing_ms: f64) {
+        let wait_ms = (answer.at_ms - answer.end_ms).max(0) as f64;
+        self.latencies_ms.push(wait_ms + processing_ms);
+        self.waits_ms += wait_ms;
+        self.errors.push(answer.error());
+        self.taken += answer.taken;
+        self.rows += answer.rows;
+        self.unbounded += usize::from(answer.said() > PROMISE.error);
+    }
+
+    fn sort(&mut self) {
+        self.latencies_ms.sort_by(f64::total_cmp);
+        self.errors.sort_by(f64::total_cmp);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.errors.len()
+    }
+
+    pub(super) fn mean_latency_ms(&self) -> f64 {
+        mean(&self.latencies_ms)
+    }
+
+    pub(super) fn mean_wait_ms(&self) -> f64 {
+        self.waits_ms / self.count() as f64
+    }
+
+    /// That of a share of the windows.
+    pub(super) fn latency_ms(&self, share: f64) -> f64 {
+        at(&self.latencies_ms, share)
+    }
+
+    pub(super) fn mean_error(&self) -> f64 {
+        mean(&self.errors)
+    }
+
+    /// That of a share of the windows.
+    pub(super) fn error(&self, share: f64) -> f64 {
+        at(&self.errors, share)
+    }
+
+    pub(super) fn sampling_rate(&self) -> f64 {
+        self.taken / self.rows
+    }
+
+    /// Windows whose own interval is wider than the bound.
+    pub(super) fn unbounded(&self) -> usize {
+        self.unbounded
+    }
+
+    /// Share of the windows whose error is within the bound, whatever they say of themselves.
+    pub(super) fn within(&self) -> f64 {
+        self.errors.iter().filter(|error| **error <= PROMISE.error).count() as f64 / self.count() as f64
+    }
+
+    /// Wilson's 95 % interval of that share.
+    pub(super) fn wilson(&self) -> (f64, f64) {
+        wilson(self.within(), self.count() as f64)
+    }
+}
+
+/// Wilson's 95 % interval of a share of so many (1927).
+pub(super) fn wilson(share: f64, count: f64) -> (f64, f64) {
+    const Z: f64 = 1.959_964;
+    let square = Z * Z / count;
+    let centre = (share + square / 2.0) / (1.0 + square);
+    let reach = Z / (1.0 + square) * (share * (1.0 - share) / count + square / (4.0 * count)).sqrt();
+    (centre - reach, centre + reach)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn at(sorted: &[f64], share: f64) -> f64 {
+    let place = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len());
+    sorted[place - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wilsons_interval_by_hand() {
+        // 95 of 100: (0.95 + 0.0192)/(1.0384) ± 1.96/1.0384·√(0.000475 + 0.0000960).
+        let (low, high) = wilson(0.95, 100.0);
+        assert!((low - 0.8882).abs() < 1e-3 && (high - 0.9785).abs() < 1e-3, "{low} {high}");
+        let (low, _) = wilson(0.97, 2_000.0);
+        assert!(low > 0.96);
+    }
+}
