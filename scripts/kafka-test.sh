@@ -26,4 +26,4 @@ trap 'scripts/kafka.sh stop; rm -rf "$KAFKA_DATA"' EXIT
 timeout -k 20 300 scripts/kafka.sh install || { echo "kafka-test: Kafka could not be installed" >&2; exit 1; }
 timeout -k 10 120 scripts/kafka.sh start >/dev/null
 # shellcheck disable=SC2086
-timeout -k 10 240 python3 -B scripts/kafka/test.py "$(realpath "$LAXITY")" ${ONLY:-}
+timeout -k 10 400 python3 -B scripts/kafka/test.py "$(realpath "$LAXITY")" ${ONLY:-}

@@ -50,7 +50,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A topic that is not there is looked for so often, with growing pauses: a broker that has just started may not know it.
-const LOOKS_FOR_TOPIC: u32 = 4;
+const LOOKS_FOR_TOPIC: u32 = 2;
 
 /// What is left in the client when a table without guarantee is closed is waited for no longer than this.
 const LAST_WAIT: Duration = Duration::from_secs(5);

@@ -68,8 +68,10 @@ fn a_row_is_a_record_with_its_key() {
     let columns = [("n", DataType::Int64)];
     let keyed = [("key.fields", "n"), ("key.format", "csv")];
     let some = |key: &str| Some(key.to_owned());
-    let json =
-        [(some("1"), r#"{"v":"a\nb","n":1}"#.to_owned()), (some("\"\""), r#"{"v":null,"n":null}"#.to_owned())];
+    let json = [
+        (some("1"), r#"{"v":"a\nb","n":1}"#.to_owned()),
+        (some("\"\""), r#"{"v":null,"n":null}"#.to_owned()),
+    ];
     assert_eq!(records_of(&table(&columns, &keyed)), json);
     let csv = [&keyed[..], &[("format", "csv"), ("value.fields-include", "EXCEPT_KEY")]].concat();
     let lines = records_of(&table(&columns, &csv));

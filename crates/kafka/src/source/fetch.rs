@@ -38,7 +38,7 @@ const WAIT: Duration = Duration::from_millis(200);
 const CHUNK_MESSAGES: usize = 1_024;
 
 /// A topic that is not there is looked for so often, with growing pauses: a broker that has just started may not know it.
-const LOOKS_FOR_TOPIC: u32 = 4;
+const LOOKS_FOR_TOPIC: u32 = 2;
 
 impl Fetch {
     /// Starts the thread.
