@@ -32,9 +32,8 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
             let launch = Launch { is_changed, ..Launch::new(&text, "laxity", measured) };
             let figures = setting.launcher.run(&launch)?;
             worst_ms[place] = p99_ms(&figures);
-            let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-            let of = |values: &[f64]| [median(values), most(values)].map(|ms| format!("{ms:.3}"));
-            let ([add, add_most], [remove, remove_most]) = (of(&figures.adds_ms), of(&figures.removes_ms));
+            let ([add, add_most], [remove, remove_most]) =
+                (median_and_most(&figures.adds_ms), median_and_most(&figures.removes_ms));
             let max_ns = figures.queries.iter().map(|query| query.max_ns).max().unwrap_or(0);
             findings.rows.push(vec![
                 round.to_string(),
@@ -57,6 +56,14 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         at_most("the worst p99 of the others, later by", &later, TARGET_LATER_MS, "ms"),
     ];
     Ok(findings)
+}
+
+/// As cells; "-" where nothing was changed.
+fn median_and_most(values_ms: &[f64]) -> [String; 2] {
+    let Some(most) = values_ms.iter().copied().max_by(f64::total_cmp) else {
+        return ["-".into(), "-".into()];
+    };
+    [median(values_ms), most].map(|ms| format!("{ms:.3}"))
 }
 
 fn p99_ms(figures: &EngineFigures) -> f64 {
