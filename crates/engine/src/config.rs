@@ -116,7 +116,7 @@ impl Policy {
     pub fn name(&self) -> &str {
         match self {
             Policy::ThreadPerOperator => "os",
-            Policy::Scheduled(recipe) => recipe.name(),
+            Policy::Scheduled(recipe) => recipe.asked(),
         }
     }
 

@@ -23,6 +23,8 @@ use parts::format_train;
 /// every scheduler that follows it. Equal where they are written alike; prints all parts.
 #[derive(Clone)]
 pub struct Recipe {
+    /// As it was asked for.
+    asked: String,
     name: String,
     /// `operator`, `query`, or what narrows a query, with its parameter.
     unit: String,
@@ -74,6 +76,7 @@ impl Recipe {
     ) -> Recipe {
         let rank = RankRecipe::new(name, rank);
         Recipe {
+            asked: rank.label.clone(),
             name: rank.label.clone(),
             unit: "operator".into(),
             is_query: false,
@@ -110,6 +113,11 @@ impl Recipe {
     /// What its rank declares.
     pub fn needs(&self) -> Needs {
         self.compose().rank.needs()
+    }
+
+    /// What it was asked for by, as whoever did will know it.
+    pub fn asked(&self) -> &str {
+        &self.asked
     }
 
     /// The shortest name that it can be asked for by.

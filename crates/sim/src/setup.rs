@@ -129,6 +129,7 @@ pub enum Rounding {
 
 /// Who shares the cores among the operators.
 #[derive(Debug, Default)]
+#[expect(clippy::large_enum_variant, reason = "there is one per simulation")]
 pub enum Driver {
     /// The scheduler core, as in the engine.
     #[default]

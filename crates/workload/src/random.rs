@@ -41,7 +41,8 @@ pub struct Drawn {
 /// If what was drawn cannot be built: our bug.
 pub fn drawn(seed: u64) -> Result<Drawn, WorkloadError> {
     let mut dice = Dice { random: seed::generator(seed, 0) };
-    let cores = dice.spread(1.0, 64.0).round() as usize;
+    // With fewer queries than cores there is little to order: operators are the bottleneck.
+    let cores = dice.spread(1.0, 64.0).round().min((queries(seed) as f64 / 2.0).ceil()) as usize;
     let load = dice.within(0.5, 1.5);
     let call_ns = dice.spread(200.0, 50_000.0) as u64;
     let straggler = dice.one_in(6).then(|| dice.within(1.5, 4.0));
@@ -54,9 +55,13 @@ pub fn drawn(seed: u64) -> Result<Drawn, WorkloadError> {
 /// Messages a second of all sources of one core's worth of queries; more cores get more, by their root: a run must end.
 const MESSAGES_PER_S: f64 = 400.0;
 
+fn queries(seed: u64) -> usize {
+    Dice { random: seed::generator(seed, 2) }.spread(1.0, 300.0).round() as usize
+}
+
 fn build(seed: u64, cores: usize, cost_factor: f64) -> Result<Workload, WorkloadError> {
     let mut dice = Dice { random: seed::generator(seed, 1) };
-    let count = dice.spread(1.0, 300.0).round() as usize;
+    let count = queries(seed);
     // Skew: a few tenants send most.
     let skew = dice.within(0.0, 1.2);
     let shares: Vec<f64> = (1..=count).map(|rank| (rank as f64).powf(-skew)).collect();

@@ -30,6 +30,7 @@ impl Catalogue {
     /// `unit=…,rank=…,traversal=…,train=…,period=…`, of which any may be left out.
     pub fn recipe(&self, text: &str) -> Result<Recipe, UnknownPolicy> {
         let mut recipe = self.parse(text)?;
+        recipe.asked = text.to_owned();
         recipe.name = self.shortest_name(&recipe);
         Ok(recipe)
     }
@@ -70,8 +71,20 @@ impl Catalogue {
         let train = train.map_or(Ok(Train::Quantum), parse_train).map_err(fault)?;
         let UnitChoice { text: unit, is_query, narrows } = unit;
         let RankChoice { rank, topology_only, period_ns } = rank;
-        let name = String::new();
-        Ok(Recipe { name, unit, is_query, narrows, rank, topology_only, period_ns, traversal, plan, train })
+        let (asked, name) = (String::new(), String::new());
+        Ok(Recipe {
+            asked,
+            name,
+            unit,
+            is_query,
+            narrows,
+            rank,
+            topology_only,
+            period_ns,
+            traversal,
+            plan,
+            train,
+        })
     }
 
     fn unit(&self, text: &str) -> Result<UnitChoice, Fault> {
