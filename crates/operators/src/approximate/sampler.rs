@@ -353,12 +353,14 @@ impl Sampler {
         Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
     }
 
-    /// Sends a batch, and the watermark behind the last.
+    /// Sends a batch, with the watermarks before it, and those behind the last.
     fn send(&mut self, out: &mut Outbox) -> Flow {
         let mut sent_rows = false;
         while let Some(next) = self.waiting.front() {
+            if sent_rows && self.waiting.iter().any(|waiting| matches!(waiting, Waiting::Rows(..))) {
+                return Flow::More;
+            }
             match next {
-                Waiting::Rows(..) if sent_rows => return Flow::More,
                 Waiting::Rows(rows, ingested) => {
                     out.result(StreamBatch::on_time(rows.clone()), *ingested, None);
                     sent_rows = true;
