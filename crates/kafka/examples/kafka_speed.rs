@@ -16,7 +16,7 @@ use laxity_connect::{
 use laxity_graph::{EventTime, ProcessingTime};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 const ROWS: usize = 4_000_000;
 
