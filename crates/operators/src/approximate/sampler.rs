@@ -320,7 +320,7 @@ impl Sampler {
                     self.waiting.push_back(Waiting::Rows(rows.slice(offset, length), kept.ingested));
                 }
             }
-            self.waiting.push_back(Waiting::Watermark(end - 1));
+            self.then(end - 1);
         }
         Ok(())
     }
@@ -353,14 +353,18 @@ impl Sampler {
         Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
     }
 
-    /// Sends a batch, with the watermarks before it, and those behind the last.
+    /// Says so once all rows that wait are sent; what was to be said before is part of it.
+    fn then(&mut self, watermark: i64) {
+        self.waiting.retain(|waiting| matches!(waiting, Waiting::Rows(..)));
+        self.waiting.push_back(Waiting::Watermark(watermark));
+    }
+
+    /// Sends a batch, and the watermark behind the last.
     fn send(&mut self, out: &mut Outbox) -> Flow {
         let mut sent_rows = false;
         while let Some(next) = self.waiting.front() {
-            if sent_rows && self.waiting.iter().any(|waiting| matches!(waiting, Waiting::Rows(..))) {
-                return Flow::More;
-            }
             match next {
+                Waiting::Rows(..) if sent_rows => return Flow::More,
                 Waiting::Rows(rows, ingested) => {
                     out.result(StreamBatch::on_time(rows.clone()), *ingested, None);
                     sent_rows = true;
@@ -399,9 +403,9 @@ impl Operator for Sampler {
         self.aion.upstream(watermark.0);
         self.settle(self.now).map_err(|e| self.fail(&e))?;
         if watermark == EventTime::MAX {
-            self.waiting.push_back(Waiting::Watermark(watermark.0));
+            self.then(watermark.0);
         } else if let Some(end) = self.aion.pass(watermark.0) {
-            self.waiting.push_back(Waiting::Watermark(end - 1));
+            self.then(end - 1);
         }
         Ok(self.send(out))
     }
