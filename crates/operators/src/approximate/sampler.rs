@@ -145,6 +145,10 @@ enum Waiting {
     Watermark(i64),
 }
 
+/// What stands behind the rows of a group in a sub-stream, and for each value how far late rows shift it, with the variance
+/// of that.
+type OfGroup = (Stratum, Vec<(f64, f64)>);
+
 impl Sampler {
     /// Makes one instance.
     ///
@@ -305,7 +309,7 @@ impl Sampler {
     /// Closes what is due.
     fn settle(&mut self, now: i64) -> Result<(), DataFusionError> {
         while let Some(end) = self.aion.due(now) {
-            let mut strata: BTreeMap<i64, Vec<Option<(Stratum, Vec<(f64, f64)>)>>> = BTreeMap::new();
+            let mut strata: BTreeMap<i64, Vec<Option<OfGroup>>> = BTreeMap::new();
             for closed in self.aion.close(end, now) {
                 let groups = strata.entry(closed.sub_stream).or_default();
                 let group = closed.group as usize;
@@ -325,11 +329,7 @@ impl Sampler {
         Ok(())
     }
 
-    fn with_strata(
-        &self,
-        kept: &Kept,
-        strata: &[Option<(Stratum, Vec<(f64, f64)>)>],
-    ) -> Result<RecordBatch, DataFusionError> {
+    fn with_strata(&self, kept: &Kept, strata: &[Option<OfGroup>]) -> Result<RecordBatch, DataFusionError> {
         let rows = concat_batches(&self.spec.input_schema, &kept.batches)?;
         let of = |group: &u32| strata[*group as usize].as_ref().expect("a group with rows has a stratum");
         let numbers = |number: &dyn Fn(&Stratum) -> f64| {

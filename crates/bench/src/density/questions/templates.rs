@@ -71,11 +71,11 @@ fn sql(each: usize, rows_per_s: u64, share: &str) -> String {
     for window_s in WINDOWS_S {
         for (number, aggregate) in AGGREGATES.into_iter().enumerate() {
             for query in 0..each {
-                write!(
+                writeln!(
                     sql,
                     "INSERT INTO results SELECT window_end, CAST({aggregate} AS BIGINT) FROM TABLE(\
                      TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{window_s}' SECOND)) WHERE {} \
-                     GROUP BY window_start, window_end;\n",
+                     GROUP BY window_start, window_end;",
                     filter(number, query * TENANTS / each)
                 )
                 .expect("a string takes all");
