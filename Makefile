@@ -1,6 +1,5 @@
 # What CI runs is what a person runs. Needs a Rust toolchain (1.94 or newer), a C and a C++ compiler, perl and make; cargo
-# fetches the rest, librdkafka and OpenSSL among it. With the system's OpenSSL (libssl-dev, pkg-config) and OPENSSL_NO_VENDOR=1
-# the first build is some minutes shorter. Everything goes to target/ and out/.
+# fetches the rest, librdkafka and, without that of the system (libssl-dev, pkg-config), OpenSSL among it. Everything goes to target/ and out/.
 
 POLICY  ?= laxity
 FOR     ?= 60 s
@@ -14,7 +13,7 @@ FIGURES ?= benchmarks/figures
 RUNS    ?= 1000
 SEED    ?=
 
-# With the system's OpenSSL the build is minutes quicker than with one that is built for librdkafka.
+# OpenSSL is built for librdkafka otherwise, which takes minutes.
 ifeq ($(shell pkg-config --exists openssl 2>/dev/null && echo yes),yes)
 export OPENSSL_NO_VENDOR ?= 1
 endif
