@@ -182,8 +182,9 @@ fn an_operator_that_left_work_is_resumed() {
 
 #[test]
 fn an_operator_is_called_at_the_time_that_it_asked_for() {
-    // Asked for 20 and 65 ms; each call costs 1 ms and 0.1 ms for each number it sends.
-    let outcome = run(Does::Waits, 1, &[(5, 2), (8, 1), (50, 1)]).unwrap();
+    // Asked for 20 and 65 ms; each call costs 1 ms and 0.1 ms for each number it sends. The last row ends the query
+    // before its instant comes.
+    let outcome = run(Does::Waits, 1, &[(5, 2), (8, 1), (50, 1), (90, 1)]).unwrap();
     assert_eq!(written(&outcome), [(21.3, vec![0, 1, 2]), (66.1, vec![3])]);
     let results = outcome.outcome.results.as_ref().unwrap();
     assert_eq!(results[0].ingested, ProcessingTime(20 * MS), "its latency counts from there");

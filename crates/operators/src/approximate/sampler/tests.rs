@@ -135,7 +135,6 @@ fn results_do_not_depend_on_how_rows_are_cut() {
     assert_eq!(whole.rows(), pieces.rows());
 }
 
-#[ignore = "the watermark comes as expected; the late rows behind it are not those expected: to be looked into"]
 #[test]
 fn a_window_answers_by_the_clock_and_late_rows_are_counted() {
     let rows = rows(31);
@@ -152,9 +151,12 @@ fn a_window_answers_by_the_clock_and_late_rows_are_counted() {
     }
     let last = out.emitted.last();
     assert!(matches!(last, Some(laxity_graph::Emitted::Watermark(EventTime(29_999)))), "{last:?}");
+    let known = sampler.approximation().unwrap().rows_late;
     let late = drive(&mut sampler, steps(&after, usize::MAX).drain(..).rev().skip(1).rev().collect(), 0).late;
-    assert!(late.len() > 50 && late.iter().all(|(_, end)| *end == 30_000), "{} late", late.len());
-    assert_eq!(sampler.approximation().unwrap().rows_late, late.len() as u64);
+    // The window after it answers by an arrival, and has late rows too.
+    let of = |window_end: i64| late.iter().filter(|(_, end)| *end == window_end).count();
+    assert!(of(30_000) > 50 && of(30_000) + of(31_000) == late.len(), "{} of {}", of(30_000), late.len());
+    assert_eq!(sampler.approximation().unwrap().rows_late - known, late.len() as u64);
 }
 
 #[test]
