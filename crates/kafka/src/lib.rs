@@ -3,7 +3,7 @@
 //! The client is librdkafka's. A thread of each table waits for its messages and brings their bytes; they are decoded
 //! wherever the engine has time for that, as those of files are. Call [`register`] before any SQL is read.
 //!
-//! Start with [`source`]; what is written, with [`sink`].
+//! Start with `source`; what is written, with `sink`.
 
 mod client;
 mod error;

@@ -6,7 +6,7 @@ use crate::qos::Urgency;
 /// The top-k spanner of a query: its k most urgent operators and all that lies between them and the outputs.
 ///
 /// Aurora §4.1.1: "the operator tree that is rooted at an output box and that spans the k highest priority boxes for
-/// a given application", priorities as in §6.1 ([`Urgency`]). One dispatch serves this part alone; any plan gives
+/// a given application", priorities as in §6.1 (`Urgency`). One dispatch serves this part alone; any plan gives
 /// the order in it, because to the plan nothing waits outside; by rank, the most urgent go first anyway. Equals in the order in which they stand.
 ///
 /// Waiting: an operator outside waits until it is among the k most urgent. Ages grow, but utility past the last
