@@ -32,8 +32,6 @@ mod sbox;
 mod sjf;
 mod spanner;
 mod superbox;
-#[cfg(test)]
-mod testing;
 mod tokens;
 
 use laxity_sched::{

@@ -189,10 +189,10 @@ impl OperatorSnapshot {
     }
 }
 
-#[cfg(test)]
 impl Snapshot {
-    /// One query of these operators: (inputs, ns per row, selectivity), producers first. Nothing waits.
-    pub(crate) fn of_query(operators: &[(&[u32], f64, f64)]) -> Snapshot {
+    /// One query of these operators: (inputs, ns per row, selectivity), producers first. Nothing waits. To try a rank or
+    /// a plan on, with what waits put in.
+    pub fn of_query(operators: &[(&[u32], f64, f64)]) -> Snapshot {
         let feeds = |id: u32| {
             let below = operators.iter().enumerate().filter(move |(_, (above, ..))| above.contains(&id));
             below.map(|(place, _)| OperatorId(place as u32)).collect()

@@ -1,7 +1,7 @@
 use super::*;
 
 fn slopes(operators: &[(&[u32], f64, f64)]) -> Vec<f64> {
-    let snapshot = crate::testing::snapshot_of(operators);
+    let snapshot = Snapshot::of_query(operators);
     let mut priorities = vec![0.0; operators.len()];
     Chain::default().cycle(&snapshot, &mut priorities);
     priorities.into_iter().map(|priority: f64| (-priority).exp()).collect()

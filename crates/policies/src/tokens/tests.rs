@@ -110,7 +110,7 @@ fn more_tokens_than_capacity_lapse_alike() {
 #[test]
 fn a_result_goes_with_the_token_of_its_source() {
     let mut rank = Tokens { rate: Some(2.0), ..Tokens::default() };
-    let mut snapshot = crate::testing::snapshot_of(&[(&[], 1.0, 1.0), (&[0], 1.0, 1.0)]);
+    let mut snapshot = Snapshot::of_query(&[(&[], 1.0, 1.0), (&[0], 1.0, 1.0)]);
     snapshot.now = ProcessingTime(10 * S);
     assert!(rank.review(&snapshot), "the sources have new tokens");
     // Two tokens in the second that begins at 10 s: at its start and in its middle.

@@ -1,7 +1,7 @@
 //! One of ten thousand queries over one stream comes and goes: what does that take, and who notices?
 
-use super::{Setting, at_most, one_stream};
-use crate::density::engine_run::EngineFigures;
+use super::one_stream::{self, Answer};
+use super::{Setting, at_most};
 use crate::density::launch::Launch;
 use crate::{Findings, median};
 
@@ -31,7 +31,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         for (place, is_changed) in [false, true].into_iter().enumerate() {
             let launch = Launch { is_changed, ..Launch::new(&text, "laxity", measured) };
             let figures = setting.launcher.run(&launch)?;
-            worst_ms[place] = p99_ms(&figures);
+            worst_ms[place] = Answer::of(&figures, queries, measured).worst_p99_ms;
             let ([add, add_most], [remove, remove_most]) =
                 (median_and_most(&figures.adds_ms), median_and_most(&figures.removes_ms));
             let max_ns = figures.queries.iter().map(|query| query.max_ns).max().unwrap_or(0);
@@ -64,8 +64,4 @@ fn median_and_most(values_ms: &[f64]) -> [String; 2] {
         return ["-".into(), "-".into()];
     };
     [median(values_ms), most].map(|ms| format!("{ms:.3}"))
-}
-
-fn p99_ms(figures: &EngineFigures) -> f64 {
-    figures.queries.iter().map(|query| query.p99_ns).max().unwrap_or(0) as f64 / 1e6
 }

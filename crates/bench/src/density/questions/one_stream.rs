@@ -1,11 +1,13 @@
 //! A query per customer over one stream, alike but for a constant, shared and not.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::{Setting, at_least_percent, at_most};
 use crate::Findings;
 use crate::density::engine_run::EngineFigures;
 use crate::density::launch::Launch;
+use crate::density::outcome::kb_per_query;
 
 const TARGET_MET_PERCENT: f64 = 99.9;
 
@@ -45,7 +47,7 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         let mut figures = Vec::new();
         for round in 0..setting.rounds() {
             let run = setting.launcher.run(&Launch::new(&text, "laxity", measured))?;
-            let answer = Answer::of(&run, queries, measured.as_secs());
+            let answer = Answer::of(&run, queries, measured);
             let share = if is_shared { "on" } else { "off" };
             findings.rows.push(vec![
                 queries.to_string(),
@@ -98,30 +100,32 @@ pub(super) fn sql(queries: usize, busy: usize, rows_per_s: u64, target_ms: u64, 
     sql
 }
 
-struct Answer {
+/// What such a run came to.
+pub(super) struct Answer {
     /// Of the results that were due; those that did not come out are not met.
-    met: f64,
-    worst_p99_ms: f64,
-    cores: f64,
+    pub met: f64,
+    pub worst_p99_ms: f64,
+    pub cores: f64,
     /// Of the query that took the most.
     rows: u64,
     results: u64,
-    kb_per_query: f64,
+    pub kb_per_query: f64,
 }
 
 impl Answer {
-    fn of(run: &EngineFigures, queries: usize, seconds: u64) -> Answer {
+    /// Of a run in which so many queries have rows in every window of a second.
+    pub fn of(run: &EngineFigures, busy: usize, measured: Duration) -> Answer {
         let results: u64 = run.queries.iter().map(|query| query.results).sum();
         let met: u64 = run.queries.iter().map(|query| query.met).sum();
         // A window that ends as the run does may come out or not.
-        let due = results.max(queries as u64 * seconds.saturating_sub(1));
+        let due = results.max(busy as u64 * measured.as_secs().saturating_sub(1));
         Answer {
             met: met as f64 / due.max(1) as f64,
             worst_p99_ms: run.queries.iter().map(|query| query.p99_ns).max().unwrap_or(0) as f64 / 1e6,
             cores: run.cpu_s / run.measured_s,
             rows: run.queries.iter().map(|query| query.rows_in).max().unwrap_or(0),
             results,
-            kb_per_query: run.peak_bytes.saturating_sub(run.bytes_before) as f64 / 1e3 / queries as f64,
+            kb_per_query: kb_per_query(run),
         }
     }
 }
