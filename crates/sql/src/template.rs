@@ -14,6 +14,7 @@ use laxity_operators::{Chain, Stage, Template};
 use parking_lot::Mutex;
 
 use crate::data_type::CharLength;
+use crate::functions::casts_number;
 use crate::lower::{Lowered, Lowering};
 use crate::planning::Planner;
 use crate::settings::SessionSettings;
@@ -163,6 +164,7 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
                 Operator::Plus | Operator::Minus | Operator::Multiply => {
                     number(&binary.left) && number(&binary.right)
                 }
+                Operator::Divide => is_mean(&binary.left, &binary.right, node),
                 Operator::Eq
                 | Operator::NotEq
                 | Operator::Lt
@@ -176,6 +178,7 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
                 let to = cast.field.data_type();
                 cast.expr.get_type(&schema).is_ok_and(|from| is_wider(&from, to))
             }
+            Expr::ScalarFunction(call) => casts_number(call, &schema),
             Expr::AggregateFunction(call) => {
                 let is_number = |argument: &Expr| {
                     number(argument) || matches!(argument, Expr::Literal(ScalarValue::Int64(_), _))
@@ -191,6 +194,43 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
         Ok(if is_safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     is_safe
+}
+
+/// Whether these are the sum and the number of the same values, as AVG of whole numbers has them: none is divided by
+/// zero, as no values have no sum.
+fn is_mean(sum: &Expr, count: &Expr, node: &LogicalPlan) -> bool {
+    let (Expr::Column(sum), Expr::Column(count)) = (sum, count) else { return false };
+    let mut below = node;
+    let aggregate = loop {
+        below = match below {
+            LogicalPlan::Aggregate(aggregate) => break aggregate,
+            LogicalPlan::Projection(projection) if std::ptr::eq(below, node) => &projection.input,
+            LogicalPlan::Filter(filter) => &filter.input,
+            _ => return false,
+        };
+    };
+    let call = |name: &str| {
+        let of_name = |expr: &&Expr| expr.schema_name().to_string() == name;
+        match aggregate.aggr_expr.iter().find(of_name)? {
+            Expr::AggregateFunction(call) => Some(call),
+            Expr::Alias(alias) => match &*alias.expr {
+                Expr::AggregateFunction(call) => Some(call),
+                _ => None,
+            },
+            _ => None,
+        }
+    };
+    let (Some(sum), Some(count)) = (call(&sum.name), call(&count.name)) else { return false };
+    let (mut of_sum, mut of_count) = (sum.params.clone(), count.params.clone());
+    for params in [&mut of_sum, &mut of_count] {
+        // The sum is of the same as BIGINT.
+        params.args.iter_mut().for_each(|of| {
+            if let Expr::Cast(cast) = of {
+                *of = (*cast.expr).clone();
+            }
+        });
+    }
+    sum.func.name() == "sum" && count.func.name() == "count" && of_sum == of_count
 }
 
 fn is_wider(from: &DataType, to: &DataType) -> bool {

@@ -110,9 +110,10 @@ fn script(dice: &mut Dice) -> String {
                     )
             }
             _ => {
+                let of = ["SUM(v)", "AVG(v)", "SUM(k)"][number % 3];
                 sink("e TIMESTAMP(3), k INT, n BIGINT, m BIGINT")
                     + &format!(
-                        "INSERT INTO out{number} SELECT window_end, k, COUNT(*), SUM(v) \
+                        "INSERT INTO out{number} SELECT window_end, k, COUNT(*), {of} \
                          FROM TABLE({window}) {filter} {group};\n"
                     )
             }

@@ -52,6 +52,11 @@ fn queries_that_differ_in_constants_have_one_template() {
     queries.extend(["SET 'laxity.latency.target' = '5 s'", &elsewhere]);
     assert!(is_one(&templates(&queries)));
 
+    for of in ["AVG(v)", "AVG(k)", "SUM(k)", "CAST(AVG(d) AS BIGINT)", "SUM(v) / COUNT(v)"] {
+        let queries = [counted("k = 1"), counted("k = 2")].map(|query| query.replace("COUNT(*)", of));
+        assert!(is_one(&templates(&queries.each_ref().map(String::as_str))), "{of}");
+    }
+
     let by_text = [counted("s = 'a'"), counted("s LIKE 'b%'"), counted("s IN ('c', 'd')")];
     assert!(is_one(&templates(&by_text.each_ref().map(String::as_str))));
 
@@ -78,6 +83,9 @@ fn what_may_differ_otherwise_or_fail_has_none() {
         counted("MOD(v, 7) = 3"),
         counted("k IS NULL"),
         counted("k = 1").replace("COUNT(*)", "SUM(10 / v)"),
+        counted("k = 1").replace("COUNT(*)", "SUM(v) / COUNT(k)"),
+        counted("k = 1").replace("COUNT(*)", "SUM(v) / MAX(v)"),
+        counted("k = 1").replace("COUNT(*)", "SUM(v) FILTER (WHERE v > 1) / COUNT(v) FILTER (WHERE v > 2)"),
         counted("k = 1").replace("COUNT(*)", "SUM(CAST(s AS BIGINT))"),
         counted("k = 1").replace("COUNT(*)", "CAST(SUM(CAST(v AS DECIMAL(10, 2))) AS BIGINT)"),
         String::from("INSERT INTO o SELECT ts, v FROM t WHERE k = 1"),
