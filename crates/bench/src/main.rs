@@ -12,6 +12,10 @@ use laxity_bench::{
     throughput,
 };
 
+// As the `laxity` program has it, whose engine is measured here.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const ALL: [&str; 9] = [
     "start",
     "scheduler-cost",
