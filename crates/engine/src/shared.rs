@@ -98,11 +98,10 @@ impl Shared {
         match self.connectors.open(&table.spec, &environment) {
             Ok(scan) => {
                 let readers: Vec<Arc<Query>> = split.readers().map(|reader| reader.query.clone()).collect();
-                let make = |id, query| {
-                    let intake = Intake::of_split(id, split);
-                    Table::new(query, table.spec.clone(), environment, intake, scan)
-                };
-                let copy = self.add_table(&waker, &readers, make);
+                let (id, query) = self.table_ids();
+                let intake = Intake::of_split(id, split);
+                let copy = Table::new(query, table.spec.clone(), environment, intake, scan);
+                let copy = self.add_table(copy, &waker, &readers);
                 self.retarget(table);
                 self.dispatch.wake(copy.id, self.clock.now());
             }
@@ -110,16 +109,22 @@ impl Shared {
         }
     }
 
-    /// Registers a table that these queries read, made with the ids that it is given. It rests until it is woken.
+    /// What a table is to be known by.
+    pub(crate) fn table_ids(&self) -> (OperatorId, QueryId) {
+        let mut registry = self.registry.write();
+        (registry.table_id(), registry.query_id())
+    }
+
+    /// Registers a table that these queries read. It rests until it is woken.
     pub(crate) fn add_table(
         self: &Arc<Shared>,
+        table: Table,
         waker: &TableWaker,
         readers: &[Arc<Query>],
-        make: impl FnOnce(OperatorId, QueryId) -> Table,
     ) -> Arc<Table> {
+        let table = Arc::new(table);
+        let id = table.id;
         let mut registry = self.registry.write();
-        let id = registry.table_id();
-        let table = Arc::new(make(id, registry.query_id()));
         let ended = |reader: &&Arc<Query>| !registry.reads(reader.id, table.clone());
         let ended: Vec<&Arc<Query>> = readers.iter().filter(ended).collect();
         drop(registry);
@@ -148,6 +153,19 @@ impl Shared {
         if table.space() {
             let (spec, _) = Look::unit(table.query, table.id, table.target_ns());
             self.dispatch.alter_query(spec, self.clock.now());
+        }
+    }
+
+    /// Lets go of the operators of queries whose work is done with that of others from their first row on.
+    pub(crate) fn relieve(&self, seated: impl IntoIterator<Item = QueryId>) {
+        // Who records asks every operator of every query what it has cost.
+        for query in seated.into_iter().filter(|_| !self.config.record) {
+            let instances = self.registry.write().relieve(query);
+            let ids: Vec<OperatorId> = instances.iter().map(|instance| instance.id).collect();
+            let unsent = self.dispatch.remove_query(query, &ids, self.clock.now());
+            debug_assert!(unsent.is_empty(), "nothing has been admitted for it yet");
+            // Only now: who is given them next adds them to the same scheduler.
+            self.registry.write().give_back(&instances);
         }
     }
 

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,6 +35,14 @@ struct Wanted {
     query: Arc<Query>,
     source: Source,
     share: Option<Share>,
+    /// Its operators, where the scheduler gets to know them only once it is clear that others will not do their work.
+    parts: Option<Parts>,
+}
+
+/// The operators of a query, as the scheduler and workers know them.
+struct Parts {
+    operators: Vec<OperatorSpec>,
+    units: Vec<Unit>,
 }
 
 /// How it can read the table with others.
@@ -69,14 +77,12 @@ struct Opened {
 /// The parts of a query that is not known to anybody yet.
 struct Made {
     instances: Vec<Arc<Instance<ArrowRows>>>,
-    operators: Vec<OperatorSpec>,
     outlets: Vec<Arc<Outlet>>,
     /// Tables to be opened at the start.
     wanted: Vec<Wanted>,
     /// Those that are open.
     entrances: Vec<Entrance>,
-    /// The instances, as workers know them.
-    units: Vec<Unit>,
+    parts: Parts,
 }
 
 /// What making the parts of a query has done to others.
@@ -107,7 +113,7 @@ impl Submission {
         let query = Arc::new(Query::new(reserved.id, settings, sinks, shared.process.clone()));
         let mut undo = Undo::default();
         let made = self.make(shared, plan, from, &query, reserved.first, &mut undo);
-        let Made { instances, operators, outlets, wanted, entrances, units } = made.inspect_err(|_| {
+        let Made { instances, outlets, mut wanted, entrances, parts } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
             for place in undo.parts {
@@ -115,10 +121,13 @@ impl Submission {
             }
             shared.registry.write().withdraw(&reserved);
         })?;
-        self.waiting.extend(wanted);
         // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
         shared.registry.write().enter(&reserved, query.clone(), instances, outlets);
-        shared.dispatch.add_query(query.spec(), &operators, &units);
+        match &mut wanted[..] {
+            [wanted] if wanted.may_be_seated() => wanted.parts = Some(parts),
+            _ => shared.dispatch.add_query(query.spec(), &parts.operators, &parts.units),
+        }
+        self.waiting.extend(wanted);
         if query.settings.shed {
             shared.dispatch.allow_shedding(query.id);
             shared.sheds.store(true, Ordering::Relaxed);
@@ -195,7 +204,7 @@ impl Submission {
                 return None;
             };
             let share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
-            Some(Wanted { spec: scan.clone(), query: query.clone(), source, share })
+            Some(Wanted { spec: scan.clone(), query: query.clone(), source, share, parts: None })
         });
         let mut wanted: Vec<Wanted> = wanted.collect();
         let mut entrances = Vec::new();
@@ -205,7 +214,7 @@ impl Submission {
             }
         }
         let units = instances.iter().cloned().map(Unit::Operator).collect();
-        Ok(Made { instances, operators, outlets, wanted, entrances, units })
+        Ok(Made { instances, outlets, wanted, entrances, parts: Parts { operators, units } })
     }
 
     /// How long it takes to open the tables of all queries so far, about: rows come due after that, so that none is late
@@ -316,6 +325,7 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
             let _ = joins && registry.reads(query.id, table.clone());
             drop(registry);
             if joins {
+                shared.relieve(table.take_seated());
                 shared.retarget(&table);
                 shared.dispatch.wake(table.id, shared.clock.now());
             } else {
@@ -339,16 +349,25 @@ fn begin_anew(shared: &Arc<Shared>, table: &Table, wanted: Wanted) {
 
 /// Lets those who wait for a table read it.
 fn begin(shared: &Arc<Shared>, opened: Opened) {
-    let Opened { spec, environment, position, waker, scan, readers } = opened;
+    let Opened { spec, environment, position, waker, scan, mut readers } = opened;
+    let parts: Vec<Option<Parts>> = readers.iter_mut().map(|wanted| wanted.parts.take()).collect();
     let queries: Vec<Arc<Query>> = readers.iter().map(|wanted| wanted.query.clone()).collect();
     let alike = count_alike(&readers);
     let is_shared =
         |wanted: &Wanted| alike.iter().any(|(other, count)| *count >= SHARED_BY_MIN && wanted.is_like(other));
     let readers =
         readers.iter().map(|wanted| reader(wanted, &spec, is_shared(wanted), environment.start)).collect();
-    let table = shared.add_table(&waker, &queries, |id, query| {
-        Table::new(query, spec, environment, Intake::new(id, readers).from(position), scan)
-    });
+    let (id, query) = shared.table_ids();
+    let table = Table::new(query, spec, environment, Intake::new(id, readers).from(position), scan);
+    let seated: HashSet<QueryId> = table.take_seated().into_iter().collect();
+    for (query, parts) in queries.iter().zip(parts) {
+        let is_relieved = seated.contains(&query.id) && !shared.config.record;
+        if let Some(Parts { operators, units }) = parts.filter(|_| !is_relieved) {
+            shared.dispatch.add_query(query.spec(), &operators, &units);
+        }
+    }
+    shared.relieve(seated);
+    let table = shared.add_table(table, &waker, &queries);
     let now = shared.clock.now();
     shared.dispatch.appoint(table.id, now, now);
 }
@@ -366,6 +385,12 @@ fn count_alike(readers: &[Wanted]) -> Vec<(&Wanted, usize)> {
 }
 
 impl Wanted {
+    /// Whether others may do all of its work.
+    fn may_be_seated(&self) -> bool {
+        let of_template = self.share.as_ref().filter(|share| share.stage.spec.template.is_some());
+        of_template.is_some_and(|share| share.outlet.is_some()) && !self.query.settings.shed
+    }
+
     /// Whether what is done to rows before the filter is the same for both.
     fn is_like(&self, other: &Wanted) -> bool {
         let (Some(own), Some(others)) = (&self.share, &other.share) else { return false };

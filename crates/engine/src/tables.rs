@@ -193,6 +193,11 @@ impl Table {
         cell.scan.is_some() && cell.intake.join(reader).is_none()
     }
 
+    /// See [`Intake::take_seated`].
+    pub fn take_seated(&self) -> Vec<QueryId> {
+        self.cell.lock().intake.take_seated()
+    }
+
     /// Whether one that asks for this reads it with others.
     pub fn should_share(&self, spec: &Arc<SharedSourceSpec>, columns: &Option<Vec<usize>>) -> bool {
         self.cell.lock().intake.should_share(spec, columns)

@@ -18,7 +18,7 @@ use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
 use self::group::Group;
 pub use self::reader::Reader;
@@ -200,6 +200,12 @@ impl<C: Content> Intake<C> {
     /// Who reads it.
     pub fn readers(&self) -> impl Iterator<Item = &Reader<C>> {
         self.readers.iter().chain(self.groups.iter().flat_map(Group::readers))
+    }
+
+    /// Queries whose windows are fired with those of others from their first row on, since this was asked last: their own
+    /// operators never get any.
+    pub fn take_seated(&mut self) -> Vec<QueryId> {
+        self.groups.iter_mut().flat_map(Group::take_seated).collect()
     }
 
     fn is_unread(&self) -> bool {

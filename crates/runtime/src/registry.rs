@@ -35,7 +35,7 @@ pub struct Registry<C: Content, T> {
 pub struct Entry<C: Content, T> {
     /// The query.
     pub query: Arc<Query>,
-    /// Its operators' instances. They stay for those who ask what they have done.
+    /// Its operators' instances. They stay for those who ask what they have done; none where others do its work.
     pub instances: Vec<Arc<Instance<C>>>,
     /// Where its results and late rows go; none once it is retired.
     pub outlets: Vec<Arc<Outlet>>,
@@ -165,6 +165,21 @@ impl<C: Content, T> Registry<C, T> {
         self.owners.get(operator.index()).cloned().flatten()
     }
 
+    /// Takes the operators of a query that others do the work of. Nothing is on its way to them; once the driver has let go
+    /// of them, [`give_back`](Registry::give_back) their ids.
+    pub fn relieve(&mut self, id: QueryId) -> Vec<Arc<Instance<C>>> {
+        self.entries.get_mut(&id).map(|entry| std::mem::take(&mut entry.instances)).unwrap_or_default()
+    }
+
+    /// Ids of instances of one query that are gone.
+    pub fn give_back(&mut self, instances: &[Arc<Instance<C>>]) {
+        if let Some(first) = instances.first() {
+            let operators = instances.len() as u32;
+            self.own(first.id, operators, None);
+            self.ids.give_back(first.id.0, operators);
+        }
+    }
+
     /// The query takes no more in, as soon as the driver has taken it out of the tables returned; what it has is worked off
     /// until then at most. `None` if there is none, or it ends already.
     pub fn begin_to_drain(&mut self, id: QueryId, until: ProcessingTime) -> Option<(Arc<Query>, Vec<T>)> {
@@ -224,14 +239,11 @@ impl<C: Content, T> Registry<C, T> {
             }
             entry.stage = Stage::Gone;
             self.names.remove(&entry.query.settings.name);
-            let block = entry.instances.first().map(|first| (first.id, entry.instances.len() as u32));
+            let instances = entry.instances.clone();
             if entry.is_forgotten {
                 self.entries.remove(&id);
             }
-            if let Some((first, operators)) = block {
-                self.own(first, operators, None);
-                self.ids.give_back(first.0, operators);
-            }
+            self.give_back(&instances);
         }
         before - self.departing.len()
     }

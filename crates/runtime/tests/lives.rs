@@ -43,6 +43,7 @@ fn random_lives_leave_nothing_behind() {
             ("split off", seen.split),
             ("ended while a copy was opened for them", seen.ended_while_split),
             ("done as one", seen.done_as_one),
+            ("let go of their operators", seen.relieved),
         ] {
             assert!(count >= steps / 200_000, "{policy}: {what}: {count} of {steps} steps, {seen:?}");
         }

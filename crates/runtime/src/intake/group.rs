@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::as_one::{AsOne, StepContext};
 use super::{Feed, IntakeContext, Reader, end};
@@ -24,6 +24,8 @@ pub(super) struct Group<C: Content> {
     free: Vec<u32>,
     /// Those of one template among them, by their place here.
     as_one: Vec<Option<AsOne<C>>>,
+    /// Those that came to be so since it was asked last.
+    seated: Vec<QueryId>,
     /// What members hold rows of, the oldest first.
     kept: VecDeque<Kept<C::Batch>>,
     /// Of the first of `kept`.
@@ -91,6 +93,7 @@ impl<C: Content> Group<C> {
             members: Vec::new(),
             free: Vec::new(),
             as_one: Vec::new(),
+            seated: Vec::new(),
             kept: VecDeque::new(),
             first_kept: 0,
             kept_bytes: 0,
@@ -123,6 +126,7 @@ impl<C: Content> Group<C> {
         rhythm: Rhythm,
     ) -> Result<(), C::Error> {
         let seat = self.take_seat(&reader, &spec, rhythm)?;
+        self.seated.extend(seat.map(|_| reader.query.id));
         self.join_at(seat, reader, spec, rhythm);
         Ok(())
     }
@@ -183,6 +187,11 @@ impl<C: Content> Group<C> {
         self.behind.retain(|&behind| behind != number);
         // Its number may be another's next: what is due by it finds nothing held, or what is due anyway.
         Some(member)
+    }
+
+    /// Those whose work has come to be done with that of others since this was asked last.
+    pub fn take_seated(&mut self) -> Vec<QueryId> {
+        std::mem::take(&mut self.seated)
     }
 
     /// Who they are.

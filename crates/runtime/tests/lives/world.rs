@@ -62,6 +62,7 @@ pub struct Seen {
     pub split: u64,
     pub ended_while_split: u64,
     pub done_as_one: u64,
+    pub relieved: u64,
 }
 
 struct Table {
@@ -270,6 +271,8 @@ impl World {
                     None => {
                         assert!(self.registry.reads(query.id, *id));
                         table.look = Some(now);
+                        let seated = table.intake.take_seated();
+                        self.relieve(seated);
                         self.seen.joined += 1;
                         return;
                     }
@@ -288,6 +291,19 @@ impl World {
         let id = self.registry.table_id();
         self.open(id, Intake::new(id, vec![reader]), feed, now);
         assert!(self.registry.reads(query.id, id));
+    }
+
+    /// Others do the work of these: they need no operators.
+    fn relieve(&mut self, seated: Vec<QueryId>) {
+        for query in seated {
+            let instances = self.registry.relieve(query);
+            assert!(self.shards.remove_query(query).is_empty(), "{query} had rows before it was seated");
+            for instance in &instances {
+                self.instances.remove(&instance.id);
+            }
+            self.registry.give_back(&instances);
+            self.seen.relieved += 1;
+        }
     }
 
     fn open(&mut self, id: OperatorId, intake: Intake<Numbers>, feed: Counting, now: ProcessingTime) {
