@@ -613,6 +613,51 @@ fn a_simulation_says_what_it_is_and_repeats_itself() {
 }
 
 #[test]
+fn what_queries_share_is_simulated_as_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shared.sql");
+    let mut sql = String::from(
+        "SET 'laxity.latency.target' = '100 ms';
+         CREATE TABLE clicks (user_id INT, t TIMESTAMP(3), WATERMARK FOR t AS t)
+         WITH ('connector' = 'datagen', 'rows-per-second' = '1000',
+               'fields.user_id.min' = '0', 'fields.user_id.max' = '7');\n",
+    );
+    for query in 0..8 {
+        sql += &format!(
+            "CREATE TABLE out{query} (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole');
+             SET 'pipeline.name' = 'q{query}';
+             INSERT INTO out{query} SELECT window_end, COUNT(*)
+             FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '0.1' SECOND))
+             WHERE user_id = {query} GROUP BY window_start, window_end;\n"
+        );
+    }
+    let simulate = |sql: &str, costs: &str| {
+        fs::write(&file, sql).unwrap();
+        let output = laxity()
+            .arg("simulate")
+            .arg(&file)
+            .args(["--cores", "1", "--for", "2 s", "--measure", "1 s", "--up-to", "2", "--costs"])
+            .arg(folder.path().join(costs))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let told = simulate(&sql, "shared.json");
+    assert!(
+        told.contains("Of a tenant 8 queries read tables with others, 8 of them done by 1 operator:"),
+        "{told}"
+    );
+    assert!(told.contains("Every target would be kept."), "{told}");
+    let alone = simulate(&format!("SET 'laxity.share' = 'off';\n{sql}"), "alone.json");
+    assert!(!alone.contains("read tables with others"), "{alone}");
+    // Each result of a query that is done as one is its own.
+    let results_of =
+        |told: &str| told.lines().filter(|line| line.starts_with('q') && line.contains("100 %")).count();
+    assert_eq!((results_of(&told), results_of(&alone)), (8, 8), "{told}\n{alone}");
+}
+
+#[test]
 fn figures_are_listed_and_a_mistyped_one_is_guessed() {
     let listed = stdout(&laxity().args(["bench", "list"]).output().unwrap());
     assert!(listed.lines().any(|line| line.starts_with("thesis-1.1 ")), "{listed}");

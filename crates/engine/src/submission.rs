@@ -180,8 +180,8 @@ impl Submission {
         };
         let Expanded { instances, operators, sources, outlets } =
             expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
-        // What arrives is recorded as it is read, and dead letters are written by the query that refuses the row.
-        let rhythm = Rhythm::of(&plan.dataflow).filter(|_| !shared.config.record);
+        // Dead letters are written by the query that refuses the row.
+        let rhythm = Rhythm::of(&plan.dataflow);
         let share = |source: &Source, scan: &ScanSpec, stage: &SharedStage| {
             let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
             let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
@@ -347,7 +347,9 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     let readers =
         readers.iter().map(|wanted| reader(wanted, &spec, is_shared(wanted), environment.start)).collect();
     let table = shared.add_table(&waker, &queries, |id, query| {
-        Table::new(query, spec, environment, Intake::new(id, readers).from(position), scan)
+        let intake = Intake::new(id, readers).from(position);
+        let intake = if shared.config.record { intake.recording(shared.shared_work.clone()) } else { intake };
+        Table::new(query, spec, environment, intake, scan)
     });
     let now = shared.clock.now();
     shared.dispatch.appoint(table.id, now, now);
