@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, TableSpec};
+use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, SinkSpec};
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{InstanceContext, SharedStage, Stage};
 use laxity_runtime::{
@@ -162,8 +162,8 @@ impl Submission {
     ) -> Result<Made, SubmitError> {
         let Undo { outlets: opened, parts: parts_of_it } = undo;
         let parts = &mut self.parts;
-        let mut next_part = |table: &TableSpec| {
-            let place = table.base.join(table.options.get("path").unwrap_or(&table.name));
+        let mut next_part = |sink: &SinkSpec| {
+            let place = sink.place(&query.settings.name);
             parts_of_it.push(place.clone());
             let next = parts.entry(place).or_insert(0);
             *next += 1;
