@@ -613,6 +613,41 @@ fn a_simulation_says_what_it_is_and_repeats_itself() {
 }
 
 #[test]
+fn explain_says_with_how_many_a_query_shares() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sql = String::from(
+        "CREATE TABLE clicks (u INT, v INT, t TIMESTAMP(3), WATERMARK FOR t AS t) WITH ('connector' = 'datagen');
+         CREATE TABLE counts (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'print');\n",
+    );
+    let mut query = |name: &str, what: &str, filter: &str| {
+        sql += &format!(
+            "SET 'pipeline.name' = '{name}';
+             INSERT INTO counts SELECT window_end, {what} FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '1' SECOND))
+             WHERE {filter} GROUP BY window_start, window_end;\n"
+        );
+    };
+    (0..5).for_each(|user| query(&format!("of {user}"), "COUNT(*)", &format!("u = {user}")));
+    query("sum", "CAST(SUM(u) AS BIGINT)", "u = 1");
+    query("of two columns", "COUNT(*)", "u = 1 AND v = 2");
+    query("odd", "COUNT(*)", "MOD(u, 2) <> 0");
+    fs::write(folder.path().join("many.sql"), &sql).unwrap();
+    let output = laxity().current_dir(folder.path()).args(["explain", "many.sql"]).output().unwrap();
+    let told = stdout(&output);
+    let of = |name: &str| {
+        let plan = told.split("\n\n").find(|plan| plan.starts_with(&format!("query {name}\n")));
+        plan.unwrap_or_else(|| panic!("{told}")).lines().last().unwrap().trim().to_owned()
+    };
+    let all = "writes counts with 7 others";
+    assert_eq!(
+        of("of 2"),
+        format!("reads clicks with 5 others, is one operator with 4 others from the 4th on, {all}")
+    );
+    assert_eq!(of("sum"), format!("reads clicks with 5 others, {all}"));
+    assert_eq!(of("of two columns"), all);
+    assert_eq!(of("odd"), all);
+}
+
+#[test]
 fn what_queries_share_is_simulated_as_shared() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shared.sql");

@@ -29,7 +29,7 @@ pub use clock::Clock;
 pub use config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
 pub use laxity_runtime::{
-    LatencySummary, LookCosts, MinuteFigures, Outcome, Promise, RecordedArrival, SharedMember,
+    LatencySummary, LookCosts, MinuteFigures, Outcome, Promise, RecordedArrival, SHARED_BY_MIN, SharedMember,
     SharedWork, TemplateWork, Totals,
 };
 pub use plan::{LatePlan, QueryPlan, SubmitError};
