@@ -7,6 +7,7 @@ mod answer;
 mod costs;
 mod model;
 mod replay;
+mod shared;
 
 use std::path::Path;
 

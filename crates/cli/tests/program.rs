@@ -613,6 +613,86 @@ fn a_simulation_says_what_it_is_and_repeats_itself() {
 }
 
 #[test]
+fn explain_says_with_how_many_a_query_shares() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sql = String::from(
+        "CREATE TABLE clicks (u INT, v INT, t TIMESTAMP(3), WATERMARK FOR t AS t) WITH ('connector' = 'datagen');
+         CREATE TABLE counts (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'print');\n",
+    );
+    let mut query = |name: &str, what: &str, filter: &str| {
+        sql += &format!(
+            "SET 'pipeline.name' = '{name}';
+             INSERT INTO counts SELECT window_end, {what} FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '1' SECOND))
+             WHERE {filter} GROUP BY window_start, window_end;\n"
+        );
+    };
+    (0..5).for_each(|user| query(&format!("of {user}"), "COUNT(*)", &format!("u = {user}")));
+    query("sum", "CAST(SUM(u) AS BIGINT)", "u = 1");
+    query("of two columns", "COUNT(*)", "u = 1 AND v = 2");
+    query("odd", "COUNT(*)", "MOD(u, 2) <> 0");
+    fs::write(folder.path().join("many.sql"), &sql).unwrap();
+    let output = laxity().current_dir(folder.path()).args(["explain", "many.sql"]).output().unwrap();
+    let told = stdout(&output);
+    let of = |name: &str| {
+        let plan = told.split("\n\n").find(|plan| plan.starts_with(&format!("query {name}\n")));
+        plan.unwrap_or_else(|| panic!("{told}")).lines().last().unwrap().trim().to_owned()
+    };
+    let all = "writes counts with 7 others";
+    assert_eq!(
+        of("of 2"),
+        format!("reads clicks with 5 others, is one operator with 4 others from the 4th on, {all}")
+    );
+    assert_eq!(of("sum"), format!("reads clicks with 5 others, {all}"));
+    assert_eq!(of("of two columns"), all);
+    assert_eq!(of("odd"), all);
+}
+
+#[test]
+fn what_queries_share_is_simulated_as_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shared.sql");
+    let mut sql = String::from(
+        "SET 'laxity.latency.target' = '100 ms';
+         CREATE TABLE clicks (user_id INT, t TIMESTAMP(3), WATERMARK FOR t AS t)
+         WITH ('connector' = 'datagen', 'rows-per-second' = '1000',
+               'fields.user_id.min' = '0', 'fields.user_id.max' = '7');\n",
+    );
+    for query in 0..8 {
+        sql += &format!(
+            "CREATE TABLE out{query} (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole');
+             SET 'pipeline.name' = 'q{query}';
+             INSERT INTO out{query} SELECT window_end, COUNT(*)
+             FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '0.1' SECOND))
+             WHERE user_id = {query} GROUP BY window_start, window_end;\n"
+        );
+    }
+    let simulate = |sql: &str, costs: &str| {
+        fs::write(&file, sql).unwrap();
+        let output = laxity()
+            .arg("simulate")
+            .arg(&file)
+            .args(["--cores", "1", "--for", "2 s", "--measure", "1 s", "--up-to", "2", "--costs"])
+            .arg(folder.path().join(costs))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let told = simulate(&sql, "shared.json");
+    assert!(
+        told.contains("Of a tenant 8 queries read tables with others, 8 of them done by 1 operator:"),
+        "{told}"
+    );
+    assert!(told.contains("Every target would be kept."), "{told}");
+    let alone = simulate(&format!("SET 'laxity.share' = 'off';\n{sql}"), "alone.json");
+    assert!(!alone.contains("read tables with others"), "{alone}");
+    // Each result of a query that is done as one is its own.
+    let results_of =
+        |told: &str| told.lines().filter(|line| line.starts_with('q') && line.contains("100 %")).count();
+    assert_eq!((results_of(&told), results_of(&alone)), (8, 8), "{told}\n{alone}");
+}
+
+#[test]
 fn figures_are_listed_and_a_mistyped_one_is_guessed() {
     let listed = stdout(&laxity().args(["bench", "list"]).output().unwrap());
     assert!(listed.lines().any(|line| line.starts_with("thesis-1.1 ")), "{listed}");

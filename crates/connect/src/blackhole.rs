@@ -33,7 +33,7 @@ impl SinkConnector for BlackholeTable {
         options: &OptionReader<'_>,
     ) -> Result<OpenSink, ConnectError> {
         options.finish()?;
-        Ok(OpenSink { encoder: Box::new(Blackhole), output: None, may_stall: false })
+        Ok(OpenSink { encoder: Box::new(Blackhole), output: None, may_stall: false, serves_all: false })
     }
 }
 

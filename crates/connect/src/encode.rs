@@ -138,11 +138,26 @@ impl LineEncoder {
 
     fn put(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError> {
         let written = match &mut self.writer {
-            LineWriter::Csv { writer, header_due, .. } => {
-                *header_due = false;
-                writer.write(rows)
+            LineWriter::Csv { writer, text, header_due } => {
+                let header = match std::mem::replace(header_due, false) {
+                    true => writer.write(&RecordBatch::new_empty(self.schema.clone())),
+                    false => Ok(()),
+                };
+                let lines_from = text.0.lock().len();
+                let written = header.and_then(|()| writer.write(rows));
+                if written.is_err() {
+                    // Others may write through this too: theirs begins on a line of its own.
+                    text.0.lock().truncate(lines_from);
+                }
+                written
             }
-            LineWriter::Json(writer) => writer.write(rows),
+            LineWriter::Json(writer) => {
+                let written = writer.write(rows);
+                if written.is_err() {
+                    writer.get_mut().clear();
+                }
+                written
+            }
         };
         written.map_err(|error| self.failed(error))?;
         let packer = self.packer.as_mut().expect("nothing is encoded after the end");

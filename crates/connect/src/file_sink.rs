@@ -1,17 +1,20 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+
+use arrow::array::RecordBatch;
 
 use crate::compression::Compression;
 use crate::format::{Direction, Format, file_format};
 use crate::options::OptionReader;
 use crate::partition::{self, PartitionColumn};
 use crate::partition_sink::{MakeEncoder, OPEN_MAX, PartitionedEncoder, PartitionedOutput, Parts};
+use crate::query_path::QueryPath;
 use crate::root::keep_within;
 use crate::stream::may_block;
-use crate::{ConnectError, OpenSink, OptionError, SinkEnvironment, TableSpec, filesystem, output};
+use crate::{ConnectError, Encoder, OpenSink, OptionError, Output, SinkEnvironment, TableSpec, output};
 
 struct SinkOptions {
-    path: PathBuf,
+    path: QueryPath,
     format: Arc<dyn Format>,
     compression: Option<Compression>,
     /// Of a folder, for NULL.
@@ -20,7 +23,7 @@ struct SinkOptions {
 
 impl SinkOptions {
     fn read(options: &OptionReader<'_>) -> Result<SinkOptions, OptionError> {
-        let path = filesystem::path(options)?;
+        let path = QueryPath::read(options)?;
         let format = file_format(options, Direction::Write)?;
         let compression = Compression::read(options)?;
         if format.is_parquet() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {
@@ -38,7 +41,7 @@ pub(crate) fn validate(_table: &TableSpec, options: &OptionReader<'_>) -> Result
 }
 
 /// A 'path' that ends in an extension is the file; another one is a folder, as in Flink, and gets a part file
-/// for each writer. A pipe or a device is never a folder.
+/// for each writer. A pipe or a device is never a folder. A path with the query's name in it is made when it gets rows.
 pub(crate) fn open(
     table: &TableSpec,
     env: &SinkEnvironment,
@@ -48,13 +51,15 @@ pub(crate) fn open(
         return open_partitioned(table, env, options, OPEN_MAX);
     }
     let SinkOptions { path, format, compression, .. } = SinkOptions::read(options)?;
+    let is_each_own = path.is_each_own();
+    let path = path.of(&env.query);
     let kind = output::kind(&path);
     let is_folder = match kind {
         Some(kind) if may_block(kind) => false,
         kind => path.extension().is_none() || kind.is_some_and(|kind| kind.is_dir()),
     };
     if !is_folder && env.part > 0 {
-        let message = "another query writes to this file; give a folder, where each gets a file of its own";
+        let message = "another table is written to this file, or it was complete before; give a folder, where each gets a file of its own";
         return Err(options.error("path", message).into());
     }
     let compression = compression.unwrap_or_else(|| match is_folder {
@@ -67,8 +72,34 @@ pub(crate) fn open(
     };
     keep_within(options, "path", &path)?;
     let encoder = format.file_encoder(table.schema.clone(), true, compression, path.clone())?;
+    if is_each_own && !kind.is_some_and(may_block) {
+        let of = table.clone();
+        let refuse = move |reason| OptionReader::new(&of).error("path", reason);
+        let output = Some(output::open_when_written(path, refuse));
+        let encoder = Box::new(OfRows { encoder, has_rows: false });
+        return Ok(OpenSink { encoder, output, may_stall: false, serves_all: false });
+    }
     let (output, may_stall) = output::open(path, |reason| options.error("path", reason))?;
-    Ok(OpenSink { encoder, output: Some(output), may_stall })
+    // A row group of Parquet waits for more rows, whosever they are, and a failed one spoils it.
+    let serves_all = !format.is_parquet() && !is_each_own;
+    Ok(OpenSink { encoder, output: Some(output), may_stall, serves_all })
+}
+
+/// Without rows there are no bytes, no header either.
+struct OfRows {
+    encoder: Box<dyn Encoder>,
+    has_rows: bool,
+}
+
+impl Encoder for OfRows {
+    fn encode(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        self.has_rows |= rows.num_rows() > 0;
+        self.encoder.encode(rows, out)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        if self.has_rows { self.encoder.finish(out) } else { Ok(()) }
+    }
 }
 
 /// A folder for each value of the columns that the table is PARTITIONED BY, with so many files open at a time.
@@ -79,6 +110,7 @@ pub(crate) fn open_partitioned(
     open_max: usize,
 ) -> Result<OpenSink, ConnectError> {
     let SinkOptions { path, format, compression, default_name } = SinkOptions::read(options)?;
+    let path = path.of(&env.query);
     if output::kind(&path).is_some_and(|kind| !kind.is_dir()) {
         return Err(options.error("path", "a file; a table that is PARTITIONED BY is a folder").into());
     }
@@ -96,7 +128,8 @@ pub(crate) fn open_partitioned(
         Box::new(move |schema, is_new, path| format.file_encoder(schema, is_new, compression, path));
     let parts = Parts { folder: path, default_name, stem, extension, can_continue, make };
     let encoder = PartitionedEncoder::new(parts, &table.schema, open_max)?;
-    Ok(OpenSink { encoder: Box::new(encoder), output: Some(Box::new(output)), may_stall: false })
+    let (encoder, output) = (Box::new(encoder), Some(Box::new(output) as Box<dyn Output>));
+    Ok(OpenSink { encoder, output, may_stall: false, serves_all: false })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::root::keep_within;
 use crate::{
     ConnectError, Connector, FileMetadata, MetadataKey, OpenSink, OptionError, Preparation, Scan,
     ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, SinkConnector, SinkEnvironment, SourceConnector,
-    TableSpec, file_sink,
+    TableSpec, file_sink, query_path,
 };
 
 /// A file or a folder, read as fast as it is asked for. With `laxity.replay.*` options it is paced: see
@@ -48,6 +48,10 @@ struct SourceOptions {
 impl SourceOptions {
     fn read(options: &OptionReader<'_>) -> Result<SourceOptions, OptionError> {
         path(options)?;
+        if options.text("path").is_some_and(query_path::is_of_queries) {
+            let message = "a table that has a file for each query that writes it cannot be read: name the folder in a table of its own";
+            return Err(options.error("path", message));
+        }
         let format = file_format(options, Direction::Read)?;
         let compression = Compression::read(options)?;
         if format.is_parquet() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {

@@ -61,6 +61,7 @@ mod parquet_file;
 mod partition;
 mod partition_sink;
 mod print;
+mod query_path;
 mod raw;
 mod reader;
 mod record;

@@ -19,6 +19,13 @@ struct FileOutput {
     claim: Option<Claim>,
 }
 
+/// A regular file that is made when it is first written: most of very many may never be.
+struct UnopenedOutput<F> {
+    path: PathBuf,
+    refuse: F,
+    opened: Option<Box<dyn Output>>,
+}
+
 /// What may block for ever. Opened when it is first written, because opening a pipe waits for its reader.
 struct StallingOutput {
     path: PathBuf,
@@ -52,6 +59,15 @@ pub(crate) fn open(
     Ok((Box::new(FileOutput { path, file, is_truncated: false, claim: Some(claim) }), false))
 }
 
+/// A file that is opened when there is something to write. What it held before is gone with its end also where nothing was
+/// written; a file that was not there is not made for that.
+pub(crate) fn open_when_written(
+    path: PathBuf,
+    refuse: impl Fn(String) -> OptionError + Send + 'static,
+) -> Box<dyn Output> {
+    Box::new(UnopenedOutput { path, refuse, opened: None })
+}
+
 /// `None` where nothing is there yet.
 pub(crate) fn kind(path: &Path) -> Option<FileType> {
     std::fs::metadata(path).ok().map(|found| found.file_type())
@@ -77,6 +93,29 @@ impl Output for FileOutput {
         let closed = self.truncate().and_then(|()| self.file.append(&[]));
         self.claim = None;
         closed.map_err(|source| ConnectError::Io { action: "write", path: self.path.clone(), source })
+    }
+}
+
+impl<F: Fn(String) -> OptionError> UnopenedOutput<F> {
+    fn output(&mut self) -> Result<&mut dyn Output, ConnectError> {
+        if self.opened.is_none() {
+            let (output, _) = open(self.path.clone(), &self.refuse)?;
+            self.opened = Some(output);
+        }
+        Ok(&mut **self.opened.as_mut().expect("opened above"))
+    }
+}
+
+impl<F: Fn(String) -> OptionError + Send> Output for UnopenedOutput<F> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        self.output()?.write(bytes)
+    }
+
+    fn close(&mut self) -> Result<(), ConnectError> {
+        if self.opened.is_none() && kind(&self.path).is_none() {
+            return Ok(());
+        }
+        self.output()?.close()
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn value_of(path: &Path, column: &str) -> Option<String> {
 }
 
 /// Hive's escapes: a percent sign and two hexadecimal digits for what a path or its shell would take otherwise.
-fn escaped(name: &str) -> String {
+pub(crate) fn escaped(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for letter in name.chars() {
         match letter {

@@ -70,6 +70,7 @@ impl SinkConnector for Print {
             encoder: Box::new(PrintEncoder { prefix, text: String::new(), header_is_due: header }),
             may_stall: output.may_stall(),
             output: Some(Box::new(output)),
+            serves_all: true,
         })
     }
 }

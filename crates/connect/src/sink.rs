@@ -1,15 +1,24 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, SinkConnector, TableSpec, connector};
+use crate::{ConnectError, OptionError, SinkConnector, TableSpec, connector, query_path};
 
 /// Where a query writes.
 #[derive(Clone, Debug)]
 pub struct SinkSpec {
     /// The table. Rows arrive with its columns, in its order.
     pub table: Arc<TableSpec>,
+}
+
+impl SinkSpec {
+    /// Where a query writes the table: those who write to the same place are told apart by their part.
+    pub fn place(&self, query: &str) -> PathBuf {
+        let TableSpec { name, options, base, .. } = &*self.table;
+        base.join(options.get("path").map_or_else(|| name.clone(), |path| query_path::path_of(path, query)))
+    }
 }
 
 /// A table that is open for writing: what makes bytes of rows, and what takes the bytes away.
@@ -20,6 +29,9 @@ pub struct OpenSink {
     pub output: Option<Box<dyn Output>>,
     /// The output may block for ever: a pipe, a terminal, a device, a socket. It should hold up nobody else.
     pub may_stall: bool,
+    /// All who write the table may do that through this: what was encoded is whole after each call, and a call that fails
+    /// leaves no trace in what follows. Else each writer opens the table for itself.
+    pub serves_all: bool,
 }
 
 /// Turns rows into bytes. Never blocks and does no I/O, so that a worker may call it.
@@ -85,10 +97,12 @@ impl OpenSink {
     }
 }
 
-/// Which of several writers of one table this is.
-#[derive(Clone, Copy, Debug, Default)]
+/// Who writes a table.
+#[derive(Clone, Debug, Default)]
 pub struct SinkEnvironment {
-    /// Number of the writer, from 0: several queries may write into one folder, each its own part file.
+    /// The query's name.
+    pub query: String,
+    /// Number of the writer, from 0: several may write into one folder, each its own part file.
     pub part: usize,
 }
 

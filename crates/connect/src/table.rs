@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
@@ -16,6 +17,18 @@ pub struct TableSpec {
     pub options: BTreeMap<String, String>,
     /// The folder against which relative paths are read: the SQL file's.
     pub base: PathBuf,
+}
+
+impl TableSpec {
+    /// Whether it is the same table, declared twice or once.
+    pub fn is(&self, other: &TableSpec) -> bool {
+        let TableSpec { name, schema, options, base } = self;
+        std::ptr::eq(self, other)
+            || *name == other.name
+                && *options == other.options
+                && *base == other.base
+                && (Arc::ptr_eq(schema, &other.schema) || *schema == other.schema)
+    }
 }
 
 /// A WITH option that cannot be used. The user can fix it.

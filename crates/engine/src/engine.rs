@@ -7,7 +7,7 @@ use laxity_connect::{ConnectError, Scan, ScanEnvironment, ScanSpec};
 use laxity_graph::{EventTime, ProcessingTime, QueryId, WorkerId};
 use laxity_runtime::{
     ArrowRows, Entry, Instance, LookCosts, MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, Outcome, Payload, Process,
-    Promise, Stage, fits,
+    Promise, SharedRecords, SharedWork, Stage, fits,
 };
 use laxity_sched::Config;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -91,6 +91,7 @@ impl Engine {
             ended: Condvar::new(),
             ended_lock: Mutex::new(()),
             stopping: AtomicBool::new(false),
+            shared_work: SharedRecords::default(),
             config,
         });
         if let Dispatch::Threads(threads) = &shared.dispatch {
@@ -377,6 +378,11 @@ impl Engine {
             })
         };
         self.shared.registry.read().entries().flat_map(|entry| &entry.instances).filter_map(feed).collect()
+    }
+
+    /// What queries that read a table together had done for them as one so far, if the configuration says to keep that.
+    pub fn shared_work(&self) -> Vec<SharedWork> {
+        self.shared.shared_work.lock().clone()
     }
 
     /// How the engine and its queries stand, percentiles of every query included: for the end of a run and its report.

@@ -28,7 +28,10 @@ mod worker;
 pub use clock::Clock;
 pub use config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
-pub use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, Promise, RecordedArrival, Totals};
+pub use laxity_runtime::{
+    LatencySummary, LookCosts, MinuteFigures, Outcome, Promise, RecordedArrival, SHARED_BY_MIN, SharedMember,
+    SharedWork, TemplateWork, Totals,
+};
 pub use plan::{LatePlan, QueryPlan, SubmitError};
 pub use snapshot::{
     EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, QueryState,

@@ -88,7 +88,7 @@ pub(crate) struct Builder<'a> {
     pub letters: Option<&'a Arc<TableSpec>>,
     pub sinks: &'a Arc<SinkPool>,
     /// Numbers those who write to one place.
-    pub next_part: &'a mut dyn FnMut(&TableSpec) -> usize,
+    pub next_part: &'a mut dyn FnMut(&SinkSpec) -> usize,
     /// What was opened, also if the rest could not be made.
     pub opened: &'a mut Vec<Arc<Outlet>>,
 }
@@ -111,10 +111,15 @@ impl Builder<'_> {
     }
 
     fn open(&mut self, spec: &SinkSpec, writers: usize, is_result: bool) -> Result<Arc<Outlet>, SubmitError> {
-        let environment = SinkEnvironment { part: (self.next_part)(&spec.table) };
-        let sink = open_sink(spec, &environment)
-            .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
-        let outlet = self.sinks.add(self.query, sink, writers, is_result);
+        let outlet = match self.sinks.join(self.query, &spec.table, writers, is_result) {
+            Some(outlet) => outlet,
+            None => {
+                let environment = SinkEnvironment { query: self.name(), part: (self.next_part)(spec) };
+                let sink = open_sink(spec, &environment)
+                    .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
+                self.sinks.add(self.query, sink, &spec.table, writers, is_result)
+            }
+        };
         self.opened.push(outlet.clone());
         Ok(outlet)
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use laxity_connect::{ScanEnvironment, ScanPosition};
 use laxity_graph::{OperatorId, QueryId};
-use laxity_runtime::{ArrowRows, InFlight, Intake, Look, Parcel, Process, Query, Registry, Split, Write};
+use laxity_runtime::{
+    ArrowRows, InFlight, Intake, Look, Parcel, Process, Query, Registry, SharedRecords, Split, Write,
+};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_of_causes;
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     pub ended: Condvar,
     pub ended_lock: Mutex<()>,
     pub stopping: AtomicBool,
+    /// What is done as one, where the configuration says to keep that.
+    pub shared_work: SharedRecords,
 }
 
 impl Shared {

@@ -7,17 +7,17 @@
 mod encoding;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use laxity_connect::{ConnectError, OpenSink, Output};
+use laxity_connect::{OpenSink, Output, TableSpec};
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 use laxity_runtime::{ArrowRows, InFlight, Outcome, Outlet, Query, Write, Written};
 use laxity_sched::Stamps;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
-use self::encoding::{Encoding, Spare};
+use self::encoding::{Encoding, Ended, Spare};
 use crate::chain_of_causes;
 use crate::clock::Clock;
 
@@ -39,10 +39,13 @@ pub(crate) struct SinkPool {
 
 #[derive(Default)]
 struct PoolState {
-    /// By outlet; `None` once it is complete.
+    /// By number of an output; `None` once it is complete.
     sinks: Vec<Option<SinkState>>,
-    /// Numbers of outlets that are complete.
+    /// Numbers of outputs that are complete.
     free: Vec<usize>,
+    /// By name of a table that all who write it may write through one output: the number of the last such.
+    of_tables: HashMap<String, usize>,
+    /// May name one twice, or one that has nothing to write any more.
     ready: BinaryHeap<Reverse<(ProcessingTime, usize)>>,
     stopping: bool,
     /// Threads that serve one output alone.
@@ -50,13 +53,20 @@ struct PoolState {
 }
 
 struct SinkState {
-    outlet: Arc<Outlet>,
+    /// As a person knows it: the query, or the table of several.
+    name: String,
     output: Option<Box<dyn Output>>,
-    writes: VecDeque<Bytes>,
+    writes: VecDeque<Queued>,
+    /// The nearest deadline among those that wait, or did since the last time that none waited.
+    due: ProcessingTime,
     /// What a thread has in its hands.
     busy: Option<Busy>,
     /// Bytes have left by it.
     has_written: bool,
+    /// One that wrote here ended without an error.
+    has_kept: bool,
+    /// Several may write here.
+    serves_all: bool,
     spare: Spare,
     /// Of an output that may stall.
     own: Option<OwnThread>,
@@ -74,23 +84,41 @@ struct Busy {
     rows: u32,
 }
 
+/// What is to be done for an outlet, in order with all that is done at its output.
+struct Queued {
+    outlet: Arc<Outlet>,
+    what: Bytes,
+}
+
 /// What was encoded.
 enum Bytes {
-    Rows { bytes: Vec<u8>, rows: u32, stamps: Stamps, window_end: Option<EventTime>, ready: ProcessingTime },
-    Last { bytes: Vec<u8> },
+    Rows {
+        bytes: Vec<u8>,
+        rows: u32,
+        stamps: Stamps,
+        window_end: Option<EventTime>,
+        ready: ProcessingTime,
+    },
+    /// The outlet has no more; others write on.
+    End,
+    /// Nobody has more.
+    Last {
+        bytes: Vec<u8>,
+    },
 }
 
 impl Bytes {
     fn bytes(&self) -> u64 {
         match self {
             Bytes::Rows { bytes, .. } | Bytes::Last { bytes } => bytes.len() as u64,
+            Bytes::End => 0,
         }
     }
 
     fn rows(&self) -> u32 {
         match self {
             Bytes::Rows { rows, .. } => *rows,
-            Bytes::Last { .. } => 0,
+            Bytes::End | Bytes::Last { .. } => 0,
         }
     }
 
@@ -123,26 +151,35 @@ impl SinkPool {
         let _ = self.on_credit.set(Box::new(told));
     }
 
-    /// Adds an output written by so many instances.
+    /// Adds an output written by so many instances of a query, and by others who [join](SinkPool::join) it.
     pub(crate) fn add(
         &self,
         query: &Arc<Query>,
         sink: OpenSink,
+        table: &Arc<TableSpec>,
         writers: usize,
         is_result: bool,
     ) -> Arc<Outlet> {
-        let OpenSink { encoder, output, may_stall } = sink;
+        let OpenSink { encoder, output, may_stall, serves_all } = sink;
         let mut encodings = self.encodings.write();
         let mut state = self.state.lock();
         let number = state.free.pop().unwrap_or(state.sinks.len());
         let outlet = Arc::new(Outlet::new(query.clone(), number, writers, is_result, output.is_none()));
-        let encoding = Arc::new(Encoding::new(outlet.clone(), encoder));
+        let serves_all = serves_all && output.is_some();
+        let encoding = Arc::new(Encoding::new(encoder, serves_all.then(|| table.clone())));
+        encoding.lock().enter(&outlet);
+        if serves_all {
+            state.of_tables.insert(table.name.clone(), number);
+        }
         let sink = SinkState {
-            outlet: outlet.clone(),
+            name: if serves_all { table.name.clone() } else { query.settings.name.clone() },
             output,
             writes: VecDeque::new(),
+            due: ProcessingTime::MAX,
             busy: None,
             has_written: false,
+            has_kept: false,
+            serves_all,
             spare: encoding.spare.clone(),
             own: may_stall.then(|| OwnThread { wake: Arc::default(), is_running: false }),
         };
@@ -154,6 +191,22 @@ impl SinkPool {
             encodings[number] = encoding;
         }
         outlet
+    }
+
+    /// Lets so many instances of a query write with others who write the table; `None` if nobody does, or each has an
+    /// output of his own.
+    pub(crate) fn join(
+        &self,
+        query: &Arc<Query>,
+        table: &TableSpec,
+        writers: usize,
+        is_result: bool,
+    ) -> Option<Arc<Outlet>> {
+        let number = *self.state.lock().of_tables.get(&table.name)?;
+        let encoding = self.encodings.read()[number].clone();
+        let outlet = Arc::new(Outlet::new(query.clone(), number, writers, is_result, false));
+        let joins = encoding.lock().join(table, &outlet);
+        joins.then_some(outlet)
     }
 
     /// Takes rows off a worker's hands, counted as in flight: encodes them, and leaves the bytes to a thread.
@@ -174,7 +227,7 @@ impl SinkPool {
                 let encoded = open.encode(&outlet, &batch.rows).map(|bytes| {
                     let rows = Bytes::Rows { bytes, rows, stamps, window_end, ready };
                     let returned_credit = outlet.query.settle(rows.in_flight(), held);
-                    self.push(&outlet, rows);
+                    self.push(Queued { outlet: outlet.clone(), what: rows });
                     returned_credit
                 });
                 drop(open);
@@ -194,23 +247,27 @@ impl SinkPool {
         }
     }
 
-    /// Completes an output once everything before is written. Asking twice does no harm.
+    /// Ends an outlet once everything before is written, and with the last one of an output the output. Asking twice does
+    /// no harm.
     pub(crate) fn close(self: &Arc<SinkPool>, outlet: &Arc<Outlet>) {
         let encoding = self.encodings.read()[outlet.number].clone();
         let mut open = encoding.lock();
-        let Some(bytes) = open.finish(outlet) else { return };
-        let last = Bytes::Last { bytes };
-        outlet.query.admit(last.in_flight());
-        self.push(outlet, last);
+        let what = match open.end(outlet) {
+            None => return,
+            Some(Ended::Left) => Bytes::End,
+            Some(Ended::Last(bytes)) => Bytes::Last { bytes },
+        };
+        outlet.query.admit(what.in_flight());
+        self.push(Queued { outlet: outlet.clone(), what });
     }
 
-    /// Forgets an output that nobody wrote to; what was there before stays.
+    /// Forgets an outlet that nobody wrote to, and with the last one of an output the output: what was there before stays.
     pub(crate) fn discard(&self, outlet: &Arc<Outlet>) {
-        self.encodings.read()[outlet.number].lock().discard();
-        let mut state = self.state.lock();
-        if state.sinks[outlet.number].take().is_some() {
-            state.free.push(outlet.number);
+        let encoding = self.encodings.read()[outlet.number].clone();
+        if !encoding.lock().discard(outlet) {
+            return;
         }
+        self.state.lock().complete(outlet.number);
     }
 
     /// True while who reads the output has stopped doing so.
@@ -252,11 +309,7 @@ impl SinkPool {
         for sink in state.sinks.iter_mut().flatten().filter(|sink| sink.own.is_some()) {
             let rows = sink.rows_waiting();
             if rows > 0 {
-                tracing::warn!(
-                    query = sink.outlet.query.settings.name,
-                    rows,
-                    "rows were dropped: the output took nothing more"
-                );
+                tracing::warn!(output = sink.name, rows, "rows were dropped: the output took nothing more");
             }
             sink.writes.clear();
         }
@@ -273,11 +326,15 @@ impl SinkPool {
                 self.wake.wait(&mut state);
                 continue;
             };
+            // Another thread may have it in its hands: it goes on with what has come meanwhile.
+            let is_free = state.sinks[index].as_ref().is_some_and(|entry| entry.busy.is_none());
+            if !is_free {
+                continue;
+            }
             self.serve(&mut state, index);
-            let next = state.sinks[index]
-                .as_ref()
-                .and_then(|entry| Some(deadline(entry.writes.front()?, &entry.outlet)));
-            state.ready.extend(next.map(|due| Reverse((due, index))));
+            let next = state.sinks[index].as_ref().filter(|entry| !entry.writes.is_empty());
+            let next = next.map(|entry| Reverse((entry.due, index)));
+            state.ready.extend(next);
         }
     }
 
@@ -300,49 +357,57 @@ impl SinkPool {
         self.own_ended.notify_all();
     }
 
-    /// Performs the next write of an output; true if it was the last one.
+    /// Performs the next writes of an output; true if the last one was among them.
     fn serve(&self, state: &mut MutexGuard<'_, PoolState>, index: usize) -> bool {
         let Some(entry) = &mut state.sinks[index] else { return true };
-        let Some(write) = entry.writes.pop_front() else { return false };
-        let is_last = matches!(write, Bytes::Last { .. });
-        entry.busy = Some(Busy { since: self.clock.now(), rows: write.rows() });
-        let done = write.in_flight();
+        let writes = entry.take_writes();
+        let Some(last) = writes.last() else { return false };
+        let is_last = matches!(last.what, Bytes::Last { .. });
+        let rows = writes.iter().map(|write| write.what.rows()).sum();
+        entry.busy = Some(Busy { since: self.clock.now(), rows });
         let turn = Turn {
-            outlet: entry.outlet.clone(),
             has_written: entry.has_written,
+            has_kept: entry.has_kept,
+            serves_all: entry.serves_all,
             output: entry.output.take(),
             spare: entry.spare.clone(),
         };
         let turn = MutexGuard::unlocked(state, || {
-            let turn = turn.perform(write, &self.clock);
-            self.release(&turn.outlet.query, done);
+            let done: Vec<(Arc<Outlet>, InFlight)> =
+                writes.iter().map(|write| (write.outlet.clone(), write.what.in_flight())).collect();
+            let turn = turn.perform(writes, &self.clock);
+            done.into_iter().for_each(|(outlet, done)| self.release(&outlet.query, done));
             turn
         });
         if is_last {
-            state.sinks[index] = None;
-            state.free.push(index);
+            state.complete(index);
         } else if let Some(entry) = &mut state.sinks[index] {
             entry.output = turn.output;
             entry.has_written = turn.has_written;
+            entry.has_kept = turn.has_kept;
             entry.busy = None;
         }
         is_last
     }
 
-    fn push(self: &Arc<SinkPool>, outlet: &Outlet, write: Bytes) {
-        let index = outlet.number;
+    fn push(self: &Arc<SinkPool>, write: Queued) {
+        let index = write.outlet.number;
         let mut state = self.state.lock();
         // Whoever has the encoder pushes, and nobody has it after the last bytes.
         let Some(entry) = &mut state.sinks[index] else { return };
-        let was_idle = entry.writes.is_empty() && entry.busy.is_none();
-        let due = deadline(&write, outlet);
+        let due = write.deadline();
+        // Who is more urgent than those before him makes all of them urgent: they are one stream.
+        let is_nearer = due < entry.due;
+        entry.due = entry.due.min(due);
+        let was_empty = entry.writes.is_empty();
+        let is_idle = entry.busy.is_none();
         entry.writes.push_back(write);
         if let Some(own) = &mut entry.own {
             own.wake.notify_one();
             if !std::mem::replace(&mut own.is_running, true) {
                 self.start_own(&mut state, index);
             }
-        } else if was_idle {
+        } else if is_idle && (was_empty || is_nearer) {
             state.ready.push(Reverse((due, index)));
             drop(state);
             self.wake.notify_one();
@@ -352,18 +417,29 @@ impl SinkPool {
     fn start_own(self: &Arc<SinkPool>, state: &mut PoolState, index: usize) {
         let pool = self.clone();
         let Some(entry) = &mut state.sinks[index] else { return };
-        let query = entry.outlet.query.clone();
-        let thread = std::thread::Builder::new().name(format!("sink {}", query.settings.name));
+        let thread = std::thread::Builder::new().name(format!("sink {}", entry.name));
         match thread.spawn(move || pool.run_own(index)) {
             // Not joined: it may be stalled for ever.
             Ok(_) => state.own_threads += 1,
             Err(error) => {
                 // The threads that outputs share have to do.
-                tracing::warn!(query = query.settings.name, %error, "the output gets no thread of its own");
+                tracing::warn!(output = entry.name, %error, "the output gets no thread of its own");
                 entry.own = None;
-                let due = entry.writes.front().map(|write| deadline(write, &entry.outlet));
-                state.ready.extend(due.map(|due| Reverse((due, index))));
+                let due = entry.due;
+                state.ready.push(Reverse((due, index)));
                 self.wake.notify_one();
+            }
+        }
+    }
+}
+
+impl PoolState {
+    /// An output takes nothing more.
+    fn complete(&mut self, number: usize) {
+        if let Some(sink) = self.sinks[number].take() {
+            self.free.push(number);
+            if self.of_tables.get(&sink.name) == Some(&number) {
+                self.of_tables.remove(&sink.name);
             }
         }
     }
@@ -371,61 +447,114 @@ impl SinkPool {
 
 impl SinkState {
     fn rows_waiting(&self) -> u64 {
-        let queued: u64 = self.writes.iter().map(|write| u64::from(write.rows())).sum();
+        let queued: u64 = self.writes.iter().map(|write| u64::from(write.what.rows())).sum();
         queued + self.busy.map_or(0, |busy| u64::from(busy.rows))
+    }
+
+    /// The first that wait, as many as are worth writing at once.
+    fn take_writes(&mut self) -> Vec<Queued> {
+        // Thousands of queries may write a line each: one call of the system for them costs as much as one for each.
+        const BYTES_AT_ONCE: u64 = 64 << 10;
+        const AT_ONCE: usize = 256;
+        let (mut bytes, mut count) = (0, 0);
+        for Queued { what, .. } in self.writes.iter().take(AT_ONCE) {
+            bytes += what.bytes();
+            if bytes > BYTES_AT_ONCE || matches!(what, Bytes::Last { .. }) {
+                break;
+            }
+            count += 1;
+        }
+        let most = if self.serves_all { count } else { 1 };
+        let count = most.max(1).min(self.writes.len());
+        let writes = self.writes.drain(..count).collect();
+        if self.writes.is_empty() {
+            self.due = ProcessingTime::MAX;
+        }
+        writes
+    }
+}
+
+impl Queued {
+    fn deadline(&self) -> ProcessingTime {
+        match &self.what {
+            Bytes::Rows { stamps, .. } => stamps.ingested.plus_ns(self.outlet.query.target_ns()),
+            Bytes::End | Bytes::Last { .. } => ProcessingTime::MAX,
+        }
     }
 }
 
 /// An output in the hands of a thread.
 struct Turn {
-    outlet: Arc<Outlet>,
     has_written: bool,
+    /// One that ended before had not failed.
+    has_kept: bool,
+    serves_all: bool,
     output: Option<Box<dyn Output>>,
     spare: Spare,
 }
 
 impl Turn {
-    fn perform(mut self, write: Bytes, clock: &Clock) -> Turn {
-        let query = &self.outlet.query;
-        match write {
-            Bytes::Rows { bytes, rows, stamps, window_end, ready } => {
-                if let Some(output) = self.output.as_mut().filter(|_| !query.failed()) {
-                    self.has_written = true;
-                    match output.write(&bytes) {
-                        Ok(()) => self.outlet.count(rows, &stamps, window_end, ready, clock.now()),
-                        Err(error) => fail(query, &error),
+    fn perform(mut self, mut writes: Vec<Queued>, clock: &Clock) -> Turn {
+        let written = self.write(&mut writes);
+        for Queued { outlet, what } in writes {
+            match what {
+                Bytes::Rows { bytes, rows, stamps, window_end, ready } => {
+                    if !bytes.is_empty() {
+                        match &written {
+                            Ok(()) => outlet.count(rows, &stamps, window_end, ready, clock.now()),
+                            Err(why) => fail(&outlet.query, why),
+                        }
                     }
+                    outlet.written(&stamps);
+                    self.spare.give(bytes);
                 }
-                self.outlet.written(&stamps);
-                self.spare.give(bytes);
-            }
-            Bytes::Last { bytes } => {
-                // A query that failed before its first result leaves what was there.
-                let completes = !query.failed() || self.has_written;
-                if let Some(mut output) = self.output.take().filter(|_| completes) {
-                    let put = if bytes.is_empty() { Ok(()) } else { output.write(&bytes) };
-                    if let Err(error) = put.and_then(|()| output.close()) {
-                        fail(query, &error);
+                Bytes::End => {
+                    self.has_kept |= !outlet.query.failed();
+                    outlet.closed();
+                }
+                Bytes::Last { bytes } => {
+                    // Where all have failed before their first result, what was there is left.
+                    let completes = !outlet.query.failed() || self.has_kept || self.has_written;
+                    if let Some(mut output) = self.output.take().filter(|_| completes) {
+                        let put = if bytes.is_empty() { Ok(()) } else { output.write(&bytes) };
+                        if let Err(error) = put.and_then(|()| output.close()) {
+                            fail(&outlet.query, &chain_of_causes(&error));
+                        }
                     }
+                    outlet.closed();
                 }
-                self.outlet.closed();
             }
         }
         self
     }
-}
 
-fn deadline(write: &Bytes, outlet: &Outlet) -> ProcessingTime {
-    match write {
-        Bytes::Rows { stamps, .. } => stamps.ingested.plus_ns(outlet.query.target_ns()),
-        Bytes::Last { .. } => ProcessingTime::MAX,
+    /// Writes the rows in one go. Those that are not written have no bytes any more: their query has failed, or the output
+    /// is complete. Where others write too, what was encoded is part of the stream whatever became of its query.
+    fn write(&mut self, writes: &mut [Queued]) -> Result<(), String> {
+        let (has_output, serves_all) = (self.output.is_some(), self.serves_all);
+        let mut rows = Vec::new();
+        for Queued { outlet, what } in writes {
+            if let Bytes::Rows { bytes, .. } = what {
+                if outlet.query.failed() && !serves_all || !has_output {
+                    bytes.clear();
+                } else {
+                    rows.push(&*bytes);
+                }
+            }
+        }
+        let Some(output) = self.output.as_mut().filter(|_| !rows.is_empty()) else { return Ok(()) };
+        self.has_written = true;
+        let written = match &rows[..] {
+            [bytes] => output.write(bytes),
+            _ => output.write(&rows.iter().flat_map(|bytes| bytes.iter().copied()).collect::<Vec<u8>>()),
+        };
+        written.map_err(|error| chain_of_causes(&error))
     }
 }
 
-fn fail(query: &Query, error: &ConnectError) {
-    let why = chain_of_causes(error);
+fn fail(query: &Query, why: &str) {
     tracing::error!(query = query.settings.name, why, "query stopped");
-    query.end(Outcome::Failed(why));
+    query.end(Outcome::Failed(why.to_owned()));
 }
 
 #[cfg(test)]

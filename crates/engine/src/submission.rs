@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, TableSpec};
+use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, SinkSpec};
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{InstanceContext, SharedStage, Stage};
 use laxity_runtime::{
@@ -171,8 +171,8 @@ impl Submission {
     ) -> Result<Made, SubmitError> {
         let Undo { outlets: opened, parts: parts_of_it } = undo;
         let parts = &mut self.parts;
-        let mut next_part = |table: &TableSpec| {
-            let place = table.base.join(table.options.get("path").unwrap_or(&table.name));
+        let mut next_part = |sink: &SinkSpec| {
+            let place = sink.place(&query.settings.name);
             parts_of_it.push(place.clone());
             let next = parts.entry(place).or_insert(0);
             *next += 1;
@@ -189,8 +189,8 @@ impl Submission {
         };
         let Expanded { instances, operators, sources, outlets } =
             expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
-        // What arrives is recorded as it is read, and dead letters are written by the query that refuses the row.
-        let rhythm = Rhythm::of(&plan.dataflow).filter(|_| !shared.config.record);
+        // Dead letters are written by the query that refuses the row.
+        let rhythm = Rhythm::of(&plan.dataflow);
         let share = |source: &Source, scan: &ScanSpec, stage: &SharedStage| {
             let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
             let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
@@ -358,7 +358,9 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     let readers =
         readers.iter().map(|wanted| reader(wanted, &spec, is_shared(wanted), environment.start)).collect();
     let (id, query) = shared.table_ids();
-    let table = Table::new(query, spec, environment, Intake::new(id, readers).from(position), scan);
+    let intake = Intake::new(id, readers).from(position);
+    let intake = if shared.config.record { intake.recording(shared.shared_work.clone()) } else { intake };
+    let table = Table::new(query, spec, environment, intake, scan);
     let seated: HashSet<QueryId> = table.take_seated().into_iter().collect();
     for (query, parts) in queries.iter().zip(parts) {
         let is_relieved = seated.contains(&query.id) && !shared.config.record;

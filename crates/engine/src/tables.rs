@@ -66,6 +66,8 @@ pub(crate) struct Looked {
     pub resume: Option<ScanPosition>,
     /// That it found.
     pub rows: u64,
+    /// Part of its time that stands where shared work is written down, ns.
+    pub recorded_ns: u64,
     pub started: ProcessingTime,
     pub ended: ProcessingTime,
 }
@@ -244,6 +246,7 @@ impl Table {
                 split: None,
                 resume: None,
                 rows: 0,
+                recorded_ns: 0,
                 started,
                 ended: started,
             };
@@ -264,7 +267,8 @@ impl Table {
         if is_done {
             *scan = None;
         }
-        Looked { look, is_done, split, resume, rows, started, ended: context.clock.now() }
+        let recorded_ns = intake.take_recorded_ns();
+        Looked { look, is_done, split, resume, rows, recorded_ns, started, ended: context.clock.now() }
     }
 
     /// Hands over what is due of what was read, and closes it. As [`attend`](Table::attend) if that panics.

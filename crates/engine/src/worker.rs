@@ -116,7 +116,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                         shared.hand_over(&mut staged);
                     }
                     let cpu_ns = looked.ended.since_ns(looked.started);
-                    times.count_look(looked.rows, cpu_ns);
+                    times.count_look(looked.rows, cpu_ns.saturating_sub(looked.recorded_ns));
                     let report = RunReport { rows_in: 0, rows_out: 0, cpu_ns, more: false };
                     Finished { report, progress: None, ended: looked.ended, look: looked.look }
                 }

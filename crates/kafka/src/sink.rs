@@ -164,8 +164,15 @@ impl SinkConnector for KafkaSink {
         options: &OptionReader<'_>,
     ) -> Result<OpenSink, ConnectError> {
         let options = SinkOptions::read(options)?;
+        // A partition for each query is what 'fixed' says.
+        let serves_all = options.partitioner != Partitioner::Fixed;
         let encoder = KafkaEncoder::new(&options, &table.schema);
         let output = KafkaOutput::new(table.name.clone(), options, env.part);
-        Ok(OpenSink { encoder: Box::new(encoder), output: Some(Box::new(output)), may_stall: true })
+        Ok(OpenSink {
+            encoder: Box::new(encoder),
+            output: Some(Box::new(output)),
+            may_stall: true,
+            serves_all,
+        })
     }
 }

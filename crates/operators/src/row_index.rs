@@ -6,6 +6,7 @@
 //! signatures, without the join).
 
 mod access;
+mod conjunction;
 mod intervals;
 mod key;
 
@@ -16,7 +17,8 @@ use datafusion_physical_expr::PhysicalExpr;
 use hashbrown::HashMap;
 
 pub use access::Access;
-use access::Test;
+use access::{Part, Test};
+use conjunction::{Conjunction, KeyColumns};
 use intervals::Intervals;
 use key::{Key, Keys};
 
@@ -24,6 +26,10 @@ use key::{Key, Keys};
 #[derive(Default)]
 pub struct RowIndex {
     by_key: Vec<ByKey>,
+    /// Members whose filters have several parts.
+    conjunctions: HashMap<u32, Conjunction>,
+    /// Rows so far.
+    rows: u64,
 }
 
 /// Filters by one expression.
@@ -44,7 +50,22 @@ type ByPrefix = HashMap<Box<[u8]>, Vec<u32>>;
 impl RowIndex {
     /// Rows that this access lets through are this member's from now on.
     pub fn join(&mut self, member: u32, access: &Access) {
-        for (expression, test) in access.tests() {
+        if let Some(conjunction) = Conjunction::of(access, self.rows) {
+            self.conjunctions.insert(member, conjunction);
+        }
+        self.add(member, &access.parts()[0]);
+    }
+
+    /// The member takes no more rows. `access` is what it joined with.
+    pub fn leave(&mut self, member: u32, access: &Access) {
+        match self.conjunctions.remove(&member) {
+            Some(conjunction) => self.remove(member, conjunction.part()),
+            None => self.remove(member, &access.parts()[0]),
+        }
+    }
+
+    fn add(&mut self, member: u32, part: &Part) {
+        for (expression, test) in &part.tests {
             let known = self.by_key.iter().position(|by_key| by_key.is_by(expression));
             let place = known.unwrap_or_else(|| {
                 self.by_key.push(ByKey::new(expression));
@@ -54,9 +75,8 @@ impl RowIndex {
         }
     }
 
-    /// The member takes no more rows. `access` is what it joined with.
-    pub fn leave(&mut self, member: u32, access: &Access) {
-        for (expression, test) in access.tests() {
+    fn remove(&mut self, member: u32, part: &Part) {
+        for (expression, test) in &part.tests {
             if let Some(by_key) = self.by_key.iter_mut().find(|by_key| by_key.is_by(expression)) {
                 by_key.remove(member, test);
             }
@@ -72,6 +92,30 @@ impl RowIndex {
         }
         chosen.sort_unstable();
         chosen.dedup();
+        self.rows += rows.num_rows() as u64;
+        if !self.conjunctions.is_empty() {
+            self.keep(rows, chosen);
+        }
+    }
+
+    /// Looks at what the other parts of conjunctions say of rows that one part has found.
+    fn keep(&mut self, rows: &RecordBatch, chosen: &mut Vec<(u32, u32)>) {
+        let found = std::mem::replace(chosen, Vec::with_capacity(chosen.len()));
+        let mut columns = KeyColumns::of(rows);
+        let mut changed = Vec::new();
+        for of_member in found.chunk_by(|one, next| one.0 == next.0) {
+            let (member, from) = (of_member[0].0, chosen.len());
+            chosen.extend_from_slice(of_member);
+            let Some(conjunction) = self.conjunctions.get_mut(&member) else { continue };
+            conjunction.keep(chosen, from, &mut columns);
+            if let Some(before) = conjunction.reconsider(self.rows) {
+                changed.push((member, before, conjunction.part().clone()));
+            }
+        }
+        for (member, before, after) in changed {
+            self.remove(member, &before);
+            self.add(member, &after);
+        }
     }
 }
 

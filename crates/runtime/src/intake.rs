@@ -12,6 +12,7 @@
 mod as_one;
 mod group;
 mod reader;
+mod shared_work;
 mod spacing;
 
 use std::fmt::{self, Display};
@@ -22,6 +23,7 @@ use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
 use self::group::Group;
 pub use self::reader::Reader;
+pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::Spacing;
 use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Write};
 
@@ -96,6 +98,8 @@ pub struct Intake<C: Content> {
     spacing: Spacing,
     /// When it is to be looked at again, as it said last.
     look_at: ProcessingTime,
+    /// Where to write down what is done as one, if anybody wants to know.
+    records: Option<SharedRecords>,
 }
 
 /// What a look needs of its surroundings.
@@ -183,6 +187,7 @@ impl<C: Content> Intake<C> {
             backlog_bytes: 0,
             spacing: Spacing::default(),
             look_at: ProcessingTime::ZERO,
+            records: None,
         };
         readers.into_iter().for_each(|reader| intake.add(reader));
         intake.space();
@@ -223,7 +228,9 @@ impl<C: Content> Intake<C> {
             Some(place) => place,
             None => match C::Front::new(&spec) {
                 Ok(front) => {
-                    self.groups.push(Group::new(front, reader.columns.take()));
+                    let mut group = Group::new(front, reader.columns.take());
+                    self.records.iter().for_each(|records| group.record(records));
+                    self.groups.push(group);
                     self.groups.len() - 1
                 }
                 Err(error) => return end(&reader.query, &error.to_string()),
@@ -294,6 +301,18 @@ impl<C: Content> Intake<C> {
     #[must_use]
     pub fn without_rest(self) -> Intake<C> {
         Intake { spacing: Spacing::NONE, ..self }
+    }
+
+    /// What is done as one is written down there from now on.
+    #[must_use]
+    pub fn recording(mut self, records: SharedRecords) -> Intake<C> {
+        self.groups.iter_mut().for_each(|group| group.record(&records));
+        Intake { records: Some(records), ..self }
+    }
+
+    /// Time that was written down since the last such question, ns.
+    pub fn take_recorded_ns(&mut self) -> u64 {
+        self.groups.iter_mut().map(Group::take_recorded_ns).sum()
     }
 
     /// Looks at the table if that is due, else prepares what will be; admits what the readers' credit allows.
@@ -439,7 +458,7 @@ impl<C: Content> Intake<C> {
     ) {
         self.rows_offered += u64::from(C::rows(&batch));
         let clock = feed.event_clock();
-        self.each_group(|group| group.take::<F>(batch.clone(), arrival));
+        self.each_group(|group| group.take::<F, K>(batch.clone(), arrival, context.clock));
         let Some((last, others)) = self.readers.split_last_mut() else { return };
         for reader in others {
             reader.offer::<F, K, S>(self.id, batch.clone(), arrival, None, clock, now, context);

@@ -40,7 +40,10 @@ pub use expand::{Blueprint, Expanded, LateWay, Role, Source, expand};
 pub use front::{Filled, Front, Unshared};
 pub use frontier::Frontier;
 pub use instance::{Instance, RecordedArrival, Run, RunContext, Totals, panic_text};
-pub use intake::{Feed, FeedEvent, Intake, IntakeContext, Position, Reader, SHARED_BY_MIN, Split, Step};
+pub use intake::{
+    Feed, FeedEvent, Intake, IntakeContext, Position, Reader, SHARED_BY_MIN, SharedMember, SharedRecords,
+    SharedWork, Split, Step, TemplateWork,
+};
 pub use load::Load;
 pub use look_costs::LookCosts;
 pub use memory::Memory;

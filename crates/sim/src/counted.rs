@@ -1,14 +1,17 @@
+mod front;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
 
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime, WindowShape};
-use laxity_runtime::{Content, NoTemplate, Unshared};
+use laxity_runtime::Content;
 use laxity_workload::{Arrival, Cost, StageKind};
 use rand_core::Rng;
 
+use self::front::{CountedFront, CountedSpec, CountedTemplate, Members};
 use crate::Rounding;
-use crate::modelled::{Made, Modelled};
+use crate::modelled::{FrontReader, Made, Modelled};
 use crate::run_clock::{RunClock, Said};
 use crate::sleep::Sleeper;
 use crate::window::Windows;
@@ -33,6 +36,8 @@ pub(crate) struct CountedRows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     rows: u32,
+    /// Whose they are, on their way through an operator that several queries share.
+    member: u32,
     event_time: EventTime,
     /// The watermark before them, at their source or window.
     before: EventTime,
@@ -54,6 +59,8 @@ pub(crate) struct StageOperator {
     /// The fraction of a row that is not sent yet.
     carry: f64,
     windows: Windows,
+    /// Of an operator that several queries share: their windows, in place of its own.
+    members: Option<Box<Members>>,
     /// Of a sink: rows of a batch that is not done.
     gathered: u32,
     /// Closes windows up to here.
@@ -74,6 +81,7 @@ pub(crate) struct CountedOutbox {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateRows {
     rows: u64,
+    member: u32,
     window_end: EventTime,
 }
 
@@ -153,7 +161,7 @@ impl StageOperator {
                     if !self.windows.add(shape, piece.event_time, piece.before, rows, ingested) {
                         self.clock.late_rows.set(self.clock.late_rows.get() + rows);
                         let window_end = Windows::last_end(shape, piece.event_time);
-                        outbox.late.push(LateRows { rows, window_end });
+                        outbox.late.push(LateRows { rows, member: 0, window_end });
                     }
                 }
             }
@@ -168,7 +176,8 @@ impl StageOperator {
             (StageKind::Source, _) => {
                 let mut watermark = self.watermark;
                 let out = batch.map(self.row_bytes, |piece| {
-                    let before = watermark;
+                    // Where several share a table, their front has said it.
+                    let before = watermark.max(piece.before);
                     watermark = watermark.max(piece.watermark);
                     Piece { before, watermark: EventTime::MIN, ..piece }
                 });
@@ -207,6 +216,7 @@ impl StageOperator {
                 let exact = (selectivity * open.rows as f64).min(rows_max);
                 let piece = Piece {
                     rows: (exact.round() as u32).max(u32::from(exact > 0.0)),
+                    member: 0,
                     event_time: EventTime(open.end.0 - 1),
                     before: self.watermark,
                     watermark: EventTime::MIN,
@@ -269,8 +279,8 @@ impl Content for Counted {
     type Late = LateRows;
     type LateShape = ();
     type Dead = Infallible;
-    type Front = Unshared<CountedRows, Infallible, Infallible>;
-    type Template = NoTemplate;
+    type Front = CountedFront;
+    type Template = CountedTemplate;
     type Error = Infallible;
 
     fn rows(batch: &CountedRows) -> u32 {
@@ -339,6 +349,10 @@ impl Content for Counted {
     ) -> Result<Flow, Infallible> {
         let rows = batch.rows();
         let clock = &operator.clock;
+        if let Some(members) = &mut operator.members {
+            members.take(clock, &batch, ingested, outbox);
+            return Ok(Flow::Done);
+        }
         if rows > 0 {
             clock.call(operator.cost.fixed_ns);
             clock.spend(operator.cost.per_row_ns * f64::from(rows));
@@ -357,6 +371,9 @@ impl Content for Counted {
         watermark: EventTime,
         outbox: &mut CountedOutbox,
     ) -> Result<Flow, Infallible> {
+        if let Some(members) = &mut operator.members {
+            return Ok(members.fire(&operator.clock, watermark, outbox));
+        }
         let closes = operator.windows.closed(watermark).is_some();
         operator.clock.call(if closes { operator.cost.fixed_ns } else { operator.cost.watermark_ns });
         operator.closing = watermark;
@@ -364,6 +381,9 @@ impl Content for Counted {
     }
 
     fn resume(operator: &mut StageOperator, outbox: &mut CountedOutbox) -> Result<Flow, Infallible> {
+        if let Some(members) = &mut operator.members {
+            return Ok(members.go_on(&operator.clock, outbox));
+        }
         Ok(operator.close(outbox))
     }
 
@@ -418,6 +438,7 @@ impl Content for Counted {
     fn late_rows(late: &LateRows, (): &()) -> Result<CountedRows, Infallible> {
         let piece = Piece {
             rows: late.rows as u32,
+            member: late.member,
             event_time: EventTime(late.window_end.0 - 1),
             before: EventTime::MIN,
             watermark: EventTime::MIN,
@@ -452,6 +473,7 @@ impl Modelled for Counted {
             watermark: EventTime::MIN,
             carry: 0.0,
             windows: Windows::default(),
+            members: None,
             gathered: 0,
             closing: EventTime::MIN,
             firing_left_ns: None,
@@ -465,6 +487,7 @@ impl Modelled for Counted {
     fn arrived(_: &mut VecDeque<CountedRows>, arrival: &Arrival) -> CountedRows {
         let piece = Piece {
             rows: arrival.rows,
+            member: 0,
             event_time: arrival.event_time,
             before: EventTime::MIN,
             watermark: arrival.watermark.unwrap_or(EventTime::MIN),
@@ -474,6 +497,10 @@ impl Modelled for Counted {
 
     fn event_time(batch: &CountedRows) -> EventTime {
         batch.first.event_time
+    }
+
+    fn spec(reader: FrontReader<'_>) -> Option<CountedSpec> {
+        Some(CountedSpec::of(reader))
     }
 
     fn held_and_closed_rows(operator: &StageOperator) -> (u64, u64) {
@@ -487,7 +514,7 @@ mod tests {
 
     fn piece(rows: u32, event_ms: i64, watermark: i64) -> Piece {
         let (event_time, before) = (EventTime(event_ms), EventTime::MIN);
-        Piece { rows, event_time, before, watermark: EventTime(watermark) }
+        Piece { rows, member: 0, event_time, before, watermark: EventTime(watermark) }
     }
 
     fn rows(batch: &CountedRows) -> Vec<(u32, i64, i64)> {

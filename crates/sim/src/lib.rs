@@ -43,5 +43,5 @@ pub use outcome::{Outcome, QueryOutcome, ResultRecord, Sample, Slice, Violation}
 pub use scenario::Scenario;
 pub use setup::{Cut, Driver, Keep, Overheads, Rounding, Setup, Switch};
 pub use simulation::{Simulation, SimulationError};
-pub use sources::{Decoding, FeedId, ScheduledSources, Sources};
+pub use sources::{Decoding, FeedId, FrontMember, ScheduledSources, SharedFront, SharedTemplate, Sources};
 pub use threads::{OsThreads, Renice};

@@ -3,13 +3,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use laxity_graph::{Dataflow, DataflowError, EventTime, Input, Node, NodeId, Partitioning};
-use laxity_runtime::{Blueprint, Content, LateWay, Outlet, Query, Role};
+use laxity_runtime::{Blueprint, Content, Front, LateWay, Outlet, Query, Role};
 use laxity_workload::{Arrival, Stage, StageKind};
 
 use crate::run_clock::RunClock;
 use crate::sleep::Sleeper;
 use crate::topology::{Place, Topology};
-use crate::{Setup, SimulationError};
+use crate::{Setup, SharedFront, SimulationError};
 
 /// Rows and operators of a simulation: a call moves the virtual clock on.
 pub(crate) trait Modelled: Content {
@@ -31,8 +31,23 @@ pub(crate) trait Modelled: Content {
     /// When rows that are no window's result happened.
     fn event_time(batch: &Self::Batch) -> EventTime;
 
+    /// What such a reader of a shared table asks for; `None` where rows are not only counted.
+    fn spec(_: FrontReader<'_>) -> Option<<Self::Front as Front>::Spec> {
+        None
+    }
+
     /// Rows in windows, and in windows that have closed.
     fn held_and_closed_rows(operator: &Self::Operator) -> (u64, u64);
+}
+
+/// A reader of a table for which some is done that others have done too.
+#[derive(Clone, Copy)]
+pub(crate) struct FrontReader<'a> {
+    pub clock: &'a Rc<RunClock>,
+    /// Which of the fronts, and which of its members.
+    pub number: usize,
+    pub front: &'a Rc<SharedFront>,
+    pub member: usize,
 }
 
 /// An instance to be made.

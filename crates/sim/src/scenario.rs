@@ -13,8 +13,9 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::{
-    Cluster, Cut, Decoding, Driver, Fault, FaultKind, FeedId, Keep, OsThreads, Overheads, Placement, Renice,
-    Rounding, ScheduledSources, Setup, Simulation, Sources, Switch,
+    Cluster, Cut, Decoding, Driver, Fault, FaultKind, FeedId, FrontMember, Keep, OsThreads, Overheads,
+    Placement, Renice, Rounding, ScheduledSources, Setup, SharedFront, SharedTemplate, Simulation, Sources,
+    Switch,
 };
 
 /// A random simulation: queries, machines, faults, a policy and others to switch to, all from one seed. Small
@@ -215,10 +216,13 @@ impl Dice {
             }),
             backlog_bytes: if self.one_in(2) { self.between(100, 100_000) } else { 128 << 20 },
             shared: self.shared(queries),
+            fronts: Vec::new(),
         };
-        let costs =
-            (Sources::Scheduled(costs), self.between(0, 1) * self.between(1, 50_000), self.between(0, 2_000));
-        let sources = if self.one_in(2) { costs } else { (Sources::AtOnce, 0, 0) };
+        let (wake_ns, message_ns) = (self.between(0, 1) * self.between(1, 50_000), self.between(0, 2_000));
+        let is_scheduled = self.one_in(2);
+        let fronts = self.fronts(queries, &costs.shared);
+        let costs = (Sources::Scheduled(ScheduledSources { fronts, ..costs }), wake_ns, message_ns);
+        let sources = if is_scheduled { costs } else { (Sources::AtOnce, 0, 0) };
         std::mem::swap(&mut self.random, &mut self.sources);
         sources
     }
@@ -228,6 +232,48 @@ impl Dice {
         let shards = if self.one_in(3) { self.between(1, cores as u64) } else { 1 };
         std::mem::swap(&mut self.random, &mut self.sources);
         shards as usize
+    }
+
+    /// What is done as one for those who share some of the tables: of those with the same one window in an operator of
+    /// all, if there are enough of them.
+    fn fronts(&mut self, queries: &[QueryModel], shared: &[Vec<FeedId>]) -> Vec<SharedFront> {
+        let mut fronts = Vec::new();
+        for readers in shared {
+            if self.one_in(2) {
+                continue;
+            }
+            let mut front = SharedFront {
+                batch_ns: self.spread(1.0, 20_000.0),
+                row_ns: self.spread(1.0, 1_000.0),
+                ..SharedFront::default()
+            };
+            for &feed in readers {
+                let nodes = queries[feed.query.index()].dataflow.nodes();
+                let mut windows = nodes.iter().filter_map(|node| node.window);
+                let window = windows.next().filter(|_| windows.next().is_none());
+                let template = window.map(|window| {
+                    let known = front.templates.iter().position(|template| template.window == window);
+                    known.unwrap_or_else(|| {
+                        front.templates.push(SharedTemplate {
+                            cost: Cost {
+                                fixed_ns: self.spread(1.0, 20_000.0),
+                                per_row_ns: self.spread(1.0, 1_000.0),
+                                watermark_ns: self.spread(1.0, 20_000.0),
+                            },
+                            result_ns: self.spread(1.0, 20_000.0),
+                            window,
+                            selectivity: self.spread(0.01, 1.0),
+                            rows_max: self.spread(1.0, 100.0),
+                            row_bytes: 8,
+                        });
+                        front.templates.len() - 1
+                    })
+                });
+                front.members.push(FrontMember { feed, share: self.spread(0.001, 1.0), template });
+            }
+            fronts.push(front);
+        }
+        fronts
     }
 
     /// A few tables, and who reads each.

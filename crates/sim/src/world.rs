@@ -76,6 +76,8 @@ pub(crate) struct World<C: Modelled> {
     arrivals: std::collections::BTreeMap<(u32, u32), ProcessingTime>,
     /// Messages that a table admits, or that go with the one granted.
     staged: Vec<Parcel<C>>,
+    /// Results that are made in a look.
+    writes: Vec<Write<C>>,
     merged: Vec<Parcel<C>>,
     next_message: u64,
     /// Messages that are queued, in hand or between machines.
@@ -155,15 +157,22 @@ impl<C: Modelled> World<C> {
             let (id, process) = (QueryId(index as u32), Arc::clone(&processes[home]));
             running.push(Arc::new(Query::new(id, settings, sinks.count(), process)));
         }
-        let mut instances = Vec::with_capacity(topology.operators.len());
+        let (mut instances, mut outlets) = (Vec::with_capacity(topology.operators.len()), Vec::new());
         for ((query, running), plan) in queries.iter().zip(&running).zip(&plans) {
             let next = instances.len() as u32;
             let mut maker =
                 Maker::<C> { plan, query: running, topology: &topology, setup: &setup, clock: &clock, next };
             let flow = with_outlets(&query.dataflow).expect("outlets keep what a dataflow keeps");
-            instances.extend(expand(&flow, running, OperatorId(next), false, &mut maker)?.instances);
+            let expanded = expand(&flow, running, OperatorId(next), false, &mut maker)?;
+            instances.extend(expanded.instances);
+            // Results that are made for several queries go to the one outlet that each has.
+            outlets.push(match &expanded.outlets[..] {
+                [outlet] => Some(Arc::clone(outlet)),
+                _ => None,
+            });
         }
-        let opened = open::tables(&mut topology, &mut queries, &running, rows, feeds_end, &setup)?;
+        let readers = open::Readers { running: &running, outlets: &outlets, clock: &clock };
+        let opened = open::tables(&mut topology, &mut queries, readers, rows, feeds_end, &setup)?;
         let Opened { tables, numbers, tables_of, clocks } = opened;
         let accounts = queries.iter().map(|query| {
             let settings = &query.dataflow.settings;
@@ -200,6 +209,7 @@ impl<C: Modelled> World<C> {
             free: Vec::new(),
             arrivals: std::collections::BTreeMap::new(),
             staged: Vec::new(),
+            writes: Vec::new(),
             merged: Vec::new(),
             next_message: 0,
             outstanding: 0,

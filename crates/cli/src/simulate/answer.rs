@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::quantity::{plural, short_duration, short_share};
 use crate::simulate::costs::{Costs, SourceCosts};
 use crate::simulate::model::{Model, shared, workload};
+use crate::simulate::shared::{SharedCosts, fronts};
 use crate::table::{Column, Table};
 
 /// What is asked of the simulator.
@@ -88,11 +89,34 @@ impl Question<'_> {
             100.0 * outcome.share(outcome.overhead_ns),
         ));
         let all_work = outcome.share(outcome.busy_ns + outcome.look_ns + outcome.overhead_ns);
+        text.push_str(&self.told_of_sharing());
         match verdict.is_kept() {
             Some(is_kept) => text.push_str(&self.fit(is_kept, all_work)?),
             None => text.push_str("How many tenants fit cannot be told either.\n"),
         }
         Ok(text)
+    }
+
+    /// What is done as one, and so is no query's own time.
+    fn told_of_sharing(&self) -> String {
+        let members: usize = self.costs.shared.iter().map(|shared| shared.members.len()).sum();
+        if members == 0 {
+            return String::new();
+        }
+        let (as_one, operators) = self
+            .costs
+            .shared
+            .iter()
+            .map(SharedCosts::as_one)
+            .fold((0, 0), |(queries, operators), (more, of)| (queries + more, operators + of));
+        let done = match as_one {
+            0 => String::new(),
+            _ => format!(", {as_one} of them done by {}", plural(operators, "operator")),
+        };
+        format!(
+            "Of a tenant {members} queries read tables with others{done}: that time is with the looks at tables, not with \
+             the cores of each.\n"
+        )
     }
 
     /// How many tenants fit: the most with which every target is kept.
@@ -174,6 +198,7 @@ impl Question<'_> {
             look_ns: look_ns as u64,
             row_ns,
             shared: shared(self.models, tenants),
+            fronts: fronts(self.models, &self.costs.shared, tenants),
             ..ScheduledSources::default()
         };
         // What a grant costs is part of what a message does.

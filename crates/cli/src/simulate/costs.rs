@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use laxity_connect::{SinkSpec, TableSpec};
 use laxity_engine::{
-    Clock, Engine, EngineConfig, OperatorMeasurement, Outcome, QueryPlan, RecordedFeed, WorkCosts,
+    Clock, Engine, EngineConfig, OperatorMeasurement, Outcome, QueryPlan, RecordedArrival, RecordedFeed,
+    WorkCosts,
 };
 use laxity_graph::{Dataflow, EventTime};
 use laxity_operators::Stage;
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::pace::Tables;
+use crate::simulate::shared::SharedCosts;
 
 /// What operators cost and what arrived, as a run here showed it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -33,6 +36,9 @@ pub struct Costs {
     pub busy: f64,
     /// Every query of the files.
     pub queries: Vec<QueryCosts>,
+    /// What some of them had done for them as one; nothing in measurements of a version that did not look at it.
+    #[serde(default)]
+    pub shared: Vec<SharedCosts>,
 }
 
 /// What it takes to read tables and to hand messages on, ns.
@@ -93,6 +99,9 @@ pub struct FeedCosts {
     pub speed: Option<f64>,
     /// In order of arrival.
     pub arrivals: Vec<ArrivalCosts>,
+    /// It is what these read together, which stands there, by place.
+    #[serde(default)]
+    pub shared: Option<usize>,
 }
 
 /// One batch.
@@ -137,6 +146,7 @@ impl Costs {
         let busy_ns = engine.snapshot().operator_ns;
         // The scheduler forgets what operators cost when their query ends.
         let (measurements, feeds, work) = (engine.measurements(), engine.recorded(), engine.work_costs());
+        let shared = engine.shared_work();
         engine.stop();
         let snapshot = engine.snapshot();
         for query in &snapshot.queries {
@@ -144,8 +154,16 @@ impl Costs {
                 return Err(Failure::World(anyhow::anyhow!("{} failed: {error}", query.name)));
             }
         }
-        let first_ns =
-            feeds.iter().flat_map(|feed| &feed.arrivals).map(|arrival| arrival.at.0).min().unwrap_or(0);
+        let of_groups = shared.iter().flat_map(|work| &work.arrivals);
+        let arrivals = feeds.iter().flat_map(|feed| &feed.arrivals).chain(of_groups);
+        let first_ns = arrivals.map(|arrival| arrival.at.0).min().unwrap_or(0);
+        let shared: Vec<SharedCosts> = shared.iter().map(|work| SharedCosts::of(work, first_ns)).collect();
+        let mut front_of = HashMap::new();
+        for (place, of) in shared.iter().enumerate() {
+            of.members.iter().for_each(|member| {
+                front_of.entry(member.query.as_str()).or_insert(place);
+            });
+        }
         let of = |query: &PlannedQuery| {
             let name = &query.dataflow.settings.name;
             let results = snapshot.queries.iter().find(|q| q.name == *name).map_or(0, |q| q.lateness.results);
@@ -153,14 +171,19 @@ impl Costs {
                 let instances = measurements.iter().filter(|m| m.query == *name && m.node == node);
                 NodeCosts::of(query.dataflow.nodes()[node].name.clone(), instances)
             });
-            let feeds = feeds.iter().filter(|feed| feed.query == *name);
-            QueryCosts {
-                name: name.clone(),
-                results,
-                nodes: nodes.collect(),
-                feeds: feeds.map(|feed| FeedCosts::of(feed, first_ns)).collect(),
-            }
+            // Who reads with others reads nothing else.
+            let source =
+                query.dataflow.nodes().iter().position(|node| matches!(node.stage, Stage::Source { .. }));
+            let feeds = match (front_of.get(name.as_str()), source) {
+                (Some(&front), Some(node)) => vec![FeedCosts::of_front(node, front)],
+                _ => {
+                    let own = feeds.iter().filter(|feed| feed.query == *name);
+                    own.map(|feed| FeedCosts::of(feed, first_ns)).collect()
+                }
+            };
+            QueryCosts { name: name.clone(), results, nodes: nodes.collect(), feeds }
         };
+        let queries = queries.iter().map(of).collect();
         Ok(Costs {
             measured_s: measured_ns as f64 / 1e9,
             workers,
@@ -171,7 +194,8 @@ impl Costs {
                 message_ns,
             }),
             busy: busy_ns as f64 / (measured_ns.max(1) as f64 * workers as f64),
-            queries: queries.iter().map(of).collect(),
+            queries,
+            shared,
         })
     }
 
@@ -257,7 +281,18 @@ impl NodeCosts {
 
 impl FeedCosts {
     fn of(feed: &RecordedFeed, first_ns: u64) -> FeedCosts {
-        let arrivals = feed.arrivals.iter().map(|arrival| ArrivalCosts {
+        let (node, instance) = (feed.node, feed.instance);
+        FeedCosts { node, instance, ..FeedCosts::of_arrivals(&feed.arrivals, feed.speed, first_ns) }
+    }
+
+    /// Of a source that reads with others.
+    fn of_front(node: usize, front: usize) -> FeedCosts {
+        FeedCosts { node, instance: 0, speed: None, arrivals: vec![], shared: Some(front) }
+    }
+
+    /// What came to no source in particular.
+    pub fn of_arrivals(arrivals: &[RecordedArrival], speed: Option<f64>, first_ns: u64) -> FeedCosts {
+        let arrivals = arrivals.iter().map(|arrival| ArrivalCosts {
             at_ns: arrival.at.0.saturating_sub(first_ns),
             rows: arrival.rows,
             bytes: arrival.bytes,
@@ -266,12 +301,7 @@ impl FeedCosts {
                 .filter(|&watermark| watermark != EventTime::MIN && watermark != EventTime::MAX)
                 .map(|watermark| watermark.0),
         });
-        FeedCosts {
-            node: feed.node,
-            instance: feed.instance,
-            speed: feed.speed,
-            arrivals: arrivals.collect(),
-        }
+        FeedCosts { node: 0, instance: 0, speed, arrivals: arrivals.collect(), shared: None }
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
@@ -31,20 +32,35 @@ struct ModelFeed {
     gap_ns: u64,
 }
 
+impl Model {
+    /// The query's name.
+    pub fn name(&self) -> &str {
+        &self.dataflow.settings.name
+    }
+
+    /// Its first window, and bytes of a row that this sends on.
+    pub fn window(&self) -> Option<(WindowShape, u32)> {
+        self.dataflow.nodes().iter().find_map(|node| Some((node.window?, node.stage.row_bytes)))
+    }
+}
+
 /// The queries with their costs.
 ///
 /// # Errors
 /// If the costs are of other queries; which.
 pub fn models(queries: &[PlannedQuery], costs: &Costs) -> Result<Vec<Model>, String> {
+    let mut of_fronts = HashMap::new();
+    let costs_of: HashMap<&str, &QueryCosts> =
+        costs.queries.iter().map(|costs| (costs.name.as_str(), costs)).collect();
     let model = |query: &PlannedQuery| {
         let name = &query.dataflow.settings.name;
-        let of_query = costs.queries.iter().find(|costs| costs.name == *name);
+        let of_query = costs_of.get(name.as_str()).copied();
         let of_query = of_query.ok_or_else(|| format!("it has no query {name:?}"))?;
         let names = query.dataflow.nodes().iter().map(|node| &node.name);
         if !names.eq(of_query.nodes.iter().map(|node| &node.name)) {
             return Err(format!("its query {name:?} has other operators"));
         }
-        model(&query.dataflow, of_query, costs.measured_s)
+        model(&query.dataflow, of_query, costs, &mut of_fronts)
     };
     queries.iter().map(model).collect()
 }
@@ -108,13 +124,22 @@ fn offset_ns(tenant: usize, gap_ns: u64) -> u64 {
 fn model(
     measured: &Dataflow<Operators<ScanSpec, SinkSpec>>,
     costs: &QueryCosts,
-    measured_s: f64,
+    all: &Costs,
+    of_fronts: &mut HashMap<usize, Arc<[Arrival]>>,
 ) -> Result<Model, String> {
+    let front = costs.feeds.iter().find_map(|feed| feed.shared);
+    let front = front.map(|front| all.shared.get(front).ok_or("what it reads with others is not there"));
+    let front = front.transpose()?;
     let mut dataflow = Dataflow::new(measured.settings.clone());
     for (index, node) in measured.nodes().iter().enumerate() {
         let own = &costs.nodes[index];
-        let cost =
+        let mut cost =
             Cost { fixed_ns: own.fixed_ns, per_row_ns: own.per_row_ns, watermark_ns: own.watermark_ns };
+        if let (Some(front), Operators::Source { .. }) = (front, &node.stage) {
+            // A table hands over what its source takes.
+            cost.fixed_ns += front.handed.fixed_ns;
+            cost.per_row_ns += front.handed.per_row_ns;
+        }
         let kind = kind(&node.stage, node.window, own);
         let stage = Stage::new(kind, cost, row_bytes(measured, index, costs));
         let node = laxity_graph::Node {
@@ -127,14 +152,15 @@ fn model(
         dataflow.push(node).map_err(|error| error.to_string())?;
     }
     // Event time advances in whole milliseconds, so the cycle is one too.
-    let cycle_ms = (measured_s * 1e3).ceil().max(1.0);
-    let speed = costs.feeds.iter().find_map(speed).unwrap_or(1.0);
+    let cycle_ms = (all.measured_s * 1e3).ceil().max(1.0);
+    let speed = front.map_or_else(|| costs.feeds.iter().find_map(speed), |front| speed(&front.feed));
+    let speed = speed.unwrap_or(1.0);
     let grain_ns = grain_ns(measured.settings.latency_target.ns());
     let slide_ms = dataflow.nodes().iter().filter_map(|node| node.window).map(|w| w.slide_ms).min();
-    let feed = |feed: &FeedCosts| {
-        let inside = feed.arrivals.iter().filter(|arrival| (arrival.at_ns as f64) < cycle_ms * 1e6);
+    let arrivals_of = |recorded: &FeedCosts| -> Arc<[Arrival]> {
+        let inside = recorded.arrivals.iter().filter(|arrival| (arrival.at_ns as f64) < cycle_ms * 1e6);
         let mut arrivals: Vec<Arrival> = inside
-            .flat_map(|arrival| pieces(arrival, slide_ms.unwrap_or(i64::MAX), feed.speed, grain_ns))
+            .flat_map(|arrival| pieces(arrival, slide_ms.unwrap_or(i64::MAX), recorded.speed, grain_ns))
             .collect();
         // Event times are whole milliseconds, so a batch may seem to begin before the last one ended.
         let mut latest = ProcessingTime::ZERO;
@@ -142,12 +168,22 @@ fn model(
             latest = latest.max(arrival.at);
             arrival.at = latest;
         }
+        arrivals.into()
+    };
+    let feed = |feed: &FeedCosts| {
+        // Those who read together get the same rows.
+        let arrivals = match (feed.shared, front) {
+            (Some(place), Some(front)) => {
+                of_fronts.entry(place).or_insert_with(|| arrivals_of(&front.feed)).clone()
+            }
+            _ => arrivals_of(feed),
+        };
         let gap_ns = (cycle_ms * 1e6) as u64 / (arrivals.len() as u64).max(1);
         let Operators::Source { scan, .. } = &measured.node(NodeId(feed.node)).stage else {
             return Err(format!("node {} is no source", feed.node));
         };
         let (node, table) = (NodeId(feed.node), Arc::as_ptr(&scan.table));
-        Ok(ModelFeed { node, instance: feed.instance, table, arrivals: arrivals.into(), gap_ns })
+        Ok(ModelFeed { node, instance: feed.instance, table, arrivals, gap_ns })
     };
     Ok(Model {
         feeds: costs.feeds.iter().map(feed).collect::<Result<_, String>>()?,
@@ -161,20 +197,25 @@ fn kind(stage: &Operators<ScanSpec, SinkSpec>, window: Option<WindowShape>, own:
     let overlaps = window.map_or(1.0, |w| (w.size_ms as f64 / w.slide_ms.max(1) as f64).max(1.0));
     let rows_in = (own.rows_in as f64 * overlaps).max(1.0);
     let selectivity = own.rows_out as f64 / rows_in;
-    // Where most rows are groups of their own, more rows are more groups; else the groups are all there.
-    const MOSTLY_GROUPS: f64 = 0.5;
     let groups = own.rows_out as f64 / own.windows.max(1) as f64;
     match (stage, window) {
         (Operators::Source { .. }, _) => StageKind::Source,
         (Operators::Sink(_), _) => StageKind::Sink,
         (Operators::Operator(_), Some(_)) => StageKind::Window {
             selectivity,
-            rows_max: if selectivity > MOSTLY_GROUPS { f64::INFINITY } else { groups.ceil().max(1.0) },
+            rows_max: groups_max(selectivity, groups),
             fire_per_row_ns: own.release_ns / rows_in,
             state_row_bytes: 0,
         },
         (Operators::Operator(_), None) => StageKind::Rows { selectivity },
     }
+}
+
+/// Rows of a window's result at most, where it has so many on average.
+pub fn groups_max(selectivity: f64, groups: f64) -> f64 {
+    // Where most rows are groups of their own, more rows are more groups; else the groups are all there.
+    const MOSTLY_GROUPS: f64 = 0.5;
+    if selectivity > MOSTLY_GROUPS { f64::INFINITY } else { groups.ceil().max(1.0) }
 }
 
 /// Bytes of a row that a node sends on: as its first consumer took them in.
@@ -309,6 +350,7 @@ mod tests {
             instance: 0,
             speed: None,
             arrivals: vec![arrival(0, None), arrival(10, Some(100)), arrival(20, Some(600))],
+            shared: None,
         };
         assert_eq!(speed(&feed), Some(50.0));
         feed.speed = Some(3.0);

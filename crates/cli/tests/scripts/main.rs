@@ -5,6 +5,7 @@
 //! virtual time exactly and for every seed again. Cannot catch what is wrong in the same way in the second computation.
 
 mod on_threads;
+mod one_table;
 mod sharing;
 mod virtual_time;
 

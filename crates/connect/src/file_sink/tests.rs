@@ -147,7 +147,7 @@ fn writers_share_a_folder_but_not_a_file() {
     let folder = tempdir().unwrap();
     let open_part = |path: &str, part| {
         let table = file_table(folder.path(), "csv", path, &columns(), &[]);
-        open_sink(&SinkSpec { table }, &SinkEnvironment { part })
+        open_sink(&SinkSpec { table }, &SinkEnvironment { part, ..SinkEnvironment::default() })
     };
     open_part("out", 0).unwrap();
     open_part("out", 1).unwrap();
@@ -156,7 +156,55 @@ fn writers_share_a_folder_but_not_a_file() {
     );
     open_part("one.csv", 0).unwrap();
     let error = open_part("one.csv", 1).err().unwrap();
-    assert!(error.to_string().contains("another query writes to this file"), "{error}");
+    assert!(error.to_string().contains("another table is written to this file"), "{error}");
+}
+
+#[test]
+fn a_file_of_a_query_is_made_when_it_gets_rows() {
+    let folder = tempdir().unwrap();
+    let path = "out/${query}.csv";
+    let table = file_table(folder.path(), "csv", path, &columns(), &[("csv.header", "true")]);
+    validate_sink(&table).unwrap();
+    let open_for = |query: &str| {
+        let environment = SinkEnvironment { query: query.into(), part: 0 };
+        open_sink(&SinkSpec { table: Arc::clone(&table) }, &environment).unwrap()
+    };
+    let of = |query: &str| std::fs::read_to_string(folder.path().join(format!("out/{query}.csv")));
+    let (mut busy, mut quiet, mut old) = (open_for("a/b"), open_for("quiet"), open_for("old"));
+    assert!(!folder.path().join("out").exists());
+    busy.write(&rows(&table)).unwrap();
+    assert!(of("a%2Fb").unwrap().starts_with("i,s,t,z\n1,"));
+    // Two queries of that name, or a table that names the file, do not write into each other's.
+    let mut same = open_for("a/b");
+    let error = same.write(&rows(&table)).unwrap_err().to_string();
+    assert!(error.contains("this run writes to this file already"), "{error}");
+    std::fs::write(folder.path().join("out/old.csv"), "of another run").unwrap();
+    busy.close().unwrap();
+    quiet.close().unwrap();
+    old.close().unwrap();
+    assert_eq!(of("old").unwrap(), "", "what an earlier run left is not a result of this one");
+    assert!(of("quiet").is_err(), "it had no rows");
+}
+
+#[test]
+fn a_row_that_cannot_be_written_leaves_no_trace() {
+    let strict = |name: &str| Field::new(name, DataType::Int32, false);
+    for (format, first) in [("csv", "i\n1\n"), ("json", "{\"i\":1}\n")] {
+        let folder = tempdir().unwrap();
+        let options: &[(&str, &str)] = if format == "csv" { &[("csv.header", "true")] } else { &[] };
+        let table = file_table(folder.path(), format, "x.txt", &[], options);
+        let schema = Arc::new(arrow::datatypes::Schema::new(vec![strict("i")]));
+        let table = Arc::new(TableSpec { schema: schema.clone(), ..(*table).clone() });
+        let mut sink = sink(&table).unwrap();
+        let batch = |values: Vec<Option<i32>>| {
+            let schema = arrow::datatypes::Schema::new(vec![Field::new("i", DataType::Int32, true)]);
+            RecordBatch::try_new(Arc::new(schema), vec![Arc::new(Int32Array::from(values))]).unwrap()
+        };
+        assert!(sink.write(&batch(vec![Some(7), None])).is_err(), "{format}");
+        sink.write(&batch(vec![Some(1)])).unwrap();
+        sink.close().unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join("x.txt")).unwrap(), first);
+    }
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn rows(table: &TableSpec, rows: &[(i32, Option<&str>, Option<i32>)]) -> RecordB
 }
 
 fn sink(table: &Arc<TableSpec>, part: usize) -> OpenSink {
-    open_sink(&SinkSpec { table: Arc::clone(table) }, &SinkEnvironment { part }).unwrap()
+    open_sink(&SinkSpec { table: Arc::clone(table) }, &SinkEnvironment { part, ..SinkEnvironment::default() })
+        .unwrap()
 }
 
 /// With so many encoders and files open at a time.

@@ -1,27 +1,41 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use laxity_connect::Encoder;
+use laxity_connect::{Encoder, TableSpec};
 use laxity_runtime::Outlet;
 use parking_lot::{Mutex, MutexGuard};
 
-/// The encoder of an outlet, and buffers for what it makes.
+/// The encoder of an output, and buffers for what it makes.
 pub(super) struct Encoding {
     open: Mutex<Open>,
     pub spare: Spare,
 }
 
 pub(super) struct Open {
-    outlet: Arc<Outlet>,
+    /// Those that still write here, by their address.
+    outlets: HashMap<usize, Arc<Outlet>>,
+    /// What they write, if others may join them.
+    table: Option<Arc<TableSpec>>,
     /// `None` once the output is complete.
     encoder: Option<Box<dyn Encoder>>,
     spare: Spare,
 }
 
+/// What is left to be done for an outlet that has no more rows.
+pub(super) enum Ended {
+    /// Others write on.
+    Left,
+    /// It was the last: the bytes that complete the output.
+    Last(Vec<u8>),
+}
+
 impl Encoding {
-    pub fn new(outlet: Arc<Outlet>, encoder: Box<dyn Encoder>) -> Encoding {
+    /// Of an output that nobody writes to.
+    pub fn new(encoder: Box<dyn Encoder>, table: Option<Arc<TableSpec>>) -> Encoding {
         let spare = Spare::default();
-        Encoding { open: Mutex::new(Open { outlet, encoder: Some(encoder), spare: spare.clone() }), spare }
+        let (encoder, outlets) = (Some(encoder), HashMap::new());
+        Encoding { open: Mutex::new(Open { outlets, table, encoder, spare: spare.clone() }), spare }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Open> {
@@ -30,15 +44,29 @@ impl Encoding {
 }
 
 impl Open {
+    /// One more writes here. False if that cannot be: the output is complete, or another table's by now.
+    pub fn join(&mut self, table: &TableSpec, outlet: &Arc<Outlet>) -> bool {
+        let is_it = self.encoder.is_some() && self.table.as_ref().is_some_and(|own| own.is(table));
+        if is_it {
+            self.enter(outlet);
+        }
+        is_it
+    }
+
+    /// As [`join`](Open::join), where it is known to be right.
+    pub fn enter(&mut self, outlet: &Arc<Outlet>) {
+        self.outlets.insert(address(outlet), outlet.clone());
+    }
+
     /// The bytes of rows; `None` if there are none: because they go nowhere, are held back until there are more, or
-    /// because the output is complete or its query has failed.
+    /// because the outlet is complete or its query has failed.
     pub fn encode(&mut self, outlet: &Arc<Outlet>, rows: &RecordBatch) -> Option<Vec<u8>> {
-        // A number goes to another outlet once the output is complete.
-        let is_ours = Arc::ptr_eq(&self.outlet, outlet) && !outlet.query.failed();
+        // A number goes to another output once this one is complete.
+        let is_ours = self.outlets.contains_key(&address(outlet)) && !outlet.query.failed();
         let encoder = self.encoder.as_mut().filter(|_| is_ours)?;
         let mut bytes = self.spare.take();
         if let Err(error) = encoder.encode(rows, &mut bytes) {
-            super::fail(&outlet.query, &error);
+            super::fail(&outlet.query, &crate::chain_of_causes(&error));
             bytes.clear();
         }
         if bytes.is_empty() {
@@ -48,22 +76,35 @@ impl Open {
         Some(bytes)
     }
 
-    /// Nothing will be encoded.
-    pub fn discard(&mut self) {
-        self.encoder = None;
+    /// It will write nothing, and has written nothing. True if nobody else writes here: nothing will be encoded.
+    pub fn discard(&mut self, outlet: &Arc<Outlet>) -> bool {
+        let is_ours = self.outlets.remove(&address(outlet)).is_some();
+        let is_last = is_ours && self.outlets.is_empty();
+        if is_last {
+            self.encoder = None;
+        }
+        is_last
     }
 
-    /// What completes the output; `None` if it is complete.
-    pub fn finish(&mut self, outlet: &Arc<Outlet>) -> Option<Vec<u8>> {
-        let is_ours = Arc::ptr_eq(&self.outlet, outlet);
-        let mut encoder = self.encoder.take_if(|_| is_ours)?;
+    /// It writes no more; `None` if it was not one of these.
+    pub fn end(&mut self, outlet: &Arc<Outlet>) -> Option<Ended> {
+        self.outlets.remove(&address(outlet))?;
+        if !self.outlets.is_empty() {
+            return Some(Ended::Left);
+        }
+        let mut encoder = self.encoder.take()?;
         let mut bytes = Vec::new();
         if let Err(error) = encoder.finish(&mut bytes) {
-            super::fail(&outlet.query, &error);
+            super::fail(&outlet.query, &crate::chain_of_causes(&error));
             bytes.clear();
         }
-        Some(bytes)
+        Some(Ended::Last(bytes))
     }
+}
+
+/// Nobody else has it while the outlet is held.
+fn address(outlet: &Arc<Outlet>) -> usize {
+    Arc::as_ptr(outlet).addr()
 }
 
 /// Buffers to encode into once more.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use laxity_connect::Encoder;
+use laxity_connect::{ConnectError, Encoder};
 use laxity_graph::{QueryId, QuerySettings};
 use laxity_operators::StreamBatch;
 use laxity_runtime::Process;
@@ -77,8 +77,17 @@ impl Outputs {
     fn add(&self, name: &str, output: &Kept, may_stall: bool) -> Arc<Outlet> {
         let settings = QuerySettings::named(name);
         let query = Arc::new(Query::new(QueryId(0), settings, 1, self.process.clone()));
-        let sink = OpenSink { encoder: Box::new(Counts), output: Some(Box::new(output.clone())), may_stall };
-        self.pool.add(&query, sink, 1, true)
+        let sink = open(output, may_stall, false);
+        self.pool.add(&query, sink, &table(name), 1, true)
+    }
+
+    /// One more query that writes a table with others, or begins to.
+    fn enter(&self, name: &str, of: &str, output: &Kept) -> Arc<Outlet> {
+        let settings = QuerySettings::named(name);
+        let query = Arc::new(Query::new(QueryId(0), settings, 1, self.process.clone()));
+        let table = table(of);
+        let joined = self.pool.join(&query, &table, 1, true);
+        joined.unwrap_or_else(|| self.pool.add(&query, open(output, false, true), &table, 1, true))
     }
 
     fn write(&self, sink: &Arc<Outlet>, count: usize) {
@@ -113,6 +122,16 @@ impl Outputs {
     }
 }
 
+fn open(output: &Kept, may_stall: bool, serves_all: bool) -> OpenSink {
+    let output = Some(Box::new(output.clone()) as Box<dyn Output>);
+    OpenSink { encoder: Box::new(Counts), output, may_stall, serves_all }
+}
+
+fn table(name: &str) -> Arc<TableSpec> {
+    let schema = rows(0).schema();
+    Arc::new(TableSpec { name: name.into(), schema, options: Default::default(), base: "".into() })
+}
+
 fn rows(count: usize) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count as i64));
     RecordBatch::try_from_iter([("n", numbers)]).unwrap()
@@ -138,6 +157,46 @@ fn bytes_leave_in_the_order_of_the_rows_and_are_accounted_for() {
         assert_eq!((sink.query.rows_out.load(SeqCst), outputs.process.memory.used_bytes()), (15, 0));
         outputs.stop();
     }
+}
+
+#[test]
+fn queries_that_write_one_table_write_one_stream() {
+    let mut outputs = Outputs::new();
+    let (kept, other) = (Kept::default(), Kept::default());
+    kept.is_stalled.store(true, SeqCst);
+    let first = outputs.enter("first", "t", &kept);
+    let second = outputs.enter("second", "t", &kept);
+    let apart = outputs.enter("apart", "u", &other);
+    assert_eq!(first.number, second.number);
+    assert_ne!(first.number, apart.number);
+    for (sink, count) in [(&first, 1), (&second, 2), (&first, 3), (&apart, 4), (&second, 13), (&first, 5)] {
+        outputs.write(sink, count);
+    }
+    // The second could not be encoded, and has failed; what was encoded of it before is part of the stream.
+    assert!(second.query.failed() && !first.query.failed());
+    outputs.put(&second, Written::End);
+    kept.is_stalled.store(false, SeqCst);
+    outputs.until(|| second.query.drained() && first.query.drained());
+    assert!(!kept.is_closed.load(SeqCst), "the first still writes");
+    // Who comes later writes on, where the others are.
+    let third = outputs.enter("third", "t", &kept);
+    assert_eq!(third.number, first.number);
+    outputs.put(&first, Written::End);
+    outputs.until(|| first.query.outcome() == Outcome::Finished);
+    outputs.write(&third, 6);
+    outputs.put(&third, Written::End);
+    outputs.until(|| third.query.outcome() == Outcome::Finished && third.query.drained());
+    assert!(kept.is_closed.load(SeqCst));
+    assert_eq!(*kept.text.lock(), "1 2 3 5 6 end");
+    let rows_out = |sink: &Arc<Outlet>| sink.query.rows_out.load(SeqCst);
+    assert_eq!((rows_out(&first), rows_out(&second), rows_out(&third)), (9, 2, 6));
+    // Nobody joins what is complete.
+    let late = outputs.enter("late", "t", &other);
+    outputs.pool.close(&late);
+    outputs.pool.close(&apart);
+    outputs.until(|| late.query.outcome() == Outcome::Finished && apart.query.drained());
+    assert_eq!(outputs.process.memory.used_bytes(), 0);
+    outputs.stop();
 }
 
 #[test]

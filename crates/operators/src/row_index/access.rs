@@ -1,6 +1,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use arrow::array::new_empty_array;
 use arrow::datatypes::{DataType, Schema};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::Operator;
@@ -10,22 +11,33 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr::utils::split_conjunction;
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use super::key::Key;
+use super::intervals::{is_above, is_below};
+use super::key::{Key, KeyRef, Keys};
 use crate::FloatComparison;
 
-/// Rows that a filter may keep: all that pass one of these tests.
+/// Rows that a filter may keep: all that pass each part.
 #[derive(Clone, Debug)]
 pub struct Access {
-    tests: Vec<(Arc<dyn PhysicalExpr>, Test)>,
+    /// Any of them leads to the rows. The first is the one that is thought to let the fewest through.
+    parts: Vec<Part>,
+    /// The filter keeps all rows that pass them.
+    is_exact: bool,
+}
+
+/// A part of a conjunction: rows that pass one of these tests.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub tests: Vec<(Arc<dyn PhysicalExpr>, Test)>,
     /// How many rows that is, as far as its form tells: less is fewer.
     breadth: u32,
-    /// The filter keeps all of them.
-    is_exact: bool,
+    /// What it keeps are all rows that pass, and its tests are of plain columns.
+    pub is_exact: bool,
 }
 
 /// What is asked of an expression's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Test {
+    /// In their order.
     In(Vec<Key>),
     Between(Bound<Key>, Bound<Key>),
     StartsWith(Box<[u8]>),
@@ -36,30 +48,31 @@ pub(super) enum Test {
 const ALTERNATIVES_MAX: usize = 64;
 
 impl Access {
-    /// The part of a filter by which its rows are found; `None` where it has to look at every row. Of a conjunction
-    /// that is the part that is thought to keep the fewest: an equality before a prefix, a closed range, an open one.
+    /// The parts of a filter by which its rows are found; `None` where it has to look at every row. Of a conjunction
+    /// those come first that are thought to keep the fewest: an equality before a prefix, a closed range, an open one.
     pub fn of(predicate: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Access> {
-        let mut conjuncts = Vec::new();
+        let mut parts = Vec::new();
         let mut others = false;
-        for part in split_conjunction(predicate) {
-            let Some(access) = Access::of_part(part, input) else {
+        for conjunct in split_conjunction(predicate) {
+            let Some(part) = Part::of(conjunct, input) else {
                 others = true;
                 continue;
             };
-            let merged = conjuncts.iter_mut().any(|known: &mut Access| known.narrow(&access));
+            let merged = parts.iter_mut().any(|known: &mut Part| known.narrow(&part));
             if !merged {
-                conjuncts.push(access);
+                parts.push(part);
             }
         }
-        others |= conjuncts.len() > 1;
         let is_computed = |(expression, _): &(Arc<dyn PhysicalExpr>, Test)| !expression.is::<Column>();
-        let cost = |access: &Access| {
-            (access.breadth, access.tests.iter().filter(|test| is_computed(test)).count(), access.tests.len())
+        let cost = |part: &Part| {
+            (part.breadth, part.tests.iter().filter(|test| is_computed(test)).count(), part.tests.len())
         };
-        let best = conjuncts.into_iter().min_by_key(cost)?;
-        let best = Access { is_exact: best.is_exact && !others, ..best };
+        // Stable: of equals the first in the text.
+        parts.sort_by_key(cost);
+        let is_exact = !others && parts.iter().all(|part| part.is_exact);
         // About half of all rows would be handed out one by one, which is dearer than to look at all of them at once.
-        (best.breadth < Test::IsNull.breadth()).then_some(best)
+        let is_worth_it = parts.first().is_some_and(|best| best.breadth < Test::IsNull.breadth());
+        is_worth_it.then_some(Access { parts, is_exact })
     }
 
     /// Whether the filter keeps every row that passes, so that nobody has to look at them again.
@@ -67,16 +80,18 @@ impl Access {
         self.is_exact
     }
 
-    pub(super) fn tests(&self) -> &[(Arc<dyn PhysicalExpr>, Test)] {
-        &self.tests
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
-    /// The expressions that are looked at, as `explain` has them.
+    /// The expressions that are looked at first, as `explain` has them.
     pub fn expressions(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
-        self.tests.iter().map(|(expression, _)| expression)
+        self.parts[0].tests.iter().map(|(expression, _)| expression)
     }
+}
 
-    fn one(expression: &Arc<dyn PhysicalExpr>, test: Test, input: &Schema) -> Option<Access> {
+impl Part {
+    fn one(expression: &Arc<dyn PhysicalExpr>, test: Test, input: &Schema) -> Option<Part> {
         let mut is_fit = !expression.is::<Literal>();
         // The closure never fails. What is another value each time is each filter's own to compute.
         let _ = expression.apply(|node| {
@@ -84,43 +99,45 @@ impl Access {
             Ok(TreeNodeRecursion::Continue)
         });
         let breadth = test.breadth();
-        // What is computed may fail, and is then looked at again. Two floats may be one key.
-        let is_float = |column: &Column| {
+        // What is computed may fail, and is then looked at again. Two floats may be one key, and some types have none.
+        let has_keys = |column: &Column| {
             let of_type = input.field(column.index()).data_type();
-            matches!(of_type, DataType::Float16 | DataType::Float32 | DataType::Float64)
+            !of_type.is_floating() && Keys::of(&new_empty_array(of_type)).is_some()
         };
-        let is_exact = expression.downcast_ref::<Column>().is_some_and(|column| !is_float(column));
-        is_fit.then(|| Access { tests: vec![(Arc::clone(expression), test)], breadth, is_exact })
+        let is_exact = expression.downcast_ref::<Column>().is_some_and(has_keys);
+        is_fit.then(|| Part { tests: vec![(Arc::clone(expression), test)], breadth, is_exact })
     }
 
     /// Of what is no conjunction.
-    fn of_part(part: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Access> {
+    fn of(part: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Part> {
         if let Some(binary) = part.downcast_ref::<BinaryExpr>() {
             if *binary.op() == Operator::Or {
-                let mut access = Access::of(binary.left(), input)?;
-                let other = Access::of(binary.right(), input)?;
-                access.tests.extend(other.tests);
-                access.breadth = access.breadth.max(other.breadth);
-                access.is_exact &= other.is_exact;
-                return (access.tests.len() <= ALTERNATIVES_MAX).then_some(access);
+                let mut part = Part::alternative(binary.left(), input)?;
+                let other = Part::alternative(binary.right(), input)?;
+                part.tests.extend(other.tests);
+                part.breadth = part.breadth.max(other.breadth);
+                part.is_exact &= other.is_exact;
+                return (part.tests.len() <= ALTERNATIVES_MAX).then_some(part);
             }
             return comparison(binary.left(), *binary.op(), binary.right(), input);
         }
         if let Some(list) = part.downcast_ref::<InListExpr>() {
             let keys = list.list().iter().map(|value| constant(value, list.expr(), input));
-            let keys = keys.collect::<Option<Vec<Key>>>().filter(|_| !list.negated())?;
-            return Access::one(list.expr(), Test::In(keys), input);
+            let mut keys = keys.collect::<Option<Vec<Key>>>().filter(|_| !list.negated())?;
+            keys.sort_unstable();
+            keys.dedup();
+            return Part::one(list.expr(), Test::In(keys), input);
         }
         if let Some(is_null) = part.downcast_ref::<IsNullExpr>() {
-            return Access::one(is_null.arg(), Test::IsNull, input);
+            return Part::one(is_null.arg(), Test::IsNull, input);
         }
         if let Some(like) = part.downcast_ref::<LikeExpr>() {
             let Key::Text(pattern) = constant(like.pattern(), like.expr(), input)? else { return None };
             let length = pattern.iter().position(|byte| b"%_\\".contains(byte)).unwrap_or(pattern.len());
             let is_prefix = length > 0 && !like.negated() && !like.case_insensitive();
-            let access = Access::one(like.expr(), Test::StartsWith(pattern[..length].into()), input)?;
+            let part = Part::one(like.expr(), Test::StartsWith(pattern[..length].into()), input)?;
             let is_all = &pattern[length..] == b"%";
-            return is_prefix.then_some(Access { is_exact: access.is_exact && is_all, ..access });
+            return is_prefix.then_some(Part { is_exact: part.is_exact && is_all, ..part });
         }
         if let Some(function) = part.downcast_ref::<ScalarFunctionExpr>() {
             let comparison_of = function.fun().inner().downcast_ref::<FloatComparison>()?;
@@ -132,12 +149,19 @@ impl Access {
             None => (part, 1),
         };
         let is_boolean = of.is::<Column>() && of.data_type(input).ok()? == DataType::Boolean;
-        let access = Access::one(of, Test::In(vec![Key::Number(value)]), input).filter(|_| is_boolean)?;
-        Some(Access { breadth: Test::IsNull.breadth(), ..access })
+        let part = Part::one(of, Test::In(vec![Key::Number(value)]), input).filter(|_| is_boolean)?;
+        Some(Part { breadth: Test::IsNull.breadth(), ..part })
+    }
+
+    /// One side of an OR: the best part of it, which is all of it or not.
+    fn alternative(side: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Part> {
+        let Access { mut parts, is_exact } = Access::of(side, input)?;
+        let is_exact = is_exact && parts.len() == 1;
+        Some(Part { is_exact, ..parts.swap_remove(0) })
     }
 
     /// Takes another range of the same expression into this one. False where there is nothing to take.
-    fn narrow(&mut self, other: &Access) -> bool {
+    fn narrow(&mut self, other: &Part) -> bool {
         let ([(own, Test::Between(low, high))], [(others, Test::Between(other_low, other_high))]) =
             (&mut self.tests[..], &other.tests[..])
         else {
@@ -163,6 +187,17 @@ impl Access {
 }
 
 impl Test {
+    /// Whether a value passes; `None` is NULL.
+    pub(super) fn passes(&self, value: Option<KeyRef<'_>>) -> bool {
+        let Some(value) = value else { return *self == Test::IsNull };
+        match self {
+            Test::In(keys) => keys.binary_search_by(|key| key.as_ref().cmp(&value)).is_ok(),
+            Test::Between(low, high) => is_above(&value, low) && is_below(&value, high),
+            Test::StartsWith(prefix) => value.text().is_some_and(|text| text.starts_with(prefix)),
+            Test::IsNull => false,
+        }
+    }
+
     fn breadth(&self) -> u32 {
         match self {
             Test::In(_) => 0,
@@ -180,7 +215,7 @@ fn comparison(
     op: Operator,
     right: &Arc<dyn PhysicalExpr>,
     input: &Schema,
-) -> Option<Access> {
+) -> Option<Part> {
     let (of, op, key) = match constant(right, left, input) {
         Some(key) => (left, op, key),
         None => (right, op.swap()?, constant(left, right, input)?),
@@ -196,7 +231,7 @@ fn comparison(
         Operator::GtEq => Test::Between(Bound::Included(key), Bound::Unbounded),
         _ => return None,
     };
-    Access::one(of, test, input)
+    Part::one(of, test, input)
 }
 
 /// A constant that is compared with an expression, as the key that the expression's value has where they are equal.

@@ -80,7 +80,7 @@ impl Intervals {
     }
 }
 
-fn is_above(value: &KeyRef<'_>, low: &Bound<Key>) -> bool {
+pub(super) fn is_above(value: &KeyRef<'_>, low: &Bound<Key>) -> bool {
     match low {
         Bound::Unbounded => true,
         Bound::Included(low) => *value >= low.as_ref(),
@@ -88,7 +88,7 @@ fn is_above(value: &KeyRef<'_>, low: &Bound<Key>) -> bool {
     }
 }
 
-fn is_below(value: &KeyRef<'_>, high: &Bound<Key>) -> bool {
+pub(super) fn is_below(value: &KeyRef<'_>, high: &Bound<Key>) -> bool {
     match high {
         Bound::Unbounded => true,
         Bound::Included(high) => *value <= high.as_ref(),

@@ -128,6 +128,8 @@ proptest! {
                     prop_assert!(got.is_empty());
                 } else if let Some(kept) = kept(predicate, rows) {
                     prop_assert!(kept.is_subset(&got), "{predicate}: {kept:?} of {got:?}");
+                    let is_exact = accesses[member].as_ref().is_some_and(Access::is_exact);
+                    prop_assert!(!is_exact || kept == got, "{predicate}: {kept:?}, not {got:?}");
                 }
             }
         }
@@ -187,4 +189,55 @@ fn each_gets_its_rows_and_no_others() {
     let mut chosen = Vec::new();
     index.choose(&rows, &mut chosen);
     assert_eq!(chosen, [(0, 0), (0, 3), (1, 0), (1, 2), (2, 1), (2, 2)]);
+}
+
+#[test]
+fn the_part_that_lets_the_fewest_through_finds_the_rows() {
+    let column = |name: &str| col(name, &schema()).unwrap();
+    let compare = |left, op, right| binary(left, op, right, &schema()).unwrap();
+    // By its form an equality keeps fewer than a range. Here every row is equal, and one in a hundred is in the range.
+    let equal = compare(column("s"), Operator::Eq, lit("a"));
+    let above = compare(column("k"), Operator::Gt, lit(98_i64));
+    let filter = compare(equal, Operator::And, above);
+    let access = Access::of(&filter, &schema()).unwrap();
+    assert!(access.is_exact());
+    let mut index = RowIndex::default();
+    index.join(3, &access);
+    let batch = |first: i64, word: &str| {
+        let k: Int64Array = (first..first + 100).map(Some).collect();
+        let s: StringArray = (0..100).map(|_| Some(word)).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(k),
+            Arc::new(s),
+            Arc::new(Float64Array::from(vec![0.0; 100])),
+            Arc::new(BooleanArray::from(vec![true; 100])),
+        ];
+        RecordBatch::try_new(Arc::new(schema()), columns).unwrap()
+    };
+    let by = |index: &RowIndex| {
+        index.by_key.iter().map(|by_key| by_key.expression.to_string()).collect::<Vec<_>>()
+    };
+    let mut chosen = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(by(&index), ["s@1"]);
+        index.choose(&batch(0, "a"), &mut chosen);
+        assert_eq!(chosen, [(3, 99)]);
+    }
+    assert_eq!(by(&index), ["k@0"], "one row in a hundred is found, not each");
+    // The stream changes: now all are in the range, and none is equal.
+    for _ in 0..10 {
+        index.choose(&batch(100, "b"), &mut chosen);
+        assert_eq!(chosen, []);
+    }
+    assert_eq!(
+        by(&index),
+        ["k@0"],
+        "all were equal when that was looked at, which is believed for some time"
+    );
+    for _ in 0..3 * 64 {
+        index.choose(&batch(100, "b"), &mut chosen);
+    }
+    assert_eq!(by(&index), ["s@1"]);
+    index.leave(3, &access);
+    assert!(index.by_key.is_empty() && index.conjunctions.is_empty());
 }

@@ -5,6 +5,7 @@ use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_sched::Stamps;
 
 use super::end;
+use super::shared_work::TemplateRecord;
 use crate::{Clock, Content, Outlet, Query, Rhythm, Template, Write};
 
 /// Members of a group whose queries are one but for their filters: their rows go through one operator, and what comes out
@@ -29,6 +30,10 @@ pub(super) struct AsOne<C: Content> {
     firing: Option<Firing<C>>,
     state_bytes: u64,
     batches: u32,
+    /// Where what it does is written down, if that is asked for.
+    pub record: Option<TemplateRecord>,
+    /// For that: of the windows at hand.
+    fired: Fired,
 }
 
 struct Seat {
@@ -52,6 +57,14 @@ struct Firing<C: Content> {
     /// What is to be sent, in this order.
     outgoing: VecDeque<Outgoing<C::Batch>>,
     is_sorted: bool,
+}
+
+/// Results of the windows that are being fired.
+#[derive(Clone, Copy, Default)]
+struct Fired {
+    results: u64,
+    rows: u64,
+    ns: u64,
 }
 
 struct Collected<B> {
@@ -99,6 +112,8 @@ impl<C: Content> AsOne<C> {
             firing: None,
             state_bytes: 0,
             batches: 0,
+            record: None,
+            fired: Fired::default(),
         })
     }
 
@@ -144,10 +159,16 @@ impl<C: Content> AsOne<C> {
     ///
     /// # Errors
     /// Those of the operator.
-    pub fn take(&mut self, batch: &C::Batch, arrival: ProcessingTime) -> Result<(), C::Error> {
+    pub fn take<K: Clock>(
+        &mut self,
+        batch: &C::Batch,
+        arrival: ProcessingTime,
+        clock: &K,
+    ) -> Result<(), C::Error> {
         if self.rows.is_empty() {
             return Ok(());
         }
+        let (rows, started) = (self.rows.len() as u64, self.record.as_ref().map(|_| clock.now()));
         let input = self.template.input(batch, &self.rows)?;
         self.rows.clear();
         let mut flow = C::on_batch(&mut self.operator, 0, input, arrival, &mut self.outbox)?;
@@ -158,6 +179,9 @@ impl<C: Content> AsOne<C> {
         self.batches += 1;
         if self.batches.is_multiple_of(BATCHES_BETWEEN_STATE_CHECKS) {
             self.state_bytes = C::state_bytes(&self.operator);
+        }
+        if let (Some(record), Some(started)) = (&self.record, started) {
+            record.taken(rows, clock.now().since_ns(started));
         }
         Ok(())
     }
@@ -191,6 +215,28 @@ impl<C: Content> AsOne<C> {
         arrival: ProcessingTime,
         context: &mut StepContext<'_, C, K>,
     ) -> Result<bool, C::Error> {
+        let began = self.record.as_ref().map(|_| context.clock.now());
+        let mut fired = Fired::default();
+        let is_out = self.go_on(watermark, arrival, context, &mut fired)?;
+        if let (Some(record), Some(began)) = (&self.record, began) {
+            let ns = context.clock.now().since_ns(began);
+            record.spent(ns);
+            self.fired.add(fired, ns);
+            if is_out {
+                let Fired { results, rows, ns } = std::mem::take(&mut self.fired);
+                record.fired(results, rows, ns);
+            }
+        }
+        Ok(is_out)
+    }
+
+    fn go_on<K: Clock>(
+        &mut self,
+        watermark: EventTime,
+        arrival: ProcessingTime,
+        context: &mut StepContext<'_, C, K>,
+        fired: &mut Fired,
+    ) -> Result<bool, C::Error> {
         // Time is asked for once in so many, as it costs as much as a result.
         const SENT_AT_ONCE: usize = 8;
         let is_over = |now: ProcessingTime, context: &StepContext<'_, C, K>| {
@@ -215,6 +261,8 @@ impl<C: Content> AsOne<C> {
         for sent in 1_usize.. {
             let Some(outgoing) = firing.outgoing.pop_front() else { break };
             if let Some(seat) = self.seats.get(&outgoing.seat).filter(|seat| !seat.query.failed()) {
+                fired.results += 1;
+                fired.rows += u64::from(C::rows(&outgoing.batch));
                 seat.send(outgoing, &firing, now, context.writes);
             }
             if sent.is_multiple_of(SENT_AT_ONCE) {
@@ -303,6 +351,14 @@ impl<C: Content> AsOne<C> {
             let (rows, reason) = C::dead_rows(&dead);
             tracing::error!(rows, reason, "rows refused behind a source that takes none of them");
         }
+    }
+}
+
+impl Fired {
+    fn add(&mut self, more: Fired, ns: u64) {
+        self.results += more.results;
+        self.rows += more.rows;
+        self.ns += ns;
     }
 }
 

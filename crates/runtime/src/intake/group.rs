@@ -7,9 +7,10 @@ use std::sync::Arc;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::as_one::{AsOne, StepContext};
+use super::shared_work::{Record, SharedRecords};
 use super::{Feed, IntakeContext, Reader, end};
 use crate::offered::Offered;
-use crate::{Clock, Content, Filled, Front, Query, Rhythm};
+use crate::{Clock, Content, Filled, Front, Query, RecordedArrival, Rhythm, Template};
 
 /// Readers of a table that ask the same of its rows, but for their filters.
 ///
@@ -47,6 +48,9 @@ pub(super) struct Group<C: Content> {
     ended: Option<usize>,
     chosen: Vec<(u32, u32)>,
     dead: Vec<<C::Front as Front>::Dead>,
+    /// Where what it does is written down, if that is asked for, and the time there that was told of.
+    record: Option<Record>,
+    recorded_ns: u64,
 }
 
 struct Member<C: Content> {
@@ -63,6 +67,8 @@ struct Member<C: Content> {
     is_behind: bool,
     /// It is one of those of a template: of which, and which of them. Nothing is held for it or handed over to it then.
     seat: Option<(usize, u32)>,
+    /// Its number where the group writes down what it does.
+    recorded: usize,
 }
 
 /// A batch that rows are held of.
@@ -107,7 +113,32 @@ impl<C: Content> Group<C> {
             ended: None,
             chosen: Vec::new(),
             dead: Vec::new(),
+            record: None,
+            recorded_ns: 0,
         }
+    }
+
+    /// What it does is written down from now on.
+    pub fn record(&mut self, records: &SharedRecords) {
+        let record = Record::new(records);
+        for member in self.members.iter_mut().flatten() {
+            member.recorded = record.joined(&member.reader.query, member.reader.source, None);
+        }
+        let (members, as_one) = (&self.members, &mut self.as_one);
+        for one in as_one.iter_mut().flatten() {
+            let alike = members
+                .iter()
+                .flatten()
+                .filter(|member| C::Template::of(&member.spec).is_some_and(|template| one.is(template)));
+            one.record = Some(record.template(alike.map(|member| member.recorded)));
+        }
+        self.record = Some(record);
+    }
+
+    /// Time that was written down since the last such question, ns.
+    pub fn take_recorded_ns(&mut self) -> u64 {
+        let told = &mut self.recorded_ns;
+        self.record.as_ref().map_or(0, |record| record.take_spent_ns(told))
     }
 
     /// Whether such a reader is one of these.
@@ -144,6 +175,10 @@ impl<C: Content> Group<C> {
         });
         self.front.join(number, &spec);
         reader.query.share(Some(&self.offered));
+        let template =
+            seat.and_then(|(place, _)| Some(self.as_one[place].as_ref()?.record.as_ref()?.place()));
+        let record = self.record.as_ref();
+        let recorded = record.map_or(0, |record| record.joined(&reader.query, reader.source, template));
         self.members[number as usize] = Some(Member {
             reader,
             spec,
@@ -155,6 +190,7 @@ impl<C: Content> Group<C> {
             is_ready: false,
             is_behind: false,
             seat,
+            recorded,
         });
     }
 
@@ -237,15 +273,21 @@ impl<C: Content> Group<C> {
     ///
     /// # Errors
     /// If what all members ask for cannot be done to a row.
-    pub fn take<F: Feed<C>>(&mut self, batch: C::Batch, arrival: ProcessingTime) -> Result<(), C::Error> {
+    pub fn take<F: Feed<C>, K: Clock>(
+        &mut self,
+        batch: C::Batch,
+        arrival: ProcessingTime,
+        clock: &K,
+    ) -> Result<(), C::Error> {
+        let started = self.record.as_ref().map(|_| clock.now());
         let batch = match &self.columns {
             Some(columns) => F::project(&batch, columns),
             None => batch,
         };
-        let rows = u64::from(C::rows(&batch));
+        let (rows, bytes) = (C::rows(&batch), C::bytes(&batch));
         let Filled { batch, event_times, watermark } = self.front.fill(batch, arrival, &mut self.dead)?;
         let dead_rows = self.dead.drain(..).map(|dead| C::dead_rows(&dead).0).sum();
-        self.offered.add(rows, dead_rows);
+        self.offered.add(u64::from(rows), dead_rows);
         self.arrival = arrival;
         if watermark > self.watermark {
             self.watermark = watermark;
@@ -280,8 +322,18 @@ impl<C: Content> Group<C> {
             }
             self.set_timer(number);
         }
+        if let (Some(record), Some(started)) = (&self.record, started) {
+            let of_members = chosen.chunk_by(|one, next| one.0 == next.0).filter_map(|rows| {
+                let member = self.members[rows[0].0 as usize].as_ref()?;
+                Some((member.recorded, rows.len() as u64))
+            });
+            record.chosen(of_members);
+            let watermark = self.watermark;
+            let arrival = RecordedArrival { at: arrival, rows, bytes, event_times, watermark };
+            record.filled(arrival, clock.now().since_ns(started));
+        }
         self.chosen = chosen;
-        self.each_as_one(|one| one.take(&batch, arrival));
+        self.each_as_one(|one| one.take(&batch, arrival, clock));
         if held > 0 {
             let bytes = C::bytes(&batch);
             self.kept_bytes += bytes;
@@ -333,7 +385,12 @@ impl<C: Content> Group<C> {
                 continue;
             }
             let Some(number) = self.next_due() else { break };
+            let rows = self.members[number as usize].as_ref().map_or(0, |member| member.held.len() as u64);
+            let began = self.record.as_ref().map(|_| context.clock.now());
             self.hand_over::<F, K, S>(number, table, now, clock, context)?;
+            if let (Some(record), Some(began)) = (&self.record, began) {
+                record.handed(rows, context.clock.now().since_ns(began));
+            }
             if done.is_multiple_of(AT_ONCE) {
                 now = context.clock.now();
                 if now.since_ns(started) >= context.quantum_ns {

@@ -85,8 +85,7 @@ impl<C: Modelled> World<C> {
                 _ => 0,
             },
             staged: &mut self.staged,
-            // Nothing here is done as one.
-            writes: &mut Vec::new(),
+            writes: &mut self.writes,
         };
         let mut read = Read { feed, clock: &self.clock, costs };
         intake.attend(&mut read, &mut context)

@@ -105,6 +105,7 @@ impl<C: Modelled> World<C> {
         let look_ns = self.setup.sources.scheduled().map_or(0, |costs| costs.look_ns);
         self.clock.spend(look_ns as f64);
         std::mem::swap(&mut underway.staged, &mut self.staged);
+        std::mem::swap(&mut underway.writes, &mut self.writes);
         let ended = laxity_runtime::Clock::now(&*self.clock);
         let report = RunReport { rows_in: 0, rows_out: 0, cpu_ns: ended.since_ns(begin.at), more: false };
         let done = InFlight { messages, ..InFlight::default() };
@@ -125,6 +126,8 @@ impl<C: Modelled> World<C> {
             self.count_in(&message);
             self.enqueue(message);
         }
+        let place = self.tables[table as usize].place;
+        self.let_out(place, underway, longer_ns, 0);
         self.note_held(table, step);
         if let Some(split) = split {
             self.split(table, split);

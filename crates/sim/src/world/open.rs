@@ -3,14 +3,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
-use laxity_runtime::{Intake, Look, Query, Reader};
+use laxity_runtime::{Intake, Look, Outlet, Query, Reader, Rhythm};
 use laxity_workload::{Cost, QueryModel};
 
 use crate::feed::Feed;
-use crate::modelled::Modelled;
+use crate::modelled::{FrontReader, Modelled};
+use crate::run_clock::RunClock;
 use crate::table::Table;
 use crate::topology::Topology;
-use crate::{Fault, FeedId, ScheduledSources, Setup, SimulationError};
+use crate::{Fault, FeedId, ScheduledSources, Setup, SharedFront, SimulationError};
 
 /// The tables of all queries.
 pub(super) struct Opened<C: Modelled> {
@@ -33,6 +34,15 @@ struct Wanted<C: Modelled> {
     readers: Vec<Reader<C>>,
 }
 
+/// Those who read tables, by query.
+#[derive(Clone, Copy)]
+pub(super) struct Readers<'a> {
+    pub running: &'a [Arc<Query>],
+    /// Where their results go, of those that have one way out.
+    pub outlets: &'a [Option<Arc<Outlet>>],
+    pub clock: &'a Rc<RunClock>,
+}
+
 /// Tables for the feeds of these queries; the feeds are taken out of them.
 ///
 /// # Errors
@@ -40,7 +50,7 @@ struct Wanted<C: Modelled> {
 pub(super) fn tables<C: Modelled>(
     topology: &mut Topology,
     queries: &mut [QueryModel],
-    running: &[Arc<Query>],
+    of: Readers<'_>,
     rows: Vec<VecDeque<C::Batch>>,
     feeds_end: bool,
     setup: &Setup,
@@ -48,6 +58,8 @@ pub(super) fn tables<C: Modelled>(
     let faults: Rc<[Fault]> = setup.faults.as_slice().into();
     let scheduled = setup.sources.scheduled();
     let groups = scheduled.map(groups).unwrap_or_default();
+    let Readers { running, outlets, clock } = of;
+    let fronts = scheduled.map(fronts).unwrap_or_default();
     let mut first_of_group: BTreeMap<usize, usize> = BTreeMap::new();
     let mut rows = rows.into_iter();
     let (mut wanted, mut clocks) = (Vec::<Wanted<C>>::new(), Vec::new());
@@ -65,8 +77,15 @@ pub(super) fn tables<C: Modelled>(
             };
             let rows = rows.next().unwrap_or_default();
             let (source, deployed) = (OperatorId(operator), query.deployed);
-            let reader = Reader::new(Arc::clone(&running[index]), source, None, false, deployed);
-            let group = groups.get(&FeedId { query: QueryId(index as u32), feed: number });
+            let mut reader = Reader::<C>::new(Arc::clone(&running[index]), source, None, false, deployed);
+            let id = FeedId { query: QueryId(index as u32), feed: number };
+            if let Some(&Membership { ref front, number, member }) = fronts.get(&id)
+                && let Some(rhythm) = Rhythm::of(&query.dataflow)
+                && let Some(spec) = C::spec(FrontReader { clock, number, front, member })
+            {
+                reader = reader.sharing(spec, rhythm).with_outlet(outlets[index].clone());
+            }
+            let group = groups.get(&id);
             let shared = group.and_then(|group| first_of_group.get(group)).copied().filter(|&first| {
                 let machine_of = |operator| topology.operator(operator).machine;
                 let table: &Wanted<C> = &wanted[first];
@@ -116,6 +135,24 @@ pub(super) fn tables<C: Modelled>(
         opened.tables.push(Table::new(own, intake, feed, spare));
     }
     Ok(opened)
+}
+
+/// Which member of which front a feed is.
+struct Membership {
+    number: usize,
+    front: Rc<SharedFront>,
+    member: usize,
+}
+
+fn fronts(sources: &ScheduledSources) -> BTreeMap<FeedId, Membership> {
+    let mut of_feed = BTreeMap::new();
+    for (number, front) in sources.fronts.iter().enumerate() {
+        let front = Rc::new(front.clone());
+        for (member, of) in front.members.iter().enumerate() {
+            of_feed.insert(of.feed, Membership { number, front: Rc::clone(&front), member });
+        }
+    }
+    of_feed
 }
 
 /// By feed: which of the shared tables it reads.

@@ -41,6 +41,17 @@ impl<C: Modelled> World<C> {
             message.body.stamps.queue_ns += wait_ns;
             self.hand_over(operator, message);
         }
+        self.let_out(operator, underway, execute_ns, wait_ns);
+    }
+
+    /// What is written goes out; as [`send`](World::send).
+    pub(super) fn let_out(
+        &mut self,
+        operator: u32,
+        underway: &mut Underway<C>,
+        execute_ns: u64,
+        wait_ns: u64,
+    ) {
         for mut write in underway.writes.drain(..) {
             write.what.delay(execute_ns, wait_ns, self.now);
             match stalled_until(&self.setup.faults, write.outlet.query.id, self.now) {

@@ -1,7 +1,9 @@
 //! Looks at tables that wait with all other work.
 
 use laxity_graph::QueryId;
-use laxity_sim::{Decoding, FeedId, Overheads, ScheduledSources, Sources};
+use laxity_sim::{
+    Decoding, FeedId, FrontMember, Overheads, ScheduledSources, SharedFront, SharedTemplate, Sources,
+};
 
 use super::*;
 
@@ -174,4 +176,80 @@ fn cores_take_from_all_shards_and_attend_to_the_looks_of_their_own() {
     let outcome = run(jobs(), "fifo", two(looked_at));
     assert_eq!((outcome.look_ns, written(&outcome).len()), (3 * MS, 2));
     assert_eq!(outcome.queries.iter().map(|query| query.lateness.met).collect::<Vec<_>>(), [1, 0, 1]);
+}
+
+/// So many queries over one table that gets a row each millisecond for 20 ms: each counts its half of them in windows of
+/// 10 ms, which close with the last row of them.
+fn counters(count: u32, target_ms: u64) -> Vec<Drawn> {
+    let free = cost(0.0, 0.0, 0.0);
+    let arrivals: Vec<_> = (0..20).map(|at| arrival(at, at as i64, 1, at as i64)).collect();
+    let counter = |number: u32| {
+        query(&format!("q{number}"), target_ms)
+            .chain(&[
+                ("source", StageKind::Source, free, None),
+                ("count", window(0.0), free, tumbling(10)),
+                ("sink", StageKind::Sink, free, None),
+            ])
+            .feed(0, 0, &arrivals)
+    };
+    (0..count).map(counter).collect()
+}
+
+fn front_of(count: u32, template: Option<usize>) -> ScheduledSources {
+    let feed = |query| FeedId { query: QueryId(query), feed: 0 };
+    let member = |query| FrontMember { feed: feed(query), share: 0.5, template };
+    let count_rows = SharedTemplate {
+        cost: cost(0.0, 0.0, 0.5),
+        result_ns: 0.1e6,
+        window: tumbling(10).unwrap(),
+        selectivity: 1.0,
+        rows_max: f64::INFINITY,
+        row_bytes: 100,
+    };
+    let front = SharedFront {
+        batch_ns: 0.01e6,
+        row_ns: 0.001e6,
+        members: (0..count).map(member).collect(),
+        templates: vec![count_rows],
+    };
+    ScheduledSources {
+        shared: vec![(0..count).map(feed).collect()],
+        fronts: vec![front],
+        ..ScheduledSources::default()
+    }
+}
+
+#[test]
+fn readers_that_share_a_front_get_their_rows_when_their_windows_end() {
+    let outcome = run(workload(counters(5, 100)), "llf", scheduled(100, front_of(5, None)));
+    // Looks are 5 ms apart; that at 10 finds the last row of the first window.
+    let at_10 = 10.0 + 0.01 + 5.0 * 0.001;
+    let at_20 = 20.0 + 0.01 + 4.0 * 0.001;
+    for query in 0..5 {
+        let seen = results(&outcome, query);
+        let rows: Vec<u32> = seen.iter().map(|(_, rows)| *rows).collect();
+        assert_eq!(rows, [5, 5], "query {query}");
+        assert!(
+            (seen[0].0 - at_10).abs() < 1e-6 && (seen[1].0 - at_20).abs() < 1e-6,
+            "query {query}: {seen:?}"
+        );
+    }
+    // Five batches of 1, 5, 5, 5 and 4 rows, once for all.
+    assert_eq!(outcome.look_ns, 5 * 10_000 + 20 * 1_000);
+}
+
+#[test]
+fn queries_of_a_template_are_one_operator_from_the_fourth_on() {
+    let outcome = run(workload(counters(5, 100)), "llf", scheduled(100, front_of(5, Some(0))));
+    for query in 0..5 {
+        assert_eq!(results(&outcome, query).iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [5, 5]);
+    }
+    // Two of them have seats: two windows are fired, of two results each.
+    let batches_ns = 5 * 10_000 + 20 * 1_000;
+    assert_eq!(outcome.look_ns, batches_ns + 2 * (500_000 + 2 * 100_000));
+    // What they have of the first window leaves with the look that fires it.
+    let at = 10.0 + 0.01 + 5.0 * 0.001 + 0.5 + 2.0 * 0.1;
+    assert!((results(&outcome, 4)[0].0 - at).abs() < 1e-6, "{:?}", results(&outcome, 4));
+    assert_eq!(outcome.queries.iter().map(|query| query.lateness.results).collect::<Vec<_>>(), [2; 5]);
+    assert_eq!(outcome.busy_ns, 0, "their own operators are free");
 }

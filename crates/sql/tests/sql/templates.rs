@@ -60,6 +60,14 @@ fn queries_that_differ_in_constants_have_one_template() {
     let by_text = [counted("s = 'a'"), counted("s LIKE 'b%'"), counted("s IN ('c', 'd')")];
     assert!(is_one(&templates(&by_text.each_ref().map(String::as_str))));
 
+    let of_parts = [
+        counted("k = 1 AND v > 3"),
+        counted("v BETWEEN 2 AND 9 AND k IN (4, 5)"),
+        counted("(v = 1 OR v > 5) AND k IS NULL"),
+        counted("k < 9 AND v = 3"),
+    ];
+    assert!(is_one(&templates(&of_parts.each_ref().map(String::as_str))));
+
     let of_view = |user: u32| {
         format!(
             "INSERT INTO o SELECT window_end, SUM(u) FROM TABLE(HOP(TABLE w, DESCRIPTOR(ts), INTERVAL '1' SECOND, INTERVAL '5' \
@@ -77,7 +85,9 @@ fn queries_that_differ_in_constants_have_one_template() {
 fn what_may_differ_otherwise_or_fail_has_none() {
     let alone = [
         counted("d = 1.5"),
-        counted("k = 1 AND v > 3"),
+        counted("k = 1 AND d > 1.5"),
+        counted("k = 1 AND MOD(v, 7) = 3"),
+        counted("k = 1 AND (s = 'a' AND v = 3 OR s = 'b')"),
         counted("s LIKE 'a%b'"),
         counted("LOWER(s) = 'a'"),
         counted("MOD(v, 7) = 3"),

@@ -35,7 +35,10 @@ impl<C: Content> Group<C> {
                 if others.count() + 1 < SHARED_BY_MIN {
                     return Ok(None);
                 }
-                let one = Some(AsOne::new(template, rhythm, self.watermark)?);
+                let mut one = AsOne::new(template, rhythm, self.watermark)?;
+                let alike = self.members.iter().flatten().filter(is_alike).map(|member| member.recorded);
+                one.record = self.record.as_ref().map(|record| record.template(alike));
+                let one = Some(one);
                 match self.as_one.iter().position(Option::is_none) {
                     Some(place) => {
                         self.as_one[place] = one;

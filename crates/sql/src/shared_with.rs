@@ -1,0 +1,84 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
+use laxity_graph::Dataflow;
+use laxity_operators::{SharedSourceSpec, Stage, Template};
+
+use crate::compile::PlannedQuery;
+use crate::explain::can_be_shared;
+
+/// With how many others queries do things when all of them run, a sentence or none for each: what is read together, what is
+/// one operator, and what is written as one stream.
+///
+/// So many readers at least share what they do alike, which is `at_least`.
+pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<String>> {
+    let mut reads: HashMap<(*const TableSpec, Vec<usize>), Vec<(&Arc<SharedSourceSpec>, usize)>> =
+        HashMap::new();
+    let mut templates: HashMap<*const Template, usize> = HashMap::new();
+    let mut writes: HashMap<*const TableSpec, usize> = HashMap::new();
+    for query in queries {
+        if let Some((scan, spec)) = shared_source(&query.dataflow) {
+            let alike = reads.entry((Arc::as_ptr(&scan.table), scan.columns.clone())).or_default();
+            match alike.iter_mut().find(|(other, _)| other.source == spec.source) {
+                Some((_, count)) => *count += 1,
+                None => alike.push((spec, 1)),
+            }
+            if let Some(template) = &spec.template {
+                *templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
+            }
+        }
+        for sink in sinks(&query.dataflow) {
+            *writes.entry(Arc::as_ptr(&sink.table)).or_insert(0) += 1;
+        }
+    }
+    let told = |query: &PlannedQuery| {
+        let mut told = Vec::new();
+        if let Some((scan, spec)) = shared_source(&query.dataflow) {
+            let alike = reads.get(&(Arc::as_ptr(&scan.table), scan.columns.clone())).into_iter().flatten();
+            let count: usize =
+                alike.filter(|(other, _)| other.source == spec.source).map(|(_, count)| *count).sum();
+            let table = &scan.table.name;
+            match count {
+                0 | 1 => {}
+                count if count >= at_least => told.push(format!("reads {table} with {}", others(count))),
+                _ => told.push(format!("reads {table} alone, as fewer than {at_least} ask the same of it")),
+            }
+            let of_it = spec.template.as_ref().and_then(|template| templates.get(&Arc::as_ptr(template)));
+            if let Some(&of_it) = of_it.filter(|&&of_it| of_it >= at_least && count >= at_least) {
+                told.push(format!("is one operator with {} from the {at_least}th on", others(of_it)));
+            }
+        }
+        for sink in sinks(&query.dataflow) {
+            let of_it = writes.get(&Arc::as_ptr(&sink.table)).copied().unwrap_or(1);
+            if of_it > 1 {
+                told.push(format!("writes {} with {}", sink.table.name, others(of_it)));
+            }
+        }
+        (!told.is_empty()).then(|| told.join(", "))
+    };
+    queries.iter().map(told).collect()
+}
+
+fn others(count: usize) -> String {
+    match count - 1 {
+        1 => "1 other".to_owned(),
+        others => format!("{others} others"),
+    }
+}
+
+/// What a query asks of its table that others may ask too.
+fn shared_source(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<(&ScanSpec, &Arc<SharedSourceSpec>)> {
+    let mut nodes = flow.nodes().iter().filter(|_| can_be_shared(flow));
+    nodes.find_map(|node| match &node.stage {
+        Stage::Source { scan, shared: Some(shared), .. } => Some((scan, &shared.spec)),
+        _ => None,
+    })
+}
+
+fn sinks(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> impl Iterator<Item = &SinkSpec> {
+    flow.nodes().iter().filter_map(|node| match &node.stage {
+        Stage::Sink(sink) => Some(sink),
+        _ => None,
+    })
+}
