@@ -8,6 +8,7 @@
 #   TASKMANAGERS   how many, default 1
 #   SQL            no: without the SQL gateway, where only jars are run
 #   MANAGED        memory for what is sorted and aggregated in each TaskManager's eight slots, default 128m
+#   HEAP_MB        heap of each TaskManager, default 640; NETWORK, memory for what its tasks send each other, default 96m
 #   FETCH_MS       how often metrics are renewed, default 1000; 0: never
 #   FLINK_PROPERTIES  more lines of configuration
 #
@@ -99,11 +100,11 @@ start() {
     launch jobmanager 400m org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint \
         --configDir "$FLINK_CONF_DIR" --executionMode cluster
     for n in $(seq "${TASKMANAGERS:-1}"); do
-        launch "taskmanager-$n" 640m org.apache.flink.runtime.taskexecutor.TaskManagerRunner --configDir "$FLINK_CONF_DIR" \
-            -D taskmanager.cpu.cores=8.0 -D taskmanager.memory.task.heap.size=512m \
+        launch "taskmanager-$n" "${HEAP_MB:-640}m" org.apache.flink.runtime.taskexecutor.TaskManagerRunner --configDir "$FLINK_CONF_DIR" \
+            -D taskmanager.cpu.cores=8.0 -D taskmanager.memory.task.heap.size="$((${HEAP_MB:-640} - 128))m" \
             -D taskmanager.memory.task.off-heap.size=0b -D taskmanager.memory.framework.heap.size=128m \
             -D taskmanager.memory.framework.off-heap.size=128m -D taskmanager.memory.managed.size="${MANAGED:-128m}" \
-            -D taskmanager.memory.network.min=96m -D taskmanager.memory.network.max=96m \
+            -D taskmanager.memory.network.min="${NETWORK:-96m}" -D taskmanager.memory.network.max="${NETWORK:-96m}" \
             -D taskmanager.memory.jvm-metaspace.size=256m -D taskmanager.memory.jvm-overhead.min=192m \
             -D taskmanager.memory.jvm-overhead.max=192m
     done
@@ -150,5 +151,5 @@ sql() { python3 scripts/flink_sql.py "http://$HOST:$GATEWAY" "$1"; }
 case ${1:-} in
 install | start | stop | url) "$1" ;;
 sql) sql "$2" ;;
-*) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -637,7 +637,7 @@ fn explain_says_with_how_many_a_query_shares() {
         let plan = told.split("\n\n").find(|plan| plan.starts_with(&format!("query {name}\n")));
         plan.unwrap_or_else(|| panic!("{told}")).lines().last().unwrap().trim().to_owned()
     };
-    let all = "writes counts with 7 others";
+    let all = "writes counts as 7 others do";
     assert_eq!(
         of("of 2"),
         format!("reads clicks with 5 others, is one operator with 4 others from the 4th on, {all}")

@@ -9,7 +9,7 @@ use crate::compile::PlannedQuery;
 use crate::explain::can_be_shared;
 
 /// With how many others queries do things when all of them run, a sentence or none for each: what is read together, what is
-/// one operator, and what is written as one stream.
+/// one operator, and which table others write too.
 ///
 /// So many readers at least share what they do alike, which is `at_least`.
 pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<String>> {
@@ -52,7 +52,9 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
         for sink in sinks(&query.dataflow) {
             let of_it = writes.get(&Arc::as_ptr(&sink.table)).copied().unwrap_or(1);
             if of_it > 1 {
-                told.push(format!("writes {} with {}", sink.table.name, others(of_it)));
+                // As one stream or each a file: that is the connector's.
+                let do_so = if of_it == 2 { "does" } else { "do" };
+                told.push(format!("writes {} as {} {do_so}", sink.table.name, others(of_it)));
             }
         }
         (!told.is_empty()).then(|| told.join(", "))

@@ -1,4 +1,5 @@
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
@@ -18,11 +19,13 @@ pub(super) struct AsOne<C: Content> {
     outbox: C::Outbox,
     /// Of the operator's windows: that of each of these queries.
     rhythm: Rhythm,
-    seats: HashMap<u32, Seat>,
+    seats: Seats,
     /// A seat is never given twice: the operator may still hold rows of who has left it.
     next_seat: u32,
     /// Whose rows may be in windows that have not ended.
     open: Vec<u32>,
+    /// The nearest target of these, ns, as it was when they got rows or windows were fired last.
+    nearest_ns: u64,
     /// Seats and rows of the batch at hand.
     rows: Vec<(u32, u32)>,
     event_times: Option<(EventTime, EventTime)>,
@@ -41,6 +44,28 @@ struct Seat {
     outlet: Arc<Outlet>,
     /// Latest event time of the batches that it had rows in; `None` where it is not among those with open windows.
     latest: Option<EventTime>,
+}
+
+/// By number. A row of a member costs a look here, so that a good hash would be most of it; numbers are given in order.
+type Seats = HashMap<u32, Seat, BuildHasherDefault<OfSeat>>;
+
+/// Spreads numbers that follow each other.
+#[derive(Default)]
+struct OfSeat(u64);
+
+impl Hasher for OfSeat {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The golden ratio's multiplier, which leaves the high bits as well spread as the low ones (Knuth 6.4).
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 /// Windows on their way out.
@@ -103,9 +128,10 @@ impl<C: Content> AsOne<C> {
             operator: template.operator()?,
             outbox: C::Outbox::default(),
             rhythm,
-            seats: HashMap::new(),
+            seats: Seats::default(),
             next_seat: 0,
             open: Vec::new(),
+            nearest_ns: u64::MAX,
             rows: Vec::new(),
             event_times: None,
             told,
@@ -149,6 +175,7 @@ impl<C: Content> AsOne<C> {
         let (Some(of), Some((low, high))) = (self.seats.get_mut(&seat), event_times) else { return };
         if of.latest.is_none() {
             self.open.push(seat);
+            self.nearest_ns = self.nearest_ns.min(of.query.target_ns());
         }
         of.latest = Some(of.latest.map_or(high, |latest| latest.max(high)));
         let (least, latest) = self.event_times.unwrap_or((low, high));
@@ -200,8 +227,7 @@ impl<C: Content> AsOne<C> {
         if let Some(firing) = &self.firing {
             return firing.target_ns;
         }
-        let targets = self.open.iter().filter_map(|seat| self.seats.get(seat));
-        targets.map(|seat| seat.query.target_ns()).min().unwrap_or(u64::MAX)
+        self.nearest_ns
     }
 
     /// Fires the windows that end at the watermark, which rows of that arrival have raised, until all is out (true) or the
@@ -311,7 +337,7 @@ impl<C: Content> AsOne<C> {
         self.told = watermark;
         self.count_refused();
         self.state_bytes = C::state_bytes(&self.operator);
-        let (seats, rhythm) = (&mut self.seats, self.rhythm);
+        let (seats, rhythm, mut nearest_ns) = (&mut self.seats, self.rhythm, u64::MAX);
         self.open.retain(|seat| {
             let Some(of) = seats.get_mut(seat) else { return false };
             // The end is told to all of them, and once.
@@ -319,8 +345,13 @@ impl<C: Content> AsOne<C> {
                 of.pass(watermark, writes);
             }
             of.latest = of.latest.filter(|&latest| rhythm.next(watermark, (latest, latest)).is_some());
-            of.latest.is_some()
+            let stays = of.latest.is_some();
+            if stays {
+                nearest_ns = nearest_ns.min(of.query.target_ns());
+            }
+            stays
         });
+        self.nearest_ns = nearest_ns;
     }
 
     /// No row comes any more, and everything is out: so is the end, to each of its members.
@@ -377,7 +408,7 @@ impl<C: Content> Firing<C> {
     }
 
     /// Whose each result is, and in which order they go.
-    fn sort(&mut self, seats: &HashMap<u32, Seat>) -> Result<(), C::Error> {
+    fn sort(&mut self, seats: &Seats) -> Result<(), C::Error> {
         let mut outgoing = Vec::new();
         for Collected { window_end, ingested, batches } in self.collected.drain(..) {
             for (seat, batch) in C::Template::by_member(&batches)? {

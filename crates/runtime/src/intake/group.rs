@@ -300,13 +300,14 @@ impl<C: Content> Group<C> {
         for rows in chosen.chunk_by(|one, next| one.0 == next.0) {
             let number = rows[0].0;
             let Some(member) = &mut self.members[number as usize] else { continue };
-            if member.reader.query.stopped() {
-                continue;
-            }
+            // Whether its query has ended is asked when there is a result, not with every row.
             if let Some((place, seat)) = member.seat {
                 if let Some(one) = &mut self.as_one[place] {
                     one.add(seat, rows, event_times);
                 }
+                continue;
+            }
+            if member.reader.query.stopped() {
                 continue;
             }
             member.held.extend(rows.iter().map(|&(_, row)| (kept, row)));
