@@ -22,7 +22,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-density bench-shared bench-small figures simulate attach-demo attach-test kafka-test flink-check bench-attach clean
+.PHONY: help build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate attach-demo attach-test kafka-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -54,8 +54,12 @@ bench-density: build ## how many queries two cores carry (two hours; DENSITY='--
 bench-shared: build ## what a query per customer over one stream costs, read together and not (a quarter of an hour)
 	$(TARGET_DIR)/release/laxity-bench density --cells one-stream,nothing-shared,templates,change-one,registered
 
+bench-approximate: build ## what approximate windows cost and save, on threads (ten minutes; leave the machine alone)
+	$(TARGET_DIR)/release/laxity-bench approximate
+
 bench-small: build ## see that every benchmark still runs
 	$(TARGET_DIR)/release/laxity-bench --small --runs $(TARGET_DIR)/bench-runs
+	$(TARGET_DIR)/release/laxity-bench approximate --small --runs $(TARGET_DIR)/bench-runs
 	$(TARGET_DIR)/release/laxity-bench density --small --runs $(TARGET_DIR)/bench-runs
 
 figures: build ## make the figures of the papers in the simulator; FIGURE=cameo-8a for one, SCALE=small for seconds

@@ -5,6 +5,7 @@
 //! Nothing here is timed by a test.
 #![allow(clippy::disallowed_methods, reason = "a benchmark has a clock")]
 
+pub mod approximate;
 pub mod density;
 pub mod files;
 pub mod idle;

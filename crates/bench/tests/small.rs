@@ -1,7 +1,9 @@
 //! Every benchmark, small: sees that it runs and finds something, never how fast. The two that need the
 //! `laxity` program are run small by the gate, which has built it.
 
-use laxity_bench::{Findings, Size, files, idle, message_cost, overhead, scheduler_cost, throughput};
+use laxity_bench::{
+    Findings, Size, approximate, files, idle, message_cost, overhead, scheduler_cost, throughput,
+};
 
 fn found_something(findings: anyhow::Result<Findings>) {
     let findings = findings.expect("it runs");
@@ -40,4 +42,12 @@ fn idle_runs() {
 #[test]
 fn scheduler_cost_runs() {
     found_something(scheduler_cost::run(Size::Small));
+}
+
+#[test]
+fn approximate_runs() {
+    let folder = std::env::temp_dir().join(format!("laxity-bench-approximate-{}", std::process::id()));
+    for question in approximate::ALL {
+        found_something(approximate::run(question, Size::Small, &folder));
+    }
 }

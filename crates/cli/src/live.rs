@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use laxity_engine::{EngineFigures, Outcome, QueryFigures, QuerySnapshot};
 
+use crate::approx::Approx;
 use crate::quantity::{grouped, plural, short_bytes, short_count, short_duration, short_share};
 use crate::table::{Column, Table, cut};
 use crate::view::{LiveView, Rest, RunView, Standing, most_troubled, rest};
@@ -56,6 +57,9 @@ pub fn log_line(view: &LiveView) -> String {
         ));
         if let Some(age) = stuck(query) {
             line.push_str(&format!(", oldest unfinished {age}"));
+        }
+        if let Some(approximation) = &query.approximation {
+            line.push_str(&format!(", {}", Approx::from(approximation).clause()));
         }
     }
     if let Some(others) = others(&view.rest) {
@@ -193,6 +197,11 @@ fn columns(queries: &[&QuerySnapshot], wall_ns: u64) -> Vec<(Column, Cell)> {
         }));
     }
     columns.push((number("met", 0), met));
+    if queries.iter().any(|query| query.approximation.is_some()) {
+        columns.push((number("approx", 0), |query| {
+            query.approximation.as_ref().map_or("-".into(), |done| Approx::from(done).cell())
+        }));
+    }
     if queries.iter().any(|query| stuck(query).is_some()) {
         columns.push((number("stuck", 0), |query| stuck(query).unwrap_or("-".into())));
     }
@@ -305,6 +314,26 @@ departures of the last hour by carrie…   50 ms  12 ms  50.0 %   12 s    12    
         // What is zero goes first.
         let text = display(&live(vec![query("q", 50, 12, 9, 9)], 9), Canvas { width: 60, ..PLAIN });
         assert!(!text.contains("late") && text.contains("queue"), "{text}");
+    }
+
+    #[test]
+    fn a_query_that_leaves_rows_out_says_so_in_every_line() {
+        let approximation = Some(laxity_graph::Approximation {
+            error: 0.05,
+            confidence: 0.95,
+            rows_seen: 1_000,
+            rows_taken: 250,
+            windows: 10,
+            ..Default::default()
+        });
+        let sampled = QuerySnapshot { approximation, ..query("sampled", 50, 12, 9, 9) };
+        let view = live(vec![query("exact", 50, 12, 9, 9), sampled], 9);
+        let text = display(&view, PLAIN);
+        assert!(text.contains("     approx  "), "{text}");
+        assert!(text.contains("100 %             -  ") && text.contains("100 %  ±5 % of 25 %"), "{text}");
+        let line = log_line(&view);
+        assert!(line.contains("met 100 %, ±5 % at 95 % in 10 windows, 25 % of rows"), "{line}");
+        assert!(!display(&live(vec![query("exact", 50, 12, 9, 9)], 9), PLAIN).contains("approx"));
     }
 
     #[test]

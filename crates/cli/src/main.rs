@@ -1,5 +1,6 @@
 //! The `laxity` program: wiring only. Start with [`run::run`].
 
+mod approx;
 mod args;
 mod bench;
 mod explain;

@@ -1,9 +1,10 @@
 //! What happened, in sentences.
 
 use laxity_engine::{Outcome, QueryFigures, QuerySnapshot};
-use laxity_graph::EventTime;
+use laxity_graph::{Approximation, EventTime};
 use laxity_sched::Cause;
 
+use crate::approx::Approx;
 use crate::quantity::{grouped, plural, short_count, short_duration, short_share};
 use crate::view::{Standing, most_troubled};
 
@@ -20,9 +21,23 @@ pub fn sentences(queries: &[QuerySnapshot]) -> Vec<String> {
     sentences.extend(each(&standing(Standing::Silent), silent, "gave no result"));
     sentences.extend(each(&standing(Standing::Missed), missed, "missed their targets"));
     sentences.extend(kept(standing(Standing::Kept)));
+    sentences.extend(approximate(queries));
     let dropped: Vec<&QuerySnapshot> = queries.iter().filter(|query| query.rows_dropped > 0).collect();
     sentences.extend(each(&dropped, dropped_rows, "dropped rows that they had read"));
     sentences.extend(losses(queries));
+    sentences
+}
+
+/// What those saved that leave rows out, the first in a sentence each.
+fn approximate(queries: &[QuerySnapshot]) -> Vec<String> {
+    let answered = queries.iter().filter_map(|query| Some((query, query.approximation?)));
+    let mut answered = answered.filter(|(_, done)| done.windows > 0);
+    let sentence = |(query, done): (&QuerySnapshot, Approximation)| Approx::from(&done).sentence(&query.name);
+    let mut sentences: Vec<String> = answered.by_ref().take(NAMED).map(sentence).collect();
+    match answered.count() {
+        0 => {}
+        more => sentences.push(format!("{} more were approximate.", plural(more, "query"))),
+    }
     sentences
 }
 

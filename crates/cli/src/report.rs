@@ -1,10 +1,10 @@
 //! The `--report` file: what a run did, for programs. docs/report.md says it to their authors.
 
 use laxity_engine::{LatencySummary, Outcome, QuerySnapshot};
-use laxity_graph::Approximation;
 use laxity_sched::{Cause, Lateness};
 use serde::Serialize;
 
+use crate::approx::Approx;
 use crate::view::RunView;
 
 /// The whole file.
@@ -66,30 +66,6 @@ struct Percentiles {
     mean: f64,
 }
 
-/// What a query did by leaving rows out.
-#[derive(Debug, Serialize)]
-struct Approx {
-    bound: f64,
-    confidence: f64,
-    /// That answered.
-    windows: u64,
-    /// Share of the groups of windows whose true error kept the bound, or that said it would not; with --verify-approx.
-    within: Option<f64>,
-    /// Of the rows in time.
-    sampling_rate: f64,
-    /// From a window's end to its answer, mean.
-    wait_ms: f64,
-    /// The longest delay seen less that, mean.
-    wait_saved_ms: f64,
-    /// Windows for which no bound could be given that is as asked.
-    windows_unbounded: u64,
-    /// Windows that waited until all had come.
-    windows_complete: u64,
-    /// How often it began to leave rows out because it was behind; only with 'laxity.approximate.when' = 'overload'.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overload_steps: Option<u64>,
-}
-
 #[derive(Debug, Serialize)]
 struct Causes {
     source: f64,
@@ -143,26 +119,6 @@ impl From<&QuerySnapshot> for QueryReport {
     }
 }
 
-impl From<&Approximation> for Approx {
-    fn from(approximation: &Approximation) -> Approx {
-        let Approximation { windows, checked, within, rows_taken, rows_seen, rows_late, .. } = *approximation;
-        let per_window = |sum_ms: f64| if windows > 0 { sum_ms / windows as f64 } else { 0.0 };
-        let in_time = rows_seen.saturating_sub(rows_late);
-        Approx {
-            bound: approximation.error,
-            confidence: approximation.confidence,
-            windows,
-            within: (checked > 0).then(|| within as f64 / checked as f64),
-            sampling_rate: if in_time > 0 { rows_taken as f64 / in_time as f64 } else { 1.0 },
-            wait_ms: per_window(approximation.waited_ms),
-            wait_saved_ms: per_window(approximation.saved_ms),
-            windows_unbounded: approximation.unkept,
-            windows_complete: approximation.complete,
-            overload_steps: approximation.only_behind.then_some(approximation.steps),
-        }
-    }
-}
-
 impl From<&LatencySummary> for Percentiles {
     fn from(latency: &LatencySummary) -> Percentiles {
         Percentiles {
@@ -198,6 +154,7 @@ fn milliseconds(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use laxity_graph::Approximation;
     use laxity_sched::Parts;
 
     use super::*;
@@ -217,6 +174,25 @@ mod tests {
         urgent.outcome = Outcome::Finished;
         urgent.overdue = 200;
         urgent.oldest_owed_ns = Some(12_500_000_000);
+        let sampled = QuerySnapshot {
+            approximation: Some(Approximation {
+                error: 0.05,
+                confidence: 0.95,
+                only_behind: true,
+                is_engaged: true,
+                steps: 1,
+                rows_seen: 1_000,
+                rows_taken: 250,
+                windows: 10,
+                complete: 2,
+                waited_ms: 50.0,
+                saved_ms: 20_000.0,
+                checked: 8,
+                within: 8,
+                ..Approximation::default()
+            }),
+            ..query("sampled", 1_000, 0, 0, 0)
+        };
         let broken = QuerySnapshot {
             outcome: Outcome::Failed("disk full".into()),
             rows_in: 0,
@@ -252,6 +228,17 @@ mod tests {
                 },
             ],
         });
-        assert_eq!(serde_json::to_value(Report::from(&run(vec![urgent, broken]))).unwrap(), expected);
+        let report = serde_json::to_value(Report::from(&run(vec![urgent, broken, sampled]))).unwrap();
+        let (expected_queries, queries) = (&expected["queries"], &report["queries"]);
+        assert_eq!((&queries[0], &queries[1]), (&expected_queries[0], &expected_queries[1]));
+        assert_eq!((&report["policy"], &report["cpu_s"]), (&expected["policy"], &expected["cpu_s"]));
+        assert_eq!(
+            queries[2]["approx"],
+            serde_json::json!({
+                "bound": 0.05, "confidence": 0.95, "windows": 10, "within": 1.0, "sampling_rate": 0.25,
+                "wait_ms": 5.0, "wait_saved_ms": 2000.0, "windows_unbounded": 0, "windows_complete": 2,
+                "overload_steps": 1, "overload_now": true,
+            })
+        );
     }
 }

@@ -58,6 +58,10 @@ impl Operator for LetterWriter {
         self.operator.on_event_clock(clock);
     }
 
+    fn keeps_time(&self) -> bool {
+        self.operator.keeps_time()
+    }
+
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         self.operator.on_lag(lag_ns, target_ns);
     }

@@ -5,7 +5,7 @@ mod trial;
 mod workload;
 
 use trial::{Method, Trial, Windows};
-use workload::{Delays, Stream, Workload};
+use workload::{Delays, Workload};
 
 use crate::{Axis, Chart, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 
@@ -121,9 +121,9 @@ fn run_latency(run: &Run, workload: Workload) -> Result<Data, ExperimentError> {
     let mut table = table();
     let mut bars: Vec<Series> = METHODS.iter().map(|method| Series::new(method.name(), Vec::new())).collect();
     for (place, delays) in Delays::ALL.into_iter().enumerate() {
-        for (method, series) in METHODS.iter().zip(&mut bars) {
-            let windows = trial(run, workload, delays, 5_000.0).run(*method)?;
-            push(&mut table, delays, 5_000.0, *method, &windows);
+        let of_methods = trial(run, workload, delays, 5_000.0).run(&METHODS)?;
+        for ((method, windows), series) in METHODS.iter().zip(&of_methods).zip(&mut bars) {
+            push(&mut table, delays, 5_000.0, *method, windows);
             series.points.push((place as f64, windows.mean_latency_ms()));
         }
     }
@@ -158,9 +158,9 @@ fn run_distribution(run: &Run, workload: Workload) -> Result<Data, ExperimentErr
     let mut table = table();
     let mut lines = Vec::new();
     for rate in [5_000.0, 25_000.0] {
-        for method in METHODS {
-            let windows = trial(run, workload, Delays::Eg, rate).run(method)?;
-            push(&mut table, Delays::Eg, rate, method, &windows);
+        let of_methods = trial(run, workload, Delays::Eg, rate).run(&METHODS)?;
+        for (method, windows) in METHODS.into_iter().zip(&of_methods) {
+            push(&mut table, Delays::Eg, rate, method, windows);
             let percentiles =
                 (40..100).map(|share| (f64::from(share), windows.latency_ms(f64::from(share) / 100.0)));
             lines.push(Series::new(format!("{} {}k", method.name(), rate / 1_000.0), percentiles.collect()));
@@ -192,9 +192,9 @@ fn run_errors(run: &Run, workload: Workload) -> Result<Data, ExperimentError> {
     let mut table = table();
     let mut bars = Vec::new();
     let methods = [Method::AqKSlack, Method::AionMinus, Method::Aion];
-    for method in methods {
-        let windows = trial(run, workload, Delays::Eg, 25_000.0).run(method)?;
-        push(&mut table, Delays::Eg, 25_000.0, method, &windows);
+    let of_methods = trial(run, workload, Delays::Eg, 25_000.0).run(&methods)?;
+    for (method, windows) in methods.into_iter().zip(&of_methods) {
+        push(&mut table, Delays::Eg, 25_000.0, method, windows);
         let (low, high) = windows.wilson();
         let points =
             [windows.mean_error(), windows.error(0.95), windows.error(1.0), windows.within(), low, high];
@@ -256,16 +256,4 @@ fn push(table: &mut Table, delays: Delays, rate: f64, method: Method, windows: &
 
 fn chart(x: Axis, y: &str, marks: Marks, series: Vec<Series>) -> Chart {
     Chart { name: String::new(), x, y: Axis::linear(y), marks, series }
-}
-
-/// Streams of one configuration, each with windows to learn from that do not count.
-fn streams(trial: &Trial) -> Result<Vec<Stream>, ExperimentError> {
-    const WINDOWS_PER_STREAM: usize = 100;
-    let count = trial.windows.div_ceil(WINDOWS_PER_STREAM);
-    (0..count as u64)
-        .map(|number| {
-            let windows = (trial.windows - number as usize * WINDOWS_PER_STREAM).min(WINDOWS_PER_STREAM);
-            Stream::new(trial.workload, trial.delays, trial.rate, windows, trial.seed * 1_000 + number)
-        })
-        .collect()
 }

@@ -7,6 +7,7 @@
 mod aggregate;
 mod aion;
 mod delays;
+mod doubt;
 mod estimator;
 mod grid;
 mod group_history;
@@ -14,20 +15,24 @@ mod interval;
 mod late_values;
 mod moments;
 mod normal;
+mod ratio_error;
 mod replay;
 mod rule;
 mod sample_size;
 mod sampler;
 mod stratum;
 mod sub_stream;
+mod sums;
 mod verification;
 
 pub use aggregate::Aggregate;
-pub use aion::{Aion, Closed, Config, Offer};
+pub use aion::{Aion, Closed, Config, Offer, Told};
 pub use delays::Delays;
 pub use estimator::{Estimator, Shows};
 pub use grid::{Grid, Span};
-pub use interval::{Estimate, Pair, Taken, average, count, deviation, ratio, sum, total_rows, variance};
+pub use interval::{
+    Estimate, Pair, Taken, average, count, deviation, ratio, rows, sum, total_rows, variance,
+};
 pub use moments::Moments;
 pub use replay::{Answer, Arrival, replay};
 pub use rule::Rule;

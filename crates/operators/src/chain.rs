@@ -190,6 +190,10 @@ impl Operator for Chain {
         self.links.iter_mut().for_each(|link| link.operator.on_event_clock(clock));
     }
 
+    fn keeps_time(&self) -> bool {
+        self.links.iter().any(|link| link.operator.keeps_time())
+    }
+
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         self.links.iter_mut().for_each(|link| link.operator.on_lag(lag_ns, target_ns));
     }

@@ -45,6 +45,13 @@ pub trait Operator: Send {
         let _ = clock;
     }
 
+    /// Whether time means anything to it but that of rows: asked once, before its first batch. Of one that says no, which
+    /// most do, nobody asks [`wake_at`](Operator::wake_at) or [`approximation`](Operator::approximation), and none is told
+    /// its lag.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     /// How long the rows that come next have waited since they were due, and the latency target of the query.
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         let _ = (lag_ns, target_ns);

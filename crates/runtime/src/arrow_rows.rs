@@ -89,7 +89,10 @@ impl Content for ArrowRows {
         operator.on_event_clock(clock);
     }
 
-    #[inline]
+    fn keeps_time(operator: &Box<dyn Operator>) -> bool {
+        operator.keeps_time()
+    }
+
     fn on_lag(operator: &mut Box<dyn Operator>, lag_ns: u64, target_ns: u64) {
         operator.on_lag(lag_ns, target_ns);
     }

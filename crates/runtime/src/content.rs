@@ -96,6 +96,11 @@ pub trait Content: Sized + 'static {
     /// Tells an operator where event times lie on the clock.
     fn on_event_clock(_: &mut Self::Operator, _: EventClock) {}
 
+    /// Whether an operator wants to be told how late it is, and what time it is.
+    fn keeps_time(_: &Self::Operator) -> bool {
+        false
+    }
+
     /// Tells an operator how long the rows that come next have waited since they were due, and the latency target.
     fn on_lag(_: &mut Self::Operator, _lag_ns: u64, _target_ns: u64) {}
 

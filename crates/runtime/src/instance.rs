@@ -41,6 +41,8 @@ struct Cell<C: Content> {
     runs_until_state_check: u32,
     /// Takes rows from outside: its watermark is the query's progress.
     is_source: bool,
+    /// Its operator wants to be told how late it is, and what time it is.
+    keeps_time: bool,
     totals: Totals,
     last_window_end: Option<EventTime>,
     /// When it is to be told the time, as it said last.
@@ -169,7 +171,8 @@ impl<C: Content> Instance<C> {
         is_source: bool,
         record: bool,
     ) -> Instance<C> {
-        if is_source && C::approximation(&operator).is_some() {
+        let keeps_time = C::keeps_time(&operator);
+        if is_source && keeps_time && C::approximation(&operator).is_some() {
             query.judges_arrivals.store(true, Relaxed);
         }
         Instance {
@@ -191,6 +194,7 @@ impl<C: Content> Instance<C> {
                 state_bytes: 0,
                 runs_until_state_check: 0,
                 is_source,
+                keeps_time,
                 totals: Totals::default(),
                 last_window_end: None,
                 asked: None,
@@ -238,7 +242,8 @@ impl<C: Content> Instance<C> {
             cell.knows_clock = true;
             C::on_event_clock(&mut cell.operator, *clock);
         }
-        if cell.is_source && cell.rows_in_hand() > 0 {
+        let is_told = cell.keeps_time && cell.is_source;
+        if is_told && cell.rows_in_hand() > 0 {
             let lag_ns = cell.running.as_ref().map_or(0, |running| started.since_ns(running.stamps.ingested));
             C::on_lag(&mut cell.operator, lag_ns, self.query.target_ns());
         }
@@ -279,23 +284,25 @@ impl<C: Content> Instance<C> {
         let rose = cell.out_watermark > watermark_before;
         let risen = ingested.filter(|_| rose).map(|ingested| (cell.out_watermark, ingested));
         let progress = risen.filter(|_| cell.is_source);
-        if progress.is_some()
-            && let Some(approximation) = C::approximation(&cell.operator)
-        {
+        // An operator that was told its lag may have begun to leave rows out, which is news without a window too.
+        if is_told && let Some(approximation) = C::approximation(&cell.operator) {
             *self.query.approximation.lock() = Some(approximation);
         }
         if let Some((watermark, ingested)) = progress {
             self.query.source_progress(watermark_before, watermark, ingested);
         }
         let state_grown_bytes = cell.state_bytes - state_before;
-        let wake = C::wake_at(&cell.operator).filter(|_| !report.more && !self.query.stopped());
+        let keeps_time = cell.keeps_time && !report.more && !self.query.stopped();
+        let wake = keeps_time.then(|| C::wake_at(&cell.operator)).flatten();
         let wake = wake.filter(|&at| cell.asked.replace(at) != Some(at));
         Run { report, progress, risen, ended, sent, done, state_grown_bytes, wake, returned_credit: false }
     }
 
     /// Works with another operator from now on. Before its first run: what the other has seen is lost.
     pub fn replace_operator(&self, operator: C::Operator) {
-        self.cell.lock().operator = operator;
+        let mut cell = self.cell.lock();
+        cell.keeps_time = C::keeps_time(&operator);
+        cell.operator = operator;
     }
 
     /// Of messages that are merged the earliest alone stays owed; the others are out with it. None that is dropped

@@ -384,6 +384,10 @@ impl Content for CalledRows {
         }
     }
 
+    fn keeps_time(called: &Called) -> bool {
+        called.operator.as_ref().is_some_and(ArrowRows::keeps_time)
+    }
+
     fn on_lag(called: &mut Called, lag_ns: u64, target_ns: u64) {
         if let Some(operator) = &mut called.operator {
             operator.on_lag(lag_ns, target_ns);

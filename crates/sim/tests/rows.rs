@@ -83,6 +83,10 @@ impl Operator for Numbers {
         Ok(Flow::Done)
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     fn wake_at(&self) -> Option<ProcessingTime> {
         self.wake
     }

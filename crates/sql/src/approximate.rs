@@ -99,6 +99,9 @@ pub(crate) const NAMES: &[&str] = &["approx_error", "approx_rows", "approx_seen"
 /// What begins the name that `APPROX_ERROR(f(x))` becomes.
 pub(crate) const ERROR_OF: &str = "approx_error_of_";
 
+/// What `APPROX_ERROR(f(x) / g(y))` becomes, of two numbers that are 0 where there is none.
+pub(crate) const RATIO: &str = "approx_error_of_ratio";
+
 /// The aggregate of that lower-case name, over rows that nobody has left any out of.
 pub(crate) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
     estimator(name).map(Estimator::function)
@@ -110,12 +113,16 @@ pub(crate) fn estimator(name: &str) -> Option<Estimator> {
     let (aggregate, is_sample, shows, data_type) = match name {
         "approx_rows" => (Aggregate::Rows, false, Shows::Taken, DataType::Int64),
         "approx_seen" => (Aggregate::Rows, false, Shows::Seen, DataType::Int64),
+        RATIO => {
+            let ratio = Aggregate::Ratio { over: 0, under: 1, product: 2 };
+            (ratio, false, Shows::Error, DataType::Float64)
+        }
         _ => {
             let (aggregate, is_sample) = aggregate(name.strip_prefix(ERROR_OF)?)?;
             (aggregate, is_sample, Shows::Error, DataType::Float64)
         }
     };
-    Some(Estimator { aggregate, is_sample, shows, promise, data_type })
+    Some(Estimator { aggregate, is_sample, shows, of_sample: false, promise, data_type })
 }
 
 /// What an aggregate function of that name computes, of value 0, and whether n - 1 divides.
@@ -135,7 +142,7 @@ pub(crate) fn aggregate(name: &str) -> Option<(Aggregate, bool)> {
 /// The same of another value.
 pub(crate) fn of_value(aggregate: Aggregate, value: Option<usize>) -> Aggregate {
     match (aggregate, value) {
-        (Aggregate::Rows | Aggregate::Whole, _) => aggregate,
+        (Aggregate::Rows | Aggregate::Whole | Aggregate::Ratio { .. }, _) => aggregate,
         (_, None) => Aggregate::Rows,
         (Aggregate::Count(_), Some(value)) => Aggregate::Count(value),
         (Aggregate::Sum(_), Some(value)) => Aggregate::Sum(value),

@@ -347,8 +347,43 @@ fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind, span: Span) -> Result
     }
 }
 
+/// What is summed by a COUNT or SUM, as a number that is 0 where there is none; nothing for anything else.
+fn summed(expr: &Expr, span: &Span) -> Option<Expr> {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => summed(inner, span),
+        Expr::Function(function) if function.filter.is_none() && function.over.is_none() => {
+            let is_distinct = matches!(&function.args, FunctionArguments::List(list)
+                if list.duplicate_treatment.is_some() || !list.clauses.is_empty());
+            let name = function.name.to_string().to_lowercase();
+            let double = |expr: Expr| cast(expr, "DOUBLE");
+            match (name.as_str(), plain_arguments(function).as_deref()) {
+                _ if is_distinct => None,
+                ("sum", Some([summand])) => {
+                    Some(call("coalesce", [double(summand.clone()), double(number("0"))], span))
+                }
+                // COUNT(*).
+                ("count", None | Some([])) => Some(double(number("1"))),
+                ("count", Some([counted])) => {
+                    let there = Expr::IsNotNull(Box::new(nested(counted.clone())));
+                    Some(double(cast(nested(there), "INT")))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// `APPROX_ERROR(f(x))` as a function of its own.
 fn error_of(argument: &Expr, span: Span) -> Result<Expr, Box<Fault>> {
+    if let Expr::Nested(inner) = argument {
+        return error_of(inner, span);
+    }
+    if let Expr::BinaryOp { left, op: BinaryOperator::Divide, right } = argument
+        && let (Some(over), Some(under)) = (summed(left, &span), summed(right, &span))
+    {
+        return Ok(call(approximate::RATIO, [over, under], &span));
+    }
     let named = match argument {
         Expr::Function(function) => Some((function, function.name.to_string().to_lowercase())),
         _ => None,
@@ -356,9 +391,11 @@ fn error_of(argument: &Expr, span: Span) -> Result<Expr, Box<Fault>> {
     let Some((function, name)) = named.filter(|(_, name)| approximate::aggregate(name).is_some()) else {
         return Err(Fault::unsupported(
             span,
-            "APPROX_ERROR takes one COUNT, SUM, AVG, variance or standard deviation",
+            "APPROX_ERROR takes one COUNT, SUM, AVG, variance or standard deviation, or COUNTs and SUMs by each other",
         )
-        .hint("write APPROX_ERROR(SUM(x)); of an expression ask for the error of each of its aggregates"));
+        .hint(
+            "write APPROX_ERROR(SUM(x)) or APPROX_ERROR(SUM(x) / SUM(y)); of another expression ask for the error of each of its parts",
+        ));
     };
     let mut error = function.clone();
     error.name = ObjectName::from(vec![Ident::with_span(span, format!("{}{name}", approximate::ERROR_OF))]);
@@ -483,6 +520,10 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         }
         "approx_rows" | "approx_seen" => {
             arity(0, 0)?;
+            if function.filter.is_some() {
+                let message = format!("{} counts all rows, and takes no FILTER", name.to_uppercase());
+                return Err(Fault::unsupported(span, &message).hint("write COUNT(*) FILTER (WHERE …)"));
+            }
             Ok(Some(call(&name, [number("1")], &span)))
         }
         "approx_error" => {

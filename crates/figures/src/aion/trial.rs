@@ -1,6 +1,6 @@
 use laxity_operators::approximate::{Answer, Config, Promise, Rule, replay};
 
-use super::workload::{Delays, Workload};
+use super::workload::{Delays, Stream, Workload};
 use crate::ExperimentError;
 
 /// Who answers.
@@ -47,27 +47,39 @@ pub(super) struct Trial {
 
 pub(super) const PROMISE: Promise = Promise { error: 0.05, confidence: 0.95 };
 
+/// Windows that count of one stream; a trial has as many streams as it takes, each with windows to learn from.
+const WINDOWS_PER_STREAM: usize = 100;
+
 impl Trial {
-    /// What windows answered, over several streams.
-    pub(super) fn run(&self, method: Method) -> Result<Windows, ExperimentError> {
-        let mut windows = Windows::default();
-        for stream in super::streams(self)? {
-            let config = Config {
-                grid: self.workload.grid(),
-                promise: PROMISE,
-                aggregates: vec![self.workload.aggregate()],
-                rule: method.rule(),
-                verifies: false,
-                seed: self.seed,
-            };
-            let (answers, _) = replay(&config, &stream.arrivals);
-            let (from, to) = stream.counted;
-            for answer in answers.iter().filter(|answer| (from..=to).contains(&answer.end_ms)) {
-                windows.add(answer, self.processing_ms(method, answer));
+    /// What windows answered under each method, over the same streams, of which there is one at a time.
+    pub(super) fn run(&self, methods: &[Method]) -> Result<Vec<Windows>, ExperimentError> {
+        let mut all = vec![Windows::default(); methods.len()];
+        for number in 0..self.windows.div_ceil(WINDOWS_PER_STREAM) {
+            let windows = (self.windows - number * WINDOWS_PER_STREAM).min(WINDOWS_PER_STREAM);
+            let seed = self.seed * 1_000 + number as u64;
+            let stream = Stream::new(self.workload, self.delays, self.rate, windows, seed)?;
+            for (&method, all) in methods.iter().zip(&mut all) {
+                self.add(method, &stream, all);
             }
         }
-        windows.sort();
-        Ok(windows)
+        all.iter_mut().for_each(Windows::sort);
+        Ok(all)
+    }
+
+    fn add(&self, method: Method, stream: &Stream, windows: &mut Windows) {
+        let config = Config {
+            grid: self.workload.grid(),
+            promise: PROMISE,
+            aggregates: vec![self.workload.aggregate()],
+            rule: method.rule(),
+            verifies: false,
+            seed: self.seed,
+        };
+        let (answers, _) = replay(&config, &stream.arrivals);
+        let (from, to) = stream.counted;
+        for answer in answers.iter().filter(|answer| (from..=to).contains(&answer.end_ms)) {
+            windows.add(answer, self.processing_ms(method, answer));
+        }
     }
 
     /// What is left to compute when a window may answer.

@@ -1,27 +1,33 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use laxity_graph::Approximation;
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::aggregate::Aggregate;
 use super::delays::Delays;
+use super::doubt::Doubt;
 use super::grid::Grid;
 use super::group_history::GroupHistory;
-use super::interval::Taken;
+use super::interval::{Pair, Taken};
 use super::late_values::LateValues;
 use super::moments::Moments;
 use super::rule::{Rule, SlackControl, coverage};
-use super::sample_size::{Promise, rate};
+use super::sample_size::Promise;
 use super::stratum::Stratum;
 use super::sub_stream::{Cell, Share, SubStream};
+use super::sums::Sums;
 use super::verification::{Results, Verification};
+
+mod rows;
+
+pub use rows::Told;
 
 /// Which rows of a stream are taken, and when its windows answer.
 ///
 /// Times are milliseconds of event time; `now` is the instant of arrival on the same clock, so that a row's delay is `now`
-/// less its time. Per arrival: [`arrive`](Aion::arrive) once, [`offer`](Aion::offer) per row, [`value`](Aion::value) per value
-/// of a row that was taken or asked for. Then, and at [`wake_at`](Aion::wake_at): while [`due`](Aion::due) names a window's end,
+/// less its time. Per arrival: [`arrive`](Aion::arrive) once, [`offer`](Aion::offer) of the rows, [`value`](Aion::value) for each
+/// value of those that were taken or asked for. Then, and at [`wake_at`](Aion::wake_at): while [`due`](Aion::due) names a window's end,
 /// [`close`](Aion::close) it. The same calls give the same answers: chance comes from the seed.
 #[derive(Debug)]
 pub struct Aion {
@@ -31,6 +37,7 @@ pub struct Aion {
     delays: Delays,
     /// The longest delay of each of the last sub-streams, and of all.
     longest: VecDeque<i64>,
+    longest_of_last: i64,
     longest_of_all: i64,
     /// Of sub-streams that are not complete yet.
     longest_lately: i64,
@@ -49,7 +56,10 @@ pub struct Aion {
     longest_silence: f64,
     wake: Option<i64>,
     engaged: bool,
+    plan: Option<rows::Plan>,
     random: Pcg64,
+    /// Which delays are looked at: its own, so that it does not matter how rows are cut.
+    glances: Pcg64,
     verification: Verification,
     totals: Approximation,
 }
@@ -75,14 +85,27 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// It is in the sample: its values are to be told.
-    Taken,
+    Taken {
+        /// It is the first row of its group in its sub-stream.
+        first: bool,
+    },
     /// It stands for nothing but itself being there.
-    Counted,
+    Counted {
+        /// See there.
+        first: bool,
+    },
     /// It came too late and is dropped; if so, its values are to be told all the same, since late rows may differ.
     Late {
         /// See there.
         asked: bool,
     },
+}
+
+impl Offer {
+    /// Its values are to be told, whoever verifies.
+    pub fn is_asked(self) -> bool {
+        matches!(self, Offer::Taken { .. } | Offer::Late { asked: true })
+    }
 }
 
 /// A group of a sub-stream, as it is sent on.
@@ -96,10 +119,36 @@ pub struct Closed {
     pub stratum: Stratum,
     /// By value.
     pub shifts: Vec<(f64, f64)>,
+    /// By value: of the rows that were taken.
+    pub values: Vec<Moments>,
 }
 
-/// Rows taken of late ones per sub-stream, to see whether they differ.
-const ASKED: f64 = 40.0;
+impl Closed {
+    /// All of so many rows, with the moments of their values.
+    pub fn whole(rows: f64, values: Vec<Moments>) -> Closed {
+        let stratum = Stratum::whole(0, rows);
+        Closed { sub_stream: 0, group: 0, stratum, shifts: vec![], values }
+    }
+
+    /// What was taken of it, of a value or as rows.
+    pub fn taken(&self, value: Option<usize>) -> Taken {
+        let rows = Moments { count: self.stratum.taken, ..Moments::default() };
+        let shift = value.and_then(|value| self.shifts.get(value).copied()).unwrap_or_default();
+        let values = value.map_or(rows, |value| self.values[value]);
+        Taken { stratum: Stratum { shift, ..self.stratum }, values }
+    }
+
+    /// The same of two values and their product.
+    pub fn pair(&self, over: usize, under: usize, product: usize) -> Pair {
+        let shift = |value: usize| self.shifts.get(value).copied().unwrap_or_default();
+        Pair {
+            stratum: self.stratum,
+            values: [self.values[over], self.values[under]],
+            products: self.values[product].sum(),
+            shifts: [shift(over), shift(under)],
+        }
+    }
+}
 
 /// So many sub-streams at least have to be complete before anything is left out.
 const WARM_UP: u32 = 5;
@@ -113,9 +162,6 @@ const WAIT_STEPS: i64 = 32;
 /// N̂ by arrivals and by what is usual differ by more deviations than this: something has changed.
 const CHANGED: f64 = 4.0;
 
-/// Groups beyond that many are kept whole.
-const GROUPS_MAX: usize = 100_000;
-
 impl Aion {
     /// At the beginning of a stream.
     pub fn new(config: Config) -> Aion {
@@ -125,6 +171,7 @@ impl Aion {
             groups: Vec::new(),
             delays: Delays::default(),
             longest: VecDeque::new(),
+            longest_of_last: 0,
             longest_of_all: 0,
             longest_lately: 0,
             late: vec![LateValues::default(); values.unwrap_or(0)],
@@ -140,7 +187,9 @@ impl Aion {
             longest_silence: 0.0,
             wake: None,
             engaged: true,
+            plan: None,
             random: Pcg64::seed_from_u64(config.seed),
+            glances: Pcg64::seed_from_u64(config.seed ^ GLANCES),
             verification: Verification::default(),
             totals: Approximation::default(),
             config,
@@ -164,87 +213,6 @@ impl Aion {
         }
     }
 
-    /// A row of that group has come.
-    pub fn offer(&mut self, now: i64, time: i64, group: u32) -> Offer {
-        let number = self.config.grid.sub_stream(time);
-        let (_, end) = self.config.grid.stretch(number);
-        self.totals.rows_seen += 1;
-        if self.config.verifies {
-            self.verification.row(number, group);
-        }
-        self.latest = self.latest.max(time);
-        let delay = (now - time).max(0);
-        self.longest_of_all = self.longest_of_all.max(delay);
-        let is_closed = end <= self.issued;
-        if is_closed && !self.sub_streams.contains_key(&number) {
-            self.totals.rows_late += 1;
-            return Offer::Late { asked: false };
-        }
-        self.longest_lately = self.longest_lately.max(delay);
-        let sub_stream = self.sub_streams.entry(number).or_default();
-        sub_stream.delays.push(delay);
-        sub_stream.rows += 1.0;
-        if sub_stream.closed.is_some() || is_closed {
-            self.totals.rows_late += 1;
-            let expected = self.rows.rows() * 0.1;
-            let asked = !self.late.is_empty() && self.dice(ASKED / expected.max(ASKED));
-            return Offer::Late { asked };
-        }
-        let window_end = self.config.grid.end_after(end - 1);
-        self.first_end = Some(self.first_end.map_or(window_end, |first| first.min(window_end)));
-        sub_stream.seen += 1.0;
-        let group = group as usize;
-        if group >= sub_stream.cells.len() || sub_stream.cells[group].seen == 0 {
-            let below = self.below(number, group, window_end);
-            let values = vec![Moments::default(); self.late.len()];
-            let sub_stream = self.sub_streams.entry(number).or_default();
-            if group >= sub_stream.cells.len() {
-                sub_stream.cells.resize(group + 1, Cell::default());
-            }
-            sub_stream.cells[group] = Cell { seen: 0, taken: 0, below, values };
-        }
-        let dice = self.random.next_u32();
-        let sub_stream = self.sub_streams.entry(number).or_default();
-        let cell = &mut sub_stream.cells[group];
-        cell.seen += 1;
-        // One row of each group at least, so that the result has it.
-        if cell.below == u32::MAX || dice < cell.below || cell.taken == 0 {
-            cell.taken += 1;
-            self.totals.rows_taken += 1;
-            Offer::Taken
-        } else {
-            Offer::Counted
-        }
-    }
-
-    /// The value of a row that was taken or asked for; nothing is told of NULL.
-    pub fn value(&mut self, now: i64, time: i64, group: u32, value: usize, what: f64, offer: Offer) {
-        let number = self.config.grid.sub_stream(time);
-        if self.config.verifies {
-            self.verification.value(number, group, value, what);
-            if !matches!(offer, Offer::Taken | Offer::Late { asked: true }) {
-                return;
-            }
-        }
-        let (_, end) = self.config.grid.stretch(number);
-        let is_late = now > self.config.grid.end_after(end - 1);
-        let usual = self.groups.get(group as usize).filter(|history| history.rounds > 0);
-        let distance = usual.map(|usual| what - usual.mean(value));
-        if is_late && let Some(distance) = distance {
-            self.late[value].push(distance);
-        }
-        let Some(sub_stream) = self.sub_streams.get_mut(&number).filter(|_| offer == Offer::Taken) else {
-            return;
-        };
-        if let Some(distance) = distance.filter(|_| !is_late) {
-            sub_stream.in_time.resize(self.late.len(), Moments::default());
-            sub_stream.in_time[value].push(distance);
-        }
-        if let Some(cell) = sub_stream.cells.get_mut(group as usize) {
-            cell.values[value].push(what);
-        }
-    }
-
     /// No row at or before that time is still to come, says the table.
     pub fn upstream(&mut self, watermark: i64) {
         self.upstream = self.upstream.max(watermark);
@@ -259,6 +227,26 @@ impl Aion {
             self.issued = end;
         }
         is_news.then_some(end)
+    }
+
+    /// Of so many groups, those that rows wait for or that were there of late.
+    pub fn alive(&self, count: usize) -> Vec<bool> {
+        let mut alive = vec![false; count];
+        for (alive, history) in alive.iter_mut().zip(&self.groups) {
+            *alive = history.is_known();
+        }
+        for sub_stream in self.sub_streams.values() {
+            for (alive, cell) in alive.iter_mut().zip(&sub_stream.cells) {
+                *alive |= cell.seen > 0;
+            }
+        }
+        alive
+    }
+
+    /// Groups have other numbers from now on, and those that are not alive none.
+    pub fn renumber(&mut self, numbers: &[Option<u32>]) {
+        renumber(&mut self.groups, numbers);
+        self.sub_streams.values_mut().for_each(|sub_stream| renumber(&mut sub_stream.cells, numbers));
     }
 
     /// Bytes held, about.
@@ -358,7 +346,8 @@ impl Aion {
                     }
                     continue;
                 }
-                history.learn(share.total(f64::from(cell.seen)), f64::from(cell.taken), &cell.values);
+                let values: Vec<Moments> = cell.values.iter().map(Sums::moments).collect();
+                history.learn(share.total(f64::from(cell.seen)), f64::from(cell.taken), &values);
                 let shift = shifts.first().copied().unwrap_or_default();
                 let stratum = cell.stratum(number, share, shift);
                 closed.push(Closed {
@@ -366,13 +355,14 @@ impl Aion {
                     group: group as u32,
                     stratum,
                     shifts: shifts.clone(),
+                    values,
                 });
             }
             let (start, _) = grid.stretch(number);
             let in_time = self.delays.on_time_share(start, stretch_end, grid.end_after(stretch_end - 1));
             for (late, values) in self.late.iter_mut().zip(&sub_stream.in_time) {
                 late.forget(GroupHistory::KEEP);
-                late.learn(values, (1.0 - in_time) / in_time.max(SHARE_MIN));
+                late.learn(&values.moments(), (1.0 - in_time) / in_time.max(SHARE_MIN));
             }
             self.longest_silence *= GroupHistory::KEEP;
         }
@@ -386,7 +376,7 @@ impl Aion {
 
     /// How long rows may take: the longest delay of the last sub-streams.
     fn slack_ms(&self) -> i64 {
-        self.longest.iter().copied().max().unwrap_or(0).max(self.longest_lately)
+        self.longest_of_last.max(self.longest_lately)
     }
 
     fn waits(&mut self, now: i64, until: i64) -> bool {
@@ -404,47 +394,6 @@ impl Aion {
         self.arrived.is_none_or(|arrived| (now - arrived) as f64 > usual)
     }
 
-    fn is_warm(&self, end: i64) -> bool {
-        let window = u32::try_from(self.config.grid.sub_streams(end)).unwrap_or(u32::MAX);
-        self.matured >= window.max(WARM_UP) && self.delays.rows() >= DELAYS_MIN
-    }
-
-    fn dice(&mut self, probability: f64) -> bool {
-        f64::from(self.random.next_u32()) < probability * f64::from(u32::MAX)
-    }
-
-    /// Eq. 4.8 for a group of a sub-stream that begins, as what the dice have to be below.
-    fn below(&self, number: i64, group: usize, window_end: i64) -> u32 {
-        let rule = self.config.rule;
-        if !rule.samples() || !self.engaged || group >= GROUPS_MAX || !self.is_warm(window_end) {
-            return u32::MAX;
-        }
-        let grid = self.config.grid;
-        let sub_streams = grid.sub_streams(window_end) as f64;
-        let by_end = |number: i64| {
-            let (start, end) = grid.stretch(number);
-            self.delays.on_time_share(start, end, grid.end_after(end - 1))
-        };
-        let share = if rule == Rule::Aion { by_end(number) } else { 1.0 };
-        let Some(history) = self.groups.get(group) else { return u32::MAX };
-        // What N̂ of the window will have for a deviation: who is missing is chance, and the share of them is learnt.
-        let first = grid.sub_stream(grid.start_of(window_end));
-        let mut missing_variance = 0.0;
-        if rule == Rule::Aion {
-            for number in first..first + grid.sub_streams(window_end).min(SHARES_MAX) {
-                let p = by_end(number).max(SHARE_MIN);
-                missing_variance += history.rows() * (1.0 - p) / p;
-            }
-        }
-        let rows = history.rows() * sub_streams;
-        let deviation = if rows > 0.0 { missing_variance.sqrt() / rows } else { 0.0 };
-        let deviation = (deviation.powi(2) + self.doubt.of(1.0 - share)).sqrt();
-        let sample = history.sample(&self.config.aggregates, self.config.promise, sub_streams, deviation);
-        let Some((sample, _)) = sample else { return u32::MAX };
-        let theta = rate(sample / sub_streams, history.rows() * share);
-        if theta >= 1.0 { u32::MAX } else { (theta * f64::from(u32::MAX)) as u32 }
-    }
-
     /// Which part of a sub-stream has come by now.
     fn share(&self, number: i64, now: i64) -> Share {
         let (start, end) = self.config.grid.stretch(number);
@@ -452,7 +401,8 @@ impl Aion {
         if let Some(closed) = sub_stream.closed {
             return closed;
         }
-        let estimates = self.config.rule == Rule::Aion && self.engaged && self.delays.rows() >= DELAYS_MIN;
+        let estimates =
+            self.config.rule == Rule::Aion && self.engaged && self.delays.observed() >= DELAYS_MIN;
         if !estimates || self.upstream >= end - 1 || now > end + self.slack_ms() {
             return Share::ALL;
         }
@@ -465,7 +415,7 @@ impl Aion {
         let chance = sub_stream.seen * (1.0 - in_time) / (in_time * in_time);
         let far = CHANGED * (deviation * deviation + chance + 1.0).sqrt();
         let is_broken = (by_arrivals - usual).abs() > far;
-        let learnt = (1.0 - in_time) / (in_time * self.delays.rows());
+        let learnt = (1.0 - in_time) / (in_time * self.delays.observed());
         Share { in_time, doubt: (learnt + self.doubt.of(1.0 - in_time)).sqrt(), is_broken }
     }
 
@@ -478,18 +428,19 @@ impl Aion {
     fn verdict(&self, end: i64, now: i64) -> Verdict {
         let promise = self.config.promise;
         let mut verdict = Verdict::Kept;
-        self.each_result(end, now, |_, aggregate, taken| {
-            if aggregate.estimate(taken, promise).relative() <= promise.error {
+        self.each_result(end, now, |_, aggregate, closed| {
+            if aggregate.estimate(closed, promise).relative() <= promise.error {
                 return true;
             }
             // Once all had come: what would be left is what was not taken.
-            let all_come = |taken: &Taken| {
-                let Taken { stratum, values } = *taken;
+            let all_come = |closed: &&Closed| {
+                let stratum = closed.stratum;
                 let stratum =
                     Stratum { total: stratum.seen, total_variance: 0.0, total_common: 0.0, ..stratum };
-                Taken { stratum, values }
+                Closed { stratum, shifts: vec![], ..(*closed).clone() }
             };
-            let complete: Vec<Taken> = taken.iter().map(all_come).collect();
+            let complete: Vec<Closed> = closed.iter().map(all_come).collect();
+            let complete: Vec<&Closed> = complete.iter().collect();
             let helps = aggregate.estimate(&complete, promise).relative() <= promise.error;
             verdict = if helps { Verdict::NotYet } else { Verdict::Never };
             !helps
@@ -498,7 +449,7 @@ impl Aion {
     }
 
     /// Calls for every group and aggregate of the window with that end, with what was taken; until it says false.
-    fn each_result(&self, end: i64, now: i64, mut call: impl FnMut(u32, Aggregate, &[Taken]) -> bool) {
+    fn each_result(&self, end: i64, now: i64, mut call: impl FnMut(u32, Aggregate, &[&Closed]) -> bool) {
         let grid = self.config.grid;
         let (from, to) = (grid.sub_stream(grid.start_of(end)), grid.sub_stream(end - 1));
         let window: Vec<(i64, &SubStream, Share)> = self
@@ -508,21 +459,22 @@ impl Aion {
             .collect();
         let groups = window.iter().map(|(_, sub_stream, _)| sub_stream.cells.len()).max().unwrap_or(0);
         let shifts: Vec<Vec<(f64, f64)>> = window.iter().map(|&(.., share)| self.shifts(share)).collect();
-        let mut taken = Vec::new();
         for group in 0..groups {
-            for &aggregate in &self.config.aggregates {
-                taken.clear();
-                for ((number, sub_stream, share), shifts) in window.iter().zip(&shifts) {
-                    let Some(cell) = sub_stream.cells.get(group).filter(|cell| cell.seen > 0) else {
-                        continue;
-                    };
-                    let shift = aggregate.value().map_or((0.0, 0.0), |value| shifts[value]);
-                    let stratum = cell.stratum(*number, *share, shift);
-                    let rows = Moments { count: stratum.taken, ..Moments::default() };
-                    let values = aggregate.value().map_or(rows, |value| cell.values[value]);
-                    taken.push(Taken { stratum, values });
+            let mut closed = Vec::new();
+            for (&(number, sub_stream, share), shifts) in window.iter().zip(&shifts) {
+                if let Some(cell) = sub_stream.cells.get(group).filter(|cell| cell.seen > 0) {
+                    closed.push(Closed {
+                        sub_stream: number,
+                        group: group as u32,
+                        stratum: cell.stratum(number, share, (0.0, 0.0)),
+                        shifts: shifts.clone(),
+                        values: cell.values.iter().map(Sums::moments).collect(),
+                    });
                 }
-                if !taken.is_empty() && !call(group as u32, aggregate, &taken) {
+            }
+            let closed: Vec<&Closed> = closed.iter().collect();
+            for &aggregate in &self.config.aggregates {
+                if !closed.is_empty() && !call(group as u32, aggregate, &closed) {
                     return;
                 }
             }
@@ -533,8 +485,8 @@ impl Aion {
     fn remember(&mut self, end: i64, now: i64) {
         let promise = self.config.promise;
         let mut results = Results::new();
-        self.each_result(end, now, |group, aggregate, taken| {
-            results.push((group, aggregate, aggregate.estimate(taken, promise)));
+        self.each_result(end, now, |group, aggregate, closed| {
+            results.push((group, aggregate, aggregate.estimate(closed, promise)));
             true
         });
         let grid = self.config.grid;
@@ -563,6 +515,7 @@ impl Aion {
             if self.longest.len() > LONGEST_OF {
                 self.longest.pop_front();
             }
+            self.longest_of_last = self.longest.iter().copied().max().unwrap_or(0);
             self.longest_lately = 0;
             if let Some(share) = sub_stream.closed.filter(|share| share.in_time < 1.0) {
                 let error = share.total(sub_stream.seen) / sub_stream.rows - 1.0;
@@ -606,6 +559,19 @@ impl Aion {
     }
 }
 
+/// Puts what is of each group where its number is now.
+fn renumber<T: Default>(of_groups: &mut Vec<T>, numbers: &[Option<u32>]) {
+    for (group, what) in std::mem::take(of_groups).into_iter().enumerate() {
+        if let Some(number) = numbers.get(group).copied().flatten() {
+            let number = number as usize;
+            if of_groups.len() <= number {
+                of_groups.resize_with(number + 1, T::default);
+            }
+            of_groups[number] = what;
+        }
+    }
+}
+
 /// What a window's sample is worth now.
 enum Verdict {
     Kept,
@@ -615,30 +581,11 @@ enum Verdict {
     Never,
 }
 
-/// How far N̂ was off lately beyond the chance of who is missing: its squared relative error in proportion to the share that
-/// was missing. A ratio of means: a mean of ratios would follow the few rows that nearly complete sub-streams miss.
-#[derive(Clone, Copy, Debug, Default)]
-struct Doubt {
-    squared_error: f64,
-    missing: f64,
-}
-
-impl Doubt {
-    fn learn(&mut self, squared_error: f64, missing: f64) {
-        self.squared_error += (squared_error - self.squared_error) / DOUBT_OF;
-        self.missing += (missing - self.missing) / DOUBT_OF;
-    }
-
-    fn of(&self, missing: f64) -> f64 {
-        if self.missing > 0.0 { self.squared_error.max(0.0) / self.missing * missing } else { 0.0 }
-    }
-}
+/// Another seed than that of the dice.
+const GLANCES: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The longest delay is that of so many sub-streams.
 const LONGEST_OF: usize = 200;
-
-/// Errors of N̂ are remembered over about so many sub-streams.
-const DOUBT_OF: f64 = 50.0;
 
 /// Where less has come, N̂ would be a multiple of chance.
 const SHARE_MIN: f64 = 0.02;

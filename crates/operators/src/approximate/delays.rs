@@ -5,7 +5,9 @@
 #[derive(Clone, Debug, Default)]
 pub struct Delays {
     classes: Vec<Class>,
+    /// That it stands for, and of them those that it was learnt from.
     rows: f64,
+    observed: f64,
     sum_ms: f64,
 }
 
@@ -19,17 +21,19 @@ struct Class {
 const FINE_MS: u32 = 64;
 
 impl Delays {
-    /// One more row; an event that is not to have happened yet took no time.
-    pub fn push(&mut self, delay_ms: i64) {
+    /// One more row, which stands for so many; an event that is not to have happened yet took no time.
+    pub fn push(&mut self, delay_ms: i64, rows: f64) {
         let delay_ms = delay_ms.clamp(0, i64::from(u32::MAX)) as u32;
         let class = class_of(delay_ms);
         if self.classes.len() <= class {
             self.classes.resize(class + 1, Class::default());
         }
-        self.classes[class].rows += 1.0;
-        self.classes[class].sum_ms += f64::from(delay_ms);
-        self.rows += 1.0;
-        self.sum_ms += f64::from(delay_ms);
+        let sum_ms = rows * f64::from(delay_ms);
+        self.classes[class].rows += rows;
+        self.classes[class].sum_ms += sum_ms;
+        self.rows += rows;
+        self.observed += 1.0;
+        self.sum_ms += sum_ms;
     }
 
     /// Those rows too, after what is known counts `keep` times as much as before.
@@ -46,12 +50,13 @@ impl Delays {
             class.sum_ms += newer.sum_ms;
         }
         self.rows = self.rows * keep + newer.rows;
+        self.observed = self.observed * keep + newer.observed;
         self.sum_ms = self.sum_ms * keep + newer.sum_ms;
     }
 
     /// How many rows it was learnt from, older ones counting less.
-    pub fn rows(&self) -> f64 {
-        self.rows
+    pub fn observed(&self) -> f64 {
+        self.observed
     }
 
     /// E\[D\], ms.
@@ -101,18 +106,26 @@ mod tests {
     #[test]
     fn the_share_in_time_of_a_constant_and_of_two_delays() {
         let mut constant = Delays::default();
-        (0..100).for_each(|_| constant.push(150));
+        (0..100).for_each(|_| constant.push(150, 1.0));
         // Of 600 ms those of the last 150 are on their way at the end.
         assert_eq!(constant.on_time_share(0, 600, 600), 0.75);
         assert_eq!(constant.on_time_share(0, 600, 700), 1.0 - 50.0 / 600.0);
         assert_eq!(constant.on_time_share(0, 600, 750), 1.0);
         assert_eq!(constant.on_time_share(0, 600, 100), 0.0);
         let mut half = Delays::default();
-        (0..100).for_each(|i| half.push(if i % 2 == 0 { 0 } else { 300 }));
+        (0..100).for_each(|i| half.push(if i % 2 == 0 { 0 } else { 300 }, 1.0));
         assert_eq!(half.on_time_share(0, 600, 600), 0.75);
         assert_eq!(half.mean_ms(), 150.0);
         half.learn(&constant, 0.0);
-        assert_eq!((half.mean_ms(), half.rows()), (150.0, 100.0));
+        assert_eq!((half.mean_ms(), half.observed()), (150.0, 100.0));
+    }
+
+    #[test]
+    fn a_row_may_stand_for_several() {
+        let mut some = Delays::default();
+        some.push(0, 3.0);
+        some.push(300, 1.0);
+        assert_eq!((some.on_time_share(0, 600, 600), some.mean_ms(), some.observed()), (0.875, 75.0, 2.0));
     }
 
     #[test]
@@ -120,7 +133,7 @@ mod tests {
         let mut delays = Delays::default();
         let draws = 20_000;
         (0..draws).for_each(|i| {
-            delays.push((-240.0 * (1.0 - (f64::from(i) + 0.5) / f64::from(draws)).ln()) as i64)
+            delays.push((-240.0 * (1.0 - (f64::from(i) + 0.5) / f64::from(draws)).ln()) as i64, 1.0)
         });
         // 1 − 240/600·(1 − e^(−600/240)) = 0.6328.
         let share = delays.on_time_share(0, 600, 600);

@@ -11,14 +11,15 @@ use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
 use super::aggregate::Aggregate;
-use super::interval::{Estimate, Taken, average, count, deviation, sum, variance};
+use super::interval::{Estimate, Taken, average, count, deviation, rows, sum, variance};
 use super::moments::Moments;
+use super::ratio_error::RatioError;
 use super::sample_size::Promise;
 use super::sampler::Strata;
 use super::stratum::Stratum;
 
-/// An aggregate function over rows of a [`Sampler`](super::Sampler): its arguments are a value and the sample column, or, of
-/// rows that no sampler has seen, the value alone.
+/// An aggregate function over what a [`Sampler`](super::Sampler) sends, whose sample column it takes; or over a value, of rows
+/// that no sampler has seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimator {
     /// What is computed.
@@ -27,6 +28,8 @@ pub struct Estimator {
     pub is_sample: bool,
     /// What of it.
     pub shows: Shows,
+    /// Its argument is a sample column.
+    pub of_sample: bool,
     /// For its interval.
     pub promise: Promise,
     /// Of the result: a number.
@@ -62,11 +65,13 @@ impl Estimator {
 
     fn estimate(&self, taken: &[Taken]) -> Estimate {
         match self.aggregate {
-            Aggregate::Rows | Aggregate::Count(_) | Aggregate::Whole => count(taken, self.promise),
+            Aggregate::Rows | Aggregate::Whole => rows(taken, self.promise),
+            Aggregate::Count(_) => count(taken, self.promise),
             Aggregate::Sum(_) => sum(taken, self.promise),
             Aggregate::Average(_) => average(taken, self.promise),
             Aggregate::Variance(_) => variance(taken, self.is_sample, self.promise),
             Aggregate::Deviation(_) => deviation(taken, self.is_sample, self.promise),
+            Aggregate::Ratio { .. } => unreachable!("a ratio of a sample has an accumulator of its own"),
         }
     }
 
@@ -122,6 +127,7 @@ impl AggregateUDFImpl for Function {
                 "approx_error_of_stddev_samp"
             }
             (Shows::Error, Aggregate::Deviation(_)) => "approx_error_of_stddev_pop",
+            (Shows::Error | Shows::Value, Aggregate::Ratio { .. }) => "approx_error_of_ratio",
             (Shows::Value, Aggregate::Rows | Aggregate::Count(_) | Aggregate::Whole) => "approx_count",
             (Shows::Value, Aggregate::Sum(_)) => "approx_sum",
             (Shows::Value, Aggregate::Average(_)) => "approx_avg",
@@ -139,7 +145,12 @@ impl AggregateUDFImpl for Function {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(self.estimator.accumulating()))
+        Ok(match (self.estimator.of_sample, self.estimator.aggregate) {
+            (true, Aggregate::Ratio { over, under, product }) => {
+                Box::new(RatioError::new([over, under, product], self.estimator.promise))
+            }
+            _ => Box::new(self.estimator.accumulating()),
+        })
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -147,7 +158,7 @@ impl AggregateUDFImpl for Function {
     }
 }
 
-fn state_type() -> DataType {
+pub(super) fn state_type() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)))
 }
 
@@ -155,49 +166,47 @@ fn state_type() -> DataType {
 #[derive(Debug)]
 struct Estimating {
     estimator: Estimator,
-    strata: BTreeMap<i64, (Stratum, Moments)>,
+    strata: BTreeMap<i64, Taken>,
 }
 
 /// Numbers of a stratum in a state: eight of the stratum, five of its values.
 const STATE: usize = 13;
 
+/// The stratum of rows that no sampler has seen.
+const UNSAMPLED: i64 = i64::MIN;
+
 impl Estimating {
     /// Rows that no sampler has seen: one stratum of all of them.
-    fn whole(&mut self) -> &mut (Stratum, Moments) {
-        self.strata.entry(0).or_insert_with(|| (Stratum::whole(0, 0.0), Moments::default()))
+    fn whole(&mut self) -> &mut Taken {
+        let none = || Taken { stratum: Stratum::whole(UNSAMPLED, 0.0), values: Moments::default() };
+        self.strata.entry(UNSAMPLED).or_insert_with(none)
     }
 
     fn taken(&self) -> Vec<Taken> {
-        self.strata.values().map(|&(stratum, values)| Taken { stratum, values }).collect()
+        self.strata.values().copied().collect()
     }
 }
 
 impl Accumulator for Estimating {
     fn update_batch(&mut self, arguments: &[ArrayRef]) -> Result<()> {
-        let values = match arguments[0].data_type() {
+        if self.estimator.of_sample {
+            let strata = Strata::of(&arguments[0], self.estimator.aggregate.value());
+            for row in 0..arguments[0].len() {
+                let taken = strata.row(row);
+                self.strata.insert(taken.stratum.id, taken);
+            }
+            return Ok(());
+        }
+        let values = match self.estimator.aggregate {
             // Counted, whatever it is.
-            DataType::Utf8 | DataType::Boolean | DataType::Binary => None,
-            _ if matches!(self.estimator.aggregate, Aggregate::Rows | Aggregate::Count(_)) => None,
+            Aggregate::Rows | Aggregate::Count(_) | Aggregate::Ratio { .. } => None,
             _ => Some(cast(&arguments[0], &DataType::Float64)?),
         };
         let values = values.as_ref().map(|values| values.as_primitive::<Float64Type>());
-        let Some(sample) = arguments.get(1) else {
-            for row in 0..arguments[0].len() {
-                let (stratum, moments) = self.whole();
-                *stratum = Stratum::whole(0, stratum.taken + 1.0);
-                if arguments[0].is_valid(row) {
-                    moments.push(values.map_or(1.0, |values| values.value(row)));
-                }
-            }
-            return Ok(());
-        };
-        let strata = Strata::of(sample, self.estimator.aggregate.value());
-        for row in 0..sample.len() {
-            let stratum = strata.row(row);
-            let (_, moments) = self.strata.entry(stratum.id).or_insert((stratum, Moments::default()));
-            if arguments[0].is_valid(row) {
-                moments.push(values.map_or(1.0, |values| values.value(row)));
-            }
+        let taken = self.whole();
+        taken.stratum = Stratum::whole(UNSAMPLED, taken.stratum.taken + arguments[0].len() as f64);
+        for row in (0..arguments[0].len()).filter(|&row| arguments[0].is_valid(row)) {
+            taken.values.push(values.map_or(1.0, |values| values.value(row)));
         }
         Ok(())
     }
@@ -230,17 +239,13 @@ impl Accumulator for Estimating {
                     total_common,
                     shift: (shift, shift_deviation),
                 };
-                match self.strata.get_mut(&id) {
-                    None => {
-                        self.strata.insert(id, (stratum, moments));
-                    }
-                    Some((known, values)) => {
-                        // Without a sampler each part is all rows of it.
-                        if known.total_variance == 0.0 && known.taken == known.total && known.taken != taken {
-                            *known = Stratum::whole(id, known.taken + taken);
-                        }
-                        values.merge(&moments);
-                    }
+                // Of a stratum that a sampler made, every part of it knows all.
+                if id == UNSAMPLED {
+                    let whole = self.whole();
+                    whole.stratum = Stratum::whole(id, whole.stratum.taken + taken);
+                    whole.values.merge(&moments);
+                } else {
+                    self.strata.insert(id, Taken { stratum, values: moments });
                 }
             }
         }
@@ -249,7 +254,7 @@ impl Accumulator for Estimating {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let mut numbers = Vec::with_capacity(self.strata.len() * STATE);
-        for (stratum, values) in self.strata.values() {
+        for Taken { stratum, values } in self.strata.values() {
             let Stratum { id, taken, seen, total, total_variance, total_common, shift } = *stratum;
             numbers.extend([id as f64, taken, seen, total, total_variance, total_common, shift.0, shift.1]);
             numbers.extend([values.count, values.mean, values.m2, values.m3, values.m4]);
@@ -270,6 +275,7 @@ impl Accumulator for Estimating {
             // Of no value, as everywhere.
             _ if rows == 0.0 => None,
             Shows::Value => Some(self.estimator.estimate(&taken).value),
+            Shows::Error if !self.estimator.of_sample => Some(0.0),
             Shows::Error => Some(self.estimator.estimate(&taken).relative()),
         };
         if value.is_some_and(|value| value.abs() > i64::MAX as f64)
@@ -281,6 +287,6 @@ impl Accumulator for Estimating {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.strata.len() * (size_of::<(Stratum, Moments)>() + 16)
+        size_of_val(self) + self.strata.len() * (size_of::<Taken>() + 16)
     }
 }

@@ -17,10 +17,15 @@ pub(crate) struct GroupHistory {
     /// By value, and the rows taken that it was there for.
     values: Vec<Moments>,
     taken: f64,
+    /// Sub-streams since it was there.
+    absent: u32,
 }
 
 /// m of Eq. 4.1, which the thesis does not give. Picked: four windows of the evaluation.
 const HISTORY: f64 = 20.0;
+
+/// Three times that: what was learnt before counts for 5 %.
+const ABSENT_MAX: u32 = 60;
 
 /// A group whose values are known from fewer rows is kept whole.
 const TAKEN_MIN: f64 = 60.0;
@@ -36,6 +41,7 @@ impl GroupHistory {
     pub(crate) fn learn(&mut self, rows: f64, taken: f64, values: &[Moments]) {
         let weight = (1.0 / (f64::from(self.rounds) + 1.0)).max(1.0 / HISTORY);
         self.rounds += 1;
+        self.absent = if rows > 0.0 { 0 } else { self.absent + 1 };
         self.rows += weight * (rows - self.rows);
         self.rows_squared += weight * (rows * rows - self.rows_squared);
         if taken == 0.0 {
@@ -47,6 +53,11 @@ impl GroupHistory {
             *known = known.scaled(Self::KEEP);
             known.merge(new);
         }
+    }
+
+    /// It was there in one of the last sub-streams: what is older counts for nothing any more.
+    pub(crate) fn is_known(&self) -> bool {
+        self.rounds > 0 && self.absent < ABSENT_MAX
     }
 
     /// E\[N_i\].
@@ -99,6 +110,9 @@ impl GroupHistory {
         let value = match *aggregate {
             Aggregate::Rows => return Some(0.0),
             Aggregate::Whole => return None,
+            Aggregate::Ratio { over, under, product } => {
+                return self.sample_of_ratio([over, under, product], promise, rows);
+            }
             Aggregate::Count(value)
             | Aggregate::Sum(value)
             | Aggregate::Average(value)
@@ -132,9 +146,26 @@ impl GroupHistory {
                 let twice = Promise { error: 2.0 * promise.error, ..promise };
                 (of_variance(twice, rows * there, value.kurtosis() * doubt) / there).max(skewed)
             }
-            Aggregate::Rows | Aggregate::Whole => 0.0,
+            Aggregate::Rows | Aggregate::Whole | Aggregate::Ratio { .. } => 0.0,
         };
         Some(sample)
+    }
+
+    /// Of a ratio R the variation is that of a − R·b over the mean of a; both have to be normal.
+    fn sample_of_ratio(&self, values: [usize; 3], promise: Promise, rows: f64) -> Option<f64> {
+        let [over, under, product] = values.map(|value| self.values.get(value).copied());
+        let (over, under, product) = (over?, under?, product?);
+        if over.count <= 1.0 || under.mean == 0.0 {
+            return None;
+        }
+        let ratio = over.mean / under.mean;
+        let common = product.mean - over.mean * under.mean;
+        let variance = over.variance() + ratio * ratio * under.variance() - 2.0 * ratio * common;
+        let doubt = |value: &Moments| 1.0 + 2.0 * ((value.kurtosis() - 1.0).max(0.0) / value.count).sqrt();
+        let spread = (variance.max(0.0) * doubt(&over).max(doubt(&under))).sqrt();
+        let skewed = over.squared_skewness().max(under.squared_skewness()) * SKEWED * SKEWED_MARGIN;
+        let squared = squared_variation(over.mean, spread);
+        Some(of_squared_variation(promise.z(), promise.error, rows, squared).max(skewed))
     }
 }
 
@@ -176,6 +207,23 @@ mod tests {
         // Rows are counted as they come.
         let (counted, _) = history.sample(&[Aggregate::Rows], PROMISE, 5.0, 0.0).unwrap();
         assert!(counted < 50.0, "{counted}");
+    }
+
+    #[test]
+    fn a_ratio_of_what_goes_together_needs_few_rows() {
+        // b is 50 … 149, a is 3·b with 10 more or less in turn: a − 3·b is ±10, of a mean of 298.5, so that
+        // 3.84·(10/298.5)²/0.0025 = 1.7 rows would do and 30 are taken; a sum of a needs 129.
+        let rows = || (50..150).map(f64::from);
+        let a = |b: f64| 3.0 * b + if b % 2.0 == 0.0 { 10.0 } else { -10.0 };
+        let mut history = GroupHistory::default();
+        for _ in 0..50 {
+            let values = [rows().map(a).collect(), rows().collect(), rows().map(|b| a(b) * b).collect()];
+            history.learn(600.0, 100.0, &values);
+        }
+        let ratio = Aggregate::Ratio { over: 0, under: 1, product: 2 };
+        let sample = |aggregate| history.sample(&[aggregate], PROMISE, 5.0, 0.0).unwrap().0;
+        assert!(sample(ratio) < 50.0, "{}", sample(ratio));
+        assert!(sample(Aggregate::Sum(0)) > 120.0, "{}", sample(Aggregate::Sum(0)));
     }
 
     #[test]

@@ -1,11 +1,12 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use laxity_graph::Approximation;
 
-use super::aion::{Aion, Config, Offer};
-use super::interval::{Estimate, Taken};
+use super::aion::{Aion, Closed, Config, Offer, Told};
+use super::interval::Estimate;
 use super::moments::Moments;
 use super::stratum::Stratum;
+use super::sums::Sums;
 
 /// A row that reaches a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,13 +59,8 @@ impl Answer {
 /// Lets rows arrive in order and windows answer, without a query around it: what figures and tests drive. A window answers
 /// with what its rows are worth at that instant; computing takes no time.
 pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximation) {
-    let mut replay = Replay {
-        aion: Aion::new(config.clone()),
-        config,
-        strata: BTreeMap::new(),
-        kept: BTreeMap::new(),
-        answers: Vec::new(),
-    };
+    let mut replay =
+        Replay { aion: Aion::new(config.clone()), config, strata: BTreeMap::new(), answers: Vec::new() };
     let mut rest = arrivals;
     while let Some(first) = rest.first() {
         let batch = rest.partition_point(|arrival| arrival.at_ms <= first.at_ms);
@@ -73,16 +69,17 @@ pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximat
             replay.answer(wake);
         }
         replay.aion.arrive(now);
-        for row in &rest[..batch] {
-            let offer = replay.aion.offer(now, row.time_ms, row.group);
-            if matches!(offer, Offer::Taken | Offer::Late { asked: true }) {
-                replay.aion.value(now, row.time_ms, row.group, 0, row.value, offer);
+        let times: Vec<i64> = rest[..batch].iter().map(|row| row.time_ms).collect();
+        let groups: Vec<usize> = rest[..batch].iter().map(|row| row.group as usize).collect();
+        let (mut rows, mut offers) = (Vec::new(), Vec::new());
+        replay.aion.offer(now, &times, Some(&groups), |row, offer: Offer| {
+            if offer.is_asked() {
+                rows.push(row as u32);
+                offers.push(offer);
             }
-            if offer == Offer::Taken {
-                let key = (config.grid.sub_stream(row.time_ms), row.group);
-                replay.kept.entry(key).or_default().push(row.value);
-            }
-        }
+        });
+        let told = Told { rows: &rows, offers: &offers, times: &times, groups: Some(&groups) };
+        replay.aion.value(now, told, 0, |at| Some(rest[rows[at] as usize].value));
         rest = &rest[batch..];
         replay.answer(now);
     }
@@ -96,8 +93,8 @@ pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximat
         let values = exact.get(&(answer.end_ms, answer.group)).copied().unwrap_or_default();
         answer.rows = values.count;
         for (aggregate, (_, so)) in config.aggregates.iter().zip(&mut answer.results) {
-            let whole = [Taken { stratum: Stratum::whole(0, values.count), values }];
-            *so = aggregate.estimate(&whole, config.promise).value;
+            let whole = Closed::whole(values.count, vec![values]);
+            *so = aggregate.estimate(&[&whole], config.promise).value;
         }
     }
     (answers, totals)
@@ -106,15 +103,11 @@ pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximat
 /// A sub-stream and a group.
 type Key = (i64, u32);
 
-/// With the shift of every value.
-type Shifted = (Stratum, Vec<(f64, f64)>);
-
 struct Replay<'a> {
     aion: Aion,
     config: &'a Config,
     /// By sub-stream and group.
-    strata: BTreeMap<Key, Shifted>,
-    kept: BTreeMap<Key, Moments>,
+    strata: BTreeMap<Key, Closed>,
     answers: Vec<Answer>,
 }
 
@@ -123,26 +116,21 @@ impl Replay<'_> {
         let grid = self.config.grid;
         while let Some(end) = self.aion.due(now) {
             for closed in self.aion.close(end, now) {
-                self.strata.insert((closed.sub_stream, closed.group), (closed.stratum, closed.shifts));
+                self.strata.insert((closed.sub_stream, closed.group), closed);
             }
             let (from, to) = (grid.sub_stream(grid.start_of(end)), grid.sub_stream(end - 1));
-            let mut by_group: BTreeMap<u32, Vec<(Key, Stratum)>> = BTreeMap::new();
-            for (&key, (stratum, _)) in self.strata.range((from, 0)..=(to, u32::MAX)) {
-                by_group.entry(key.1).or_default().push((key, *stratum));
+            let mut by_group: BTreeMap<u32, Vec<&Closed>> = BTreeMap::new();
+            for (&(_, group), closed) in self.strata.range((from, 0)..=(to, u32::MAX)) {
+                by_group.entry(group).or_default().push(closed);
             }
             for (group, strata) in by_group {
-                let results = self.config.aggregates.iter().map(|aggregate| {
-                    let taken = strata.iter().map(|(key, stratum)| {
-                        let shift =
-                            aggregate.value().and_then(|value| self.strata[key].1.get(value).copied());
-                        let rows = Moments { count: stratum.taken, ..Moments::default() };
-                        let values = aggregate.value().map_or(rows, |_| self.kept[key]);
-                        Taken { stratum: Stratum { shift: shift.unwrap_or_default(), ..*stratum }, values }
-                    });
-                    (aggregate.estimate(&taken.collect::<Vec<_>>(), self.config.promise), f64::NAN)
-                });
+                let results = self
+                    .config
+                    .aggregates
+                    .iter()
+                    .map(|aggregate| (aggregate.estimate(&strata, self.config.promise), f64::NAN));
                 let results = results.collect();
-                let sum = |of: fn(&Stratum) -> f64| strata.iter().map(|(_, stratum)| of(stratum)).sum();
+                let sum = |of: fn(&Stratum) -> f64| strata.iter().map(|closed| of(&closed.stratum)).sum();
                 self.answers.push(Answer {
                     end_ms: end,
                     at_ms: now,
@@ -155,19 +143,27 @@ impl Replay<'_> {
             }
             let needed_from = grid.sub_stream(grid.start_of(end + grid.step_ms));
             self.strata = self.strata.split_off(&(needed_from, 0));
-            self.kept = self.kept.split_off(&(needed_from, 0));
         }
     }
 }
 
 /// Values of every window and group, all of them.
 fn exact(config: &Config, arrivals: &[Arrival]) -> BTreeMap<(i64, u32), Moments> {
-    let mut windows: BTreeMap<(i64, u32), Moments> = BTreeMap::new();
+    let grid = config.grid;
+    // By sub-stream first, of which each row is in one.
+    let mut sub_streams: HashMap<(i64, u32), Sums> = HashMap::new();
     for row in arrivals {
-        let mut end = config.grid.end_after(row.time_ms);
-        while config.grid.start_of(end) <= row.time_ms {
-            windows.entry((end, row.group)).or_default().push(row.value);
-            end += config.grid.step_ms;
+        sub_streams.entry((grid.sub_stream(row.time_ms), row.group)).or_default().push(row.value);
+    }
+    let mut in_order: Vec<_> = sub_streams.into_iter().collect();
+    in_order.sort_unstable_by_key(|(key, _)| *key);
+    let mut windows: BTreeMap<(i64, u32), Moments> = BTreeMap::new();
+    for ((number, group), sums) in in_order {
+        let (start, sub_stream_end) = grid.stretch(number);
+        let mut end = grid.end_after(sub_stream_end - 1);
+        while grid.start_of(end) <= start {
+            windows.entry((end, group)).or_default().merge(&sums.moments());
+            end += grid.step_ms;
         }
     }
     windows

@@ -1,26 +1,29 @@
+mod groups;
+mod sample_column;
+mod values;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StructArray, UInt32Array,
-};
-use arrow::compute::{cast, concat_batches, take_record_batch};
-use arrow::datatypes::{DataType, Field, Fields, Float64Type, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{Float64Type, Schema, SchemaRef};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_plan::aggregates::group_values::{GroupValues, new_group_values};
-use datafusion_physical_plan::aggregates::order::GroupOrdering;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
 use super::aggregate::Aggregate;
-use super::aion::{Aion, Config, Offer};
+use super::aion::{Aion, Closed, Config, Offer, Told};
 use super::grid::{Grid, Span};
 use super::rule::Rule;
 use super::sample_size::Promise;
-use super::stratum::Stratum;
 use crate::expression::{internal, row_error};
 use crate::window_aggregate::timestamps;
 use crate::{Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch, WindowKind};
+use groups::Groups;
+pub use sample_column::SAMPLE_COLUMN;
+pub(super) use sample_column::Strata;
+use values::Values;
 
 /// Leaves out rows that an approximate window can do without, and says when it answers: the watermark behind it is not the
 /// table's but Aion's.
@@ -36,7 +39,7 @@ pub struct SamplerSpec {
     pub window: WindowKind,
     /// Columns of the group: a bound holds in each.
     pub keys: Vec<usize>,
-    /// What the aggregates are of, numbers over the input's columns; evaluated over rows that are taken.
+    /// What the aggregates are of, numbers over the input's columns; evaluated over rows that are taken, once.
     pub values: Vec<Arc<dyn PhysicalExpr>>,
     /// What is computed of a group.
     pub aggregates: Vec<Aggregate>,
@@ -57,58 +60,23 @@ pub struct SamplerSpec {
     pub processing_origin_ms: i64,
 }
 
-/// The column behind the input's that says which stratum a row is of: what [`Estimator`](super::Estimator) reads.
-pub const SAMPLE_COLUMN: &str = "__sample";
-
 impl SamplerSpec {
     /// The input's columns, then [`SAMPLE_COLUMN`].
     pub fn output_schema(&self) -> SchemaRef {
-        let sample = Field::new(SAMPLE_COLUMN, DataType::Struct(sample_fields(self.values.len())), false);
+        let sample = sample_column::field(self.values.len());
         let fields = self.input_schema.fields().iter().cloned().chain([Arc::new(sample)]);
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// Every row that is taken is sent on, since what is computed behind needs each. Otherwise one of each group and
+    /// sub-stream is, with the moments of all.
+    fn sends_rows(&self) -> bool {
+        self.aggregates.contains(&Aggregate::Whole)
     }
 
     /// Makes the instances.
     pub fn factory(self) -> OperatorFactory {
         OperatorFactory::new(move |context| Ok(Box::new(Sampler::new(&self, context.batch_rows)?)))
-    }
-}
-
-/// Fields of a row's stratum, in this order; then two for the shift of each value.
-fn sample_fields(values: usize) -> Fields {
-    let names = ["taken", "seen", "total", "total_variance", "total_common"].map(String::from);
-    let shifts = (0..values).flat_map(|value| [format!("shift{value}"), format!("shift_deviation{value}")]);
-    let stratum = Field::new("stratum", DataType::Int64, false);
-    let numbers = names.into_iter().chain(shifts).map(|name| Field::new(name, DataType::Float64, false));
-    std::iter::once(stratum).chain(numbers).collect()
-}
-
-/// The strata of rows, as the sample column has them.
-pub(super) struct Strata<'a> {
-    ids: &'a Int64Array,
-    numbers: Vec<&'a Float64Array>,
-    /// Which value the shift is of.
-    value: Option<usize>,
-}
-
-impl<'a> Strata<'a> {
-    pub(super) fn of(column: &'a ArrayRef, value: Option<usize>) -> Strata<'a> {
-        let columns = column.as_struct().columns();
-        let numbers = columns[1..].iter().map(|column| column.as_primitive::<Float64Type>()).collect();
-        Strata { ids: columns[0].as_primitive(), numbers, value }
-    }
-
-    pub(super) fn row(&self, row: usize) -> Stratum {
-        let number = |at: usize| self.numbers[at].value(row);
-        Stratum {
-            id: self.ids.value(row),
-            taken: number(0),
-            seen: number(1),
-            total: number(2),
-            total_variance: number(3),
-            total_common: number(4),
-            shift: self.value.map_or((0.0, 0.0), |value| (number(5 + 2 * value), number(6 + 2 * value))),
-        }
     }
 }
 
@@ -119,8 +87,9 @@ pub struct Sampler {
     grid: Grid,
     aion: Aion,
     clock: EventClock,
-    groups: Option<Box<dyn GroupValues>>,
-    /// Rows that were taken, by sub-stream.
+    groups: Option<Groups>,
+    values: Values,
+    /// Rows to be sent on, by sub-stream.
     kept: BTreeMap<i64, Kept>,
     waiting: VecDeque<Waiting>,
     watermark: i64,
@@ -131,6 +100,17 @@ pub struct Sampler {
     steps: u64,
     batch_rows: usize,
     numbers: Vec<usize>,
+    fate: Fate,
+}
+
+/// What becomes of the rows of a batch, by their places in it.
+#[derive(Default)]
+struct Fate {
+    /// Rows whose values are told, and why.
+    told: Vec<u32>,
+    offers: Vec<Offer>,
+    late: Vec<u32>,
+    sent: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -144,10 +124,6 @@ enum Waiting {
     Rows(RecordBatch, ProcessingTime),
     Watermark(i64),
 }
-
-/// What stands behind the rows of a group in a sub-stream, and for each value how far late rows shift it, with the variance
-/// of that.
-type OfGroup = (Stratum, Vec<(f64, f64)>);
 
 impl Sampler {
     /// Makes one instance.
@@ -163,7 +139,7 @@ impl Sampler {
             true => None,
             false => {
                 let keys = spec.input_schema.project(&spec.keys).map_err(|e| internal(&spec.name, e))?;
-                Some(new_group_values(Arc::new(keys), &GroupOrdering::None).map_err(fail)?)
+                Some(Groups::new(Arc::new(keys)).map_err(fail)?)
             }
         };
         let mut aion = Aion::new(Config {
@@ -185,6 +161,7 @@ impl Sampler {
                 speed: 1.0,
             },
             groups,
+            values: Values::new(&spec.values, &spec.input_schema).map_err(fail)?,
             kept: BTreeMap::new(),
             waiting: VecDeque::new(),
             watermark: EventTime::MIN.0,
@@ -194,6 +171,7 @@ impl Sampler {
             steps: 0,
             batch_rows: batch_rows.max(1),
             numbers: Vec::new(),
+            fate: Fate::default(),
             spec: spec.clone(),
         })
     }
@@ -220,38 +198,49 @@ impl Sampler {
         let times = timestamps(rows.column(self.spec.time_column))?;
         self.numbers.clear();
         match &mut self.groups {
-            None => self.numbers.resize(rows.num_rows(), 0),
+            None => {}
             Some(groups) => {
                 let keys: Vec<ArrayRef> =
                     self.spec.keys.iter().map(|&key| rows.column(key).clone()).collect();
-                groups.intern(&keys, &mut self.numbers)?;
+                groups.of(&keys, &mut self.numbers)?;
             }
         }
         self.aion.arrive(now);
-        let (mut told, mut offers, mut late) = (Vec::new(), Vec::new(), Vec::new());
-        for (row, (&time, &group)) in times.iter().zip(&self.numbers).enumerate() {
-            match self.aion.offer(now, time, group as u32) {
-                Offer::Counted if !self.spec.verifies => {}
-                offer => {
-                    if let Offer::Late { .. } = offer {
-                        late.push(row as u32);
-                    }
-                    if self.spec.verifies || !matches!(offer, Offer::Late { asked: false }) {
-                        told.push(row as u32);
-                        offers.push(offer);
-                    }
-                }
+        let mut fate = std::mem::take(&mut self.fate);
+        let Fate { told, offers, late, sent } = &mut fate;
+        [&mut *told, late, sent].into_iter().for_each(Vec::clear);
+        offers.clear();
+        let (verifies, sends_rows) = (self.spec.verifies, self.spec.sends_rows());
+        let groups = self.groups.is_some().then_some(&*self.numbers);
+        self.aion.offer(now, times, groups, |row, offer| {
+            if verifies || offer.is_asked() {
+                told.push(row as u32);
+                offers.push(offer);
             }
-        }
+            match offer {
+                Offer::Late { .. } => late.push(row as u32),
+                Offer::Taken { first } if first || sends_rows => sent.push(row as u32),
+                Offer::Counted { first: true } => sent.push(row as u32),
+                Offer::Taken { .. } | Offer::Counted { .. } => {}
+            }
+        });
         if !late.is_empty() {
             let ends = late.iter().map(|&row| self.missed_end(times[row as usize]));
             let window_end = Int64Array::from_iter_values(ends);
-            out.late.push(LateRows { rows: take_record_batch(rows, &UInt32Array::from(late))?, window_end });
+            let rows = take_record_batch(rows, &UInt32Array::from(late.clone()))?;
+            out.late.push(LateRows { rows, window_end });
         }
-        if told.is_empty() {
-            return Ok(());
+        if !told.is_empty() {
+            let told = Told { rows: told, offers, times, groups };
+            let columns = self.values.of(rows, told.rows)?;
+            for (value, column) in columns.iter().enumerate() {
+                let column = column.as_primitive::<Float64Type>();
+                self.aion.value(now, told, value, |at| column.is_valid(at).then(|| column.value(at)));
+            }
         }
-        self.keep(rows, times, told, &offers, ingested)
+        self.keep(rows, times, sent, ingested)?;
+        self.fate = fate;
+        Ok(())
     }
 
     /// The last window with that time that has answered.
@@ -265,43 +254,33 @@ impl Sampler {
         end
     }
 
+    /// Keeps rows to be sent on when their sub-stream closes.
     fn keep(
         &mut self,
         rows: &RecordBatch,
         times: &[i64],
-        told: Vec<u32>,
-        offers: &[Offer],
+        sent: &[u32],
         ingested: ProcessingTime,
     ) -> Result<(), DataFusionError> {
-        let told_rows = take_record_batch(rows, &UInt32Array::from(told.clone()))?;
-        for (value, expression) in self.spec.values.iter().enumerate() {
-            let column = expression.evaluate(&told_rows)?.into_array(told_rows.num_rows())?;
-            let column = cast(&column, &DataType::Float64)?;
-            let column = column.as_primitive::<Float64Type>();
-            for (at, (&row, &offer)) in told.iter().zip(offers).enumerate() {
-                if column.is_valid(at) {
-                    let (time, group) = (times[row as usize], self.numbers[row as usize] as u32);
-                    self.aion.value(self.now, time, group, value, column.value(at), offer);
-                }
-            }
+        let mut by_sub_stream: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        for &row in sent {
+            by_sub_stream.entry(self.grid.sub_stream(times[row as usize])).or_default().push(row);
         }
-        let mut by_sub_stream: BTreeMap<i64, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
-        for (at, (&row, &offer)) in told.iter().zip(offers).enumerate() {
-            if offer == Offer::Taken {
-                let number = self.grid.sub_stream(times[row as usize]);
-                let (positions, groups) = by_sub_stream.entry(number).or_default();
-                positions.push(at as u32);
-                groups.push(self.numbers[row as usize] as u32);
-            }
-        }
-        for (number, (positions, groups)) in by_sub_stream {
+        for (number, sent) in by_sub_stream {
             let kept = self.kept.entry(number).or_default();
-            kept.batches.push(match positions.len() == told_rows.num_rows() {
-                true => told_rows.clone(),
-                false => take_record_batch(&told_rows, &UInt32Array::from(positions))?,
+            let group = |&row: &u32| self.numbers.get(row as usize).copied().unwrap_or(0) as u32;
+            kept.groups.extend(sent.iter().map(group));
+            kept.batches.push(match sent.len() == rows.num_rows() {
+                true => rows.clone(),
+                false => take_record_batch(rows, &UInt32Array::from(sent))?,
             });
-            kept.groups.extend(groups);
-            kept.ingested = kept.ingested.max(ingested);
+        }
+        // The last row that any of them stands for.
+        if let (Some(&earliest), Some(&latest)) = (times.iter().min(), times.iter().max()) {
+            let numbers = self.grid.sub_stream(earliest)..=self.grid.sub_stream(latest);
+            for (_, kept) in self.kept.range_mut(numbers) {
+                kept.ingested = kept.ingested.max(ingested);
+            }
         }
         Ok(())
     }
@@ -309,12 +288,12 @@ impl Sampler {
     /// Closes what is due.
     fn settle(&mut self, now: i64) -> Result<(), DataFusionError> {
         while let Some(end) = self.aion.due(now) {
-            let mut strata: BTreeMap<i64, Vec<Option<OfGroup>>> = BTreeMap::new();
+            let mut strata: BTreeMap<i64, Vec<Option<Closed>>> = BTreeMap::new();
             for closed in self.aion.close(end, now) {
                 let groups = strata.entry(closed.sub_stream).or_default();
                 let group = closed.group as usize;
                 groups.resize(groups.len().max(group + 1), None);
-                groups[group] = Some((closed.stratum, closed.shifts));
+                groups[group] = Some(closed);
             }
             for (number, strata) in strata {
                 let Some(kept) = self.kept.remove(&number) else { continue };
@@ -326,30 +305,30 @@ impl Sampler {
             }
             self.then(end - 1);
         }
+        self.forget_groups()
+    }
+
+    /// Lets go of groups that do not come any more. While results are verified each is needed later.
+    fn forget_groups(&mut self) -> Result<(), DataFusionError> {
+        let Some(groups) = self.groups.as_mut().filter(|groups| groups.is_grown()) else { return Ok(()) };
+        if self.spec.verifies {
+            return Ok(());
+        }
+        if let Some(numbers) = groups.keep(&self.aion.alive(groups.len()))? {
+            self.aion.renumber(&numbers);
+            for group in self.kept.values_mut().flat_map(|kept| &mut kept.groups) {
+                *group = numbers[*group as usize].expect("a group with rows is alive");
+            }
+        }
         Ok(())
     }
 
-    fn with_strata(&self, kept: &Kept, strata: &[Option<OfGroup>]) -> Result<RecordBatch, DataFusionError> {
+    fn with_strata(&self, kept: &Kept, strata: &[Option<Closed>]) -> Result<RecordBatch, DataFusionError> {
         let rows = concat_batches(&self.spec.input_schema, &kept.batches)?;
         let of = |group: &u32| strata[*group as usize].as_ref().expect("a group with rows has a stratum");
-        let numbers = |number: &dyn Fn(&Stratum) -> f64| {
-            Arc::new(Float64Array::from_iter_values(kept.groups.iter().map(|g| number(&of(g).0)))) as ArrayRef
-        };
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(kept.groups.iter().map(|group| of(group).0.id))),
-            numbers(&|stratum| stratum.taken),
-            numbers(&|stratum| stratum.seen),
-            numbers(&|stratum| stratum.total),
-            numbers(&|stratum| stratum.total_variance),
-            numbers(&|stratum| stratum.total_common),
-        ];
-        for value in 0..self.spec.values.len() {
-            let shifts = || kept.groups.iter().map(|group| of(group).1[value]);
-            columns.push(Arc::new(Float64Array::from_iter_values(shifts().map(|shift| shift.0))));
-            columns.push(Arc::new(Float64Array::from_iter_values(shifts().map(|shift| shift.1))));
-        }
-        let sample = StructArray::try_new(sample_fields(self.spec.values.len()), columns, None)?;
-        let columns = rows.columns().iter().cloned().chain([Arc::new(sample) as ArrayRef]).collect();
+        let closed: Vec<&Closed> = kept.groups.iter().map(of).collect();
+        let sample = sample_column::column(&closed, self.spec.values.len())?;
+        let columns = rows.columns().iter().cloned().chain([sample]).collect();
         Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
     }
 
@@ -418,6 +397,10 @@ impl Operator for Sampler {
         self.clock = clock;
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     /// Behind by half of its target; and no longer so once it has kept up through a window.
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         if !self.spec.only_behind {
@@ -459,7 +442,7 @@ impl Operator for Sampler {
     fn state_bytes(&self) -> usize {
         let kept = self.kept.values().flat_map(|kept| &kept.batches);
         let rows: usize = kept.map(RecordBatch::get_array_memory_size).sum();
-        rows + self.groups.as_ref().map_or(0, |groups| groups.size()) + self.aion.bytes()
+        rows + self.groups.as_ref().map_or(0, Groups::bytes) + self.aion.bytes()
     }
 }
 

@@ -1,6 +1,6 @@
 use super::delays::Delays;
-use super::moments::Moments;
 use super::stratum::Stratum;
+use super::sums::{Distances, Sums};
 
 /// A stretch of event time: what came of it, and what was taken.
 #[derive(Clone, Debug, Default)]
@@ -9,13 +9,18 @@ pub(crate) struct SubStream {
     pub(crate) cells: Vec<Cell>,
     /// Of rows that were in time and those that were not.
     pub(crate) delays: Delays,
+    /// Of so many rows one's delay is looked at; set with the first row, above 0 from then on.
+    pub(crate) glance_of: u32,
+    /// Rows until the next is, and from that one until the end of its block.
+    pub(crate) glance_in: u32,
+    pub(crate) glance_left: u32,
     /// Rows that were in time, and all.
     pub(crate) seen: f64,
     pub(crate) rows: f64,
     /// What was taken has been sent on, with these for N̂.
     pub(crate) closed: Option<Share>,
     /// By value: how far those of rows taken in time lie from what is usual in their group.
-    pub(crate) in_time: Vec<Moments>,
+    pub(crate) in_time: Vec<Distances>,
     /// Its delays are part of what is known.
     pub(crate) is_learnt: bool,
 }
@@ -25,10 +30,12 @@ pub(crate) struct SubStream {
 pub(crate) struct Cell {
     pub(crate) seen: u32,
     pub(crate) taken: u32,
-    /// A row is taken if its dice show less; `u32::MAX` takes all.
-    pub(crate) below: u32,
+    /// Rows that are counted before the next is taken.
+    pub(crate) skip: u32,
+    /// −1 / ln(1 − θ), θ being the rate at which rows are taken; 0 takes all.
+    pub(crate) spacing: f64,
     /// By value.
-    pub(crate) values: Vec<Moments>,
+    pub(crate) values: Vec<Sums>,
 }
 
 /// Which part of a sub-stream's rows has come, and how sure that is.
@@ -52,6 +59,18 @@ impl Share {
 }
 
 impl Cell {
+    /// One whose rows are taken with that spacing; `dice` throws from above 0 to 1.
+    pub(crate) fn new(spacing: f64, values: usize, dice: f64) -> Cell {
+        let mut cell = Cell { spacing, values: vec![Sums::default(); values], ..Cell::default() };
+        cell.leave_out(dice);
+        cell
+    }
+
+    /// As many rows are left out as would be if each were taken by chance: a geometric law, which costs nothing per row.
+    pub(crate) fn leave_out(&mut self, dice: f64) {
+        self.skip = (-dice.ln() * self.spacing) as u32;
+    }
+
     /// What is known of its rows, if that share of them has come.
     pub(crate) fn stratum(&self, id: i64, share: Share, shift: (f64, f64)) -> Stratum {
         let (seen, p) = (f64::from(self.seen), share.in_time);
@@ -77,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_cell_by_hand() {
-        let cell = Cell { seen: 300, taken: 30, below: 1 << 28, values: vec![] };
+        let cell = Cell { seen: 300, taken: 30, ..Cell::default() };
         let share = Share { in_time: 0.75, doubt: 0.01, is_broken: false };
         let stratum = cell.stratum(7, share, (0.0, 0.0));
         assert_eq!((stratum.total, stratum.missing(), stratum.total_common), (400.0, 100.0, 4.0));
@@ -85,5 +104,23 @@ mod tests {
         assert!((stratum.total_variance - 133.333).abs() < 1e-3);
         assert_eq!(cell.stratum(7, Share { is_broken: true, ..share }, (0.0, 0.0)).total_common, 104.0);
         assert_eq!(cell.stratum(7, Share::ALL, (0.0, 0.0)).total_variance, 0.0);
+    }
+
+    #[test]
+    fn a_tenth_is_a_tenth() {
+        // 1 / ln(10/9) = 9.49; dice of one half leave out ⌊6.58⌋, those above 0.9 none.
+        let spacing = -1.0 / 0.9f64.ln();
+        assert_eq!(
+            [0.5, 0.999, 0.901, 0.899, 0.1].map(|dice| Cell::new(spacing, 0, dice).skip),
+            [6, 0, 0, 1, 21]
+        );
+        assert_eq!(Cell::new(0.0, 0, 1e-9).skip, 0);
+        // The mean of what is left out before one is taken: (1 − θ)/θ = 9.
+        let draws = 100_000;
+        let mean = (0..draws)
+            .map(|i| f64::from(Cell::new(spacing, 0, (f64::from(i) + 0.5) / f64::from(draws)).skip))
+            .sum::<f64>()
+            / f64::from(draws);
+        assert!((mean - 9.0).abs() < 0.01, "{mean}");
     }
 }

@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::aggregate::Aggregate;
-use super::interval::{Estimate, Taken};
+use super::aion::Closed;
+use super::interval::Estimate;
 use super::moments::Moments;
 use super::sample_size::Promise;
-use super::stratum::Stratum;
 
 /// All rows of a stream and what windows said before they had them: how a user sees that bounds are kept.
 #[derive(Debug, Default)]
@@ -75,17 +75,15 @@ impl Verification {
         aggregate: Aggregate,
         promise: Promise,
     ) -> f64 {
-        let (mut rows, mut all) = (0.0, Moments::default());
+        let values = aggregate.value().map_or(0, |last| last + 1);
+        let (mut rows, mut all) = (0.0, vec![Moments::default(); values]);
         for sub_stream in window {
             if let Some((count, values)) = self.whole.get(&(sub_stream, group)) {
                 rows += count;
-                if let Some(values) = aggregate.value().and_then(|value| values.get(value)) {
-                    all.merge(values);
-                }
+                all.iter_mut().zip(values).for_each(|(all, values)| all.merge(values));
             }
         }
-        let values = if aggregate.value().is_some() { all } else { Moments { count: rows, ..all } };
-        aggregate.estimate(&[Taken { stratum: Stratum::whole(0, rows), values }], promise).value
+        aggregate.estimate(&[&Closed::whole(rows, all)], promise).value
     }
 }
 

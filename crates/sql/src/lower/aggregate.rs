@@ -161,6 +161,15 @@ impl Lowering<'_> {
         let mut rewritten = Vec::new();
         let mut sampled = sampled.into_iter();
         for (name, mut function) in functions {
+            if let (Some(Sampled::Estimated(estimator)), Some(sample)) = (sampled.next(), sample) {
+                // The sampler has evaluated argument and filter already.
+                function.func = estimator.function();
+                let column = datafusion_common::Column::new_unqualified(format!("c{sample}"));
+                function.params.args = vec![Expr::Column(column)];
+                function.params.filter = None;
+                rewritten.push((name, function));
+                continue;
+            }
             let mut as_column = |expr: &mut Expr| -> Lowered<()> {
                 if !matches!(expr, Expr::Literal(..)) {
                     let physical = self.physical(expr, schema)?;
@@ -174,11 +183,6 @@ impl Lowering<'_> {
             }
             if let Some(filter) = &mut function.params.filter {
                 as_column(filter)?;
-            }
-            if let (Some(Sampled::Estimated(estimator)), Some(sample)) = (sampled.next(), sample) {
-                function.func = estimator.function();
-                let column = datafusion_common::Column::new_unqualified(format!("c{sample}"));
-                function.params.args.push(Expr::Column(column));
             }
             rewritten.push((name, function));
         }

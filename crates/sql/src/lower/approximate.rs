@@ -37,19 +37,23 @@ impl Lowering<'_> {
         let (mut sampled, mut aggregates) = (Vec::new(), Vec::new());
         for (_, function) in functions {
             let (known, is_sample, shows) = known(function)?;
-            let value = match value_of(function, known)? {
-                None => None,
-                Some(expr) => {
-                    let physical = self.physical(&expr, schema)?;
-                    let physical = input.map(&physical).map_err(|e| self.planner.fault(e))?;
-                    let place = values.iter().position(|other| other.as_ref() == physical.as_ref());
-                    Some(place.unwrap_or_else(|| {
-                        values.push(physical);
-                        values.len() - 1
-                    }))
-                }
+            let mut value_of_rows = |expr: &Expr| -> Lowered<usize> {
+                let physical = self.physical(expr, schema)?;
+                let physical = input.map(&physical).map_err(|e| self.planner.fault(e))?;
+                let place = values.iter().position(|other| other.as_ref() == physical.as_ref());
+                Ok(place.unwrap_or_else(|| {
+                    values.push(physical);
+                    values.len() - 1
+                }))
             };
-            let aggregate = of_value(known, value);
+            let aggregate = match (known, &*function.params.args) {
+                (Aggregate::Ratio { .. }, [over, under]) => Aggregate::Ratio {
+                    over: value_of_rows(over)?,
+                    under: value_of_rows(under)?,
+                    product: value_of_rows(&(over.clone() * under.clone()))?,
+                },
+                _ => of_value(known, value_of(function, known)?.as_ref().map(value_of_rows).transpose()?),
+            };
             if !aggregates.contains(&aggregate) {
                 aggregates.push(aggregate);
             }
@@ -59,7 +63,8 @@ impl Lowering<'_> {
             }
             let data_type = Expr::AggregateFunction(function.clone()).get_type(schema);
             let data_type = data_type.map_err(|e| self.planner.fault(e))?;
-            let estimator = Estimator { aggregate, is_sample, shows, promise, data_type };
+            let of_sample = true;
+            let estimator = Estimator { aggregate, is_sample, shows, of_sample, promise, data_type };
             sampled.push(Sampled::Estimated(Box::new(estimator)));
         }
         if aggregates.is_empty() {

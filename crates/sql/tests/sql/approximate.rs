@@ -35,9 +35,9 @@ fn rows_are_left_out_behind_filters_and_before_what_is_computed() {
     assert!(plan.contains("Source: t -> Calc -> Sample -> Calc"), "{plan}");
     let sample = "sample by k within 5 % in 95 % of windows, for d * d";
     assert!(plan.contains(sample), "{plan}");
-    // What is computed of rows stands behind the sampler, in the text too.
+    // What is computed of rows is computed of those that are taken, there and nowhere else.
     let at = |text: &str| plan.find(text).unwrap_or_else(|| panic!("no {text} in {plan}"));
-    assert!(at("where v") < at(sample) && plan[at(sample) + sample.len()..].contains("d * d"), "{plan}");
+    assert!(at("where v") < at(sample) && plan.contains("| select k, ts, __sample"), "{plan}");
     let joined = approximate(
         "SELECT name, AVG(d) FROM (SELECT t.ts, t.d, dim.name FROM t JOIN dim FOR SYSTEM_TIME AS OF t.p AS dim
          ON t.k = dim.k), LATERAL TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND))",
@@ -73,7 +73,10 @@ fn what_has_no_bound_is_refused_with_a_way_out() {
         &["LISTAGG of a sample has no bound", "RESET 'laxity.approximate.error'"],
     );
     check(&windowed("APPROX_ERROR(d)", ""), &["APPROX_ERROR takes one COUNT, SUM, AVG"]);
-    check(&windowed("APPROX_ERROR(SUM(d) / COUNT(*))", ""), &["ask for the error of each"]);
+    check(&windowed("APPROX_ERROR(SUM(d) - COUNT(*))", ""), &["ask for the error of each"]);
+    check(&windowed("APPROX_ERROR(AVG(d) / SUM(v))", ""), &["ask for the error of each"]);
+    check(&windowed("APPROX_ERROR(SUM(d) / COUNT(DISTINCT v))", ""), &["ask for the error of each"]);
+    check(&windowed("APPROX_ROWS() FILTER (WHERE v > 3)", ""), &["takes no FILTER", "COUNT(*) FILTER"]);
     check(
         "SELECT k, SUM(d) FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' SECOND))
          GROUP BY window_start, window_end, k",
@@ -112,7 +115,7 @@ fn small(set: &str) -> Vec<Vec<Option<String>>> {
         "CREATE TABLE s (ts TIMESTAMP(3), k INT, d DOUBLE, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
          WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');
          {set}
-         SELECT k, SUM(d), COUNT(*), AVG(d), APPROX_ERROR(SUM(d)), APPROX_ERROR(COUNT(*)), APPROX_ROWS(), APPROX_SEEN()
+         SELECT k, SUM(d), COUNT(*), AVG(d), APPROX_ERROR(SUM(d)), APPROX_ERROR(SUM(d) / COUNT(*)), APPROX_ROWS(), APPROX_SEEN()
          FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '20' SECOND)) GROUP BY window_start, window_end, k"
     );
     let file = SqlFile { path: folder.path().join("q.sql"), text };
@@ -129,4 +132,16 @@ fn of_exact_results_the_error_is_nothing_and_small_groups_are_exact_anyway() {
     assert_eq!(exact[0], row(["0", "290.0", "10", "29.0", "0.0", "0.0", "10", "10"]));
     assert_eq!(exact[2], row(["1", "100.0", "10", "10.0", "0.0", "0.0", "10", "10"]));
     assert_eq!(small("SET 'laxity.approximate.error' = '5%';"), exact);
+}
+
+#[test]
+fn the_error_of_a_quotient_is_its_own() {
+    let plan = approximate(&windowed("SUM(d) / SUM(v), APPROX_ERROR(SUM(d) / SUM(v))", "")).unwrap().explain;
+    // Among the values is the product of both.
+    let for_these = &plan[plan.find(", for ").unwrap_or_else(|| panic!("{plan}"))..];
+    assert!(for_these.contains(" * "), "{plan}");
+    for quotient in ["SUM(d) / COUNT(*)", "(SUM(v) / COUNT(d))", "COUNT(k) / SUM(d)"] {
+        approximate(&windowed(&format!("APPROX_ERROR({quotient})"), ""))
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
 }

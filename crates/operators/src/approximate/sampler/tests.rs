@@ -1,11 +1,12 @@
 //! The sampler with the window behind it, by Arrow batches. What these can't catch: statistics, which `aion/tests.rs` has.
 
 use arrow::array::{Float64Array, TimestampMillisecondArray};
-use arrow::datatypes::TimeUnit;
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_expr::AggregateUDF;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
-use datafusion_physical_expr::expressions::{Column, lit};
+use datafusion_physical_expr::expressions::Column;
 
+use super::super::stratum::Stratum;
 use super::super::{Estimator, Shows};
 use super::*;
 use crate::drive::{Step, drive};
@@ -45,27 +46,28 @@ fn sampler() -> SamplerSpec {
 fn chain(spec: &SamplerSpec) -> Chain {
     let schema = spec.output_schema();
     let sample = Arc::new(Column::new(SAMPLE_COLUMN, 3));
-    let call = |aggregate, shows, data_type, argument: Arc<dyn PhysicalExpr>| {
-        let estimator = Estimator { aggregate, is_sample: false, shows, promise: PROMISE, data_type };
+    let call = |aggregate, shows, data_type| {
+        let of_sample = true;
+        let estimator =
+            Estimator { aggregate, is_sample: false, shows, of_sample, promise: PROMISE, data_type };
         let function: Arc<AggregateUDF> = estimator.function();
-        let expr = AggregateExprBuilder::new(function, vec![argument, sample.clone()])
+        let expr = AggregateExprBuilder::new(function, vec![sample.clone()])
             .schema(schema.clone())
             .alias("result")
             .build()
             .unwrap();
         AggregateCall { expr: Arc::new(expr), filter: None }
     };
-    let value = || Arc::new(Column::new("value", 2)) as Arc<dyn PhysicalExpr>;
     let window = WindowAggregateSpec {
         name: "WindowAggregate".into(),
         input_schema: schema.clone(),
         windows: WindowInput::Assign { time_column: 0, window: spec.window, processing_time: false },
         keys: vec![1],
         aggregates: vec![
-            call(Aggregate::Sum(0), Shows::Value, DataType::Float64, value()),
-            call(Aggregate::Sum(0), Shows::Error, DataType::Float64, value()),
-            call(Aggregate::Rows, Shows::Value, DataType::Int64, lit(1i64)),
-            call(Aggregate::Rows, Shows::Taken, DataType::Int64, lit(1i64)),
+            call(Aggregate::Sum(0), Shows::Value, DataType::Float64),
+            call(Aggregate::Sum(0), Shows::Error, DataType::Float64),
+            call(Aggregate::Rows, Shows::Value, DataType::Int64),
+            call(Aggregate::Rows, Shows::Taken, DataType::Int64),
         ],
         allowed_lateness_ms: 0,
     };
@@ -181,44 +183,31 @@ fn only_behind_leaves_nothing_out_until_it_is() {
 #[test]
 fn parts_of_a_sample_merge_into_one() {
     use datafusion_expr::Accumulator;
-    // Of the same strata, one row here and the next there.
-    let strata =
-        [Stratum { taken: 6.0, ..Stratum::whole(1, 12.0) }, Stratum { taken: 4.0, ..Stratum::whole(2, 9.0) }];
-    let sample = |of: &[usize]| {
-        let number = |number: &dyn Fn(&Stratum) -> f64| {
-            Arc::new(Float64Array::from_iter_values(of.iter().map(|&at| number(&strata[at])))) as ArrayRef
-        };
-        let columns = vec![
-            Arc::new(Int64Array::from_iter_values(of.iter().map(|&at| strata[at].id))) as ArrayRef,
-            number(&|s| s.taken),
-            number(&|s| s.seen),
-            number(&|s| s.total),
-            number(&|s| s.total_variance),
-            number(&|s| s.total_common),
-            number(&|s| s.shift.0),
-            number(&|s| s.shift.1),
-        ];
-        Arc::new(StructArray::try_new(sample_fields(1), columns, None).unwrap()) as ArrayRef
+    let closed = |id: i64, taken: &[f64], total: f64| Closed {
+        sub_stream: id,
+        group: 0,
+        stratum: Stratum { taken: taken.len() as f64, ..Stratum::whole(id, total) },
+        shifts: vec![(0.0, 0.0)],
+        values: vec![taken.iter().copied().collect()],
     };
-    let values = |values: &[f64]| Arc::new(Float64Array::from(values.to_vec())) as ArrayRef;
-    for shows in [Shows::Value, Shows::Error] {
+    let [a, b] = [closed(0, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 12.0), closed(2, &[7.0, 8.0, 9.0, 10.0], 9.0)];
+    let sample = |of: &[&Closed]| sample_column::column(of, 1).unwrap();
+    for shows in [Shows::Value, Shows::Error, Shows::Taken] {
         let estimator = Estimator {
             aggregate: Aggregate::Sum(0),
             is_sample: false,
             shows,
+            of_sample: true,
             promise: PROMISE,
             data_type: DataType::Float64,
         };
         let new = || estimator.accumulating();
         let (mut one, mut left, mut right) = (new(), new(), new());
-        one.update_batch(&[
-            values(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]),
-            sample(&[0, 0, 0, 0, 0, 0, 1, 1]),
-        ])
-        .unwrap();
-        one.update_batch(&[values(&[9.0, 10.0]), sample(&[1, 1])]).unwrap();
-        left.update_batch(&[values(&[1.0, 3.0, 5.0, 7.0, 9.0]), sample(&[0, 0, 0, 1, 1])]).unwrap();
-        right.update_batch(&[values(&[2.0, 4.0, 6.0, 8.0, 10.0]), sample(&[0, 0, 0, 1, 1])]).unwrap();
+        one.update_batch(&[sample(&[&a, &b])]).unwrap();
+        // Rows of one stratum on both sides say the same of it.
+        left.update_batch(&[sample(&[&a, &a])]).unwrap();
+        right.update_batch(&[sample(&[&b])]).unwrap();
+        right.update_batch(&[sample(&[&a])]).unwrap();
         let state = right.state().unwrap()[0].to_array().unwrap();
         left.merge_batch(&[state]).unwrap();
         let number = |value| match value {
@@ -227,9 +216,126 @@ fn parts_of_a_sample_merge_into_one() {
         };
         let (one, merged) = (number(one.evaluate().unwrap()), number(left.evaluate().unwrap()));
         assert!((one - merged).abs() < 1e-9, "{one} and {merged}");
-        if shows == Shows::Value {
+        match shows {
             // 12 · 3.5 + 9 · 8.5.
-            assert!((one - 118.5).abs() < 1e-9, "{one}");
+            Shows::Value => assert!((one - 118.5).abs() < 1e-9, "{one}"),
+            Shows::Taken => assert_eq!(one, 10.0),
+            _ => {}
         }
     }
+}
+
+#[test]
+fn parts_that_no_sampler_has_seen_add_up() {
+    use datafusion_expr::Accumulator;
+    let estimator = Estimator {
+        aggregate: Aggregate::Sum(0),
+        is_sample: false,
+        shows: Shows::Value,
+        of_sample: false,
+        promise: PROMISE,
+        data_type: DataType::Float64,
+    };
+    let values = |values: &[f64]| Arc::new(Float64Array::from(values.to_vec())) as ArrayRef;
+    let (mut left, mut right) = (estimator.accumulating(), estimator.accumulating());
+    left.update_batch(&[values(&[1.0, 2.0])]).unwrap();
+    right.update_batch(&[values(&[3.0])]).unwrap();
+    right.update_batch(&[values(&[4.0])]).unwrap();
+    let state = right.state().unwrap()[0].to_array().unwrap();
+    left.merge_batch(&[state]).unwrap();
+    let empty = estimator.accumulating().state().unwrap()[0].to_array().unwrap();
+    left.merge_batch(&[empty]).unwrap();
+    assert_eq!(left.evaluate().unwrap(), datafusion_common::ScalarValue::Float64(Some(10.0)));
+}
+
+/// Rows that a sampler sends on, and rows that it took.
+fn sent(spec: &SamplerSpec) -> (usize, u64) {
+    let mut sampler = Sampler::new(spec, 100).unwrap();
+    let mut sent = 0;
+    for step in steps(&rows(20), usize::MAX) {
+        let mut out = Outbox::default();
+        let mut flow = match step {
+            Step::Batch(batch, ingested) => sampler.on_batch(0, batch, ingested, &mut out).unwrap(),
+            Step::Watermark(watermark) => sampler.on_watermark(EventTime(watermark), &mut out).unwrap(),
+        };
+        while flow == Flow::More {
+            flow = sampler.resume(&mut out).unwrap();
+        }
+        for emitted in &out.emitted {
+            if let laxity_graph::Emitted::Batch { batch, .. } = emitted {
+                sent += batch.num_rows();
+            }
+        }
+    }
+    (sent, sampler.approximation().unwrap().rows_taken)
+}
+
+#[test]
+fn one_row_of_a_group_and_sub_stream_is_sent_unless_each_is_needed() {
+    // Two sub-streams of half a second in each of 20 windows, and two groups.
+    let (few, _) = sent(&sampler());
+    assert_eq!(few, 20 * 2 * 2);
+    let whole = SamplerSpec { aggregates: vec![Aggregate::Sum(0), Aggregate::Whole], ..sampler() };
+    let (all, taken) = sent(&whole);
+    assert_eq!(all as u64, taken);
+    // Of 20 000 rows some came after their window had answered.
+    assert!(all > 18_000, "{all}");
+}
+
+#[test]
+fn keys_that_come_and_go_take_no_room_for_ever() {
+    let mut sampler = Sampler::new(&sampler(), 100).unwrap();
+    let mut bytes = Vec::new();
+    let mut groups = Vec::new();
+    let mut results = 0;
+    // Some 180 new keys in each of 200 windows, each there for three of them, and one that stays.
+    for window in 0..200_i64 {
+        let row = |place: i64| {
+            let time = window * WINDOW_MS + place;
+            let key = if place % 10 == 0 { -1 } else { (window - place % 3) * 200 + place % 200 };
+            (time + 20, time, key, 1.0)
+        };
+        let rows: Vec<_> = (0..WINDOW_MS).map(row).collect();
+        let steps = rows.chunks(250).map(batch).collect();
+        results += drive(&mut sampler, steps, 0).rows().len();
+        bytes.push(sampler.state_bytes());
+        groups.push(sampler.groups.as_ref().unwrap().len());
+    }
+    assert!(results > 190 * 500, "{results}");
+    // 36 000 keys were there. One is remembered for 60 sub-streams, 30 windows: that is 5 400. It is looked who is there when
+    // there are twice as many as were looked at, of whom more than half were there: at most four times as many.
+    let most = groups.iter().copied().max().unwrap();
+    assert!((5_000..24_000).contains(&most), "{most} groups");
+    let (early, late) = (bytes[50..100].iter().max().unwrap(), bytes[150..].iter().max().unwrap());
+    assert!(late * 2 < early * 3, "{late} bytes after {early}");
+}
+
+#[test]
+fn a_group_keeps_its_rows_when_others_are_forgotten() {
+    // Key -1 has rows 1 to 4 000 in every window; what it says must not change when numbers do.
+    let rows = |keys: i64| -> Vec<Step> {
+        let of_window = |window: i64| {
+            (0..2_000).map(move |place| {
+                let time = window * WINDOW_MS + place / 2;
+                let key = if place % 2 == 0 { -1 } else { window * keys + place % keys };
+                (time, time, key, place as f64)
+            })
+        };
+        let rows: Vec<_> = (0..120).flat_map(of_window).collect();
+        let mut steps: Vec<Step> = rows.chunks(500).map(batch).collect();
+        steps.push(Step::Watermark(i64::MAX));
+        steps
+    };
+    // All rows are taken until a window's, so that both have the same.
+    let spec = SamplerSpec { rule: Rule::KSlack, ..sampler() };
+    let of_one = |keys: i64| {
+        let answer = drive(&mut chain(&spec), rows(keys), 0);
+        let mut rows: Vec<String> =
+            answer.rows().iter().filter(|row| row.starts_with("-1|")).map(ToString::to_string).collect();
+        rows.sort();
+        rows
+    };
+    let (few, many) = (of_one(1), of_one(1_000));
+    assert_eq!(few.len(), 120);
+    assert_eq!(few, many);
 }

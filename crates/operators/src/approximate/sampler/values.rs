@@ -1,0 +1,89 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::{cast, take_record_batch};
+use arrow::datatypes::{DataType, Schema};
+use datafusion_common::Result;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr::utils::collect_columns;
+
+/// What the aggregates are of, over those columns alone that it needs: nothing else of a row that is taken is copied.
+pub(super) struct Values {
+    /// Of the input, ascending.
+    columns: Vec<usize>,
+    /// Over those.
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Values {
+    /// Expressions over a schema's columns.
+    pub(super) fn new(expressions: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Result<Values> {
+        let needed = expressions.iter().flat_map(collect_columns).map(|column| column.index());
+        let mut columns: Vec<usize> = needed.collect();
+        columns.sort_unstable();
+        columns.dedup();
+        if columns.is_empty() && !expressions.is_empty() && !schema.fields().is_empty() {
+            // A constant still has as many rows as they are.
+            columns.push(0);
+        }
+        let narrowed = |expression: &Arc<dyn PhysicalExpr>| {
+            let narrowed = Arc::clone(expression).transform(|node| {
+                let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+                let place = columns.partition_point(|&needed| needed < column.index());
+                Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>))
+            })?;
+            Ok(narrowed.data)
+        };
+        let expressions = expressions.iter().map(narrowed).collect::<Result<_>>()?;
+        Ok(Values { columns, expressions })
+    }
+
+    /// Them as DOUBLEs, of those rows.
+    pub(super) fn of(&self, batch: &RecordBatch, rows: &[u32]) -> Result<Vec<ArrayRef>> {
+        if self.expressions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut batch = batch.project(&self.columns)?;
+        if rows.len() < batch.num_rows() {
+            batch = take_record_batch(&batch, &UInt32Array::from(rows.to_vec()))?;
+        }
+        let of = |expression: &Arc<dyn PhysicalExpr>| {
+            let column = expression.evaluate(&batch)?.into_array(batch.num_rows())?;
+            Ok(cast(&column, &DataType::Float64)?)
+        };
+        self.expressions.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, Float64Array, Int64Array};
+    use arrow::datatypes::Float64Type;
+    use datafusion_expr::Operator;
+    use datafusion_physical_expr::expressions::{BinaryExpr, lit};
+
+    use super::*;
+
+    #[test]
+    fn expressions_are_of_the_rows_asked_for() {
+        let column = |values: [i64; 4]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([
+            ("a", column([1, 2, 3, 4])),
+            ("b", column([0, 0, 0, 0])),
+            ("c", column([10, 20, 30, 40])),
+        ]);
+        let batch = batch.unwrap();
+        let (a, c) = (Arc::new(Column::new("a", 0)), Arc::new(Column::new("c", 2)));
+        let sum: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(a, Operator::Plus, c.clone()));
+        let values = Values::new(&[sum, c, lit(7.0)], &batch.schema()).unwrap();
+        assert_eq!(values.columns, [0, 2]);
+        let told = values.of(&batch, &[1, 3]).unwrap();
+        let numbers = |at: usize| told[at].as_primitive::<Float64Type>().clone();
+        assert_eq!(numbers(0), Float64Array::from(vec![22.0, 44.0]));
+        assert_eq!(numbers(1), Float64Array::from(vec![20.0, 40.0]));
+        assert_eq!(numbers(2), Float64Array::from(vec![7.0, 7.0]));
+        assert_eq!(values.of(&batch, &[0, 1, 2, 3]).unwrap()[0].len(), 4);
+    }
+}
