@@ -8,13 +8,18 @@ use laxity_operators::{SharedSourceSpec, Stage, Template};
 use crate::compile::PlannedQuery;
 use crate::explain::can_be_shared;
 
+/// A table as it is read by these columns.
+type Read = (*const TableSpec, Vec<usize>);
+
+/// One of each kind of those who read it, and how many they are.
+type Alike<'a> = Vec<(&'a Arc<SharedSourceSpec>, usize)>;
+
 /// With how many others queries do things when all of them run, a sentence or none for each: what is read together, what is
 /// one operator, and which table others write too.
 ///
 /// So many readers at least share what they do alike, which is `at_least`.
 pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<String>> {
-    let mut reads: HashMap<(*const TableSpec, Vec<usize>), Vec<(&Arc<SharedSourceSpec>, usize)>> =
-        HashMap::new();
+    let mut reads: HashMap<Read, Alike<'_>> = HashMap::new();
     let mut templates: HashMap<*const Template, usize> = HashMap::new();
     let mut writes: HashMap<*const TableSpec, usize> = HashMap::new();
     for query in queries {
