@@ -116,13 +116,13 @@ fn a_table_that_cannot_be_opened_stops_its_own_query_alone() {
     let missing = "CREATE TABLE seen (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'missing.csv', 'format' = 'csv');
 CREATE TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole');\nINSERT INTO nowhere SELECT n FROM seen;";
     fs::write(folder.path().join("a/missing.sql"), missing).unwrap();
-    // The same results as the first writes.
+    // What is declared alike in two files is one table, which both write.
     fs::write(folder.path().join("a/again.sql"), tenant("", 30)).unwrap();
     let output = laxity(folder.path(), &["run", "a/missing.sql", "a/alpha.sql", "a/again.sql", "b/beta.sql"]);
     let told = told(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("a/missing.sql:1:73: query") && told.contains("the others are started"), "{told}");
-    assert_eq!(lines(&folder.path().join("a/results.csv")), 10, "{told}");
+    assert_eq!(lines(&folder.path().join("a/results.csv")), 40, "{told}");
     assert_eq!(lines(&folder.path().join("b/results.csv")), 20, "{told}");
 }
 
