@@ -14,6 +14,7 @@ use super::relation::{OpenStage, Relation, plain};
 use super::{Lowered, Lowering, chained, unsupported};
 use crate::approximate::{aggregate, estimator, of_value};
 use crate::error::Fault;
+use crate::functions::DECIMAL_MULTIPLY;
 
 /// What becomes of an aggregate: an estimate, or itself where it sees every row that comes in time.
 pub(super) enum Sampled {
@@ -164,6 +165,12 @@ fn known(function: &AggregateFunction) -> Lowered<(Aggregate, bool, Shows)> {
     if let Some(Estimator { aggregate, is_sample, shows, .. }) = estimator(name) {
         return Ok((aggregate, is_sample, shows));
     }
+    if name == "sum" && function.params.args.first().is_some_and(is_decimal_square) {
+        return Err(unsupported(
+            "VARIANCE and STDDEV of a DECIMAL are differences of sums, whose error has no bound in a sample",
+        )
+        .hint("CAST what they are of to DOUBLE, or RESET 'laxity.approximate.error' before this query"));
+    }
     if let Some((aggregate, is_sample)) = aggregate(name) {
         return Ok((aggregate, is_sample, Shows::Value));
     }
@@ -179,6 +186,16 @@ fn known(function: &AggregateFunction) -> Lowered<(Aggregate, bool, Shows)> {
         name.to_uppercase()
     ))
     .hint(format!("{hint}, or RESET 'laxity.approximate.error' before this query")))
+}
+
+/// The sum of these is a part of what VARIANCE and STDDEV of a DECIMAL become.
+fn is_decimal_square(argument: &Expr) -> bool {
+    match argument {
+        Expr::ScalarFunction(call) if call.func.name() == DECIMAL_MULTIPLY => {
+            matches!(&call.args[..], [one, other] if one == other)
+        }
+        _ => false,
+    }
 }
 
 /// The number that an aggregate is of; none where it counts rows.

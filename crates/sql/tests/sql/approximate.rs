@@ -72,6 +72,12 @@ fn what_has_no_bound_is_refused_with_a_way_out() {
         &windowed("LISTAGG(s)", ""),
         &["LISTAGG of a sample has no bound", "RESET 'laxity.approximate.error'"],
     );
+    for of in ["VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV"] {
+        let of_decimal = format!("{of}(CAST(d AS DECIMAL(10, 2)))");
+        check(&windowed(&of_decimal, ""), &["of a DECIMAL are differences of sums", "CAST", "DOUBLE"]);
+        assert!(approximate(&windowed(&format!("{of}(d)"), "")).is_ok());
+    }
+    assert!(approximate(&windowed("AVG(CAST(d AS DECIMAL(10, 2)))", "")).is_ok());
     check(&windowed("APPROX_ERROR(d)", ""), &["APPROX_ERROR takes one COUNT, SUM, AVG"]);
     check(&windowed("APPROX_ERROR(SUM(d) - COUNT(*))", ""), &["ask for the error of each"]);
     check(&windowed("APPROX_ERROR(AVG(d) / SUM(v))", ""), &["ask for the error of each"]);
