@@ -538,7 +538,7 @@ impl Turn {
                 if outlet.query.failed() && !serves_all || !has_output {
                     bytes.clear();
                 } else {
-                    rows.push(&*bytes);
+                    rows.push(bytes.as_slice());
                 }
             }
         }
@@ -546,7 +546,7 @@ impl Turn {
         self.has_written = true;
         let written = match &rows[..] {
             [bytes] => output.write(bytes),
-            _ => output.write(&rows.iter().flat_map(|bytes| bytes.iter().copied()).collect::<Vec<u8>>()),
+            _ => output.write(&rows.concat()),
         };
         written.map_err(|error| chain_of_causes(&error))
     }
