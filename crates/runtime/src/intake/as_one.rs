@@ -286,7 +286,7 @@ impl<C: Content> AsOne<C> {
         let mut now = context.clock.now();
         for sent in 1_usize.. {
             let Some(outgoing) = firing.outgoing.pop_front() else { break };
-            if let Some(seat) = self.seats.get(&outgoing.seat).filter(|seat| !seat.query.failed()) {
+            if let Some(seat) = self.seats.get(&outgoing.seat).filter(|seat| !seat.query.stopped()) {
                 fired.results += 1;
                 fired.rows += u64::from(C::rows(&outgoing.batch));
                 seat.send(outgoing, &firing, now, context.writes);
