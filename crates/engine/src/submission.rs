@@ -34,6 +34,7 @@ struct Wanted {
     spec: ScanSpec,
     query: Arc<Query>,
     source: Source,
+    rhythm: Option<Rhythm>,
     share: Option<Share>,
     /// Its operators, where the scheduler gets to know them only once it is clear that others will not do their work.
     parts: Option<Parts>,
@@ -189,11 +190,11 @@ impl Submission {
         };
         let Expanded { instances, operators, sources, outlets } =
             expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
-        // Dead letters are written by the query that refuses the row.
         let rhythm = Rhythm::of(&plan.dataflow);
         let share = |source: &Source, scan: &ScanSpec, stage: &SharedStage| {
             let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
             let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
+            // Dead letters are written by the query that refuses the row.
             let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
             let outlet =
                 Some(&outlets).filter(|outlets| outlets.len() == 1).map(|outlets| outlets[0].clone());
@@ -204,7 +205,7 @@ impl Submission {
                 return None;
             };
             let share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
-            Some(Wanted { spec: scan.clone(), query: query.clone(), source, share, parts: None })
+            Some(Wanted { spec: scan.clone(), query: query.clone(), source, rhythm, share, parts: None })
         });
         let mut wanted: Vec<Wanted> = wanted.collect();
         let mut entrances = Vec::new();
@@ -409,9 +410,11 @@ fn columns_of(wanted: &Wanted, read: &ScanSpec) -> Option<Vec<usize>> {
 
 /// One query's end of a table that is read with these columns.
 fn reader(wanted: &Wanted, read: &ScanSpec, is_shared: bool, start: ProcessingTime) -> Reader<ArrowRows> {
-    let Wanted { query, source, share, .. } = wanted;
+    let Wanted { query, source, rhythm, share, .. } = wanted;
     let columns = columns_of(wanted, read);
-    let reader = Reader::new(query.clone(), source.operator, columns, source.follows_processing_time, start);
+    let follows_processing_time = source.follows_processing_time;
+    let reader = Reader::new(query.clone(), source.operator, columns, follows_processing_time, start);
+    let reader = reader.in_rhythm(*rhythm);
     let Some(Share { stage, rhythm, instance, outlet, batch_rows }) = share.as_ref().filter(|_| is_shared)
     else {
         return reader;

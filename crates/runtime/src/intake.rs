@@ -7,7 +7,8 @@
 //!
 //! A look is work like any other: it has a deadline, costs time and runs where the scheduler says. Nobody needs a row
 //! every millisecond for a target of ten seconds, so looks keep a distance that follows from the nearest target that reads
-//! the table and from the slack there is ([`Spacing`]); a look that comes late takes a larger bite.
+//! the table and from the slack there is ([`Spacing`]); a look that comes late takes a larger bite. Where all wait for the
+//! ends of windows, and it is known when these come ([`Pace`](crate::pace::Pace)), there are few looks in between.
 
 mod as_one;
 mod group;
@@ -25,7 +26,7 @@ use self::group::Group;
 pub use self::reader::Reader;
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::Spacing;
-use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Write};
+use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Rhythm, Write};
 
 /// The outside of a table: what its connector brings.
 pub trait Feed<C: Content> {
@@ -94,8 +95,12 @@ pub struct Intake<C: Content> {
     /// Bytes counted against the process: what the table holds, and the backlog. Readers share batches, so that is the one
     /// of the furthest behind.
     backlog_bytes: u64,
+    /// Of the last rows that were taken.
+    last_arrival: ProcessingTime,
     /// What distance looks keep.
     spacing: Spacing,
+    /// All who read it wait for the ends of windows alone, which are multiples of this.
+    windows_every_ms: Option<i64>,
     /// When it is to be looked at again, as it said last.
     look_at: ProcessingTime,
     /// Where to write down what is done as one, if anybody wants to know.
@@ -185,7 +190,9 @@ impl<C: Content> Intake<C> {
             ended: false,
             dead_rows_seen: 0,
             backlog_bytes: 0,
+            last_arrival: ProcessingTime::ZERO,
             spacing: Spacing::default(),
+            windows_every_ms: None,
             look_at: ProcessingTime::ZERO,
             records: None,
         };
@@ -262,6 +269,10 @@ impl<C: Content> Intake<C> {
         }
         // Not by asking all of them: many may come.
         let target_ns = reader.query.target_ns();
+        if let Some(every_ms) = self.windows_every_ms {
+            let others = Rhythm::Windows { every_ms, reach_ms: 0 };
+            self.windows_every_ms = Rhythm::common([Some(others), reader.rhythm()]);
+        }
         self.add(reader);
         self.spacing = self.spacing.with_nearer_target(target_ns);
         None
@@ -295,6 +306,19 @@ impl<C: Content> Intake<C> {
     /// Readers have come or gone, or their targets have changed.
     pub fn space(&mut self) {
         self.spacing = self.spacing.with_target(self.target_ns());
+        self.windows_every_ms = Rhythm::common(self.readers().map(Reader::rhythm));
+    }
+
+    /// When the next window may end of those who read it, if they wait for nothing else. `None` too while a row may have
+    /// ended it and its source has not said so.
+    fn window_end(&self, clock: Option<EventClock>) -> Option<ProcessingTime> {
+        let (every_ms, clock) = (self.windows_every_ms?, clock?);
+        // What a watermark is belongs to the table: one of them tells for all.
+        let pace = match self.readers.first() {
+            Some(reader) => &reader.query.pace,
+            None => &self.groups.first()?.pace,
+        };
+        pace.next_end(&clock, every_ms).filter(|&end| self.last_arrival < end)
     }
 
     /// Looks keep no distance: rows are seen when they arrive. Where a look costs nothing.
@@ -409,8 +433,9 @@ impl<C: Content> Intake<C> {
                     }
                 }
                 FeedEvent::NotBefore(due) => {
-                    let at = due.max(started.plus_ns(self.spacing.ns(context.load))).max(now.plus_ns(1));
-                    let at = self.sooner(at, now, context);
+                    let window_end = self.window_end(feed.event_clock());
+                    let at = self.spacing.next_look(context.load, started, due, window_end);
+                    let at = self.sooner(at.max(now.plus_ns(1)), now, context);
                     self.look_at = at;
                     return match self.prepare(feed, now, context.load) {
                         Ok(step) => step,
@@ -457,8 +482,9 @@ impl<C: Content> Intake<C> {
         context: &mut IntakeContext<'_, C, K, S>,
     ) {
         self.rows_offered += u64::from(C::rows(&batch));
+        self.last_arrival = arrival;
         let clock = feed.event_clock();
-        self.each_group(|group| group.take::<F, K>(batch.clone(), arrival, context.clock));
+        self.each_group(|group| group.take::<F, K>(batch.clone(), arrival, clock.as_ref(), context.clock));
         let Some((last, others)) = self.readers.split_last_mut() else { return };
         for reader in others {
             reader.offer::<F, K, S>(self.id, batch.clone(), arrival, None, clock, now, context);

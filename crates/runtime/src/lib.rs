@@ -23,6 +23,7 @@ mod memory;
 mod merge;
 mod offered;
 mod outlet;
+mod pace;
 mod payload;
 mod process;
 mod query;

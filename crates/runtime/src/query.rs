@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::Process;
 use crate::offered::{Offered, OfferedRows};
+use crate::pace::Pace;
 use crate::results::{DueBy, Owed, ResultFigures, ResultSummary, Results};
 
 /// A query while it runs: what the user set, what it holds, what it has done.
@@ -56,6 +57,8 @@ pub struct Query {
     pub(crate) watermark_ms: AtomicI64,
     /// Where its event times lie on the clock, once a table has said so.
     pub event_clock: OnceLock<EventClock>,
+    /// How its one source's watermark follows the clock.
+    pub(crate) pace: Pace,
     /// Its rows are judged by when they came, batch by batch.
     pub(crate) judges_arrivals: AtomicBool,
     /// What it has done by leaving rows out, if it does; as of the last window that answered.
@@ -167,6 +170,7 @@ impl Query {
             waiting: Mutex::default(),
             watermark_ms: AtomicI64::new(EventTime::MIN.0),
             event_clock: OnceLock::new(),
+            pace: Pace::default(),
             judges_arrivals: AtomicBool::new(false),
             approximation: Mutex::new(None),
             open_sinks: AtomicI64::new(sinks as i64),
@@ -448,6 +452,9 @@ impl Query {
     /// The watermark of a source has risen, by rows of that arrival.
     pub(crate) fn source_progress(&self, before: EventTime, after: EventTime, arrival: ProcessingTime) {
         let Some(due_by) = self.due_by.get() else { return };
+        if let Some(clock) = self.event_clock.get() {
+            self.pace.rose(clock, after, arrival);
+        }
         if let Some(end) = due_by.window_passed(before, after) {
             self.owe(|owed| owed.window_due(end, arrival));
         }

@@ -33,6 +33,15 @@ impl Rhythm {
         }
     }
 
+    /// How far apart windows end, of all who read a table; `None` if one of them waits for more than that.
+    pub(crate) fn common(rhythms: impl IntoIterator<Item = Option<Rhythm>>) -> Option<i64> {
+        let every_ms = rhythms.into_iter().try_fold(0, |common_ms, rhythm| match rhythm {
+            Some(Rhythm::Windows { every_ms, .. }) => Some(common_divisor(every_ms, common_ms)),
+            Some(Rhythm::Rows) | None => None,
+        });
+        every_ms.filter(|&every_ms| every_ms > 0)
+    }
+
     /// The watermark at which the next window ends that may have rows of events between these two; `None` if all of them
     /// ended when the watermark rose to `told`.
     pub(crate) fn next(
@@ -54,6 +63,16 @@ fn common_divisor(a: i64, b: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_of_all_end_at_multiples_of_what_they_have_in_common() {
+        let windows = |every_ms| Some(Rhythm::Windows { every_ms, reach_ms: 1 });
+        assert_eq!(Rhythm::common([windows(1_000)]), Some(1_000));
+        assert_eq!(Rhythm::common([windows(6_000), windows(4_000)]), Some(2_000));
+        assert_eq!(Rhythm::common([windows(1_000), Some(Rhythm::Rows)]), None);
+        assert_eq!(Rhythm::common([None, windows(1_000)]), None);
+        assert_eq!(Rhythm::common([]), None);
+    }
 
     #[test]
     fn time_is_told_when_a_window_ends_that_may_have_rows() {

@@ -186,14 +186,15 @@ impl Merging {
                     None => return internal_err!("run of slices {key:?} was planned but not made"),
                 },
             };
+            let weight = partial.merging_weight();
             while self.offset < partial.len {
                 if *budget == 0 {
                     return Ok(false);
                 }
-                let length = (partial.len - self.offset).min(*budget);
+                let length = (partial.len - self.offset).min(budget.div_ceil(weight));
                 self.groups.merge(&partial, self.offset..self.offset + length, scratch)?;
                 self.offset += length;
-                *budget -= length;
+                *budget = budget.saturating_sub(length.saturating_mul(weight));
             }
             self.input += 1;
             self.offset = 0;

@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::as_one::{AsOne, StepContext};
 use super::shared_work::{Record, SharedRecords};
 use super::{Feed, IntakeContext, Reader, end};
 use crate::offered::Offered;
+use crate::pace::Pace;
 use crate::{Clock, Content, Filled, Front, Query, RecordedArrival, Rhythm, Template};
 
 /// Readers of a table that ask the same of its rows, but for their filters.
@@ -43,6 +44,8 @@ pub(super) struct Group<C: Content> {
     watermark: EventTime,
     /// When the last batch was due.
     arrival: ProcessingTime,
+    /// How the watermark follows the clock.
+    pub pace: Pace,
     offered: Arc<Offered>,
     /// How many of `members` were told of the end, once the table has ended.
     ended: Option<usize>,
@@ -109,6 +112,7 @@ impl<C: Content> Group<C> {
             behind: Vec::new(),
             watermark: EventTime::MIN,
             arrival: ProcessingTime::ZERO,
+            pace: Pace::default(),
             offered: Arc::default(),
             ended: None,
             chosen: Vec::new(),
@@ -277,6 +281,7 @@ impl<C: Content> Group<C> {
         &mut self,
         batch: C::Batch,
         arrival: ProcessingTime,
+        event_clock: Option<&EventClock>,
         clock: &K,
     ) -> Result<(), C::Error> {
         let started = self.record.as_ref().map(|_| clock.now());
@@ -292,6 +297,9 @@ impl<C: Content> Group<C> {
         if watermark > self.watermark {
             self.watermark = watermark;
             self.offered.set_watermark(watermark);
+            if let Some(event_clock) = event_clock {
+                self.pace.rose(event_clock, watermark, arrival);
+            }
         }
         let mut chosen = std::mem::take(&mut self.chosen);
         self.front.choose(&batch, &mut chosen);

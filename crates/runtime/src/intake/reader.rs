@@ -27,6 +27,8 @@ pub struct Reader<C: Content> {
     idle: bool,
     /// When the source was last told the time; `None` if it has event time.
     told_time: Option<ProcessingTime>,
+    /// When it is to be told of rows and time; `None` if of all.
+    rhythm: Option<Rhythm>,
     /// What others may do for it too, and when it is to be told of it.
     pub(super) share: Option<(FrontSpec<C>, Rhythm)>,
     /// Where its results go if others make them for it.
@@ -63,15 +65,22 @@ impl<C: Content> Reader<C> {
             last_batch: start,
             idle: false,
             told_time: follows_processing_time.then_some(ProcessingTime::ZERO),
+            rhythm: None,
             share: None,
             outlet: None,
         }
     }
 
+    /// One that has to be told of rows and time then.
+    #[must_use]
+    pub fn in_rhythm(self, rhythm: Option<Rhythm>) -> Reader<C> {
+        Reader { rhythm, ..self }
+    }
+
     /// One whose rows may be filled and chosen together with those of others. Its source takes what comes of that.
     #[must_use]
     pub fn sharing(self, spec: FrontSpec<C>, rhythm: Rhythm) -> Reader<C> {
-        Reader { share: Some((spec, rhythm)), ..self }
+        Reader { share: Some((spec, rhythm)), ..self.in_rhythm(Some(rhythm)) }
     }
 
     /// One whose results may be made together with those of others of its template, and go there.
@@ -91,6 +100,14 @@ impl<C: Content> Reader<C> {
 
     pub(super) fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
+    }
+
+    /// When it waits for a row; `None` if for every one.
+    pub(super) fn rhythm(&self) -> Option<Rhythm> {
+        let query = &self.query;
+        // Who drops rows or leaves some out does it by when they come.
+        let counts_arrivals = query.settings.shed || query.judges_arrivals.load(Relaxed);
+        self.rhythm.filter(|_| self.told_time.is_none() && !counts_arrivals)
     }
 
     pub(super) fn told_time(&self) -> Option<ProcessingTime> {

@@ -77,10 +77,12 @@ pub(super) fn tables<C: Modelled>(
             };
             let rows = rows.next().unwrap_or_default();
             let (source, deployed) = (OperatorId(operator), query.deployed);
+            let rhythm = Rhythm::of(&query.dataflow);
             let mut reader = Reader::<C>::new(Arc::clone(&running[index]), source, None, false, deployed);
+            reader = reader.in_rhythm(rhythm);
             let id = FeedId { query: QueryId(index as u32), feed: number };
             if let Some(&Membership { ref front, number, member }) = fronts.get(&id)
-                && let Some(rhythm) = Rhythm::of(&query.dataflow)
+                && let Some(rhythm) = rhythm
                 && let Some(spec) = C::spec(FrontReader { clock, number, front, member })
             {
                 reader = reader.sharing(spec, rhythm).with_outlet(outlets[index].clone());

@@ -1,0 +1,64 @@
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use laxity_graph::{EventClock, EventTime, ProcessingTime};
+
+/// How the watermark of a table follows the clock: where it is, and how late it is when it is least so.
+///
+/// The watermark stays behind the rows by what its declaration says, which is any expression. So it is measured: a row that
+/// moves it comes so long after the instant at which its event time is due. Too small a lag is one look too many at a table;
+/// that is why the least counts.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    watermark_ms: AtomicI64,
+    lag_ns: AtomicU64,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { watermark_ms: AtomicI64::new(EventTime::MIN.0), lag_ns: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Pace {
+    /// Rows of that arrival have moved the watermark.
+    pub fn rose(&self, clock: &EventClock, watermark: EventTime, arrival: ProcessingTime) {
+        if watermark < EventTime::MAX {
+            self.lag_ns.fetch_min(arrival.since_ns(clock.due(watermark)), Relaxed);
+            self.watermark_ms.fetch_max(watermark.0, Relaxed);
+        }
+    }
+
+    /// The earliest arrival of a row that ends the next window, where windows end at multiples of that; in the past if it
+    /// should have come. `None` while no row has moved the watermark.
+    pub fn next_end(&self, clock: &EventClock, every_ms: i64) -> Option<ProcessingTime> {
+        let lag_ns = Some(self.lag_ns.load(Relaxed)).filter(|&lag_ns| lag_ns < u64::MAX)?;
+        let watermark_ms = self.watermark_ms.load(Relaxed);
+        // A window ends once the watermark is a millisecond before its end.
+        let end_ms =
+            watermark_ms.checked_add(1)?.div_euclid(every_ms).checked_add(1)?.checked_mul(every_ms)?;
+        Some(clock.due(EventTime(end_ms - 1)).plus_ns(lag_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_end_is_as_late_as_the_watermark() {
+        let at = |ms: u64| ProcessingTime(ms * 1_000_000);
+        // Two milliseconds of event time in one of ours.
+        let clock = EventClock { event_origin: EventTime(10_000), processing_origin: at(500), speed: 2.0 };
+        let pace = Pace::default();
+        assert_eq!(pace.next_end(&clock, 1_000), None);
+        pace.rose(&clock, EventTime(10_100), at(700));
+        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 499 + 150).plus_ns(500_000)));
+        pace.rose(&clock, EventTime(10_998), at(1_024));
+        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 499 + 25).plus_ns(500_000)), "the least lag");
+        pace.rose(&clock, EventTime(10_999), at(1_500));
+        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 999 + 25).plus_ns(500_000)));
+        pace.rose(&clock, EventTime::MAX, at(1_500));
+        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 999 + 25).plus_ns(500_000)));
+    }
+}
