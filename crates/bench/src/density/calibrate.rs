@@ -32,16 +32,17 @@ const ROWS_PER_S_MAX: f64 = 50e6;
 pub struct Calibration {
     /// Cores of the machine.
     pub cores: f64,
-    lines: BTreeMap<String, Line>,
+    curves: BTreeMap<String, Curve>,
+    /// By shape: what both halves cost side by side, of what they cost each alone.
+    together: BTreeMap<String, f64>,
 }
 
-/// CPU seconds in a second at a rate of each table: `idle + per_row · rows_per_s`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Line {
-    idle_cores: f64,
-    core_s_per_row: f64,
-    /// What was measured: rows per second of each table, CPU seconds in a second.
-    measured: [(f64, f64); 2],
+/// CPU seconds in a second by the rate of each table: a power of the rate between any two measurements, since batches grow
+/// with it and a row gets cheaper.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+struct Curve {
+    /// Rows per second of each table, CPU seconds in a second; both rise.
+    measured: Vec<(f64, f64)>,
 }
 
 /// The rates of a cell.
@@ -59,7 +60,7 @@ pub struct Rates {
 impl Calibration {
     /// Nothing measured yet, on so many cores.
     pub fn new(cores: usize) -> Calibration {
-        Calibration { cores: cores as f64, lines: BTreeMap::new() }
+        Calibration { cores: cores as f64, ..Calibration::default() }
     }
 
     /// Reads what [`write`](Calibration::write) wrote.
@@ -95,9 +96,9 @@ impl Calibration {
     }
 
     fn rates(&self, point: &Point) -> Option<Rates> {
-        let urgent = self.lines.get(&urgent_key(point.shape))?;
-        let heavy = self.lines.get(&heavy_key(point.shape))?;
-        let together = self.lines.get(&together_key(point.shape)).map_or(1.0, |line| line.core_s_per_row);
+        let urgent = self.curves.get(&urgent_key(point.shape))?;
+        let heavy = self.curves.get(&heavy_key(point.shape))?;
+        let together = self.together.get(&urgent_key(point.shape)).copied().unwrap_or(1.0);
         let half = self.cores * point.load / 2.0 / together;
         let (urgent_rows_per_s, heavy_rows_per_s) = (urgent.rows_per_s(half), heavy.rows_per_s(half));
         let cores = urgent.cores_at(urgent_rows_per_s as f64) + heavy.cores_at(heavy_rows_per_s as f64);
@@ -114,27 +115,25 @@ impl Calibration {
         launcher: &Launcher,
         measured: Duration,
     ) -> anyhow::Result<Option<String>> {
-        if self.lines.contains_key(&together_key(shape)) {
+        if self.together.contains_key(&urgent_key(shape)) {
             return Ok(None);
         }
         let half = self.cores * TOGETHER_AT / 2.0;
-        if let Entry::Vacant(vacant) = self.lines.entry(heavy_key(shape)) {
+        if let Entry::Vacant(vacant) = self.curves.entry(heavy_key(shape)) {
             let cell = |rows_per_s| Cell {
                 name: heavy_key(shape),
                 urgent: Urgent { queries: 0, ..shape.urgent(1) },
                 heavy: heavy(shape.tables(), rows_per_s),
             };
-            let line = line(half, guess(half, HEAVY_QUERIES), launcher, measured, cell)?;
-            vacant.insert(line);
+            vacant.insert(curve(half, guess(half, HEAVY_QUERIES), launcher, measured, cell)?);
         }
-        if let Entry::Vacant(vacant) = self.lines.entry(urgent_key(shape)) {
+        if let Entry::Vacant(vacant) = self.curves.entry(urgent_key(shape)) {
             let cell = |rows_per_s| Cell {
                 name: urgent_key(shape),
                 urgent: shape.urgent(rows_per_s),
                 heavy: Heavy::NONE,
             };
-            let line = line(half, guess(half, shape.queries), launcher, measured, cell)?;
-            vacant.insert(line);
+            vacant.insert(curve(half, guess(half, shape.queries), launcher, measured, cell)?);
         }
         // Side by side they cost each other caches and switches, or share what was idle.
         let point = Point { shape, load: TOGETHER_AT };
@@ -142,62 +141,83 @@ impl Calibration {
         let figures = figures(&cell, launcher, measured)?;
         let cores = figures.cpu_s / figures.measured_s;
         let factor = (cores / (rates.load * self.cores)).clamp(0.5, 2.0);
-        let at = (rates.load, cores);
-        let line = Line { idle_cores: 0.0, core_s_per_row: factor, measured: [at, at] };
-        self.lines.insert(together_key(shape), line);
-        let urgent = self.lines[&urgent_key(shape)];
+        self.together.insert(urgent_key(shape), factor);
+        let rows_per_s = self.curves[&urgent_key(shape)].rows_per_s(half);
         Ok(Some(format!(
-            "{}: {:.2} µs a row, {:.3} cores without rows; beside the heavy half {:.2} times that",
+            "{}: {rows_per_s} rows/s of each table take {half:.2} cores, {:.2} µs a row; beside the heavy half {factor:.2} times that",
             urgent_key(shape),
-            urgent.core_s_per_row * 1e6 / shape.queries as f64,
-            urgent.idle_cores,
-            factor
+            half * 1e6 / rows_per_s as f64 / shape.queries as f64,
         )))
     }
 }
 
-impl Line {
-    fn through(first: (f64, f64), second: (f64, f64)) -> Line {
-        let measured = [first, second];
-        let (less, more) = if first.0 <= second.0 { (first, second) } else { (second, first) };
-        let slope = (more.1 - less.1) / (more.0 - less.0);
-        // The same rate twice, or noise: no more is known than what a row costs all told.
-        if more.0 < less.0 * 1.2 || slope <= 0.0 || slope * more.0 > more.1 {
-            return Line { idle_cores: 0.0, core_s_per_row: more.1 / more.0, measured };
+impl Curve {
+    /// One more measurement. Those that it contradicts, or that are about the same, are noise, and older.
+    fn add(&mut self, rows_per_s: f64, cores: f64) {
+        self.measured.retain(|&(rate, at)| {
+            (rate < rows_per_s / 1.2 && at < cores) || (rate > rows_per_s * 1.2 && at > cores)
+        });
+        self.measured.push((rows_per_s, cores));
+        self.measured.sort_by(|one, other| one.0.total_cmp(&other.0));
+    }
+
+    /// A measurement near there, and the exponent from it on.
+    fn near(&self, is_below: impl Fn((f64, f64)) -> bool) -> ((f64, f64), f64) {
+        let below = self.measured.iter().filter(|&&measured| is_below(measured)).count();
+        let first = below.saturating_sub(1).min(self.measured.len().saturating_sub(2));
+        match self.measured[first..] {
+            [from, to, ..] => {
+                let exponent = (to.1 / from.1).ln() / (to.0 / from.0).ln();
+                (from, exponent.clamp(EXPONENT_MIN, 1.0))
+            }
+            [only] => (only, 1.0),
+            [] => ((1.0, 1.0), 1.0),
         }
-        Line { idle_cores: more.1 - slope * more.0, core_s_per_row: slope, measured }
     }
 
     fn cores_at(&self, rows_per_s: f64) -> f64 {
-        self.idle_cores + self.core_s_per_row * rows_per_s
+        let (from, exponent) = self.near(|(rate, _)| rate <= rows_per_s);
+        from.1 * (rows_per_s / from.0).powf(exponent)
     }
 
     fn rows_per_s(&self, cores: f64) -> u64 {
-        whole((cores - self.idle_cores) / self.core_s_per_row)
+        let (from, exponent) = self.near(|(_, at)| at <= cores);
+        whole(from.0 * (cores / from.1).powf(1.0 / exponent))
     }
 }
 
-/// Two measurements: at a guess, and where that says that half the load lies.
-fn line(
+/// A row more costs something.
+const EXPONENT_MIN: f64 = 0.1;
+
+/// Measurements of a half at most.
+const MEASUREMENTS_MAX: usize = 4;
+
+/// Measured at a guess, then where that says that the half lies, until it does.
+fn curve(
     half: f64,
     guess: f64,
     launcher: &Launcher,
     measured: Duration,
     cell: impl Fn(u64) -> Cell,
-) -> anyhow::Result<Line> {
-    let cores_at = |rows_per_s: f64| -> anyhow::Result<(f64, f64)> {
-        let cell = cell(whole(rows_per_s));
+) -> anyhow::Result<Curve> {
+    let mut curve = Curve::default();
+    let mut rate = guess;
+    for _ in 0..MEASUREMENTS_MAX {
+        let cell = cell(whole(rate));
         let figures = figures(&cell, launcher, measured)?;
         let queries = figures.queries.len().max(1) as f64;
         let admitted: u64 = figures.queries.iter().map(|query| query.rows_in).sum();
         // Where the machine could not take them all, what it took is what that CPU time was for.
-        let rows_per_s = (admitted as f64 / queries / figures.measured_s).min(whole(rows_per_s) as f64);
-        Ok((rows_per_s.max(0.1), figures.cpu_s / figures.measured_s))
-    };
-    let first = cores_at(guess)?;
-    // Not too far at once: batches grow with the rate, and a row gets cheaper.
-    let second = cores_at(first.0 * (half / first.1.max(1e-3)).clamp(0.1, 20.0))?;
-    Ok(Line::through(first, second))
+        let took = (admitted as f64 / queries / figures.measured_s).min(whole(rate) as f64).max(0.1);
+        let cores = (figures.cpu_s / figures.measured_s).max(1e-3);
+        curve.add(took, cores);
+        if (0.9..1.1).contains(&(cores / half)) {
+            break;
+        }
+        // Not too far at once: batches grow with the rate.
+        rate = (curve.rows_per_s(half) as f64).clamp(took / 20.0, took * 20.0);
+    }
+    Ok(curve)
 }
 
 /// Rates are whole numbers, and at least a row a second.
@@ -227,60 +247,61 @@ fn heavy_key(shape: Shape) -> String {
     format!("heavy-{}", if shape.is_shared { "shared" } else { "own" })
 }
 
-fn together_key(shape: Shape) -> String {
-    format!("{}-and-heavy", urgent_key(shape))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SHAPE: Shape = Shape { queries: 100, is_shared: false, window_ms: 100, is_together: true };
 
-    fn calibration(urgent: Line, heavy: Line, factor: f64) -> Calibration {
-        let together = Line { idle_cores: 0.0, core_s_per_row: factor, measured: [(0.0, 0.0); 2] };
-        let lines = [(urgent_key(SHAPE), urgent), (heavy_key(SHAPE), heavy), (together_key(SHAPE), together)];
-        Calibration { cores: 2.0, lines: lines.into() }
+    fn curve(measured: &[(f64, f64)]) -> Curve {
+        let mut curve = Curve::default();
+        measured.iter().for_each(|&(rate, cores)| curve.add(rate, cores));
+        curve
+    }
+
+    fn calibration(urgent: Curve, heavy: Curve, factor: f64) -> Calibration {
+        let curves = [(urgent_key(SHAPE), urgent), (heavy_key(SHAPE), heavy)].into();
+        Calibration { cores: 2.0, curves, together: [(urgent_key(SHAPE), factor)].into() }
     }
 
     #[test]
-    fn a_line_goes_through_both_measurements() {
-        let line = Line::through((1_000.0, 0.3), (3_000.0, 0.7));
-        assert!((line.idle_cores - 0.1).abs() < 1e-9 && (line.core_s_per_row - 0.0002).abs() < 1e-12);
-        assert_eq!((line.rows_per_s(0.5), line.cores_at(0.0)), (2_000, line.idle_cores));
-    }
-
-    #[test]
-    fn one_rate_or_noise_is_a_line_from_zero() {
-        for (first, second) in
-            [((1.0, 0.4), (1.0, 0.5)), ((10.0, 0.4), (20.0, 0.3)), ((10.0, 0.1), (20.0, 0.4))]
-        {
-            let line = Line::through(first, second);
-            assert_eq!(line.idle_cores, 0.0);
-            assert!((line.cores_at(second.0) - second.1).abs() < 1e-9, "{line:?}");
+    fn a_curve_goes_through_its_measurements() {
+        let curve = curve(&[(400.0, 0.4), (100.0, 0.2), (1_600.0, 1.6)]);
+        // Half a power up to 400, in proportion above.
+        assert_eq!(
+            [0.1, 0.2, 0.4, 0.8, 1.6, 2.0].map(|cores| curve.rows_per_s(cores)),
+            [25, 100, 400, 800, 1_600, 2_000]
+        );
+        for rate in [25.0, 100.0, 200.0, 400.0, 1_000.0, 3_000.0] {
+            assert_eq!(curve.rows_per_s(curve.cores_at(rate)), rate as u64);
         }
     }
 
     #[test]
+    fn the_last_measurement_outweighs_what_it_contradicts() {
+        assert_eq!(curve(&[(100.0, 0.5), (200.0, 0.4)]).measured, [(200.0, 0.4)], "twice the rows for less");
+        assert_eq!(curve(&[(100.0, 0.5), (110.0, 0.6)]).measured, [(110.0, 0.6)], "about the same");
+        assert_eq!(curve(&[(100.0, 0.5)]).rows_per_s(0.25), 50, "in proportion, where no more is known");
+    }
+
+    #[test]
     fn each_half_gets_half_of_the_load() {
-        let urgent = Line::through((1_000.0, 0.3), (3_000.0, 0.7));
-        let heavy = Line::through((10_000.0, 0.2), (40_000.0, 0.8));
+        let (urgent, heavy) = (curve(&[(2_000.0, 0.5)]), curve(&[(10_000.0, 0.2), (40_000.0, 0.8)]));
         // Of 2 cores half are 0.5 each: 2 000 and 25 000 rows/s.
         let point = Point { shape: SHAPE, load: 0.5 };
-        let (cell, rates) = calibration(urgent, heavy, 1.0).cell(&point).unwrap();
+        let (cell, rates) = calibration(urgent.clone(), heavy.clone(), 1.0).cell(&point).unwrap();
         assert_eq!((cell.urgent.rows_per_s, cell.heavy.rows_per_s), (2_000, 25_000));
         assert!((rates.load - 0.5).abs() < 1e-6);
         // Together they cost a quarter more: 0.4 each.
         let (cell, rates) = calibration(urgent, heavy, 1.25).cell(&point).unwrap();
-        assert_eq!((cell.urgent.rows_per_s, cell.heavy.rows_per_s), (1_500, 20_000));
+        assert_eq!((cell.urgent.rows_per_s, cell.heavy.rows_per_s), (1_600, 20_000));
         assert!((rates.load - 0.5).abs() < 1e-6);
         assert!(Calibration::new(2).cell(&point).is_err());
     }
 
     #[test]
     fn less_than_a_row_a_second_cannot_be_offered() {
-        let dear = Line::through((1.0, 1.5), (1.0, 1.5));
-        let heavy = Line::through((10_000.0, 0.2), (40_000.0, 0.8));
+        let (dear, heavy) = (curve(&[(1.0, 1.5)]), curve(&[(10_000.0, 0.2), (40_000.0, 0.8)]));
         let (cell, rates) = calibration(dear, heavy, 1.0).cell(&Point { shape: SHAPE, load: 0.5 }).unwrap();
         assert_eq!(cell.urgent.rows_per_s, 1);
         assert!((rates.load - 1.0).abs() < 1e-6, "1.5 and 0.5 of 2 cores: {}", rates.load);
