@@ -182,12 +182,15 @@ impl Curve {
 
     fn rows_per_s(&self, cores: f64) -> u64 {
         let (from, exponent) = self.near(|(_, at)| at <= cores);
-        whole(from.0 * (cores / from.1).powf(1.0 / exponent))
+        let rate = from.0 * (cores / from.1).powf(1.0 / exponent);
+        // Further out nothing is known.
+        let most = self.measured.last().map_or(f64::INFINITY, |(rate, _)| 2.0 * rate);
+        whole(rate.min(most))
     }
 }
 
-/// A row more costs something.
-const EXPONENT_MIN: f64 = 0.1;
+/// A row more costs something. The flattest seen between two measurements.
+const EXPONENT_MIN: f64 = 0.3;
 
 /// Measurements of a half at most.
 const MEASUREMENTS_MAX: usize = 4;
@@ -215,7 +218,10 @@ fn curve(
             break;
         }
         // Not too far at once: batches grow with the rate.
-        rate = (curve.rows_per_s(half) as f64).clamp(took / 20.0, took * 20.0);
+        rate = match curve.measured[..] {
+            [_] => took * (half / cores).clamp(0.05, 20.0),
+            _ => curve.rows_per_s(half) as f64,
+        };
     }
     Ok(curve)
 }
@@ -275,6 +281,7 @@ mod tests {
         for rate in [25.0, 100.0, 200.0, 400.0, 1_000.0, 3_000.0] {
             assert_eq!(curve.rows_per_s(curve.cores_at(rate)), rate as u64);
         }
+        assert_eq!(curve.rows_per_s(16.0), 3_200, "no further than twice what was measured");
     }
 
     #[test]
