@@ -3,6 +3,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
+use crate::results::DueBy;
+
 /// How the watermark of a table follows the clock: where it is, and how late it is when it is least so.
 ///
 /// The watermark stays behind the rows by what its declaration says, which is any expression. So it is measured: a row that
@@ -33,11 +35,10 @@ impl Pace {
     /// should have come. `None` while no row has moved the watermark.
     pub fn next_end(&self, clock: &EventClock, every_ms: i64) -> Option<ProcessingTime> {
         let lag_ns = Some(self.lag_ns.load(Relaxed)).filter(|&lag_ns| lag_ns < u64::MAX)?;
-        let watermark_ms = self.watermark_ms.load(Relaxed);
+        let watermark = EventTime(self.watermark_ms.load(Relaxed));
+        let end = DueBy::WindowEnd { slide_ms: every_ms }.next_window(watermark)?;
         // A window ends once the watermark is a millisecond before its end.
-        let end_ms =
-            watermark_ms.checked_add(1)?.div_euclid(every_ms).checked_add(1)?.checked_mul(every_ms)?;
-        Some(clock.due(EventTime(end_ms - 1)).plus_ns(lag_ns))
+        Some(clock.due(EventTime(end.0 - 1)).plus_ns(lag_ns))
     }
 }
 
