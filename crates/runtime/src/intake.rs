@@ -226,7 +226,7 @@ impl<C: Content> Intake<C> {
 
     /// One more, with others where it may be.
     fn add(&mut self, mut reader: Reader<C>) {
-        let Some((spec, rhythm)) = reader.share.clone() else {
+        let Some((spec, rhythm)) = reader.share() else {
             self.readers.push(reader);
             return;
         };

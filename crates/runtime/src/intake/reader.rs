@@ -29,8 +29,8 @@ pub struct Reader<C: Content> {
     told_time: Option<ProcessingTime>,
     /// When it is to be told of rows and time; `None` if of all.
     rhythm: Option<Rhythm>,
-    /// What others may do for it too, and when it is to be told of it.
-    pub(super) share: Option<(FrontSpec<C>, Rhythm)>,
+    /// What others may do for it too; only of one that has a rhythm.
+    share: Option<FrontSpec<C>>,
     /// Where its results go if others make them for it.
     pub(super) outlet: Option<Arc<Outlet>>,
 }
@@ -80,7 +80,7 @@ impl<C: Content> Reader<C> {
     /// One whose rows may be filled and chosen together with those of others. Its source takes what comes of that.
     #[must_use]
     pub fn sharing(self, spec: FrontSpec<C>, rhythm: Rhythm) -> Reader<C> {
-        Reader { share: Some((spec, rhythm)), ..self.in_rhythm(Some(rhythm)) }
+        Reader { share: Some(spec), ..self.in_rhythm(Some(rhythm)) }
     }
 
     /// One whose results may be made together with those of others of its template, and go there.
@@ -100,6 +100,11 @@ impl<C: Content> Reader<C> {
 
     pub(super) fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
+    }
+
+    /// What others may do for it too, and when it is to be told of it.
+    pub(super) fn share(&self) -> Option<(FrontSpec<C>, Rhythm)> {
+        Some((self.share.clone()?, self.rhythm?))
     }
 
     /// When it waits for a row; `None` if for every one.
