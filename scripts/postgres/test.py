@@ -7,6 +7,7 @@ Cannot catch: a server behind a proxy, certificates that are checked.
 
 import csv
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -208,7 +209,46 @@ def what_is_wrong_is_said():
     assert "commits with checkpoints" in text, text
 
 
+def exactly_once_through_kills():
+    """Windows into two tables, one in transactions and one by key, from a program that is killed again and again."""
+    psql("CREATE TABLE once (start_at TIMESTAMP, n BIGINT, total BIGINT)")
+    psql("CREATE TABLE by_key (start_at TIMESTAMP PRIMARY KEY, n BIGINT, total BIGINT)")
+    count, rate = 12000, 2000
+    columns = "start_at TIMESTAMP(3), n BIGINT, total BIGINT"
+    sql = (
+        "SET 'execution.checkpointing.interval' = '150 ms';\n"
+        "CREATE TABLE g (n BIGINT, at_time AS TO_TIMESTAMP_LTZ(n * 10, 3), WATERMARK FOR at_time AS at_time)\n"
+        f"WITH ('connector' = 'datagen', 'rows-per-second' = '{rate}', 'number-of-rows' = '{count}', "
+        f"'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{count - 1}');\n"
+        + table("once", columns, ("laxity.delivery-guarantee", "exactly-once"))
+        + table("by_key", columns + ", PRIMARY KEY (start_at) NOT ENFORCED")
+    )
+    for sink in ("once", "by_key"):
+        sql += (f"SET 'pipeline.name' = '{sink}';\nINSERT INTO {sink} SELECT CAST(window_start AS TIMESTAMP(3)), COUNT(*), SUM(n) FROM "
+                "TABLE(TUMBLE(TABLE g, DESCRIPTOR(at_time), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;\n")
+    kills = 0
+    while True:
+        process = start(sql, "--state", "state")
+        try:
+            process.wait(random.uniform(0.4, 1.6))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+            if kills < 40:
+                continue
+            process = start(sql, "--state", "state")
+        ended(process)
+        break
+    expected = [[str(100), str(sum(range(first, first + 100)))] for first in range(0, count, 100)]
+    for sink in ("once", "by_key"):
+        same(psql(f"SELECT n, total FROM {sink} ORDER BY start_at"), expected)
+    assert kills >= 3, f"{kills} kills prove nothing"
+    print(f"    {count} rows through {kills} kills: 0 lost, 0 doubled")
+
+
 TESTS = [
+    exactly_once_through_kills,
     rows_come_back,
     many_rows_are_one_table,
     a_key_is_written_over,

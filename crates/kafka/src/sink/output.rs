@@ -40,6 +40,7 @@ pub(super) struct Open {
 /// What the client says of records that it could not deliver, and of itself.
 #[derive(Default)]
 pub(super) struct Deliveries {
+    quiet: Quiet,
     fault: Mutex<Option<KafkaError>>,
 }
 
@@ -57,11 +58,11 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        Quiet.log(level, facility, message);
+        self.quiet.log(level, facility, message);
     }
 
     fn error(&self, fault: KafkaError, reason: &str) {
-        Quiet.error(fault.clone(), reason);
+        self.quiet.error(fault.clone(), reason);
         if error::remedy(&fault) == Remedy::None {
             self.fault.lock().get_or_insert(fault);
         }
@@ -114,7 +115,7 @@ impl KafkaOutput {
                 Err(fault) => fault,
             };
             match error::remedy(&fault) {
-                Remedy::None => return Err(self.failed(error::text(&fault))),
+                Remedy::None => return Err(self.failed(self.reason(&open, &fault))),
                 Remedy::LookForTopic if looks == LOOKS_FOR_TOPIC => {
                     return Err(self.failed("there is no such topic".to_owned()));
                 }
@@ -160,7 +161,7 @@ impl KafkaOutput {
                     .to_owned()
             }
             Some((_, said)) => said,
-            None => error::text(fault),
+            None => open.producer.context().quiet.text(fault),
         }
     }
 

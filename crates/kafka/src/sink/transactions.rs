@@ -110,7 +110,9 @@ impl Transactions {
             .set("group.id", &self.name)
             .set("isolation.level", "read_committed")
             .set("enable.auto.commit", "false");
-        client.create_with_context(Quiet).map_err(|fault: KafkaError| writer.failed(error::text(&fault)))
+        client
+            .create_with_context(Quiet::default())
+            .map_err(|fault: KafkaError| writer.failed(error::text(&fault)))
     }
 
     fn numbered(&self, number: Offset) -> Result<TopicPartitionList, KafkaError> {
