@@ -6,8 +6,8 @@ use parking_lot::RwLock;
 
 use crate::options::OptionReader;
 use crate::{
-    ConnectError, OpenSink, OptionError, Scan, ScanEnvironment, ScanSpec, SinkEnvironment, TableSpec,
-    blackhole, datagen, filesystem, nexmark, print,
+    ConnectError, Delivery, OpenSink, OptionError, Scan, ScanEnvironment, ScanSpec, SinkEnvironment,
+    TableSpec, blackhole, datagen, filesystem, nexmark, print,
 };
 
 /// What a table is by its option 'connector'.
@@ -79,6 +79,26 @@ pub trait SinkConnector: Sync {
         env: &SinkEnvironment,
         options: &OptionReader<'_>,
     ) -> Result<OpenSink, ConnectError>;
+
+    /// The last checkpoint that an output of this query committed, as the outside itself tells: a restored query begins at
+    /// exactly that one, 0 being the beginning. `None` if nobody keeps such a record: any complete one will do. Asked
+    /// before [`open`](SinkConnector::open), of an environment that is checkpointed.
+    ///
+    /// # Errors
+    /// If the outside cannot be asked.
+    fn committed(
+        &self,
+        _table: &TableSpec,
+        _env: &SinkEnvironment,
+        _options: &OptionReader<'_>,
+    ) -> Result<Option<u64>, ConnectError> {
+        Ok(None)
+    }
+
+    /// What a query with checkpoints is promised here.
+    fn delivery(&self, _table: &TableSpec, _options: &OptionReader<'_>) -> Delivery {
+        Delivery::AtLeastOnce
+    }
 }
 
 /// Something that a connector tells of a row beside its columns, or takes with one: `METADATA FROM 'key'`.

@@ -11,7 +11,9 @@ use crate::partition_sink::{MakeEncoder, OPEN_MAX, PartitionedEncoder, Partition
 use crate::query_path::QueryPath;
 use crate::root::keep_within;
 use crate::stream::may_block;
-use crate::{ConnectError, Encoder, OpenSink, OptionError, Output, SinkEnvironment, TableSpec, output};
+use crate::{
+    ConnectError, Delivery, Encoder, OpenSink, OptionError, Output, SinkEnvironment, TableSpec, output,
+};
 
 struct SinkOptions {
     path: QueryPath,
@@ -40,6 +42,34 @@ pub(crate) fn validate(_table: &TableSpec, options: &OptionReader<'_>) -> Result
     SinkOptions::read(options).map(drop)
 }
 
+/// Files are cut back; pipes and devices are not.
+pub(crate) fn delivery(options: &OptionReader<'_>) -> Delivery {
+    let path = QueryPath::read(options).ok();
+    match path.and_then(|path| output::kind(&path.of(""))).is_some_and(may_block) {
+        true => Delivery::AtLeastOnce,
+        false => Delivery::ExactlyOnce,
+    }
+}
+
+/// Why a query with checkpoints cannot write such a table: its files cannot be cut back and written on.
+fn cannot_be_cut(
+    table: &TableSpec,
+    format: &dyn Format,
+    compression: Compression,
+    options: &OptionReader<'_>,
+) -> Option<OptionError> {
+    let ways = "a query with checkpoints writes files that can be cut back: csv or json, not compressed, without PARTITIONED BY; \
+                or leave out 'execution.checkpointing.interval'";
+    if table.schema.fields().iter().any(|field| PartitionColumn::place(field).is_some()) {
+        return Some(options.error("path", format!("the table is PARTITIONED BY; {ways}")));
+    }
+    if format.is_parquet() {
+        return Some(options.error("format", format!("parquet is complete with its end alone; {ways}")));
+    }
+    (compression != Compression::None)
+        .then(|| options.error("compression", format!("a compressed file is written in one go; {ways}")))
+}
+
 /// A 'path' that ends in an extension is the file; another one is a folder, as in Flink, and gets a part file
 /// for each writer. A pipe or a device is never a folder. A path with the query's name in it is made when it gets rows.
 pub(crate) fn open(
@@ -59,7 +89,14 @@ pub(crate) fn open(
         kind => path.extension().is_none() || kind.is_some_and(|kind| kind.is_dir()),
     };
     if !is_folder && env.part > 0 {
-        let message = "another table is written to this file, or it was complete before; give a folder, where each gets a file of its own";
+        let message = match env.is_checkpointed {
+            true => {
+                "another query writes to this file, and one with checkpoints wants a file of its own; give a folder"
+            }
+            false => {
+                "another table is written to this file, or it was complete before; give a folder, where each gets a file of its own"
+            }
+        };
         return Err(options.error("path", message).into());
     }
     let compression = compression.unwrap_or_else(|| match is_folder {
@@ -71,17 +108,26 @@ pub(crate) fn open(
         false => path,
     };
     keep_within(options, "path", &path)?;
-    let encoder = format.file_encoder(table.schema.clone(), true, compression, path.clone())?;
+    if env.is_checkpointed && !kind.is_some_and(may_block) {
+        cannot_be_cut(table, &*format, compression, options).map_or(Ok(()), Err)?;
+    }
+    let stays_bytes = output::length_of(env.resume.as_ref()).unwrap_or(0);
+    let encoder = format.file_encoder(table.schema.clone(), stays_bytes == 0, compression, path.clone())?;
     if is_each_own && !kind.is_some_and(may_block) {
+        let encoder = Box::new(OfRows { encoder, has_rows: stays_bytes > 0 });
         let of = table.clone();
         let refuse = move |reason| OptionReader::new(&of).error("path", reason);
-        let output = Some(output::open_when_written(path, refuse));
-        let encoder = Box::new(OfRows { encoder, has_rows: false });
-        return Ok(OpenSink { encoder, output, may_stall: false, serves_all: false });
+        let output = match stays_bytes {
+            0 => output::open_when_written(path, refuse),
+            _ => output::open(path, env.resume.as_ref(), refuse)?.0,
+        };
+        return Ok(OpenSink { encoder, output: Some(output), may_stall: false, serves_all: false });
     }
-    let (output, may_stall) = output::open(path, |reason| options.error("path", reason))?;
-    // A row group of Parquet waits for more rows, whosever they are, and a failed one spoils it.
-    let serves_all = !format.is_parquet() && !is_each_own;
+    let (output, may_stall) =
+        output::open(path, env.resume.as_ref(), |reason| options.error("path", reason))?;
+    // A row group of Parquet waits for more rows, whosever they are, and a failed one spoils it. A file is cut back to
+    // where one query stood.
+    let serves_all = !format.is_parquet() && !is_each_own && !env.is_checkpointed;
     Ok(OpenSink { encoder, output: Some(output), may_stall, serves_all })
 }
 
@@ -110,6 +156,9 @@ pub(crate) fn open_partitioned(
     open_max: usize,
 ) -> Result<OpenSink, ConnectError> {
     let SinkOptions { path, format, compression, default_name } = SinkOptions::read(options)?;
+    if env.is_checkpointed {
+        cannot_be_cut(table, &*format, Compression::None, options).map_or(Ok(()), Err)?;
+    }
     let path = path.of(&env.query);
     if output::kind(&path).is_some_and(|kind| !kind.is_dir()) {
         return Err(options.error("path", "a file; a table that is PARTITIONED BY is a folder").into());

@@ -16,7 +16,7 @@ use crate::reader::{Step, TableReader};
 use crate::replay::{self, ReplayOptions};
 use crate::root::keep_within;
 use crate::{
-    ConnectError, Connector, FileMetadata, MetadataKey, OpenSink, OptionError, Preparation, Scan,
+    ConnectError, Connector, Delivery, FileMetadata, MetadataKey, OpenSink, OptionError, Preparation, Scan,
     ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, SinkConnector, SinkEnvironment, SourceConnector,
     TableSpec, file_sink, query_path,
 };
@@ -143,6 +143,10 @@ impl SinkConnector for Filesystem {
         options: &OptionReader<'_>,
     ) -> Result<OpenSink, ConnectError> {
         file_sink::open(table, env, options)
+    }
+
+    fn delivery(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Delivery {
+        file_sink::delivery(options)
     }
 }
 

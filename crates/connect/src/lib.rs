@@ -65,6 +65,7 @@ mod query_path;
 mod raw;
 mod reader;
 mod record;
+mod recovery;
 mod replay;
 mod root;
 mod scan;
@@ -87,12 +88,16 @@ pub use metadata::SplitColumn;
 pub use options::{ENGINE_OPTIONS, OptionReader, is_secret};
 pub use partition::PartitionColumn;
 pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, Records};
+pub use recovery::{Delivery, OutputPosition};
 pub use root::ROOT_OPTION;
 pub use scan::{
     Preparation, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch, is_bounded,
     open_scan, validate_source,
 };
-pub use sink::{Encoder, OpenSink, Output, SinkEnvironment, SinkSpec, open_sink, validate_sink};
+pub use sink::{
+    Encoder, OpenSink, Output, SinkEnvironment, SinkSpec, committed_checkpoint, delivery, open_sink,
+    validate_sink,
+};
 pub use table::{ConnectError, OptionError, TableSpec};
 pub use waker::Waker;
 

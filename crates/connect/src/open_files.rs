@@ -95,7 +95,23 @@ impl RestingFile {
         self.with(|mut file| file.write_all(bytes))
     }
 
-    fn with(&mut self, work: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    /// Keeps so much of it.
+    ///
+    /// # Errors
+    /// If the system refuses, or the file is not there any more.
+    pub(crate) fn cut(&mut self, length_bytes: u64) -> io::Result<()> {
+        self.with(|file| file.set_len(length_bytes))
+    }
+
+    /// Puts what was written onto the disk, and says how long the file is.
+    ///
+    /// # Errors
+    /// If the system refuses, or the file is not there any more.
+    pub(crate) fn sync(&mut self) -> io::Result<u64> {
+        self.with(|file| file.sync_data().and_then(|()| Ok(file.metadata()?.len())))
+    }
+
+    fn with<T>(&mut self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         let mut handle = self.handle.lock();
         let file = match &mut *handle {
             Some(file) => file,
@@ -110,9 +126,9 @@ impl RestingFile {
         if found.nlink() == 0 || FileId::of(&found) != self.id {
             return Err(removed());
         }
-        work(file)?;
+        let done = work(file)?;
         self.used = Some(self.files.touch(&self.handle, self.used));
-        Ok(())
+        Ok(done)
     }
 }
 

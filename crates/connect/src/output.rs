@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::claim::{Claim, FileId};
 use crate::open_files::RestingFile;
 use crate::stream::may_block;
-use crate::{ConnectError, OptionError, Output};
+use crate::{ConnectError, OptionError, Output, OutputPosition};
 
 /// A regular file. It is truncated when the first bytes come, so that a query that fails before leaves what was there.
 struct FileOutput {
@@ -38,12 +38,14 @@ pub(crate) enum Standard {
     Error,
 }
 
-/// Opens a file for writing; the flag says whether it may stall. `refuse` makes an error of the path of a reason.
+/// Opens a file for writing, at its beginning or behind what is to stay of it; the flag says whether it may stall. `refuse`
+/// makes an error of the path of a reason.
 ///
 /// # Errors
-/// If the file cannot be created, or a table of this process reads or writes it.
+/// If the file cannot be created, is shorter than what is to stay of it, or a table of this process reads or writes it.
 pub(crate) fn open(
     path: PathBuf,
+    resume: Option<&OutputPosition>,
     refuse: impl FnOnce(String) -> OptionError,
 ) -> Result<(Box<dyn Output>, bool), ConnectError> {
     if kind(&path).is_some_and(may_block) {
@@ -54,9 +56,39 @@ pub(crate) fn open(
     folder.map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
+    if let Some(length) = length_of(resume)
+        && found.len() < length
+    {
+        let found = found.len();
+        return Err(refuse(format!(
+            "{} has {found} bytes and had {length} at the checkpoint, so somebody else changed it; put it back, or \
+             begin without the checkpoint",
+            path.display()
+        ))
+        .into());
+    }
     let claim = Claim::to_write(&found).map_err(|taken| refuse(format!("{}: {taken}", path.display())))?;
-    let file = RestingFile::new(path.clone(), FileId::of(&found));
-    Ok((Box::new(FileOutput { path, file, is_truncated: false, claim: Some(claim) }), false))
+    let mut file = RestingFile::new(path.clone(), FileId::of(&found));
+    let is_cut = match length_of(resume) {
+        Some(length) => {
+            file.cut(length).map_err(|source| ConnectError::Io {
+                action: "cut back",
+                path: path.clone(),
+                source,
+            })?;
+            true
+        }
+        None => false,
+    };
+    Ok((Box::new(FileOutput { path, file, is_truncated: is_cut, claim: Some(claim) }), false))
+}
+
+/// How much of a file stays when its query is restored.
+pub(crate) fn length_of(resume: Option<&OutputPosition>) -> Option<u64> {
+    match resume? {
+        OutputPosition::Length { bytes } => Some(*bytes),
+        OutputPosition::None | OutputPosition::Named(_) => None,
+    }
 }
 
 /// A file that is opened when there is something to write. What it held before is gone with its end also where nothing was
@@ -94,12 +126,19 @@ impl Output for FileOutput {
         self.claim = None;
         closed.map_err(|source| ConnectError::Io { action: "write", path: self.path.clone(), source })
     }
+
+    fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
+        let length = self.truncate().and_then(|()| self.file.sync());
+        let bytes =
+            length.map_err(|source| ConnectError::Io { action: "sync", path: self.path.clone(), source })?;
+        Ok(OutputPosition::Length { bytes })
+    }
 }
 
 impl<F: Fn(String) -> OptionError> UnopenedOutput<F> {
     fn output(&mut self) -> Result<&mut dyn Output, ConnectError> {
         if self.opened.is_none() {
-            let (output, _) = open(self.path.clone(), &self.refuse)?;
+            let (output, _) = open(self.path.clone(), None, &self.refuse)?;
             self.opened = Some(output);
         }
         Ok(&mut **self.opened.as_mut().expect("opened above"))
@@ -116,6 +155,13 @@ impl<F: Fn(String) -> OptionError + Send> Output for UnopenedOutput<F> {
             return Ok(());
         }
         self.output()?.close()
+    }
+
+    fn prepare(&mut self, checkpoint: u64) -> Result<OutputPosition, ConnectError> {
+        if self.opened.is_none() && kind(&self.path).is_none() {
+            return Ok(OutputPosition::Length { bytes: 0 });
+        }
+        self.output()?.prepare(checkpoint)
     }
 }
 
@@ -142,6 +188,10 @@ impl Output for StallingOutput {
         let closed = self.file().map(drop);
         self.file = None;
         closed.map_err(|source| ConnectError::Io { action: "open", path: self.path.clone(), source })
+    }
+
+    fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
+        Ok(OutputPosition::None)
     }
 }
 
@@ -176,5 +226,9 @@ impl Output for Standard {
 
     fn close(&mut self) -> Result<(), ConnectError> {
         Ok(())
+    }
+
+    fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
+        Ok(OutputPosition::None)
     }
 }

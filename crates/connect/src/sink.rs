@@ -4,7 +4,9 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, SinkConnector, TableSpec, connector, query_path};
+use crate::{
+    ConnectError, Delivery, OptionError, OutputPosition, SinkConnector, TableSpec, connector, query_path,
+};
 
 /// Where a query writes.
 #[derive(Clone, Debug)]
@@ -65,6 +67,23 @@ pub trait Output: Send {
     /// # Errors
     /// As for `write`.
     fn close(&mut self) -> Result<(), ConnectError>;
+
+    /// Everything written so far survives this process, as far as it is to be seen once `checkpoint` is committed. What
+    /// [`SinkEnvironment::resume`] takes to go on behind it. Asked of outputs that were opened for a query with
+    /// checkpoints alone; numbers grow.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn prepare(&mut self, checkpoint: u64) -> Result<OutputPosition, ConnectError>;
+
+    /// The checkpoint is complete on its store: lets what was prepared be seen. Others may have been written meanwhile,
+    /// none prepared.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn commit(&mut self, _checkpoint: u64) -> Result<(), ConnectError> {
+        Ok(())
+    }
 }
 
 impl OpenSink {
@@ -104,6 +123,10 @@ pub struct SinkEnvironment {
     pub query: String,
     /// Number of the writer, from 0: several may write into one folder, each its own part file.
     pub part: usize,
+    /// The query has checkpoints: the output will be asked to [`prepare`](Output::prepare).
+    pub is_checkpointed: bool,
+    /// Where to go on, for a query that was restored; what came behind is taken back where that can be. `None` to begin.
+    pub resume: Option<OutputPosition>,
 }
 
 /// Opens a table for writing. What a file holds already stays until there are new rows. A pipe is opened when it is
@@ -114,6 +137,24 @@ pub struct SinkEnvironment {
 pub fn open_sink(spec: &SinkSpec, env: &SinkEnvironment) -> Result<OpenSink, ConnectError> {
     let options = OptionReader::new(&spec.table);
     sink_of(&options)?.open(&spec.table, env, &options)
+}
+
+/// The last checkpoint that a query's output committed, where the outside keeps a record of that.
+///
+/// # Errors
+/// When an option is wrong, or the outside cannot be asked.
+pub fn committed_checkpoint(spec: &SinkSpec, env: &SinkEnvironment) -> Result<Option<u64>, ConnectError> {
+    let options = OptionReader::new(&spec.table);
+    sink_of(&options)?.committed(&spec.table, env, &options)
+}
+
+/// What a query with checkpoints is promised of a table that it writes.
+///
+/// # Errors
+/// When an option is wrong.
+pub fn delivery(table: &TableSpec) -> Result<Delivery, OptionError> {
+    let options = OptionReader::new(table);
+    Ok(sink_of(&options)?.delivery(table, &options))
 }
 
 /// Checks the WITH clause of a table that a query writes, without touching files.

@@ -114,7 +114,11 @@ impl Builder<'_> {
         let outlet = match self.sinks.join(self.query, &spec.table, writers, is_result) {
             Some(outlet) => outlet,
             None => {
-                let environment = SinkEnvironment { query: self.name(), part: (self.next_part)(spec) };
+                let environment = SinkEnvironment {
+                    query: self.name(),
+                    part: (self.next_part)(spec),
+                    ..SinkEnvironment::default()
+                };
                 let sink = open_sink(spec, &environment)
                     .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
                 self.sinks.add(self.query, sink, &spec.table, writers, is_result)

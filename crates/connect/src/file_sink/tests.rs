@@ -8,7 +8,9 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use tempfile::tempdir;
 
 use crate::fixture::{TIMESTAMP, drain, file_table, open, table};
-use crate::{ConnectError, OpenSink, SinkEnvironment, SinkSpec, TableSpec, open_sink, validate_sink};
+use crate::{
+    ConnectError, OpenSink, OutputPosition, SinkEnvironment, SinkSpec, TableSpec, open_sink, validate_sink,
+};
 
 fn ltz() -> DataType {
     DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
@@ -166,7 +168,7 @@ fn a_file_of_a_query_is_made_when_it_gets_rows() {
     let table = file_table(folder.path(), "csv", path, &columns(), &[("csv.header", "true")]);
     validate_sink(&table).unwrap();
     let open_for = |query: &str| {
-        let environment = SinkEnvironment { query: query.into(), part: 0 };
+        let environment = SinkEnvironment { query: query.into(), ..SinkEnvironment::default() };
         open_sink(&SinkSpec { table: Arc::clone(&table) }, &environment).unwrap()
     };
     let of = |query: &str| std::fs::read_to_string(folder.path().join(format!("out/{query}.csv")));
@@ -408,4 +410,73 @@ fn options_are_checked() {
     assert!(
         check(&map, &with(&[("format", "json")])).contains("json needs STRING keys in the MAP of column 'm'")
     );
+}
+
+#[test]
+fn a_restored_query_goes_on_where_it_stood_at_its_checkpoint() {
+    let folder = tempdir().unwrap();
+    for (format, path, options) in [
+        ("csv", "x.csv", vec![("csv.header", "true")]),
+        ("json", "x.json", vec![]),
+        ("csv", "${query}.csv", vec![("csv.header", "true")]),
+        ("csv", "folder", vec![]),
+    ] {
+        let table = file_table(folder.path(), format, path, &columns(), &options);
+        let open = |resume: Option<OutputPosition>| {
+            let environment = SinkEnvironment { query: "q".into(), part: 0, is_checkpointed: true, resume };
+            open_sink(&SinkSpec { table: table.clone() }, &environment)
+        };
+        let prepare = |sink: &mut OpenSink| sink.output.as_mut().unwrap().prepare(1).unwrap();
+        let whole = {
+            let mut sink = open(None).unwrap();
+            assert!(!sink.serves_all);
+            sink.write(&rows(&table)).unwrap();
+            sink.write(&rows(&table)).unwrap();
+            sink.close().unwrap();
+            let name = match path {
+                "${query}.csv" => "q.csv",
+                "folder" => "folder/part-0-0.csv",
+                path => path,
+            };
+            (folder.path().join(name), std::fs::read_to_string(folder.path().join(name)).unwrap())
+        };
+        // Before the first row the file is emptied, and stays so if that is where it goes on.
+        let mut sink = open(None).unwrap();
+        let before = prepare(&mut sink);
+        assert_eq!(before, OutputPosition::Length { bytes: 0 });
+        sink.write(&rows(&table)).unwrap();
+        let between = prepare(&mut sink);
+        sink.write(&rows(&table)).unwrap();
+        drop(sink);
+        for position in [between, before] {
+            let rows_left = if position == (OutputPosition::Length { bytes: 0 }) { 2 } else { 1 };
+            let mut sink = open(Some(position)).unwrap();
+            for _ in 0..rows_left {
+                sink.write(&rows(&table)).unwrap();
+            }
+            sink.close().unwrap();
+            assert_eq!(std::fs::read_to_string(&whole.0).unwrap(), whole.1, "{path}");
+        }
+        // Somebody has cut it off meanwhile.
+        let length = whole.1.len() as u64 + 1;
+        let error = open(Some(OutputPosition::Length { bytes: length })).err().unwrap().to_string();
+        assert!(error.contains(&format!("had {length} at the checkpoint")), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_cut_back_is_refused_for_checkpoints() {
+    let folder = tempdir().unwrap();
+    for (format, path, options, expected) in [
+        ("parquet", "x.parquet", vec![], "parquet is complete with its end alone"),
+        ("csv", "x.csv.gz", vec![], "a compressed file"),
+        ("json", "x.json", vec![("compression", "zstd")], "a compressed file"),
+    ] {
+        let table = file_table(folder.path(), format, path, &columns(), &options);
+        let spec = SinkSpec { table };
+        let environment = SinkEnvironment { is_checkpointed: true, ..SinkEnvironment::default() };
+        let error = open_sink(&spec, &environment).err().unwrap().to_string();
+        assert!(error.contains(expected) && error.contains("leave out"), "{error}");
+        assert!(open_sink(&spec, &SinkEnvironment::default()).is_ok());
+    }
 }

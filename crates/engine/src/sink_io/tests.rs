@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use laxity_connect::{ConnectError, Encoder};
+use laxity_connect::{ConnectError, Encoder, OutputPosition};
 use laxity_graph::{QueryId, QuerySettings};
 use laxity_operators::StreamBatch;
 use laxity_runtime::Process;
@@ -53,6 +53,10 @@ impl Output for Kept {
     fn close(&mut self) -> Result<(), ConnectError> {
         self.is_closed.store(true, SeqCst);
         Ok(())
+    }
+
+    fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
+        Ok(OutputPosition::Length { bytes: self.text.lock().len() as u64 })
     }
 }
 

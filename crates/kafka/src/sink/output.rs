@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use laxity_connect::{ConnectError, Output};
+use laxity_connect::{ConnectError, Output, OutputPosition};
 use parking_lot::Mutex;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -243,5 +243,14 @@ impl Output for KafkaOutput {
                 self.check(&open)
             }
         }
+    }
+
+    fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
+        if let (Some(mut open), Guarantee::AtLeastOnce) = (self.open.take(), self.options.guarantee) {
+            let delivered = self.wait(&mut open);
+            self.open = Some(open);
+            delivered?;
+        }
+        Ok(OutputPosition::None)
     }
 }
