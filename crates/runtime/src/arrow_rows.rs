@@ -6,8 +6,8 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
-    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError, OperatorState, Outbox,
-    SharedSource, SharedSourceSpec, StreamBatch,
+    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
+    OperatorState, Outbox, SharedSource, SharedSourceSpec, StreamBatch,
 };
 
 use crate::{Content, Filled, Front, Template};

@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 
 use crate::merge::merge;
 use crate::route::Sent;
-use crate::{Clock, Content, Frontier, FrontierState, InFlight, Outcome, Outlet, Parcel, Payload, Query, Route, Write};
+use crate::{
+    Clock, Content, Frontier, FrontierState, InFlight, Outcome, Outlet, Parcel, Payload, Query, Route, Write,
+};
 
 /// One parallel copy of one operator, with its state and its way out.
 pub struct Instance<C: Content> {

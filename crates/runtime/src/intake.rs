@@ -18,7 +18,6 @@ mod spacing;
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 

@@ -289,12 +289,9 @@ impl Query {
         self.wake()
     }
 
-    /// What was saved of it while it was held is safe, or given up: it may come to its end. Who may have waited for that, to
-    /// be looked at.
-    #[must_use]
-    pub fn let_end(&self) -> Vec<OperatorId> {
+    /// What was saved of it while it was held is safe, or given up: it may come to its end.
+    pub fn let_end(&self) {
         self.hold.may_end();
-        self.wake()
     }
 
     /// True while it takes nothing in.
