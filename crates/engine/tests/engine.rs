@@ -223,7 +223,7 @@ fn plan(name: &str, folder: &Path, input: &Arc<TableSpec>, middle: Middle, paral
     let all = Input { from: middle, partitioning: Partitioning::Gather };
     let sink = SinkSpec { table: table(folder, &format!("{name}.csv")) };
     flow.push(node("sink", 1, vec![all], Stage::Sink(sink))).unwrap();
-    QueryPlan { dataflow: flow, late: None }
+    QueryPlan { dataflow: flow, late: None, state: None }
 }
 
 fn engine(policy: &str) -> Engine {

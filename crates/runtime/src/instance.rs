@@ -326,11 +326,12 @@ impl<C: Content> Instance<C> {
         Ok(InstanceState { frontier, out_watermark_ms, operator })
     }
 
-    /// Goes on where another held that. Before its first run; what it feeds has been told of an end by the other.
+    /// Goes on where another held that. Before its first run; what it feeds has been told of an end by the other. Outlets
+    /// that thereby get nothing more, to be completed.
     ///
     /// # Errors
     /// If it does not fit; the instance is not to be used then.
-    pub fn restore(&self, state: InstanceState<C::State>) -> Result<(), String> {
+    pub fn restore(&self, state: InstanceState<C::State>) -> Result<Vec<Arc<Outlet>>, String> {
         let mut cell = self.cell.lock();
         let named = |error: String| format!("{}: {error}", self.name);
         let (had, has) = (state.frontier.channels.len(), cell.frontier.save().channels.len());
@@ -338,18 +339,20 @@ impl<C: Content> Instance<C> {
         cell.frontier = frontier.ok_or_else(|| named(format!("had {had} inputs, and has {has}")))?;
         C::restore(&mut cell.operator, state.operator).map_err(named)?;
         cell.out_watermark = EventTime(state.out_watermark_ms);
+        let mut complete = Vec::new();
         if cell.out_watermark == EventTime::MAX {
             for route in &cell.routes {
-                if let Route::Outlet(outlet) = route {
-                    // Never the last: such a query has ended, and is not restored.
-                    let _is_last = outlet.end_channel();
+                if let Route::Outlet(outlet) = route
+                    && outlet.end_channel()
+                {
+                    complete.push(outlet.clone());
                 }
             }
         }
         let bytes = C::state_bytes(&cell.operator) as i64;
         self.query.grow_state(bytes - cell.state_bytes);
         cell.state_bytes = bytes;
-        Ok(())
+        Ok(complete)
     }
 
     /// Works with another operator from now on. Before its first run: what the other has seen is lost.

@@ -53,7 +53,7 @@ pub use merge::{MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, fits};
 pub use outlet::{Outlet, Write, Written};
 pub use payload::{Parcel, Payload};
 pub use process::Process;
-pub use query::{Counts, InFlight, Outcome, Promise, Query};
+pub use query::{Counts, InFlight, LastCheckpoint, Outcome, Promise, Query};
 pub use registry::{Entry, Held, Registry, Reserved, Retiring, Stage};
 pub use results::{LatencySummary, MinuteFigures, ResultFigures, ResultSummary};
 pub use rhythm::Rhythm;

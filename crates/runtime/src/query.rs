@@ -68,6 +68,7 @@ pub struct Query {
     pub open_sinks: AtomicI64,
     /// Keeps it still while it is checkpointed.
     pub(crate) hold: Hold,
+    last_checkpoint: Mutex<Option<LastCheckpoint>>,
     process: Arc<Process>,
     /// Part of the bounded inputs read, as the bits of an f64; negative while unknown.
     progress_bits: AtomicU64,
@@ -150,6 +151,19 @@ pub struct Counts {
     pub rows_dropped: u64,
 }
 
+/// A checkpoint of a query, for who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastCheckpoint {
+    /// Its number.
+    pub number: u64,
+    /// When it was safe.
+    pub safe_at: ProcessingTime,
+    /// Its bytes on the store.
+    pub bytes: u64,
+    /// For how long the query took nothing in, in the longest of its checkpoints so far, ns.
+    pub longest_pause_ns: u64,
+}
+
 /// How a query stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -195,6 +209,7 @@ impl Query {
             approximation: Mutex::new(None),
             open_sinks: AtomicI64::new(sinks as i64),
             hold: Hold::default(),
+            last_checkpoint: Mutex::new(None),
             process,
             progress_bits: AtomicU64::new((-1.0_f64).to_bits()),
             stopped: AtomicBool::new(false),
@@ -297,6 +312,23 @@ impl Query {
     /// True while it takes nothing in.
     pub fn is_held(&self) -> bool {
         self.hold.is_held()
+    }
+
+    /// This source of it will get nothing, and was told so: by a process before this one.
+    pub fn note_ended(&self, source: OperatorId) {
+        self.hold.on_end_of_input(source);
+    }
+
+    /// A checkpoint of it is safe.
+    pub fn on_checkpoint(&self, last: LastCheckpoint) {
+        let mut current = self.last_checkpoint.lock();
+        let longest_ns = current.map_or(0, |current| current.longest_pause_ns);
+        *current = Some(LastCheckpoint { longest_pause_ns: longest_ns.max(last.longest_pause_ns), ..last });
+    }
+
+    /// The last one that is safe, taken by this process or the one that it was restored from.
+    pub fn last_checkpoint(&self) -> Option<LastCheckpoint> {
+        *self.last_checkpoint.lock()
     }
 
     /// True if this source of it has got all that it ever will.

@@ -19,5 +19,7 @@ mod query;
 mod tables;
 
 pub use folder::{StateError, StateFolder};
-pub use manifest::{InstanceEntry, Manifest, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION};
+pub use manifest::{
+    InstanceEntry, Manifest, Offsets, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION,
+};
 pub use query::{Checkpoint, Checkpoints, Damaged, Draft, KEPT, QueryFolder};

@@ -50,9 +50,23 @@ pub struct SourceEntry {
     pub rows: u64,
     /// Rows before that place which could not be read, beside those.
     pub dead_rows: u64,
-    /// Of a table in parts, by topic and partition: the offset of the next record.
+    /// False of a pipe, which gives nothing twice.
+    pub is_repeatable: bool,
+    /// The wall clock when its first row was due, milliseconds since 1970.
+    pub start_wall_ms: i64,
+    /// Of a table in parts: where it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offsets: Option<Vec<(String, i32, i64)>>,
+    pub offsets: Option<Offsets>,
+}
+
+/// A place in a table in parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Offsets {
+    /// By topic and partition: the offset of the next record.
+    pub next: Vec<(String, i32, i64)>,
+    /// Records before it that could not be read.
+    pub dead_rows: u64,
 }
 
 /// Where an output stood.
@@ -79,7 +93,7 @@ pub struct InstanceEntry {
     pub name: String,
     /// By input channel: its watermark, event-time ms, and whether it was idle.
     pub channels: Vec<(i64, bool)>,
-    /// The instance's watermark, event-time ms.
+    /// The least of them that was reached, event-time ms.
     pub watermark_ms: i64,
     /// The watermark that it had passed on, event-time ms.
     pub out_watermark_ms: i64,

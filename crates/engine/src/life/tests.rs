@@ -126,7 +126,7 @@ impl Asked<'_> {
             false => table(self.folder, "nowhere", self.columns, &[("connector", "blackhole")]),
         };
         flow.push(node("sink", forward(middle), Plan::Sink(SinkSpec { table: sink }))).unwrap();
-        QueryPlan { dataflow: flow, late: None }
+        QueryPlan { dataflow: flow, late: None, state: None }
     }
 }
 
