@@ -31,13 +31,13 @@ pub use clock::Clock;
 pub use config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
 pub use laxity_runtime::{
-    LastCheckpoint, LatencySummary, LookCosts, MinuteFigures, Outcome, Promise, RecordedArrival,
-    SHARED_BY_MIN, SharedMember, SharedWork, TemplateWork, Totals,
+    LatencySummary, LookCosts, MinuteFigures, Outcome, Promise, RecordedArrival, SHARED_BY_MIN, SharedMember,
+    SharedWork, TemplateWork, Totals,
 };
 pub use plan::{LatePlan, QueryPlan, StatePlan, SubmitError};
 pub use snapshot::{
-    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, QueryState,
-    RecordedFeed, WorkCosts,
+    CheckpointSnapshot, EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot,
+    QueryState, RecordedFeed, WorkCosts,
 };
 
 /// An error with what caused it, in one line: for places that have room for just that.
