@@ -17,8 +17,8 @@ use crate::expression::{Expression, internal, row_error};
 use crate::join_keys::{KeyEncoder, KeyTable};
 use crate::window_rows::{check_timestamp, choose, timestamps};
 use crate::{
-    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState,
-    Outbox, StateError, StreamBatch,
+    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory,
+    OperatorState, Outbox, StateError, StreamBatch,
 };
 use frames::{Frames, Steps};
 use pending::{Arrived, Due, Pending};

@@ -14,11 +14,11 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{internal, row_error};
 use crate::groups::{Aggregation, Inputs};
-use crate::window_aggregate::{timestamps, without_null_times};
 use crate::state::named;
+use crate::window_aggregate::{timestamps, without_null_times};
 use crate::{
-    Flow, LateRows, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch, WindowAggregateSpec,
-    WindowInput,
+    Flow, LateRows, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch,
+    WindowAggregateSpec, WindowInput,
 };
 use sessions::{Fate, SessionId, Sessions};
 

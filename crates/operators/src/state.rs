@@ -81,6 +81,18 @@ pub(crate) fn table(columns: Vec<NamedColumn>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, arrays).map_err(|e| bug("state", e))
 }
 
+impl StateError {
+    /// The same of a part whose name has a prefix where the whole is looked at.
+    pub(crate) fn within(self, prefix: &str) -> StateError {
+        match self {
+            StateError::Mismatch { part, expected, found } => {
+                StateError::Mismatch { part: format!("{prefix}{part}"), expected, found }
+            }
+            other => other,
+        }
+    }
+}
+
 impl OperatorState {
     /// Ends taking over: every part has been taken.
     ///

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{filter_record_batch, take_record_batch};
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType,
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType,
 };
 use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
@@ -23,8 +24,8 @@ use crate::session::SessionAggregate;
 use crate::slices::Slicing;
 use crate::state::named;
 use crate::{
-    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError,
-    StreamBatch, WindowKind,
+    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory,
+    OperatorState, Outbox, StateError, StreamBatch, WindowKind,
 };
 use firing::Firing;
 use parts::{PartKey, Parts};

@@ -67,8 +67,7 @@ impl Aggregation {
     pub(crate) fn partial_columns(&self, partial: &Partial) -> Vec<NamedColumn> {
         let keys = self.key_plan.schema.fields().iter().map(|field| field.name().clone());
         let states = self.calls.iter().zip(&partial.states);
-        let states =
-            states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)));
+        let states = states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)));
         keys.chain(states).zip(partial.arrays().cloned()).collect()
     }
 

@@ -195,7 +195,10 @@ impl Frames {
             named("rows", UInt64Array::from_iter_values(self.by_key.iter().map(|frame| frame.rows))),
             named("taken", Int64Array::from_iter_values(self.by_key.iter().map(|frame| frame.taken))),
             ("times".into(), lists(self.by_key.iter().map(|frame| frame.times.len()), Arc::new(times))),
-            ("anew-from".into(), lists(self.by_key.iter().map(|frame| frame.anew_from.len()), Arc::new(anew))),
+            (
+                "anew-from".into(),
+                lists(self.by_key.iter().map(|frame| frame.anew_from.len()), Arc::new(anew)),
+            ),
         ]
     }
 

@@ -157,7 +157,8 @@ impl Running for General {
         }
         if self.way != Way::Grow {
             for (argument, data_type) in self.arguments.iter().enumerate() {
-                let values = || self.by_key.iter().flat_map(|of_key| &of_key.rows).map(|row| row[argument].clone());
+                let values =
+                    || self.by_key.iter().flat_map(|of_key| &of_key.rows).map(|row| row[argument].clone());
                 let values = match values().next() {
                     None => new_empty_array(data_type),
                     Some(_) => ScalarValue::iter_to_array(values())?,
@@ -188,7 +189,8 @@ impl Running for General {
                 of_key.bytes += bytes_of(&values);
                 of_key.rows.push_back(values);
                 if let (Some(accumulator), true) = (&mut of_key.accumulator, states.is_empty()) {
-                    let one: Vec<ArrayRef> = arguments.iter().map(|argument| argument.slice(row, 1)).collect();
+                    let one: Vec<ArrayRef> =
+                        arguments.iter().map(|argument| argument.slice(row, 1)).collect();
                     accumulator.update_batch(&one)?;
                 }
             }

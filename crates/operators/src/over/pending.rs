@@ -285,11 +285,13 @@ impl Pending {
             let mut left = piece.left().to_vec();
             left.sort_unstable();
             count += left.len();
-            let of = |values: &[i64]| Int64Array::from_iter_values(left.iter().map(|&row| values[row as usize]));
+            let of =
+                |values: &[i64]| Int64Array::from_iter_values(left.iter().map(|&row| values[row as usize]));
             let keys = UInt32Array::from_iter_values(left.iter().map(|&row| piece.keys[row as usize]));
             let mut columns =
                 vec![named("key", keys), named("time", of(&piece.times)), named("due", of(&piece.due))];
-            let rows = take_record_batch(&piece.rows, &UInt32Array::from(left)).map_err(|e| bug(operator, e))?;
+            let rows =
+                take_record_batch(&piece.rows, &UInt32Array::from(left)).map_err(|e| bug(operator, e))?;
             let names = self.schema.fields().iter().map(|field| field.name().clone());
             columns.extend(names.zip(rows.columns().iter().cloned()));
             table(columns)

@@ -207,11 +207,7 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
         let values = self.by_key.iter().flat_map(|of_key| of_key.values.iter().copied());
         let values = values.collect::<PrimitiveArray<T>>().with_data_type(of.clone());
         let lengths = self.by_key.iter().map(|of_key| of_key.values.len());
-        vec![
-            Arc::new(sums.with_data_type(of.clone())),
-            Arc::new(counts),
-            lists(lengths, Arc::new(values)),
-        ]
+        vec![Arc::new(sums.with_data_type(of.clone())), Arc::new(counts), lists(lengths, Arc::new(values))]
     }
 
     fn restore<T: ArrowPrimitiveType<Native = N>>(&mut self, columns: &[ArrayRef]) {
@@ -219,7 +215,8 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
         let counts = columns[1].as_primitive::<UInt64Type>().values().iter();
         let values = columns[2].as_list::<i32>().iter();
         self.by_key.extend(sums.zip(counts).zip(values).map(|((&sum, &count), values)| {
-            let values = values.iter().flat_map(|values| values.as_primitive::<T>().iter().collect::<Vec<_>>());
+            let values =
+                values.iter().flat_map(|values| values.as_primitive::<T>().iter().collect::<Vec<_>>());
             Summed { sum, count, values: values.collect() }
         }));
         self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
@@ -416,13 +413,15 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
         let numbers = columns[1].as_list::<i32>().iter();
         let came = columns[2].as_primitive::<UInt64Type>().values().iter();
         let left = columns[3].as_primitive::<UInt64Type>().values().iter();
-        self.by_key.extend(values.zip(numbers).zip(came.zip(left)).map(|((values, numbers), (&came, &left))| {
-            let best = values.iter().zip(&numbers).flat_map(|(values, numbers)| {
-                let numbers = numbers.as_primitive::<UInt64Type>().values().iter().copied();
-                numbers.zip(values.as_primitive::<T>().values().iter().copied()).collect::<Vec<_>>()
-            });
-            Extremes { best: best.collect(), came, left }
-        }));
+        self.by_key.extend(values.zip(numbers).zip(came.zip(left)).map(
+            |((values, numbers), (&came, &left))| {
+                let best = values.iter().zip(&numbers).flat_map(|(values, numbers)| {
+                    let numbers = numbers.as_primitive::<UInt64Type>().values().iter().copied();
+                    numbers.zip(values.as_primitive::<T>().values().iter().copied()).collect::<Vec<_>>()
+                });
+                Extremes { best: best.collect(), came, left }
+            },
+        ));
         self.entries = self.by_key.iter().map(|of_key| of_key.best.len()).sum();
         Ok(())
     }

@@ -18,7 +18,8 @@ impl OverAggregate {
         columns.extend(names.zip(keys));
         for call in &mut self.calls {
             let saved = call.running.save(self.keys.len()).map_err(|e| bug(&self.name, e))?;
-            let names = (0..).map(|at| if at == 0 { call.name.clone() } else { format!("{}[{at}]", call.name) });
+            let names =
+                (0..).map(|at| if at == 0 { call.name.clone() } else { format!("{}[{at}]", call.name) });
             columns.extend(names.zip(saved).collect::<Vec<NamedColumn>>());
         }
         let (waiting, pieces) = self.pending.save(&self.name)?;

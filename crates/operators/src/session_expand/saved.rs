@@ -91,7 +91,8 @@ impl SessionExpand {
             self.bytes += key.len() + SESSION_OVERHEAD_BYTES;
             self.by_key.entry(Arc::clone(&key)).or_default().push(id);
             let rows = vec![data.data().into()];
-            self.sessions.insert(id, Session { key, start: starts[row], rows, ingested: ProcessingTime::ZERO });
+            self.sessions
+                .insert(id, Session { key, start: starts[row], rows, ingested: ProcessingTime::ZERO });
         }
         Ok(())
     }

@@ -1,6 +1,11 @@
-use arrow::array::{AsArray, ListArray, RecordBatch};
-use arrow::datatypes::Int32Type;
+//! Watermarks of the parts of an input.
+
+use arrow::array::{AsArray, Int32Array, Int64Array, ListArray, RecordBatch};
+use arrow::datatypes::{Int32Type, Int64Type};
 use laxity_graph::EventTime;
+
+use crate::OperatorState;
+use crate::state::{self, named};
 
 /// Watermarks of the parts of an input, each by itself: the input's is the least of those that are waited for.
 ///
@@ -24,6 +29,18 @@ pub(super) struct SplitRows<'a> {
 impl Splits {
     pub(super) fn new(column: usize) -> Splits {
         Splits { column, watermarks: Vec::new(), awaited: Vec::new() }
+    }
+
+    pub(super) fn save(&self, state: OperatorState) -> state::Result<OperatorState> {
+        let watermarks = vec![named("watermark", Int64Array::from(self.watermarks.clone()))];
+        let awaited = vec![named("part", Int32Array::from(self.awaited.clone()))];
+        state.with("watermarks-of-parts", watermarks)?.with("parts-awaited", awaited)
+    }
+
+    pub(super) fn restore(&mut self, state: &mut OperatorState) -> state::Result<()> {
+        self.watermarks = state.take("watermarks-of-parts")?.values::<Int64Type>("watermark")?.to_vec();
+        self.awaited = state.take("parts-awaited")?.values::<Int32Type>("part")?.to_vec();
+        Ok(())
     }
 
     /// The column of these rows.

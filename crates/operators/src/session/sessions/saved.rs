@@ -108,8 +108,7 @@ impl Sessions {
         key_schema: &SchemaRef,
     ) -> Result<()> {
         let fail = |e: &dyn std::fmt::Display| bug(operator, e);
-        let mut types: Vec<_> =
-            key_schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let mut types: Vec<_> = key_schema.fields().iter().map(|field| field.data_type().clone()).collect();
         types.extend(states_types(&self.calls).map_err(|e| fail(&e))?);
         let columns = part.rest(OWN, &types)?;
         let (keys, mut states) = columns.split_at(key_schema.fields().len());
@@ -122,7 +121,8 @@ impl Sessions {
         for row in 0..part.len() {
             let id = numbers[row] as usize;
             if is_free.get(id) != Some(&false) || self.sessions[id].is_some() {
-                return Err(part.mismatch(format!("numbers below {} that are not free", is_free.len()), id.to_string()));
+                return Err(part
+                    .mismatch(format!("numbers below {} that are not free", is_free.len()), id.to_string()));
             }
             let key = keys.as_ref().map(|keys| keys.row(row));
             let key = key.as_ref().map_or(&[][..], |key| key.as_ref());

@@ -5,9 +5,9 @@ use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use laxity_graph::ProcessingTime;
 
 use super::{Part, PartKey, Parts};
+use crate::OperatorState;
 use crate::groups::{Aggregation, Filling, Partial};
 use crate::state::{Result, bug, named, table};
-use crate::OperatorState;
 use crate::window_aggregate::Window;
 
 /// Columns before those of keys and states.
