@@ -152,7 +152,10 @@ impl Operator for Sort {
         let own = vec![
             named("left-out", UInt64Array::from(vec![self.left_out as u64])),
             named("left", UInt64Array::from(vec![left])),
-            named("rows", UInt64Array::from(vec![self.waiting_rows as u64])),
+            named(
+                "rows",
+                UInt64Array::from(vec![self.waiting.iter().map(|rows| rows.num_rows() as u64).sum::<u64>()]),
+            ),
         ];
         OperatorState::default().with("sort", own)?.with_pieces("rows", self.waiting.clone())
     }

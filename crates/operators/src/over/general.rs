@@ -50,7 +50,8 @@ impl General {
             true if sliding.is_ok_and(|sliding| sliding.supports_retract_batch()) => Way::Retract,
             true => Way::Again,
         };
-        let arguments = expr.expressions().iter().map(|argument| argument.data_type(input));
+        let arguments = expr.expressions();
+        let arguments = arguments.iter().map(|argument| argument.data_type(input));
         let arguments = arguments.collect::<Result<_>>()?;
         Ok(General { expr, arguments, way, by_key: Vec::new(), bytes: 0 })
     }

@@ -14,12 +14,14 @@ const NAMES: [&str; 2] = ["left", "right"];
 impl WindowJoin {
     /// Rows of both sides, by window, in the order in which they came.
     pub(super) fn saved(&self) -> Result<OperatorState> {
-        let rows =
-            |side: usize| self.windows.values().map(move |window| window.sides[side].len() as u64).sum();
+        let rows = |side: usize| {
+            let rows: usize = self.windows.values().map(|window| window.sides[side].len()).sum();
+            UInt64Array::from(vec![rows as u64])
+        };
         let own = vec![
             named("watermark", Int64Array::from(vec![self.watermark.0])),
-            named("left-rows", UInt64Array::from(vec![rows(LEFT)])),
-            named("right-rows", UInt64Array::from(vec![rows(RIGHT)])),
+            named("left-rows", rows(LEFT)),
+            named("right-rows", rows(RIGHT)),
         ];
         let mut state = OperatorState::default().with("window-join", own)?;
         for (side, name) in NAMES.into_iter().enumerate() {
