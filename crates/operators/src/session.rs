@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{Int64Type, Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::{DataFusionError, ScalarValue};
 use laxity_graph::{EventTime, ProcessingTime};
@@ -223,6 +223,7 @@ impl Operator for SessionAggregate {
             vec![
                 named("watermark", Int64Array::from(vec![self.watermark.0])),
                 named("sessions", UInt64Array::from(vec![self.sessions.len() as u64])),
+                self.sessions.free_numbers(),
             ],
         )?;
         self.sessions.save(state, &self.name, self.converter.as_ref(), &self.key_schema)
@@ -231,9 +232,8 @@ impl Operator for SessionAggregate {
     fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
         let own = state.take("session-aggregate")?;
         self.watermark = EventTime(own.only::<Int64Type>("watermark")?);
-        let count = own.only::<UInt64Type>("sessions")?;
         let (converter, keys) = (self.converter.as_ref(), &self.key_schema);
-        self.sessions.restore(&mut state, count, &self.name, converter, keys)?;
+        self.sessions.restore(&mut state, &own, &self.name, converter, keys)?;
         state.finish()
     }
 

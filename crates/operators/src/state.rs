@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch};
-use arrow::buffer::ScalarBuffer;
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray, RecordBatch,
+};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -66,6 +68,12 @@ const CHUNK_ROWS: usize = 8_192;
 
 pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {
     (name.into(), Arc::new(array))
+}
+
+/// A list for each length, of the items one behind the other.
+pub(crate) fn lists(lengths: impl Iterator<Item = usize>, items: ArrayRef) -> ArrayRef {
+    let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+    Arc::new(ListArray::new(field, OffsetBuffer::from_lengths(lengths), items, None))
 }
 
 /// A bug of ours while state is saved, or taken over after it was found to fit.
@@ -236,6 +244,12 @@ impl Part {
         Ok(lists.value_offsets().windows(2).map(of).collect())
     }
 
+    /// The only row's list.
+    pub(crate) fn only_list<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<T::Native>> {
+        self.expect_rows(1)?;
+        Ok(self.lists::<T>(name)?.iter().flat_map(|list| list.iter().copied()).collect())
+    }
+
     /// The columns behind the first `own`, which have to be of these types.
     pub(crate) fn rest(&self, own: usize, types: &[DataType]) -> Result<Vec<ArrayRef>> {
         let columns = self.rows.columns().get(own..).unwrap_or_default();
@@ -264,3 +278,6 @@ fn names(schema: &Schema) -> String {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     if names.is_empty() { "no columns".into() } else { names.join(", ") }
 }
+
+#[cfg(test)]
+mod tests;

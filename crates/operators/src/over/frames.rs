@@ -8,8 +8,7 @@ use arrow::datatypes::{Int64Type, UInt64Type};
 
 use super::OverFrame;
 use super::pending::{Arrived, Pending};
-use super::running::lists;
-use crate::state::{self, NamedColumn, Part, named};
+use crate::state::{self, NamedColumn, Part, lists, named};
 
 /// Which rows of each key count for the next one.
 pub(super) struct Frames {

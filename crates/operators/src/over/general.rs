@@ -10,8 +10,9 @@ use datafusion_expr::Accumulator;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::frames::Steps;
-use super::running::{Running, keep, lists};
+use super::running::{Running, keep};
 use crate::groups::{accumulator, accumulator_of, is_restored_exactly, sliding_accumulator, states_of};
+use crate::state::lists;
 
 /// Any aggregate of the library, row by row.
 pub(super) struct General {

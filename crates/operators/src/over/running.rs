@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, Float64Array, Int64Array,
-    ListArray, PrimitiveArray, UInt64Array,
+    PrimitiveArray, UInt64Array,
 };
-use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, Schema, TimeUnit, TimestampMillisecondType, UInt64Type,
 };
 use datafusion_common::Result;
@@ -19,6 +18,7 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::frames::Steps;
 use super::general::General;
+use crate::state::lists;
 
 /// One aggregate over the frames of all keys.
 pub(super) trait Running: Send {
@@ -76,12 +76,6 @@ pub(super) fn keep<T>(by_key: &mut Vec<T>, kept: &[u32]) {
         kept.next_if_eq(&(key - 1)).is_some()
     });
     by_key.shrink_to_fit();
-}
-
-/// A list for each length, of the items one behind the other.
-pub(super) fn lists(lengths: impl Iterator<Item = usize>, items: ArrayRef) -> ArrayRef {
-    let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
-    Arc::new(ListArray::new(field, OffsetBuffer::from_lengths(lengths), items, None))
 }
 
 /// COUNT of rows or of values.

@@ -1,11 +1,13 @@
 //! Watermarks of the parts of an input.
 
+use std::sync::Arc;
+
 use arrow::array::{AsArray, Int32Array, Int64Array, ListArray, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type};
 use laxity_graph::EventTime;
 
 use crate::OperatorState;
-use crate::state::{self, named};
+use crate::state::{self, lists};
 
 /// Watermarks of the parts of an input, each by itself: the input's is the least of those that are waited for.
 ///
@@ -32,14 +34,19 @@ impl Splits {
     }
 
     pub(super) fn save(&self, state: OperatorState) -> state::Result<OperatorState> {
-        let watermarks = vec![named("watermark", Int64Array::from(self.watermarks.clone()))];
-        let awaited = vec![named("part", Int32Array::from(self.awaited.clone()))];
-        state.with("watermarks-of-parts", watermarks)?.with("parts-awaited", awaited)
+        let watermarks = Int64Array::from(self.watermarks.clone());
+        let awaited = Int32Array::from(self.awaited.clone());
+        let own = vec![
+            ("watermarks".into(), lists([watermarks.len()].into_iter(), Arc::new(watermarks))),
+            ("awaited".into(), lists([awaited.len()].into_iter(), Arc::new(awaited))),
+        ];
+        state.with("parts-of-input", own)
     }
 
     pub(super) fn restore(&mut self, state: &mut OperatorState) -> state::Result<()> {
-        self.watermarks = state.take("watermarks-of-parts")?.values::<Int64Type>("watermark")?.to_vec();
-        self.awaited = state.take("parts-awaited")?.values::<Int32Type>("part")?.to_vec();
+        let own = state.take("parts-of-input")?;
+        self.watermarks = own.only_list::<Int64Type>("watermarks")?;
+        self.awaited = own.only_list::<Int32Type>("awaited")?;
         Ok(())
     }
 

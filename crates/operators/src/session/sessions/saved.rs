@@ -8,14 +8,22 @@ use laxity_graph::ProcessingTime;
 use super::{Session, SessionId, Sessions};
 use crate::OperatorState;
 use crate::groups::{accumulator_of, states_of, states_types};
-use crate::state::{Part, Result, bug, named, table};
+use crate::state::{NamedColumn, Part, Result, bug, lists, named, table};
 
 /// Columns before those of keys and states.
 const OWN: usize = 5;
 
+const FREE: &str = "free-numbers";
+
 impl Sessions {
     pub(in crate::session) fn len(&self) -> usize {
         self.sessions.len() - self.free.len()
+    }
+
+    /// Numbers that have been given back, the last of which is given next.
+    pub(in crate::session) fn free_numbers(&self) -> NamedColumn {
+        let free = UInt64Array::from_iter_values(self.free.iter().map(|&id| id as u64));
+        (FREE.into(), lists([free.len()].into_iter(), Arc::new(free)))
     }
 
     /// Writes down all sessions, those of a key in the order in which they began. Their numbers and those that are free
@@ -30,8 +38,6 @@ impl Sessions {
         let mut of_keys: Vec<&Vec<SessionId>> = self.by_key.values().collect();
         of_keys.sort_unstable_by_key(|ids| ids.first());
         let ids: Vec<SessionId> = of_keys.into_iter().flatten().copied().collect();
-        let free = self.free.iter().map(|&id| id as u64);
-        let state = state.with("free-numbers", vec![named("number", UInt64Array::from_iter_values(free))])?;
         if ids.is_empty() {
             return Ok(state);
         }
@@ -70,28 +76,28 @@ impl Sessions {
         state.with_pieces("sessions", vec![table(columns)?])
     }
 
-    /// Takes over what [`save`](Sessions::save) has written: so many sessions.
+    /// Takes over what [`save`](Sessions::save) has written.
     pub(in crate::session) fn restore(
         &mut self,
         state: &mut OperatorState,
-        count: u64,
+        own: &Part,
         operator: &str,
         converter: Option<&RowConverter>,
         key_schema: &SchemaRef,
     ) -> Result<()> {
-        let free = state.take("free-numbers")?;
+        let count = own.only::<UInt64Type>("sessions")?;
+        let numbers = own.only_list::<UInt64Type>(FREE)?;
         let parts = state.take_pieces("sessions");
         let found: usize = parts.iter().map(Part::len).sum();
         if found as u64 != count {
-            return Err(free.mismatch(format!("{count} sessions"), found.to_string()));
+            return Err(own.mismatch(format!("{count} sessions"), found.to_string()));
         }
-        let numbers = free.values::<UInt64Type>("number")?;
         let slots = found + numbers.len();
         let mut is_free = vec![false; slots];
         for &number in &numbers {
             match is_free.get_mut(number as usize) {
                 Some(is_free) if !*is_free => *is_free = true,
-                _ => return Err(free.mismatch(format!("numbers below {slots}, once"), number.to_string())),
+                _ => return Err(own.mismatch(format!("numbers below {slots}, once"), number.to_string())),
             }
         }
         self.sessions.resize_with(slots, || None);
