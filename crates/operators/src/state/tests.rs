@@ -132,7 +132,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn a_restored_operator_goes_on_as_the_other_would(
@@ -253,11 +253,11 @@ fn what_was_ingested_before_says_so() {
     let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 16 };
     let mut operator = kind.factory.make(&context).unwrap();
     let batch = StreamBatch::on_time(kinds::batch(&sample()[..1]));
-    operator.on_batch(0, batch.clone(), ProcessingTime(5), &mut Outbox::default()).unwrap();
+    let _done = operator.on_batch(0, batch.clone(), ProcessingTime(5), &mut Outbox::default()).unwrap();
     let state = carried(operator.save().unwrap());
     let ingested = |operator: &mut dyn Operator| {
         let mut out = Outbox::default();
-        operator.on_watermark(EventTime::MAX, &mut out).unwrap();
+        let _done = operator.on_watermark(EventTime::MAX, &mut out).unwrap();
         out.emitted.iter().find_map(|emitted| match emitted {
             Emitted::Batch { ingested, .. } => *ingested,
             Emitted::Watermark(_) => None,
@@ -271,7 +271,7 @@ fn what_was_ingested_before_says_so() {
     };
     assert_eq!(ingested(restore().as_mut()), Some(ProcessingTime::ZERO));
     let mut operator = restore();
-    operator.on_batch(0, batch, ProcessingTime(3), &mut Outbox::default()).unwrap();
+    let _done = operator.on_batch(0, batch, ProcessingTime(3), &mut Outbox::default()).unwrap();
     assert_eq!(ingested(operator.as_mut()), Some(ProcessingTime(3)));
 }
 

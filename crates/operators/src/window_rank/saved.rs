@@ -1,13 +1,10 @@
-use arrow::array::{ArrayRef, AsArray, Int64Array, UInt64Array};
+use arrow::array::{ArrayRef, Int64Array, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use laxity_graph::{EventTime, ProcessingTime};
 
 use super::{RankTies, Window, WindowRank, encode};
-use crate::state::{NamedColumn, Part, Result, bug, named, table};
+use crate::state::{Part, Result, bug, named, table};
 use crate::{OperatorState, Outbox, StreamBatch};
-
-/// Columns before those of the rows.
-const OWN: usize = 1;
 
 /// Rows that are decoded together.
 const PIECE_ROWS: usize = 8_192;
@@ -28,13 +25,9 @@ impl WindowRank {
         let pieces = all.chunks(PIECE_ROWS).map(|rows| {
             let columns = self.rows.convert_rows(rows.iter().map(|row| self.parser.parse(row)));
             let mut columns = columns.map_err(|e| bug(&self.name, e))?.split_off(self.order_columns.len());
-            let arrival = match self.ties {
-                RankTies::Columns => UInt64Array::new_null(rows.len()),
-                _ => columns.remove(0).as_primitive::<UInt64Type>().clone(),
-            };
+            let arrival = (self.ties != RankTies::Columns).then(|| ("arrival".into(), columns.remove(0)));
             let names = self.input.fields().iter().map(|field| field.name().clone());
-            let own: NamedColumn = named("arrival", arrival);
-            table(std::iter::once(own).chain(names.zip(columns)).collect())
+            table(arrival.into_iter().chain(names.zip(columns)).collect())
         });
         state.with_pieces("rows", pieces.collect::<Result<_>>()?)
     }
@@ -56,11 +49,11 @@ impl WindowRank {
     }
 
     fn restore_part(&mut self, part: &Part) -> Result<()> {
-        let rows = part.rest_rows(OWN, &self.input)?;
-        let arrival = match self.ties {
-            RankTies::Columns => None,
-            _ => Some(UInt64Array::new(part.values::<UInt64Type>("arrival")?, None)),
+        let (own, arrival) = match self.ties {
+            RankTies::Columns => (0, None),
+            _ => (1, Some(UInt64Array::new(part.values::<UInt64Type>("arrival")?, None))),
         };
+        let rows = part.rest_rows(own, &self.input)?;
         let keys = self.keys.encode(&rows).map_err(|e| bug(&self.name, e))?;
         let all: Vec<ArrayRef> = rows.columns().to_vec();
         let encoded =
