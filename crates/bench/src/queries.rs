@@ -31,7 +31,9 @@ pub fn submit_all(engine: &Engine, script: Script) -> anyhow::Result<()> {
     for query in script.queries {
         let late =
             query.late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
-        engine.submit(QueryPlan { dataflow: query.dataflow, late }).context("cannot submit a query")?;
+        engine
+            .submit(QueryPlan { dataflow: query.dataflow, late, state: None })
+            .context("cannot submit a query")?;
     }
     Ok(())
 }

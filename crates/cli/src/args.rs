@@ -31,6 +31,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Run the files on a Flink cluster, through its SQL gateway.
     Submit(SubmitArgs),
+    /// Look at what queries have saved.
+    State(StateArgs),
     /// Schedule the threads of an engine that runs already: Flink, Storm or any other.
     Attach(Box<laxity_agent::AttachArgs>),
     /// Put back what an agent that was killed has changed.
@@ -73,6 +75,16 @@ pub struct RunArgs {
     /// run to be compared with.
     #[arg(long, value_name = "FACTOR", conflicts_with = "pace")]
     pub speed: Option<Factor>,
+
+    /// Save what queries hold into this folder every 10 s, or as often as 'execution.checkpointing.interval' says, and go
+    /// on from there when they are run again [default: what 'execution.checkpointing.dir' in the files says, if the
+    /// interval is set].
+    #[arg(long, value_name = "FOLDER", conflicts_with = "pace")]
+    pub state: Option<PathBuf>,
+
+    /// Begin this query anew, whatever was saved of it. May be given several times.
+    #[arg(long, value_name = "QUERY")]
+    pub state_ignore: Vec<String>,
 
     /// Write what happened as JSON.
     #[arg(long, value_name = "FILE")]
@@ -118,6 +130,25 @@ pub struct SqlArgs {
     /// The files may name no file of data outside of this folder, links followed: for SQL that others wrote.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+}
+
+/// What `state` takes.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: StateCommand,
+}
+
+/// What to do with saved state.
+#[derive(Debug, Subcommand)]
+pub enum StateCommand {
+    /// List the queries of a state folder with their checkpoints: ages, sizes, and how far each has read and written.
+    Show {
+        /// As given to 'run --state'.
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
 }
 
 /// What `explain` takes.

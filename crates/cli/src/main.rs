@@ -18,6 +18,7 @@ mod screen;
 mod script;
 mod signals;
 mod simulate;
+mod state;
 mod submit;
 mod table;
 mod view;
@@ -61,6 +62,7 @@ fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Policies => (policies::list(), 0),
         Command::Simulate(args) => simulate::simulate(args, screen)?,
         Command::Bench(args) => (bench::bench(args, screen)?, 0),
+        Command::State(args) => (state::state(args)?, 0),
         Command::Submit(args) => return submit::submit(args).map(|()| ExitCode::SUCCESS),
         Command::Attach(args) => return attached(laxity_agent::attach::attach(args)),
         Command::Restore(args) => return attached(laxity_agent::attach::restore(args)),

@@ -49,11 +49,23 @@ struct QueryReport {
     approx: Option<Approx>,
     /// Admitted and never processed: they were still queued when the time to drain was over.
     rows_dropped: u64,
+    /// The last that is safe; only of a query that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<CheckpointReport>,
     /// Shares of the time of the results that missed the target; all 0 if none did.
     late_because: Causes,
     /// Only where the query was stopped by an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckpointReport {
+    number: u64,
+    age_ms: f64,
+    bytes: u64,
+    /// For how long the query took nothing in, in the longest of those of this run.
+    longest_pause_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -108,6 +120,12 @@ impl From<&QuerySnapshot> for QueryReport {
             rows_late: query.rows_late,
             rows_dead: query.rows_dead,
             rows_shed: query.rows_shed,
+            checkpoint: query.checkpoint.map(|last| CheckpointReport {
+                number: last.number,
+                age_ms: milliseconds(last.age_ns),
+                bytes: last.bytes,
+                longest_pause_ms: milliseconds(last.longest_pause_ns),
+            }),
             approx: query.approximation.as_ref().map(Approx::from),
             rows_dropped: query.rows_dropped,
             late_because: Causes::from(&query.lateness),

@@ -14,6 +14,7 @@ use laxity_engine::{
 use laxity_graph::{Dataflow, ProcessingTime};
 use laxity_operators::Stage;
 use laxity_sql::{LateSink, PathPlace, PlannedQuery};
+use laxity_state::StateError;
 
 use crate::args::RunArgs;
 use crate::failure::{FILE_REFUSED, Failure, QUERY_FAILED, ROWS_DROPPED, SUCCESS};
@@ -26,7 +27,7 @@ use crate::script::{Compilation, Files, with_sinks};
 use crate::signals::StopRequest;
 use crate::table::cut;
 use crate::view::{LiveView, RunView, most_troubled, progress, rest};
-use crate::{host, live, outcome, pace, policy};
+use crate::{host, live, outcome, pace, policy, state};
 
 /// How often we look for a reason to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -53,11 +54,16 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
             false => Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS })),
         };
     }
+    state::check_names(args, &script.queries)?;
     // Before the run, so that a mistyped path does not cost one.
     let report = args.report.as_deref().map(create).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;
 
-    let mut start = Start { clock, queries: script.queries, cpu_before_ns: 0 };
+    let queries = state::without_complete(args, script.queries, screen);
+    if queries.is_empty() {
+        return Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS }));
+    }
+    let mut start = Start { clock, queries, cpu_before_ns: 0 };
     if let Some(share) = args.pace {
         match start.paced(share.0, &files, &config, screen, &stop_request)? {
             Some(paced) => start = paced,
@@ -73,8 +79,9 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let policy = config.policy.name().to_string();
     let show = Show::choose(args, queries.iter().any(prints));
     let plans = queries.into_iter().map(|query| {
+        let state = state::plan(args, &query);
         let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };
-        plan(dataflow, query.late)
+        QueryPlan { state, ..plan(dataflow, query.late) }
     });
     let begun =
         begin(plans.collect(), &config, clock, |error| refused_at(error, &paths), files.are_apart(), screen)?;
@@ -221,7 +228,7 @@ fn create(path: &std::path::Path) -> Result<OutputClaim, Failure> {
 /// A query as the engine takes it.
 pub(crate) fn plan(dataflow: Dataflow<Stage<ScanSpec, SinkSpec>>, late: Option<LateSink>) -> QueryPlan {
     let late = late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
-    QueryPlan { dataflow, late }
+    QueryPlan { dataflow, late, state: None }
 }
 
 /// Whose fault it is that a query cannot start.
@@ -230,7 +237,12 @@ pub(crate) fn refused(error: SubmitError) -> Failure {
         SubmitError::Connect { source: ConnectError::Option(option), .. } => {
             Failure::User(option.to_string())
         }
-        SubmitError::NameTaken { .. } => Failure::User(error.to_string()),
+        SubmitError::NameTaken { .. } | SubmitError::State { .. } | SubmitError::Complete { .. } => {
+            Failure::User(error.to_string())
+        }
+        SubmitError::Store {
+            source: source @ (StateError::InUse { .. } | StateError::Newer { .. }), ..
+        } => Failure::User(source.to_string()),
         other => Failure::World(other.into()),
     }
 }

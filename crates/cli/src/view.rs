@@ -224,6 +224,7 @@ pub mod sample {
             watermark_lag_ns: Some(400 * MS),
             next_window: None,
             progress: None,
+            checkpoint: None,
         }
     }
 

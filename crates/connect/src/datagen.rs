@@ -102,6 +102,7 @@ fn open_scan(
         rows: options.rows,
         pace: Pace { start: env.start, tick: options.tick },
         start_wall: env.start_wall,
+        first_due: env.first_due_row(),
         next: env.skip_rows,
         batch_rows_max: (BATCH_BYTES_MAX / row_bytes.max(1)).clamp(1, MAX_BATCH_ROWS as u64),
     }))
@@ -114,6 +115,8 @@ struct DatagenScan {
     rows: Option<u64>,
     pace: Pace,
     start_wall: EventTime,
+    /// Number of the row that is due at the start.
+    first_due: u64,
     /// Number of the next row.
     next: u64,
     batch_rows_max: u64,
@@ -141,7 +144,8 @@ impl Scan for DatagenScan {
     }
 
     fn event_clock(&self) -> Option<EventClock> {
-        Some(EventClock { event_origin: self.start_wall, processing_origin: self.pace.start, speed: 1.0 })
+        let event_origin = EventTime(self.wall_ms(self.first_due));
+        Some(EventClock { event_origin, processing_origin: self.pace.start, speed: 1.0 })
     }
 
     fn progress(&self) -> Option<f64> {
@@ -151,20 +155,29 @@ impl Scan for DatagenScan {
 
 impl DatagenScan {
     fn due(&self, row: u64) -> ProcessingTime {
+        self.pace.start.plus_ns(self.since_first_ns(row).saturating_sub(self.since_first_ns(self.first_due)))
+    }
+
+    /// From the first row of all to this one.
+    fn since_first_ns(&self, row: u64) -> u64 {
         let ns = u128::from(row) * 1_000_000_000 / u128::from(self.rows_per_second);
-        self.pace.start.plus_ns(u64::try_from(ns).unwrap_or(u64::MAX))
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// What a row is stamped with: it depends on its number alone, wherever reading began.
+    fn wall_ms(&self, row: u64) -> i64 {
+        self.start_wall.0 + (self.since_first_ns(row) / 1_000_000) as i64
     }
 
     /// Rows whose due instant, rounded down to a nanosecond as above, is `by` or before.
     fn rows_due_by(&self, by: ProcessingTime) -> u64 {
-        let ns = u128::from(by.since_ns(self.pace.start));
+        let ns = u128::from(by.since_ns(self.pace.start)) + u128::from(self.since_first_ns(self.first_due));
         let rows = ((ns + 1) * u128::from(self.rows_per_second)).div_ceil(1_000_000_000);
         u64::try_from(rows).unwrap_or(u64::MAX)
     }
 
     fn generate(&self, count: usize) -> Result<RecordBatch, ConnectError> {
-        let wall_ms =
-            |row: u64| self.start_wall.0 + (self.due(row).since_ns(self.pace.start) / 1_000_000) as i64;
+        let wall_ms = |row: u64| self.wall_ms(row);
         let columns: Vec<ArrayRef> =
             self.generators.iter().map(|generator| generator.column(self.next, count, &wall_ms)).collect();
         let size = RecordBatchOptions::new().with_row_count(Some(count));

@@ -120,6 +120,8 @@ pub struct DeadLetters {
     max: Option<u64>,
     out: Option<Arc<LetterFile>>,
     count: u64,
+    /// So many of the first were put aside by another process.
+    known: u64,
 }
 
 impl DeadLetters {
@@ -132,12 +134,19 @@ impl DeadLetters {
             Some(path) => Some(LetterFile::open(table, path)?),
             None => None,
         };
-        Ok(DeadLetters { table: table.to_owned(), max: options.max, out, count: 0 })
+        Ok(DeadLetters { table: table.to_owned(), max: options.max, out, count: 0, known: 0 })
     }
 
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// Of a table of which another process has put so many rows aside, which come again: the letters in the file stay, and
+    /// others follow them.
+    pub(crate) fn going_on(self, known: u64) -> DeadLetters {
+        self.out.iter().for_each(|out| out.keep());
+        DeadLetters { known, ..self }
     }
 
     /// A count that goes on from that of another scan.
@@ -172,6 +181,9 @@ impl DeadLetters {
         let mut last = None;
         for (place, row) in rows {
             self.count += 1;
+            if self.count <= self.known {
+                continue;
+            }
             if self.count <= LOGGED_ROWS_MAX {
                 tracing::warn!(table = %self.table, "bad row at {place}: {}", row.reason);
             }

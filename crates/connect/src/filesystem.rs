@@ -156,7 +156,11 @@ fn open_scan(
     options: &OptionReader<'_>,
 ) -> Result<Box<dyn Scan>, ConnectError> {
     let source = SourceOptions::read(options)?;
-    let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.skip_rows == 0)?;
+    let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.leads())?;
+    let dead = match env.restored {
+        Some(restored) => dead.going_on(restored.dead_rows),
+        None => dead,
+    };
     let open_reader = |columns: Vec<usize>| {
         let (table, waker) = (Arc::clone(&spec.table), env.waker.clone());
         let (format, compression) = (source.format.as_ref(), source.compression);

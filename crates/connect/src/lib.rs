@@ -93,8 +93,8 @@ pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, Records};
 pub use recovery::{Delivery, OutputPosition};
 pub use root::ROOT_OPTION;
 pub use scan::{
-    Preparation, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch, is_bounded,
-    open_scan, validate_source,
+    Preparation, RestoredScan, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch,
+    is_bounded, open_scan, validate_source,
 };
 pub use sink::{
     Encoder, OpenSink, Output, SinkEnvironment, SinkSpec, committed_checkpoint, delivery, open_sink,

@@ -130,6 +130,7 @@ fn open_scan(
         schema: Arc::new(Schema::new(fields)),
         columns: spec.columns.iter().map(|&column| all[column].clone()).collect(),
         batch_rows_max: (BATCH_BYTES_MAX / mix.event_bytes_max()).clamp(1, MAX_BATCH_ROWS as u64),
+        first_due_ns: mix.since_start_ns(env.first_due_row()),
         mix,
         events,
         pace: is_paced.then_some(Pace { start: env.start, tick: TICK_DEFAULT }),
@@ -150,6 +151,8 @@ struct NexmarkScan {
     pace: Option<Pace>,
     start: ProcessingTime,
     base_ms: i64,
+    /// From the first event of all to the one that is due at the start.
+    first_due_ns: u64,
     /// Number of the next event.
     next: u64,
     batch_rows_max: u64,
@@ -168,7 +171,7 @@ impl Scan for NexmarkScan {
             let Some(released) = pace.released(now).filter(|released| next_due <= *released) else {
                 return Ok(ScanEvent::NotBefore(pace.release(next_due)));
             };
-            let due = self.mix.events_due_by(released.since_ns(self.start));
+            let due = self.mix.events_due_by(released.since_ns(self.start) + self.first_due_ns);
             count = count.min(due - self.next);
             arrival = self.due(self.next + count - 1);
         }
@@ -184,7 +187,7 @@ impl Scan for NexmarkScan {
 
     fn event_clock(&self) -> Option<EventClock> {
         self.pace.map(|pace| EventClock {
-            event_origin: EventTime(self.base_ms),
+            event_origin: EventTime(self.base_ms + (self.first_due_ns / 1_000_000) as i64),
             processing_origin: pace.start,
             speed: 1.0,
         })
@@ -197,7 +200,7 @@ impl Scan for NexmarkScan {
 
 impl NexmarkScan {
     fn due(&self, event: u64) -> ProcessingTime {
-        self.start.plus_ns(self.mix.since_start_ns(event))
+        self.start.plus_ns(self.mix.since_start_ns(event).saturating_sub(self.first_due_ns))
     }
 }
 

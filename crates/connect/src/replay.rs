@@ -143,8 +143,11 @@ pub(crate) fn open_scan(
     };
     let copies = options.copies as u64;
     let decoder = PieceDecoder::new(open_reader(columns)?, time_index, spec.columns.len());
+    let first_due = env.restored.map(|restored| restored.rows / copies);
+    let skipped = env.skip_rows / copies;
+    let passes = Passes::new(decoder, dead, options.passes, options.cache_bytes_max, skipped);
     Ok(Box::new(ReplayScan {
-        passes: Passes::new(decoder, dead, options.passes, options.cache_bytes_max, env.skip_rows / copies),
+        passes: passes.due_from(first_due.unwrap_or(0)),
         spread,
         speed: options.speed,
         pace: Pace { start: env.start, tick: options.tick },
@@ -207,8 +210,9 @@ impl Scan for ReplayScan {
     }
 
     fn event_clock(&self) -> Option<EventClock> {
-        self.passes.first_ms().map(|first_ms| EventClock {
-            event_origin: EventTime(first_ms),
+        let (first_ms, before_ms) = (self.passes.first_ms()?, self.passes.before_first_due_ms()?);
+        Some(EventClock {
+            event_origin: EventTime(first_ms.saturating_add(before_ms)),
             processing_origin: self.pace.start,
             speed: self.speed,
         })
@@ -290,7 +294,8 @@ impl ReplayScan {
         let first_ms = self.passes.first_ms().unwrap_or(due_ms);
         // Rows before the first one that has a time are due at once.
         let ahead_ms = due_ms.saturating_sub(first_ms).max(0) as f64 + shift_ms as f64;
-        self.pace.start.plus_ns((ahead_ms * 1e6 / self.speed) as u64)
+        let before_ms = self.passes.before_first_due_ms().unwrap_or(0) as f64;
+        self.pace.start.plus_ns(((ahead_ms - before_ms).max(0.0) * 1e6 / self.speed) as u64)
     }
 }
 

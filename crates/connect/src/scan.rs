@@ -124,8 +124,19 @@ pub struct ScanEnvironment {
     pub skip_rows: u64,
     /// Where to go on instead of beginning, for a table that has positions.
     pub resume: Option<ScanPosition>,
+    /// Where a restored query had come to; `None` of one that begins.
+    pub restored: Option<RestoredScan>,
     /// Called when a scan that waited for bytes from outside may go on.
     pub waker: Waker,
+}
+
+/// How far a table had been read by a process before this one, by the one of its readers that had come the least far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoredScan {
+    /// The number of the first row that is due now, at [`ScanEnvironment::start`], in a table that has a pace of its own.
+    pub rows: u64,
+    /// Rows put aside before, whose letters are written.
+    pub dead_rows: u64,
 }
 
 /// A place in a table that comes in parts: behind the rows given out so far.
@@ -138,9 +149,26 @@ pub struct ScanPosition {
 }
 
 impl ScanEnvironment {
+    /// The row that is due at `start`.
+    pub(crate) fn first_due_row(&self) -> u64 {
+        self.restored.map_or(0, |restored| restored.rows)
+    }
+
+    /// Whether bad rows are this scan's to tell of: it follows no other of this process.
+    pub(crate) fn leads(&self) -> bool {
+        self.skip_rows == self.first_due_row()
+    }
+
     /// A scan from the first row on, paced from `start`.
     pub fn new(start: ProcessingTime, start_wall: EventTime) -> ScanEnvironment {
-        ScanEnvironment { start, start_wall, skip_rows: 0, resume: None, waker: Waker::default() }
+        ScanEnvironment {
+            start,
+            start_wall,
+            skip_rows: 0,
+            resume: None,
+            restored: None,
+            waker: Waker::default(),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use laxity_runtime::{
 use laxity_sched::Config;
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy};
 use crate::dispatch::Dispatch;
@@ -85,6 +86,7 @@ impl Engine {
             dispatch,
             process: Arc::new(Process::kept(config.memory_limit_bytes, config.credit_bytes)),
             sinks: Arc::new(SinkPool::new(clock)),
+            checkpoints: Checkpoints::default(),
             sheds: AtomicBool::new(false),
             load: Load::default(),
             worker_times: (0..config.workers).map(|_| WorkerTimes::default()).collect(),
@@ -148,7 +150,12 @@ impl Engine {
     /// # Errors
     /// As for [`submit`](Engine::submit).
     pub fn submit_from(&self, plan: QueryPlan, from: JoinFrom) -> Result<QueryId, SubmitError> {
-        self.submission.lock().submit(&self.shared, &plan, from)
+        let mut submission = self.submission.lock();
+        let id = submission.submit(&self.shared, &plan, from)?;
+        if submission.has_started() {
+            self.shared.checkpoints.start(&self.shared).map_err(|source| SubmitError::Thread { source })?;
+        }
+        Ok(id)
     }
 
     /// Ends a query while all others run. It is gone, and its name free, a little later ([`wait_gone`](Engine::wait_gone));
@@ -226,6 +233,7 @@ impl Engine {
             let thread = self.spawn(&format!("sink-{thread}"), move || shared.sinks.run())?;
             self.sink_threads.lock().push(thread);
         }
+        shared.checkpoints.start(shared).map_err(|source| SubmitError::Thread { source })?;
         let keeper = shared.clone();
         *self.keeper.lock() = Some(self.spawn("keeper", move || keeper.keep())?);
         Ok(start)
@@ -255,8 +263,8 @@ impl Engine {
         true
     }
 
-    /// Stops the sources, lets admitted rows reach the sinks (for `drain_timeout` at most), completes the
-    /// outputs and ends all threads. Open windows are not fired: their results would be of half a window. What is left
+    /// Takes a last checkpoint of the queries that have some, stops the sources, lets admitted rows reach the sinks (for
+    /// `drain_timeout` at most), completes the outputs and ends all threads. Open windows are not fired: their results would be of half a window. What is left
     /// when the time is over is dropped and counted ([`QueryFigures::rows_dropped`]).
     pub fn stop(&self) {
         self.stop_watched(|_| ());
@@ -267,6 +275,7 @@ impl Engine {
     pub fn stop_watched(&self, mut watch: impl FnMut(Duration)) {
         const WATCH_NS: u64 = 100_000_000;
         let shared = &self.shared;
+        shared.checkpoints.stop(shared.clock.now(), shared.config.drain_timeout);
         if shared.stopping.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -5,6 +5,7 @@
 //! `laxity_sched`, what an operator does in `laxity_operators`, what an engine is besides threads in
 //! `laxity_runtime`: this crate drives them. Start with [`Engine`].
 
+mod checkpoints;
 mod clock;
 mod config;
 mod dispatch;
@@ -25,6 +26,7 @@ mod sync;
 mod tables;
 mod worker;
 
+pub use checkpoints::is_complete;
 pub use clock::Clock;
 pub use config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;
@@ -32,10 +34,10 @@ pub use laxity_runtime::{
     LatencySummary, LookCosts, MinuteFigures, Outcome, Promise, RecordedArrival, SHARED_BY_MIN, SharedMember,
     SharedWork, TemplateWork, Totals,
 };
-pub use plan::{LatePlan, QueryPlan, SubmitError};
+pub use plan::{LatePlan, QueryPlan, StatePlan, SubmitError};
 pub use snapshot::{
-    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, QueryState,
-    RecordedFeed, WorkCosts,
+    CheckpointSnapshot, EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot,
+    QueryState, RecordedFeed, WorkCosts,
 };
 
 /// An error with what caused it, in one line: for places that have room for just that.

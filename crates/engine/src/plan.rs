@@ -1,10 +1,13 @@
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use laxity_connect::{ConnectError, RefusedRows, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, open_sink};
 use laxity_graph::{Dataflow, NodeId, RowErrors};
 use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, Operator, OperatorError, Stage};
 use laxity_runtime::{ArrowRows, Blueprint, LateShape, LateWay, Outlet, Query, Role};
 
+use crate::checkpoints::{Finish, Restored};
 use crate::refused::LetterWriter;
 use crate::sink_io::SinkPool;
 
@@ -15,6 +18,21 @@ pub struct QueryPlan {
     pub dataflow: Dataflow<Stage<ScanSpec, SinkSpec>>,
     /// Where rows go that are too late for their window.
     pub late: Option<LatePlan>,
+    /// Where what it holds is saved, and found again. `None`: nowhere.
+    pub state: Option<StatePlan>,
+}
+
+/// Checkpoints of a query.
+#[derive(Clone, Debug)]
+pub struct StatePlan {
+    /// Of this process alone, for as long as the engine lives; a folder of each query is in it.
+    pub folder: PathBuf,
+    /// From the beginning of one to that of the next.
+    pub interval: Duration,
+    /// The query's operators as text: it goes on only from a checkpoint whose text is the same.
+    pub shape: Vec<String>,
+    /// It begins anew, whatever is there.
+    pub ignores: bool,
 }
 
 /// The late table of a query.
@@ -69,6 +87,32 @@ pub enum SubmitError {
         /// The table.
         table: String,
     },
+    /// What is saved of it cannot be used, or it cannot be saved. The user can fix it.
+    #[error("query {query:?}: {message}")]
+    State {
+        /// The query.
+        query: String,
+        /// Why, and what to do.
+        message: String,
+    },
+    /// All its inputs had ended and all its results were written.
+    #[error(
+        "query {query:?} is complete: nothing is left to be done. To run it anew, remove {folder:?} or give --state-ignore {query:?}"
+    )]
+    Complete {
+        /// The query.
+        query: String,
+        /// What says so.
+        folder: PathBuf,
+    },
+    /// The folder for its state cannot be used.
+    #[error("query {query:?} cannot use its state")]
+    Store {
+        /// The query.
+        query: String,
+        /// Why.
+        source: laxity_state::StateError,
+    },
     /// A plan that breaks the engine's rules. The planner's bug.
     #[error("query {query:?} has no valid plan: {message} (please report this)")]
     Plan {
@@ -91,6 +135,10 @@ pub(crate) struct Builder<'a> {
     pub next_part: &'a mut dyn FnMut(&SinkSpec) -> usize,
     /// What was opened, also if the rest could not be made.
     pub opened: &'a mut Vec<Arc<Outlet>>,
+    /// Of a query with checkpoints: how it ends.
+    pub finish: Option<&'a Arc<Finish>>,
+    /// What it goes on from.
+    pub restored: Option<&'a Restored>,
 }
 
 /// The first table of a query that names a file for dead letters, where the query has letters written by all of its
@@ -111,17 +159,25 @@ impl Builder<'_> {
     }
 
     fn open(&mut self, spec: &SinkSpec, writers: usize, is_result: bool) -> Result<Arc<Outlet>, SubmitError> {
-        let outlet = match self.sinks.join(self.query, &spec.table, writers, is_result) {
+        let number = self.opened.len();
+        // What others write too cannot be taken back for one.
+        let joined = match self.finish {
+            None => self.sinks.join(self.query, &spec.table, writers, is_result),
+            Some(_) => None,
+        };
+        let outlet = match joined {
             Some(outlet) => outlet,
             None => {
                 let environment = SinkEnvironment {
                     query: self.name(),
                     part: (self.next_part)(spec),
-                    ..SinkEnvironment::default()
+                    is_checkpointed: self.finish.is_some(),
+                    resume: self.restored.and_then(|restored| restored.output(number)),
                 };
                 let sink = open_sink(spec, &environment)
                     .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
-                self.sinks.add(self.query, sink, &spec.table, writers, is_result)
+                let finish = self.finish.map(|finish| (finish.clone(), number));
+                self.sinks.add(self.query, sink, &spec.table, writers, is_result, finish)
             }
         };
         self.opened.push(outlet.clone());

@@ -10,6 +10,7 @@ use laxity_runtime::{
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::chain_of_causes;
+use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub dispatch: Dispatch,
     pub process: Arc<Process>,
     pub sinks: Arc<SinkPool>,
+    pub checkpoints: Checkpoints,
     /// Some query allows rows to be dropped.
     pub sheds: AtomicBool,
     /// How busy the workers are.

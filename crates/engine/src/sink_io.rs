@@ -8,10 +8,11 @@ mod encoding;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use laxity_connect::{OpenSink, Output, TableSpec};
+use laxity_connect::{OpenSink, Output, OutputPosition, TableSpec};
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 use laxity_runtime::{ArrowRows, InFlight, Outcome, Outlet, Query, Write, Written};
 use laxity_sched::Stamps;
@@ -19,6 +20,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use self::encoding::{Encoding, Ended, Spare};
 use crate::chain_of_causes;
+use crate::checkpoints::Finish;
 use crate::clock::Clock;
 
 /// Threads that write for all outputs, the most urgent first.
@@ -68,6 +70,8 @@ struct SinkState {
     /// Several may write here.
     serves_all: bool,
     spare: Spare,
+    /// Of results of a query with checkpoints.
+    finish: Option<(Arc<Finish>, usize)>,
     /// Of an output that may stall.
     own: Option<OwnThread>,
 }
@@ -105,25 +109,40 @@ enum Bytes {
     Last {
         bytes: Vec<u8>,
     },
+    /// What was written so far is to be safe.
+    Prepare {
+        checkpoint: u64,
+        /// The output's, of its query.
+        number: usize,
+        reply: Sender<(usize, Result<OutputPosition, String>)>,
+    },
+    /// What was prepared is to be seen.
+    Commit {
+        checkpoint: u64,
+    },
 }
 
 impl Bytes {
     fn bytes(&self) -> u64 {
         match self {
             Bytes::Rows { bytes, .. } | Bytes::Last { bytes } => bytes.len() as u64,
-            Bytes::End => 0,
+            Bytes::End | Bytes::Prepare { .. } | Bytes::Commit { .. } => 0,
         }
     }
 
     fn rows(&self) -> u32 {
         match self {
             Bytes::Rows { rows, .. } => *rows,
-            Bytes::End | Bytes::Last { .. } => 0,
+            Bytes::End | Bytes::Last { .. } | Bytes::Prepare { .. } | Bytes::Commit { .. } => 0,
         }
     }
 
     fn in_flight(&self) -> InFlight {
-        InFlight::one(self.rows(), self.bytes())
+        match self {
+            // The query goes on meanwhile, and may be held again.
+            Bytes::Prepare { .. } | Bytes::Commit { .. } => InFlight::default(),
+            _ => InFlight::one(self.rows(), self.bytes()),
+        }
     }
 }
 
@@ -151,7 +170,8 @@ impl SinkPool {
         let _ = self.on_credit.set(Box::new(told));
     }
 
-    /// Adds an output written by so many instances of a query, and by others who [join](SinkPool::join) it.
+    /// Adds an output written by so many instances of a query, and by others who [join](SinkPool::join) it. Of a query with
+    /// checkpoints, how it ends and the output's number.
     pub(crate) fn add(
         &self,
         query: &Arc<Query>,
@@ -159,13 +179,14 @@ impl SinkPool {
         table: &Arc<TableSpec>,
         writers: usize,
         is_result: bool,
+        finish: Option<(Arc<Finish>, usize)>,
     ) -> Arc<Outlet> {
         let OpenSink { encoder, output, may_stall, serves_all } = sink;
         let mut encodings = self.encodings.write();
         let mut state = self.state.lock();
         let number = state.free.pop().unwrap_or(state.sinks.len());
         let outlet = Arc::new(Outlet::new(query.clone(), number, writers, is_result, output.is_none()));
-        let serves_all = serves_all && output.is_some();
+        let serves_all = serves_all && output.is_some() && finish.is_none();
         let encoding = Arc::new(Encoding::new(encoder, serves_all.then(|| table.clone())));
         encoding.lock().enter(&outlet);
         if serves_all {
@@ -181,6 +202,7 @@ impl SinkPool {
             has_kept: false,
             serves_all,
             spare: encoding.spare.clone(),
+            finish: finish.filter(|_| is_result),
             own: may_stall.then(|| OwnThread { wake: Arc::default(), is_running: false }),
         };
         if number == state.sinks.len() {
@@ -259,6 +281,34 @@ impl SinkPool {
         };
         outlet.query.admit(what.in_flight());
         self.push(Queued { outlet: outlet.clone(), what });
+    }
+
+    /// Asks an output, behind all that was written to it so far, to make that safe. Where it is complete, nobody answers.
+    pub(crate) fn prepare(
+        self: &Arc<SinkPool>,
+        outlet: &Arc<Outlet>,
+        checkpoint: u64,
+        number: usize,
+        reply: Sender<(usize, Result<OutputPosition, String>)>,
+    ) {
+        self.push_if_open(outlet, Bytes::Prepare { checkpoint, number, reply });
+    }
+
+    /// Tells an output that the checkpoint is safe.
+    pub(crate) fn commit(self: &Arc<SinkPool>, outlet: &Arc<Outlet>, checkpoint: u64) {
+        self.push_if_open(outlet, Bytes::Commit { checkpoint });
+    }
+
+    fn push_if_open(self: &Arc<SinkPool>, outlet: &Arc<Outlet>, what: Bytes) {
+        if outlet.is_immediate {
+            return;
+        }
+        let encoding = self.encodings.read()[outlet.number].clone();
+        // Held until it is queued: nothing ends the output in between.
+        let open = encoding.lock();
+        if open.is_written_by(outlet) {
+            self.push(Queued { outlet: outlet.clone(), what });
+        }
     }
 
     /// Forgets an outlet that nobody wrote to, and with the last one of an output the output: what was there before stays.
@@ -371,6 +421,7 @@ impl SinkPool {
             serves_all: entry.serves_all,
             output: entry.output.take(),
             spare: entry.spare.clone(),
+            finish: entry.finish.clone(),
         };
         let turn = MutexGuard::unlocked(state, || {
             let done: Vec<(Arc<Outlet>, InFlight)> =
@@ -478,7 +529,8 @@ impl Queued {
     fn deadline(&self) -> ProcessingTime {
         match &self.what {
             Bytes::Rows { stamps, .. } => stamps.ingested.plus_ns(self.outlet.query.target_ns()),
-            Bytes::End | Bytes::Last { .. } => ProcessingTime::MAX,
+            // A disk that syncs can wait until the rows of others are out.
+            _ => ProcessingTime::MAX,
         }
     }
 }
@@ -491,6 +543,7 @@ struct Turn {
     serves_all: bool,
     output: Option<Box<dyn Output>>,
     spare: Spare,
+    finish: Option<(Arc<Finish>, usize)>,
 }
 
 impl Turn {
@@ -512,6 +565,28 @@ impl Turn {
                     self.has_kept |= !outlet.query.failed();
                     outlet.closed();
                 }
+                Bytes::Last { bytes } if self.finish.is_some() && !outlet.query.stopped() => {
+                    if let Err(why) = self.finish(&outlet, &bytes) {
+                        fail(&outlet.query, &why);
+                        outlet.closed();
+                    }
+                }
+                Bytes::Prepare { checkpoint, number, reply } => {
+                    let position = self.output.as_mut().map_or(Ok(OutputPosition::None), |output| {
+                        output.prepare(checkpoint).map_err(|error| chain_of_causes(&error))
+                    });
+                    if let Err(why) = &position {
+                        fail(&outlet.query, why);
+                    }
+                    // Who asked may not wait any more.
+                    let _ = reply.send((number, position));
+                }
+                Bytes::Commit { checkpoint } => {
+                    let committed = self.output.as_mut().map_or(Ok(()), |output| output.commit(checkpoint));
+                    if let Err(error) = committed {
+                        fail(&outlet.query, &chain_of_causes(&error));
+                    }
+                }
                 Bytes::Last { bytes } => {
                     // Where all have failed before their first result, what was there is left.
                     let completes = !outlet.query.failed() || self.has_kept || self.has_written;
@@ -526,6 +601,16 @@ impl Turn {
             }
         }
         self
+    }
+
+    /// Nobody writes to it any more, and a checkpoint is to say so.
+    fn finish(&mut self, outlet: &Arc<Outlet>, bytes: &[u8]) -> Result<(), String> {
+        let Some((finish, number)) = self.finish.take() else { return Ok(()) };
+        let mut output = self.output.take();
+        if let Some(output) = output.as_mut().filter(|_| !bytes.is_empty()) {
+            output.write(bytes).map_err(|error| chain_of_causes(&error))?;
+        }
+        finish.end(number, outlet, output)
     }
 
     /// Writes the rows in one go. Those that are not written have no bytes any more: their query has failed, or the output

@@ -142,6 +142,21 @@ pub struct QuerySnapshot {
     pub next_window: Option<EventTime>,
     /// Part of a bounded input read so far, 0 to 1.
     pub progress: Option<f64>,
+    /// Its last checkpoint that is safe.
+    pub checkpoint: Option<CheckpointSnapshot>,
+}
+
+/// The last checkpoint of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointSnapshot {
+    /// Its number.
+    pub number: u64,
+    /// How long ago it was safe, ns.
+    pub age_ns: u64,
+    /// Its bytes on the disk.
+    pub bytes: u64,
+    /// For how long the query took nothing in, in the longest of those of this run, ns.
+    pub longest_pause_ns: u64,
 }
 
 /// What one operator instance costs, and what it has done.
@@ -255,6 +270,12 @@ impl QuerySnapshot {
             watermark_lag_ns: watermark.and_then(lag),
             next_window: watermark.and_then(|watermark| query.next_window(watermark)),
             progress: query.progress(),
+            checkpoint: query.last_checkpoint().map(|last| CheckpointSnapshot {
+                number: last.number,
+                age_ns: now.since_ns(last.safe_at),
+                bytes: last.bytes,
+                longest_pause_ns: last.longest_pause_ns,
+            }),
         }
     }
 

@@ -13,11 +13,17 @@ use laxity_runtime::{
 use laxity_sched::OperatorSpec;
 
 use crate::chain_of_causes;
+use crate::checkpoints::Keeping;
 use crate::config::JoinFrom;
 use crate::plan::{Builder, QueryPlan, SubmitError, letters_of};
 use crate::shared::Shared;
 use crate::tables::{Table, TableWaker, WayIn};
 use crate::worker::Unit;
+
+mod kept;
+mod place;
+
+use self::place::Place;
 
 /// How queries come in: one at a time, each whole or not at all.
 #[derive(Default)]
@@ -38,6 +44,8 @@ struct Wanted {
     share: Option<Share>,
     /// Its operators, where the scheduler gets to know them only once it is clear that others will not do their work.
     parts: Option<Parts>,
+    /// What it has had, if it is restored.
+    from: Option<Place>,
 }
 
 /// The operators of a query, as the scheduler and workers know them.
@@ -79,6 +87,8 @@ struct Opened {
 struct Made {
     instances: Vec<Arc<Instance<ArrowRows>>>,
     outlets: Vec<Arc<Outlet>>,
+    /// Its checkpoints.
+    keeping: Option<Keeping>,
     /// Tables to be opened at the start.
     wanted: Vec<Wanted>,
     /// Those that are open.
@@ -114,7 +124,7 @@ impl Submission {
         let query = Arc::new(Query::new(reserved.id, settings, sinks, shared.process.clone()));
         let mut undo = Undo::default();
         let made = self.make(shared, plan, from, &query, reserved.first, &mut undo);
-        let Made { instances, outlets, mut wanted, entrances, parts } = made.inspect_err(|_| {
+        let Made { instances, outlets, keeping, mut wanted, entrances, parts } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
             for place in undo.parts {
@@ -129,12 +139,20 @@ impl Submission {
             _ => shared.dispatch.add_query(query.spec(), &parts.operators, &parts.units),
         }
         self.waiting.extend(wanted);
+        if let Some(keeping) = keeping {
+            shared.checkpoints.keep(keeping, shared.clock.now());
+        }
         if query.settings.shed {
             shared.dispatch.allow_shedding(query.id);
             shared.sheds.store(true, Ordering::Relaxed);
         }
         entrances.into_iter().for_each(|entrance| enter(shared, entrance));
         Ok(query.id)
+    }
+
+    /// Tables are read.
+    pub fn has_started(&self) -> bool {
+        self.started.is_some()
     }
 
     /// Whether the query could run: all of it but its outputs is made, and let go again.
@@ -172,6 +190,8 @@ impl Submission {
     ) -> Result<Made, SubmitError> {
         let Undo { outlets: opened, parts: parts_of_it } = undo;
         let parts = &mut self.parts;
+        let kept =
+            plan.state.as_ref().map(|state| kept::find(shared, plan, state, query, parts)).transpose()?;
         let mut next_part = |sink: &SinkSpec| {
             let place = sink.place(&query.settings.name);
             parts_of_it.push(place.clone());
@@ -187,15 +207,21 @@ impl Submission {
             sinks: &shared.sinks,
             next_part: &mut next_part,
             opened,
+            finish: kept.as_ref().map(|kept| &kept.finish),
+            restored: kept.as_ref().and_then(|kept| kept.found.restored.as_ref()),
         };
         let Expanded { instances, operators, sources, outlets } =
             expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
+        let is_kept = kept.is_some();
+        let kept = kept.map(|kept| kept.restore(shared, plan, &instances, &sources, &outlets)).transpose()?;
+        let (keeping, mut places) = kept.unzip();
         let rhythm = Rhythm::of(&plan.dataflow);
         let share = |source: &Source, scan: &ScanSpec, stage: &SharedStage| {
             let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
             let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
             // Dead letters are written by the query that refuses the row.
-            let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
+            // What a query with checkpoints holds is its own.
+            let rhythm = rhythm.filter(|_| !is_kept && !RefusedRows::are_kept(&scan.table))?;
             let outlet =
                 Some(&outlets).filter(|outlets| outlets.len() == 1).map(|outlets| outlets[0].clone());
             Some(Share { stage, rhythm, instance, outlet, batch_rows })
@@ -205,7 +231,13 @@ impl Submission {
                 return None;
             };
             let share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
-            Some(Wanted { spec: scan.clone(), query: query.clone(), source, rhythm, share, parts: None })
+            let from = match places.as_mut().and_then(|places| places.remove(&source.operator)) {
+                Some(kept::From::Ended) => return None,
+                Some(kept::From::Place(place)) => Some(place),
+                Some(kept::From::Beginning) | None => None,
+            };
+            let query = query.clone();
+            Some(Wanted { spec: scan.clone(), query, source, rhythm, share, parts: None, from })
         });
         let mut wanted: Vec<Wanted> = wanted.collect();
         let mut entrances = Vec::new();
@@ -215,7 +247,7 @@ impl Submission {
             }
         }
         let units = instances.iter().cloned().map(Unit::Operator).collect();
-        Ok(Made { instances, outlets, wanted, entrances, parts: Parts { operators, units } })
+        Ok(Made { instances, outlets, keeping, wanted, entrances, parts: Parts { operators, units } })
     }
 
     /// How long it takes to open the tables of all queries so far, about: rows come due after that, so that none is late
@@ -232,7 +264,7 @@ impl Submission {
         // All before the first row is read: what one of them opens may be what another writes.
         let mut opened: Vec<Opened> = by_table(std::mem::take(&mut self.waiting))
             .into_iter()
-            .map(|wanted| open(shared, wanted, &environment, Position::default()))
+            .map(|wanted| open_for(shared, wanted, &environment))
             .collect::<Result<_, _>>()?;
         for opened in &mut opened {
             // A fault in what is read is told with the rows before it.
@@ -244,12 +276,13 @@ impl Submission {
     }
 }
 
-/// Those who read the same table, together.
+/// Those who read the same table, together, as far as it can be read for all of them at once.
 fn by_table(waiting: Vec<Wanted>) -> Vec<Vec<Wanted>> {
     let mut places = HashMap::new();
     let mut tables: Vec<Vec<Wanted>> = Vec::new();
     for wanted in waiting {
-        let place = *places.entry(Arc::as_ptr(&wanted.spec.table)).or_insert_with(|| {
+        let start = wanted.from.as_ref().map(Place::start);
+        let place = *places.entry((Arc::as_ptr(&wanted.spec.table), start)).or_insert_with(|| {
             tables.push(Vec::new());
             tables.len() - 1
         });
@@ -265,6 +298,10 @@ fn entrance(
     from: JoinFrom,
     started: &ScanEnvironment,
 ) -> Result<Entrance, SubmitError> {
+    if wanted.from.is_some() {
+        let environment = ScanEnvironment::new(shared.clock.now(), started.start_wall);
+        return Ok(Entrance::Opened(open_for(shared, vec![wanted], &environment)?));
+    }
     let read = match from {
         JoinFrom::Now => shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns),
         JoinFrom::Start => None,
@@ -287,6 +324,20 @@ fn entrance(
         }
     };
     Ok(Entrance::Opened(open(shared, vec![wanted], &environment, position)?))
+}
+
+/// Opens a table for these queries, which begin together: at its beginning, or where those of them that are restored had
+/// come the least far.
+fn open_for(
+    shared: &Shared,
+    readers: Vec<Wanted>,
+    environment: &ScanEnvironment,
+) -> Result<Opened, SubmitError> {
+    let Some(least) = Place::least(readers.iter().filter_map(|wanted| wanted.from.as_ref())) else {
+        return open(shared, readers, environment, Position::default());
+    };
+    let environment = least.environment(environment);
+    open(shared, readers, &environment, least.position)
 }
 
 /// Opens a table for these queries: it reads the union of their columns.
@@ -356,8 +407,14 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     let alike = count_alike(&readers);
     let is_shared =
         |wanted: &Wanted| alike.iter().any(|(other, count)| *count >= SHARED_BY_MIN && wanted.is_like(other));
-    let readers =
-        readers.iter().map(|wanted| reader(wanted, &spec, is_shared(wanted), environment.start)).collect();
+    let readers = readers.iter().map(|wanted| {
+        let reader = reader(wanted, &spec, is_shared(wanted), environment.start);
+        match &wanted.from {
+            Some(place) => reader.skipping(place.ahead_of(position)),
+            None => reader,
+        }
+    });
+    let readers = readers.collect();
     let (id, query) = shared.table_ids();
     let intake = Intake::new(id, readers).from(position);
     let intake = if shared.config.record { intake.recording(shared.shared_work.clone()) } else { intake };

@@ -3,7 +3,7 @@
 //! What a look at one does is [`laxity_runtime::Intake`]'s; here are the connectors behind it. A table is a unit of the
 //! scheduler like an operator, with a query of its own, and runs on a worker.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
@@ -40,6 +40,14 @@ struct Cell {
     target_ns: u64,
     /// `None` once it is done.
     scan: Option<Scanned>,
+}
+
+/// How far a query has read a table, for its checkpoint.
+pub(crate) struct ReadUpTo {
+    pub position: Position,
+    /// Of a table that comes in parts.
+    pub offsets: Option<ScanPosition>,
+    pub is_repeatable: bool,
 }
 
 /// How a query that comes later gets to the rows of a table that others read.
@@ -166,7 +174,14 @@ impl Table {
     ) -> Table {
         let id = intake.id;
         let target_ns = intake.target_ns();
-        let cell = Mutex::new(Cell { intake, target_ns, scan: Some(Scanned { scan, rows: 0 }) });
+        let scan = Scanned {
+            offered: intake.position().rows,
+            at: scan.position(),
+            places: VecDeque::new(),
+            scan,
+            rows: 0,
+        };
+        let cell = Mutex::new(Cell { intake, target_ns, scan: Some(scan) });
         Table { id, query, spec, environment, cell }
     }
 
@@ -216,6 +231,15 @@ impl Table {
         }
     }
 
+    /// How far this source of a query has read it; `None` if that reads something else by now. Of a query that was held
+    /// before, nothing more is admitted from here on.
+    pub fn read_up_to(&self, query: &Query, source: OperatorId) -> Option<ReadUpTo> {
+        let cell = self.cell.lock();
+        let feed = cell.scan.as_ref()?;
+        let position = cell.intake.position_of(query, source)?;
+        Some(ReadUpTo { position, offsets: feed.place(position.rows), is_repeatable: feed.is_repeatable() })
+    }
+
     /// The query reads it no longer. True if nobody does: it is closed then.
     pub fn leave(&self, query: &Query, memory: &Memory) -> bool {
         let mut cell = self.cell.lock();
@@ -263,6 +287,9 @@ impl Table {
         let look = Look::after(step);
         let is_done = step == Step::Done;
         let rows = std::mem::take(&mut feed.rows);
+        if feed.places.len() > PLACES_KEPT {
+            feed.forget_before(intake.least_rows());
+        }
         let resume = split.as_ref().and_then(|_| feed.scan.position());
         if is_done {
             *scan = None;
@@ -319,6 +346,32 @@ struct Scanned {
     scan: Box<dyn Scan>,
     /// Given in the look under way.
     rows: u64,
+    /// Rows given since the table was first opened.
+    offered: u64,
+    /// Behind those, in a table that comes in parts.
+    at: Option<ScanPosition>,
+    /// Where batches began of such a table: a reader may not have taken all of them in.
+    places: VecDeque<(u64, ScanPosition)>,
+}
+
+/// Places that are kept whoever may need them: to look for who does takes longer than that.
+const PLACES_KEPT: usize = 512;
+
+impl Scanned {
+    /// The place behind so many rows, where a batch ended.
+    fn place(&self, rows: u64) -> Option<ScanPosition> {
+        if rows == self.offered {
+            return self.at.clone();
+        }
+        self.places.iter().rev().find(|(before, _)| *before == rows).map(|(_, place)| place.clone())
+    }
+
+    /// Nobody is at a place before that.
+    fn forget_before(&mut self, rows: u64) {
+        while self.places.front().is_some_and(|(before, _)| *before < rows) {
+            self.places.pop_front();
+        }
+    }
 }
 
 /// An error with its causes, in one line.
@@ -336,7 +389,12 @@ impl Feed<ArrowRows> for Scanned {
     fn poll(&mut self, now: ProcessingTime) -> Result<FeedEvent<StreamBatch>, Failed> {
         Ok(match self.scan.poll(now).map_err(Failed)? {
             ScanEvent::Batch(batch) => {
-                self.rows += batch.rows.num_rows() as u64;
+                let rows = batch.rows.num_rows() as u64;
+                self.rows += rows;
+                if let Some(at) = std::mem::replace(&mut self.at, self.scan.position()) {
+                    self.places.push_back((self.offered, at));
+                }
+                self.offered += rows;
                 FeedEvent::Batch(StreamBatch::on_time(batch.rows), batch.arrival)
             }
             ScanEvent::NotBefore(at) => FeedEvent::NotBefore(at),

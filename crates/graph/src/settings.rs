@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::QosCurve;
@@ -56,6 +57,17 @@ pub struct QuerySettings {
     pub shed: bool,
     /// `laxity.row.error`.
     pub row_errors: RowErrors,
+    /// `execution.checkpointing.*`: what it holds is saved now and then. Not unless asked.
+    pub checkpoints: Option<Checkpoints>,
+}
+
+/// When and where the state of a query is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// `execution.checkpointing.interval`: from the beginning of one to that of the next.
+    pub interval: Duration,
+    /// `execution.checkpointing.dir`: a folder with one of each query. `None` where the program says which.
+    pub folder: Option<PathBuf>,
 }
 
 impl QuerySettings {
@@ -75,6 +87,7 @@ impl QuerySettings {
             memory_limit_bytes: None,
             shed: false,
             row_errors: RowErrors::Fail,
+            checkpoints: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use arrow::buffer::ScalarBuffer;
 pub use laxity_graph::Flow;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
-use crate::ExpressionFault;
+use crate::{ExpressionFault, OperatorState, StateError};
 
 /// A running operator instance. One worker runs it at a time; a driver calls it in this order:
 ///
@@ -84,6 +84,24 @@ pub trait Operator: Send {
     fn event_times(&self) -> Option<(EventTime, EventTime)> {
         None
     }
+
+    /// What it holds, for [`restore`](Operator::restore) in a new instance of the same stage. Called between two messages,
+    /// never while it has more to give (after [`Flow::More`]): a driver resumes it to [`Flow::Done`] first. The operator goes
+    /// on as if it had not been asked.
+    ///
+    /// # Errors
+    /// If it cannot be checkpointed.
+    fn save(&mut self) -> Result<OperatorState, StateError>;
+
+    /// Takes over what another instance of the same stage, the same number among as many parallel instances, held. Before
+    /// its first message, after [`on_event_clock`](Operator::on_event_clock); once.
+    ///
+    /// # Errors
+    /// If the state is not one that such an instance has saved. The operator may then have taken over a part of it, and
+    /// must not be used.
+    ///
+    /// Results that hang on restored rows alone say that these were ingested at [`ProcessingTime::ZERO`]: before this process.
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError>;
 
     /// Bytes of state held, an estimate that a memory bound can trust within a factor of two.
     fn state_bytes(&self) -> usize {

@@ -6,8 +6,8 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
-    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError, Outbox,
-    SharedSource, SharedSourceSpec, StreamBatch,
+    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
+    OperatorState, Outbox, SharedSource, SharedSourceSpec, StateError, StreamBatch,
 };
 
 use crate::{Content, Filled, Front, Template};
@@ -35,6 +35,7 @@ impl Content for ArrowRows {
     type Dead = DeadRows;
     type Front = SharedSource;
     type Template = Arc<laxity_operators::Template>;
+    type State = OperatorState;
     type Error = OperatorError;
 
     fn rows(batch: &StreamBatch) -> u32 {
@@ -83,6 +84,14 @@ impl Content for ArrowRows {
     #[inline]
     fn resume(operator: &mut Box<dyn Operator>, outbox: &mut Outbox) -> Result<Flow, OperatorError> {
         operator.resume(outbox)
+    }
+
+    fn save(operator: &mut Box<dyn Operator>) -> Result<OperatorState, String> {
+        operator.save().map_err(|error| error.to_string())
+    }
+
+    fn restore(operator: &mut Box<dyn Operator>, state: OperatorState) -> Result<(), String> {
+        operator.restore(state).map_err(|error| error.to_string())
     }
 
     fn on_event_clock(operator: &mut Box<dyn Operator>, clock: EventClock) {
@@ -305,6 +314,14 @@ impl Operator for Ended {
 
     fn on_watermark(&mut self, _: EventTime, _: &mut Outbox) -> Result<Flow, OperatorError> {
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 }
 

@@ -27,6 +27,8 @@ pub trait Content: Sized + 'static {
     type Front: Front<Batch = Self::Batch, Dead = Self::Dead, Error = Self::Error>;
     /// What queries have in common that are done as one.
     type Template: Template<Self>;
+    /// What an operator holds between two messages.
+    type State;
     /// Why an operator, or rows, cannot go on.
     type Error: Display;
 
@@ -92,6 +94,18 @@ pub trait Content: Sized + 'static {
     /// # Errors
     /// As [`on_batch`](Content::on_batch).
     fn resume(operator: &mut Self::Operator, outbox: &mut Self::Outbox) -> Result<Flow, Self::Error>;
+
+    /// What an operator holds, between two messages; it goes on as if it had not been asked.
+    ///
+    /// # Errors
+    /// If it cannot be saved: why, and what to do.
+    fn save(operator: &mut Self::Operator) -> Result<Self::State, String>;
+
+    /// Gives an operator that has done nothing yet what another one of its kind held.
+    ///
+    /// # Errors
+    /// If that does not fit.
+    fn restore(operator: &mut Self::Operator, state: Self::State) -> Result<(), String>;
 
     /// Tells an operator where event times lie on the clock.
     fn on_event_clock(_: &mut Self::Operator, _: EventClock) {}

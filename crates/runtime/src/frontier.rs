@@ -10,6 +10,15 @@ pub struct Frontier {
     combined: EventTime,
 }
 
+/// A frontier as a checkpoint keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FrontierState {
+    /// By channel: its watermark, event-time ms, and whether it is idle.
+    pub channels: Vec<(i64, bool)>,
+    /// The minimum that was reached, event-time ms.
+    pub combined_ms: i64,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Channel {
     watermark: EventTime,
@@ -23,6 +32,23 @@ impl Frontier {
             channels: vec![Channel { watermark: EventTime::MIN, idle: false }; channels],
             combined: EventTime::MIN,
         }
+    }
+
+    /// As it is, to be kept.
+    pub fn save(&self) -> FrontierState {
+        FrontierState {
+            channels: self.channels.iter().map(|channel| (channel.watermark.0, channel.idle)).collect(),
+            combined_ms: self.combined.0,
+        }
+    }
+
+    /// As it was; `None` if that had another number of channels.
+    pub fn restored(&self, state: &FrontierState) -> Option<Frontier> {
+        let channel = |&(watermark, idle): &(i64, bool)| Channel { watermark: EventTime(watermark), idle };
+        (self.channels.len() == state.channels.len()).then(|| Frontier {
+            channels: state.channels.iter().map(channel).collect(),
+            combined: EventTime(state.combined_ms),
+        })
     }
 
     /// Takes a channel's watermark; the new minimum if it rose.

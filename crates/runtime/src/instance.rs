@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 
 use crate::merge::merge;
 use crate::route::Sent;
-use crate::{Clock, Content, Frontier, InFlight, Outcome, Outlet, Parcel, Payload, Query, Route, Write};
+use crate::{
+    Clock, Content, Frontier, FrontierState, InFlight, Outcome, Outlet, Parcel, Payload, Query, Route, Write,
+};
 
 /// One parallel copy of one operator, with its state and its way out.
 pub struct Instance<C: Content> {
@@ -157,6 +159,17 @@ pub struct RecordedArrival {
     pub watermark: EventTime,
 }
 
+/// An instance between two messages, as a checkpoint keeps it.
+#[derive(Debug)]
+pub struct InstanceState<S> {
+    /// Its watermark, and those of its channels.
+    pub frontier: FrontierState,
+    /// The watermark that it has passed on, event-time ms.
+    pub out_watermark_ms: i64,
+    /// What its operator holds.
+    pub operator: S,
+}
+
 impl<C: Content> Instance<C> {
     #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only rename them")]
     pub(crate) fn new(
@@ -296,6 +309,50 @@ impl<C: Content> Instance<C> {
         let wake = keeps_time.then(|| C::wake_at(&cell.operator)).flatten();
         let wake = wake.filter(|&at| cell.asked.replace(at) != Some(at));
         Run { report, progress, risen, ended, sent, done, state_grown_bytes, wake, returned_credit: false }
+    }
+
+    /// What it holds. Of a query that is held and drained, which stays so: it has no message in hand then, because one that
+    /// is not done counts as in flight.
+    ///
+    /// # Errors
+    /// If its operator cannot be saved: why, and what to do.
+    pub fn save(&self) -> Result<InstanceState<C::State>, String> {
+        let mut cell = self.cell.lock();
+        if cell.running.is_some() {
+            return Err(format!("{}: internal error: saved amid a message (please report this)", self.name));
+        }
+        let operator = C::save(&mut cell.operator).map_err(|error| format!("{}: {error}", self.name))?;
+        let (frontier, out_watermark_ms) = (cell.frontier.save(), cell.out_watermark.0);
+        Ok(InstanceState { frontier, out_watermark_ms, operator })
+    }
+
+    /// Goes on where another held that. Before its first run; what it feeds has been told of an end by the other. Outlets
+    /// that thereby get nothing more, to be completed.
+    ///
+    /// # Errors
+    /// If it does not fit; the instance is not to be used then.
+    pub fn restore(&self, state: InstanceState<C::State>) -> Result<Vec<Arc<Outlet>>, String> {
+        let mut cell = self.cell.lock();
+        let named = |error: String| format!("{}: {error}", self.name);
+        let (had, has) = (state.frontier.channels.len(), cell.frontier.save().channels.len());
+        let frontier = cell.frontier.restored(&state.frontier);
+        cell.frontier = frontier.ok_or_else(|| named(format!("had {had} inputs, and has {has}")))?;
+        C::restore(&mut cell.operator, state.operator).map_err(named)?;
+        cell.out_watermark = EventTime(state.out_watermark_ms);
+        let mut complete = Vec::new();
+        if cell.out_watermark == EventTime::MAX {
+            for route in &cell.routes {
+                if let Route::Outlet(outlet) = route
+                    && outlet.end_channel()
+                {
+                    complete.push(outlet.clone());
+                }
+            }
+        }
+        let bytes = C::state_bytes(&cell.operator) as i64;
+        self.query.grow_state(bytes - cell.state_bytes);
+        cell.state_bytes = bytes;
+        Ok(complete)
     }
 
     /// Works with another operator from now on. Before its first run: what the other has seen is lost.

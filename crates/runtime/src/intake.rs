@@ -18,7 +18,6 @@ mod spacing;
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
@@ -297,6 +296,20 @@ impl<C: Content> Intake<C> {
         Position { rows: self.rows_offered, dead_rows: self.dead_rows_seen }
     }
 
+    /// How much of the table this source of a query was given. `None` if it does not read it alone.
+    ///
+    /// Of a query that was [held](Query::hold) before, nothing more is admitted from this call on.
+    pub fn position_of(&self, query: &Query, source: OperatorId) -> Option<Position> {
+        let is_it = |reader: &&Reader<C>| std::ptr::eq(&*reader.query, query) && reader.source == source;
+        self.readers.iter().find(is_it).map(|reader| reader.position(self.position()))
+    }
+
+    /// The least that any of those was given who read it alone, in rows.
+    pub fn least_rows(&self) -> u64 {
+        let position = self.position();
+        self.readers.iter().map(|reader| reader.position(position).rows).min().unwrap_or(position.rows)
+    }
+
     /// It begins there: dead rows among those it skips were counted.
     #[must_use]
     pub fn from(self, position: Position) -> Intake<C> {
@@ -540,8 +553,8 @@ impl<C: Content> Intake<C> {
         for group in &self.groups {
             group.count(new_dead_rows, progress);
         }
-        for reader in &self.readers {
-            reader.query.rows_dead.fetch_add(new_dead_rows, Relaxed);
+        for reader in &mut self.readers {
+            reader.count_dead(new_dead_rows);
             if let Some(progress) = progress {
                 reader.query.set_progress(progress);
             }
@@ -578,7 +591,7 @@ impl<C: Content> Intake<C> {
         self.groups.iter_mut().for_each(Group::end_of_input);
         let left = self.work(feed, now, context);
         self.readers.retain_mut(|reader| {
-            let has_all = !reader.is_behind();
+            let has_all = reader.may_end();
             if has_all {
                 reader.end_of_input(now, context.staged);
             }

@@ -15,6 +15,7 @@ mod content;
 mod expand;
 mod front;
 mod frontier;
+mod hold;
 mod instance;
 mod intake;
 mod load;
@@ -39,8 +40,8 @@ pub use arrow_rows::{ArrowRows, LateShape, batch_bytes};
 pub use content::{Clock, Content};
 pub use expand::{Blueprint, Expanded, LateWay, Role, Source, expand};
 pub use front::{Filled, Front, Unshared};
-pub use frontier::Frontier;
-pub use instance::{Instance, RecordedArrival, Run, RunContext, Totals, panic_text};
+pub use frontier::{Frontier, FrontierState};
+pub use instance::{Instance, InstanceState, RecordedArrival, Run, RunContext, Totals, panic_text};
 pub use intake::{
     Feed, FeedEvent, Intake, IntakeContext, Position, Reader, SHARED_BY_MIN, SharedMember, SharedRecords,
     SharedWork, Split, Step, TemplateWork,
@@ -52,7 +53,7 @@ pub use merge::{MERGED_MESSAGES_MAX, MERGED_ROWS_MAX, fits};
 pub use outlet::{Outlet, Write, Written};
 pub use payload::{Parcel, Payload};
 pub use process::Process;
-pub use query::{InFlight, Outcome, Promise, Query};
+pub use query::{Counts, InFlight, LastCheckpoint, Outcome, Promise, Query};
 pub use registry::{Entry, Held, Registry, Reserved, Retiring, Stage};
 pub use results::{LatencySummary, MinuteFigures, ResultFigures, ResultSummary};
 pub use rhythm::Rhythm;

@@ -11,6 +11,7 @@ use laxity_sched::{QuerySpec, Stamps};
 use parking_lot::Mutex;
 
 use crate::Process;
+use crate::hold::Hold;
 use crate::offered::{Offered, OfferedRows};
 use crate::pace::Pace;
 use crate::results::{DueBy, Owed, ResultFigures, ResultSummary, Results};
@@ -65,6 +66,9 @@ pub struct Query {
     pub approximation: Mutex<Option<Approximation>>,
     /// Results not complete yet.
     pub open_sinks: AtomicI64,
+    /// Keeps it still while it is checkpointed.
+    pub(crate) hold: Hold,
+    last_checkpoint: Mutex<Option<LastCheckpoint>>,
     process: Arc<Process>,
     /// Part of the bounded inputs read, as the bits of an f64; negative while unknown.
     progress_bits: AtomicU64,
@@ -130,6 +134,36 @@ impl InFlight {
     }
 }
 
+/// Rows of a query since it began, over restarts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    /// See [`Query::rows_in`].
+    pub rows_in: u64,
+    /// See [`Query::rows_out`].
+    pub rows_out: u64,
+    /// See [`Query::rows_late`].
+    pub rows_late: u64,
+    /// See [`Query::rows_dead`].
+    pub rows_dead: u64,
+    /// See [`Query::rows_shed`].
+    pub rows_shed: u64,
+    /// See [`Query::rows_dropped`].
+    pub rows_dropped: u64,
+}
+
+/// A checkpoint of a query, for who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastCheckpoint {
+    /// Its number.
+    pub number: u64,
+    /// When it was safe.
+    pub safe_at: ProcessingTime,
+    /// Its bytes on the store.
+    pub bytes: u64,
+    /// For how long the query took nothing in, in the longest of its checkpoints so far, ns.
+    pub longest_pause_ns: u64,
+}
+
 /// How a query stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -174,6 +208,8 @@ impl Query {
             judges_arrivals: AtomicBool::new(false),
             approximation: Mutex::new(None),
             open_sinks: AtomicI64::new(sinks as i64),
+            hold: Hold::default(),
+            last_checkpoint: Mutex::new(None),
             process,
             progress_bits: AtomicU64::new((-1.0_f64).to_bits()),
             stopped: AtomicBool::new(false),
@@ -220,7 +256,8 @@ impl Query {
             0 => self.in_flight_bytes.load(SeqCst),
             _ => self.in_flight_bytes.fetch_add(bytes, SeqCst) + bytes,
         };
-        let is_waited_for = left < self.process.credit_bytes as i64 / 2 && self.held.load(SeqCst);
+        let is_waited_for =
+            left < self.process.credit_bytes as i64 / 2 && self.held.load(SeqCst) && !self.hold.is_held();
         // Last, and AcqRel: whoever reads zero sees everything done before.
         if messages < 0 {
             self.in_flight.fetch_add(messages, AcqRel);
@@ -236,7 +273,8 @@ impl Query {
     /// Whether a table may admit more rows. If not, it is among those that wait.
     pub fn has_credit(&self, table: OperatorId) -> bool {
         let enough = || {
-            self.in_flight_bytes.load(SeqCst) < self.process.credit_bytes as i64
+            !self.hold.is_held()
+                && self.in_flight_bytes.load(SeqCst) < self.process.credit_bytes as i64
                 && self.process.memory.admits(self)
         };
         // Asking for the wake-up before looking again: a credit returned in between is seen here or wakes us.
@@ -249,6 +287,53 @@ impl Query {
             self.held.store(true, SeqCst);
             enough()
         }
+    }
+
+    /// Lets it take nothing in, and not end. Once each table that it reads was [visited](crate::Intake::position_of) and it
+    /// is [drained](Query::drained), what its instances and outputs hold is all there is of it, until
+    /// [`let_go`](Query::let_go).
+    pub fn hold(&self) {
+        self.hold.begin();
+    }
+
+    /// It takes rows in again. Who waited for that, to be looked at.
+    #[must_use]
+    pub fn let_go(&self) -> Vec<OperatorId> {
+        self.hold.end();
+        self.held.store(false, SeqCst);
+        self.wake()
+    }
+
+    /// What was saved of it while it was held is safe, or given up: it may come to its end.
+    pub fn let_end(&self) {
+        self.hold.may_end();
+    }
+
+    /// True while it takes nothing in.
+    pub fn is_held(&self) -> bool {
+        self.hold.is_held()
+    }
+
+    /// This source of it will get nothing, and was told so: by a process before this one.
+    pub fn note_ended(&self, source: OperatorId) {
+        self.hold.on_end_of_input(source);
+    }
+
+    /// A checkpoint of it is safe.
+    pub fn on_checkpoint(&self, last: LastCheckpoint) {
+        let mut current = self.last_checkpoint.lock();
+        let longest_ns = current.map_or(0, |current| current.longest_pause_ns);
+        *current = Some(LastCheckpoint { longest_pause_ns: longest_ns.max(last.longest_pause_ns), ..last });
+    }
+
+    /// The last one that is safe, taken by this process or the one that it was restored from.
+    pub fn last_checkpoint(&self) -> Option<LastCheckpoint> {
+        *self.last_checkpoint.lock()
+    }
+
+    /// True if this source of it has got all that it ever will.
+    pub fn has_ended(&self, source: OperatorId) -> bool {
+        self.hold.has_ended(source)
     }
 
     /// True if nothing of it is on its way.
@@ -293,6 +378,28 @@ impl Query {
         let offered =
             shared.as_ref().map_or(0, |(offered, before)| offered.rows().dead_rows - before.dead_rows);
         self.rows_dead.load(Relaxed) + offered
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            rows_in: self.rows_in(),
+            rows_out: self.rows_out.load(Relaxed),
+            rows_late: self.rows_late.load(Relaxed),
+            rows_dead: self.rows_dead(),
+            rows_shed: self.rows_shed.load(Relaxed),
+            rows_dropped: self.rows_dropped.load(Relaxed),
+        }
+    }
+
+    /// Counts on from there. Before it takes anything in.
+    pub fn count_from(&self, counts: Counts) {
+        self.rows_in.store(counts.rows_in, Relaxed);
+        self.rows_out.store(counts.rows_out, Relaxed);
+        self.rows_late.store(counts.rows_late, Relaxed);
+        self.rows_dead.store(counts.rows_dead, Relaxed);
+        self.rows_shed.store(counts.rows_shed, Relaxed);
+        self.rows_dropped.store(counts.rows_dropped, Relaxed);
     }
 
     /// How far event time has come, as its results show; of one that has nothing to do, as its table shows. `None` before

@@ -44,6 +44,10 @@ fn random_lives_leave_nothing_behind() {
             ("ended while a copy was opened for them", seen.ended_while_split),
             ("done as one", seen.done_as_one),
             ("let go of their operators", seen.relieved),
+            ("held", seen.held),
+            ("drained while they were held", seen.drained_while_held),
+            ("ended otherwise while they were held", seen.stopped_while_held),
+            ("went on while another was held", seen.others_went_on),
         ] {
             assert!(count >= steps / 200_000, "{policy}: {what}: {count} of {steps} steps, {seen:?}");
         }

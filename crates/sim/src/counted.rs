@@ -281,6 +281,7 @@ impl Content for Counted {
     type Dead = Infallible;
     type Front = CountedFront;
     type Template = CountedTemplate;
+    type State = ();
     type Error = Infallible;
 
     fn rows(batch: &CountedRows) -> u32 {
@@ -297,6 +298,14 @@ impl Content for Counted {
 
     fn progress(batch: &CountedRows) -> EventTime {
         batch.pieces().map(|piece| piece.watermark).max().unwrap_or(EventTime::MIN)
+    }
+
+    fn save(_: &mut StageOperator) -> Result<(), String> {
+        Err("counted rows have nothing to save".into())
+    }
+
+    fn restore(_: &mut StageOperator, (): ()) -> Result<(), String> {
+        Err("counted rows have nothing to restore".into())
     }
 
     fn without_rows(batch: &CountedRows) -> Option<CountedRows> {

@@ -19,7 +19,7 @@ use laxity_graph::{
 };
 use laxity_operators::{
     DeadRows, Flow, HashPartitioner, InstanceContext, LateRows, Operator, OperatorError, OperatorFactory,
-    Outbox, Stage, StreamBatch,
+    OperatorState, Outbox, Stage, StreamBatch,
 };
 use laxity_runtime::{ArrowRows, Content, LateShape, NoTemplate, Unshared};
 use laxity_sched::Recipe;
@@ -298,6 +298,7 @@ impl Content for CalledRows {
     type Dead = DeadRows;
     type Front = Unshared<CalledBatch, DeadRows, OperatorError>;
     type Template = NoTemplate;
+    type State = OperatorState;
     type Error = OperatorError;
 
     fn rows(batch: &CalledBatch) -> u32 {
@@ -312,6 +313,16 @@ impl Content for CalledRows {
     fn slice(batch: &CalledBatch, offset: usize, rows: usize) -> CalledBatch {
         let ends = batch.ends && offset + rows == batch.batch.num_rows();
         CalledBatch { batch: ArrowRows::slice(&batch.batch, offset, rows), ends, ..*batch }
+    }
+
+    fn save(called: &mut Called) -> Result<OperatorState, String> {
+        let saved = called.operator.as_mut().map(|operator| operator.save());
+        saved.transpose().map(Option::unwrap_or_default).map_err(|error| error.to_string())
+    }
+
+    fn restore(called: &mut Called, state: OperatorState) -> Result<(), String> {
+        let restored = called.operator.as_mut().map_or(Ok(()), |operator| operator.restore(state));
+        restored.map_err(|error| error.to_string())
     }
 
     fn concat(batches: &[&CalledBatch]) -> Result<CalledBatch, OperatorError> {

@@ -63,6 +63,8 @@ pub struct PlannedQuery {
     pub dataflow: Dataflow<Stage<ScanSpec, SinkSpec>>,
     /// The plan as text.
     pub explain: String,
+    /// What it is, whatever was set for it: what a checkpoint of it must have been of.
+    pub shape: Vec<String>,
     /// Where its late rows go, if `laxity.late.table` names a table and the query has a window.
     pub late: Option<LateSink>,
     /// The file that it is from.

@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
-use laxity_connect::{ScanSpec, SinkSpec};
-use laxity_graph::{Dataflow, NodeId, Partitioning, WindowShape};
+use laxity_connect::{Delivery, ScanSpec, SinkSpec};
+use laxity_graph::{Checkpoints, Dataflow, NodeId, Partitioning, WindowShape};
 use laxity_operators::{Stage, WindowKind};
 
 use crate::lower::plain;
@@ -43,6 +43,9 @@ pub(crate) fn explain(
         let _ = write!(text, ", late rows of {} to {table}", dataflow.node(node).name);
     }
     text.push('\n');
+    if let Some(checkpoints) = &query.checkpoints {
+        let _ = writeln!(text, "  {}", checkpoints_text(dataflow, checkpoints));
+    }
     if !settings.ignored.is_empty() {
         let keys: Vec<_> = settings.ignored.iter().map(|(key, _)| key.as_str()).collect();
         let _ = writeln!(text, "  ignored settings: {}", keys.join(", "));
@@ -53,6 +56,55 @@ pub(crate) fn explain(
         }
     }
     text
+}
+
+/// How often what a query holds is saved, and what that promises of each table that it writes.
+pub(crate) fn checkpoints_text(
+    dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>,
+    checkpoints: &Checkpoints,
+) -> String {
+    let mut text = format!("checkpoints every {}", span_text(checkpoints.interval));
+    match &checkpoints.folder {
+        Some(folder) => {
+            let _ = write!(text, " in {}", folder.display());
+        }
+        None => text.push_str(" in the folder that --state names, or none"),
+    }
+    for node in dataflow.nodes() {
+        let Stage::Sink(SinkSpec { table }) = &node.stage else { continue };
+        let often = match laxity_connect::delivery(table) {
+            Ok(Delivery::ExactlyOnce) => "exactly once",
+            Ok(Delivery::AtLeastOnce) | Err(_) => "at least once",
+        };
+        let _ = write!(text, ", {} {often}", table.name);
+    }
+    text
+}
+
+/// What a query is, as text: its operators with their expressions, and the columns of its tables. State fits where that
+/// is the same.
+pub(crate) fn shape(dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>, details: &[Vec<String>]) -> Vec<String> {
+    let mut text = String::new();
+    for (index, node) in dataflow.nodes().iter().enumerate() {
+        if matches!(node.stage, Stage::Sink(_)) {
+            tree(dataflow, details, NodeId(index), 0, None, &mut text);
+        }
+    }
+    // Whether a table is read with others is no matter of what it holds.
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("| with others by "))
+        .map(String::from)
+        .collect();
+    for node in dataflow.nodes() {
+        let Stage::Source { scan, .. } = &node.stage else { continue };
+        let columns = scan.columns.iter().map(|&column| {
+            let field = scan.table.schema.field(column);
+            format!("{} {}", field.name(), field.data_type())
+        });
+        lines.push(format!("{} ({})", scan.table.name, columns.collect::<Vec<_>>().join(", ")));
+    }
+    lines
 }
 
 fn tree(

@@ -1,7 +1,8 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
 use datafusion_sql::sqlparser::ast::Ident;
-use laxity_graph::{LatencyTarget, QosCurve, QuerySettings, RowErrors};
+use laxity_graph::{Checkpoints, LatencyTarget, QosCurve, QuerySettings, RowErrors};
 
 use datafusion_sql::sqlparser::tokenizer::Location;
 
@@ -40,6 +41,10 @@ pub struct SessionSettings {
     pub parallelism: usize,
     /// `table.exec.source.idle-timeout`.
     pub idle_timeout: Option<Duration>,
+    /// `execution.checkpointing.interval`. `None`: no checkpoints.
+    pub checkpoint_interval: Option<Duration>,
+    /// `execution.checkpointing.dir`, or `state.checkpoints.dir`, as it was before Flink 1.20.
+    pub checkpoint_folder: Option<PathBuf>,
     /// `table.local-time-zone`. UTC is the only zone so far.
     pub time_zone: String,
     /// Keys of Flink that have no meaning here, with their values, in the order they were set.
@@ -65,6 +70,8 @@ impl Default for SessionSettings {
             max_event_ahead_ms: None,
             parallelism: 1,
             idle_timeout: None,
+            checkpoint_interval: None,
+            checkpoint_folder: None,
             time_zone: "UTC".into(),
             ignored: vec![],
             doubts: vec![],
@@ -90,14 +97,24 @@ const KEYS: &[&str] = &[
     "laxity.approximate.confidence",
     "laxity.approximate.when",
     "laxity.approximate.method",
+    INTERVAL_KEY,
+    FOLDER_KEY,
+    OLD_FOLDER_KEY,
     "parallelism.default",
     "table.exec.emit.allow-lateness",
     "table.exec.source.idle-timeout",
     "table.local-time-zone",
 ];
 
+const INTERVAL_KEY: &str = "execution.checkpointing.interval";
+const FOLDER_KEY: &str = "execution.checkpointing.dir";
+const OLD_FOLDER_KEY: &str = "state.checkpoints.dir";
+
 /// Belongs to the process and not to a query: [`crate::PolicySetting`].
 pub(crate) const POLICY_KEY: &str = "laxity.policy";
+
+/// Flink's least.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// Copies of an operator at most. A typing mistake must not make a million.
 const PARALLELISM_MAX: usize = 1024;
@@ -210,6 +227,21 @@ impl SessionSettings {
                 // Zero switches it off, as in Flink.
                 self.idle_timeout = (!timeout.is_zero()).then_some(timeout);
             }
+            INTERVAL_KEY => {
+                let interval = duration()?;
+                // Zero switches them off, as in Flink.
+                self.checkpoint_interval = (!interval.is_zero()).then_some(interval);
+                if interval > Duration::ZERO && interval < INTERVAL_MIN {
+                    let message = format!("'{INTERVAL_KEY}' must be at least 10 ms, not '{value}'");
+                    return Err(invalid(message).hint("each writes to the disk: '10 s' costs next to nothing"));
+                }
+            }
+            FOLDER_KEY | OLD_FOLDER_KEY => {
+                let folder = local_folder(value).map_err(|what| {
+                    invalid(format!("'{}' {what}", key.value)).hint("write 'file:///var/lib/laxity'")
+                })?;
+                self.checkpoint_folder = Some(folder);
+            }
             "table.local-time-zone" => {
                 if !["UTC", "default", "Etc/UTC", "GMT", "GMT+00:00", "Z"].contains(&value) {
                     return Err(invalid(format!(
@@ -268,6 +300,8 @@ impl SessionSettings {
             }
             "parallelism.default" => self.parallelism = 1,
             "table.exec.source.idle-timeout" => self.idle_timeout = None,
+            INTERVAL_KEY => self.checkpoint_interval = None,
+            FOLDER_KEY | OLD_FOLDER_KEY => self.checkpoint_folder = None,
             "table.local-time-zone" => {}
             other if other.starts_with("laxity.") => return self.set(key, ""),
             other => self.ignored.retain(|(known, _)| known != other),
@@ -286,8 +320,24 @@ impl SessionSettings {
             memory_limit_bytes: self.memory_limit_bytes,
             shed: self.shed,
             row_errors: self.row_errors,
+            checkpoints: self
+                .checkpoint_interval
+                .map(|interval| Checkpoints { interval, folder: self.checkpoint_folder.clone() }),
         }
     }
+}
+
+/// The folder that a URI names, or a path.
+fn local_folder(text: &str) -> Result<PathBuf, String> {
+    let text = text.trim();
+    let path = match text.split_once("://") {
+        None => text.strip_prefix("file:").unwrap_or(text),
+        Some(("file", path)) => path,
+        Some((scheme, _)) => {
+            return Err(format!("is on '{scheme}'; only folders of this machine can be used"));
+        }
+    };
+    if path.is_empty() { Err("names no folder".into()) } else { Ok(PathBuf::from(path)) }
 }
 
 /// What the keys of Flink begin with.
@@ -461,6 +511,30 @@ mod tests {
         check("", None);
         check("PT", None);
         check("99999999999999 d", None);
+    }
+
+    #[test]
+    fn checkpoints_are_set_as_in_flink() {
+        let mut settings = SessionSettings::default();
+        let key = |name: &str| Ident::new(name);
+        assert_eq!(settings.of_query("q".into()).checkpoints, None);
+        settings.set(&key("execution.checkpointing.interval"), "10 s").unwrap();
+        for (name, value, folder) in [
+            ("execution.checkpointing.dir", "file:///var/state", "/var/state"),
+            ("state.checkpoints.dir", "file:/var/old", "/var/old"),
+            ("execution.checkpointing.dir", "state", "state"),
+        ] {
+            settings.set(&key(name), value).unwrap();
+            let folder = Some(PathBuf::from(folder));
+            let interval = Duration::from_secs(10);
+            assert_eq!(settings.of_query("q".into()).checkpoints, Some(Checkpoints { interval, folder }));
+        }
+        settings.set(&key("execution.checkpointing.interval"), "0").unwrap();
+        assert_eq!(settings.of_query("q".into()).checkpoints, None);
+        let wrong = settings.set(&key("execution.checkpointing.dir"), "s3://bucket/state").unwrap_err();
+        assert!(wrong.message.contains("is on 's3'"), "{}", wrong.message);
+        let wrong = settings.set(&key("execution.checkpointing.interval"), "1 ms").unwrap_err();
+        assert!(wrong.message.contains("at least 10 ms"), "{}", wrong.message);
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl Comer {
     fn of(script: &Script) -> Option<Comer> {
         let mut dataflow = script.queries.first()?.dataflow.clone();
         dataflow.settings.name = "comes and goes".into();
-        let plan = QueryPlan { dataflow, late: None };
+        let plan = QueryPlan { dataflow, late: None, state: None };
         Some(Comer { plan, is_there: None, adds_ms: Vec::new(), removes_ms: Vec::new() })
     }
 

@@ -136,7 +136,8 @@ impl Costs {
             table
         });
         for query in queries {
-            let plan = QueryPlan { dataflow: without_output(&query.dataflow, &mut tables), late: None };
+            let plan =
+                QueryPlan { dataflow: without_output(&query.dataflow, &mut tables), late: None, state: None };
             engine.submit(plan).map_err(crate::run::refused)?;
         }
         let started = clock.now();

@@ -150,3 +150,38 @@ fn long_texts_make_short_batches() {
     let error = validate_source(&endless).unwrap_err();
     assert!(error.message.contains("is not a whole number from 1 to 16777216"), "{error}");
 }
+
+#[test]
+fn a_restored_table_goes_on_at_once_with_the_rows_it_would_have_had() {
+    let table = datagen(
+        &[("n", DataType::Int64), ("t", TIMESTAMP)],
+        &[
+            ("rows-per-second", "3"),
+            ("fields.n.kind", "sequence"),
+            ("fields.n.start", "5"),
+            ("fields.n.end", "30"),
+        ],
+    );
+    let whole = |mut scan: Box<dyn Scan>| {
+        let (batches, _) = take_due(scan.as_mut(), ProcessingTime(100 * SECOND));
+        batches.iter().flat_map(|batch| lines(&batch.rows)).collect::<Vec<_>>()
+    };
+    let undisturbed = whole(open(&table, 0));
+    for (rows, skip_rows) in [(7, 7), (7, 10), (26, 26)] {
+        let environment = ScanEnvironment {
+            skip_rows,
+            restored: Some(crate::RestoredScan { rows, dead_rows: 0 }),
+            ..ScanEnvironment::new(ProcessingTime(SECOND), EventTime(1_000_000))
+        };
+        let open = || open_scan(&all_columns(&table), &environment).unwrap();
+        assert_eq!(whole(open()), undisturbed[skip_rows as usize..]);
+        let (batches, _) = take_due(open().as_mut(), ProcessingTime(SECOND));
+        assert_eq!(
+            batches.len(),
+            usize::from(skip_rows == rows && rows < 26),
+            "the first is due at the start"
+        );
+        let clock = open().event_clock().unwrap();
+        assert_eq!(clock.due(EventTime(1_000_000 + 1_000 * rows as i64 / 3)), ProcessingTime(SECOND));
+    }
+}

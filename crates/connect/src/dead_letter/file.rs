@@ -65,6 +65,11 @@ impl LetterFile {
         Ok(letters)
     }
 
+    /// What is in the file stays.
+    pub(super) fn keep(&self) {
+        self.state.lock().is_truncated = true;
+    }
+
     pub(super) fn append(&self, text: &[u8]) -> Result<(), ConnectError> {
         let State { file, is_truncated } = &mut *self.state.lock();
         let emptied = match std::mem::replace(is_truncated, true) {

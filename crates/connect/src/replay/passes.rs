@@ -23,6 +23,10 @@ pub(super) struct Passes {
     whole: Option<Whole>,
     /// Rows of the file still to leave out.
     rows_to_skip: u64,
+    /// Rows of the file still to come before the one that is due at the start.
+    rows_to_first_due: u64,
+    /// Time of the file from its first row to that one; `None` until it was loaded.
+    before_first_due_ms: Option<i64>,
 }
 
 #[derive(Clone, Copy)]
@@ -71,7 +75,19 @@ impl Passes {
             rows: 0,
             whole: None,
             rows_to_skip,
+            rows_to_first_due: 0,
+            before_first_due_ms: Some(0),
         }
+    }
+
+    /// The row of this number is due at the start.
+    pub(super) fn due_from(self, row: u64) -> Passes {
+        Passes { rows_to_first_due: row, before_first_due_ms: (row == 0).then_some(0), ..self }
+    }
+
+    /// Time of the file from its first row to the one that is due at the start, ms. `None` until it was loaded.
+    pub(super) fn before_first_due_ms(&self) -> Option<i64> {
+        self.before_first_due_ms
     }
 
     /// Does one piece of work.
@@ -96,6 +112,17 @@ impl Passes {
         };
         let rows = batch.rows.num_rows() as u64;
         self.rows += rows;
+        if self.before_first_due_ms.is_none() {
+            match batch.due_ms.get(usize::try_from(self.rows_to_first_due).unwrap_or(usize::MAX)) {
+                Some(due_ms) => {
+                    let first_ms = self.first_ms().unwrap_or(*due_ms);
+                    let shift_ms =
+                        self.whole.map_or(0, |whole| (self.pass as i64).saturating_mul(whole.span_ms));
+                    self.before_first_due_ms = Some(due_ms.saturating_sub(first_ms).max(0) + shift_ms);
+                }
+                None => self.rows_to_first_due -= rows,
+            }
+        }
         let skipped = self.rows_to_skip.min(rows);
         self.rows_to_skip -= skipped;
         if skipped == rows {
@@ -171,8 +198,12 @@ impl Passes {
         if let Some(passes) = self.rows_to_skip.checked_div(whole.rows) {
             // Whole passes need not be loaded to be left out.
             let passes = passes.min(self.passes.map_or(u64::MAX, |passes| passes - self.pass));
+            // The row that is due first is not left out before others are.
+            let to_first_due = self.rows_to_first_due / whole.rows;
+            let passes = if self.before_first_due_ms.is_none() { passes.min(to_first_due) } else { passes };
             self.pass += passes;
             self.rows_to_skip -= passes * whole.rows;
+            self.rows_to_first_due = self.rows_to_first_due.saturating_sub(passes * whole.rows);
         }
         self.rows = 0;
         self.next_cached = 0;

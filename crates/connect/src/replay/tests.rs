@@ -283,3 +283,30 @@ fn a_fault_waits_for_the_rows_before_it() {
     assert!(rows >= 4 && error.to_string().starts_with("cannot read"), "{rows}: {error}");
     assert!(matches!(scan.poll(ProcessingTime::ZERO).unwrap(), ScanEvent::End));
 }
+
+#[test]
+fn a_restored_replay_goes_on_at_once_with_the_rows_it_would_have_had() {
+    // Two passes, each row three times.
+    let replay = Replay::new(TEXT, &[("laxity.replay.loop", "2"), ("laxity.replay.copies", "3")]);
+    let whole = |mut scan: Box<dyn Scan>| {
+        let (batches, _) = take_due(scan.as_mut(), ProcessingTime(1_000_000 * MS));
+        batches.iter().flat_map(|batch| lines(&batch.rows)).collect::<Vec<_>>()
+    };
+    let undisturbed = whole(replay.open(0, &[1, 2, 3]));
+    assert_eq!(undisturbed.len(), 30);
+    for rows in 0..30 {
+        for skip_rows in [rows, rows + 2] {
+            let restored = Some(crate::RestoredScan { rows, dead_rows: 0 });
+            let environment =
+                ScanEnvironment { skip_rows, restored, ..ScanEnvironment::new(START, EventTime(0)) };
+            let spec = crate::ScanSpec { columns: vec![1, 2, 3], ..all_columns(&replay.table) };
+            let open = || open_scan(&spec, &environment).unwrap();
+            assert_eq!(whole(open()), undisturbed[(skip_rows as usize).min(30)..], "{rows} {skip_rows}");
+            if skip_rows == rows {
+                let (batches, _) = take_due(open().as_mut(), START);
+                assert!(!batches.is_empty(), "row {rows} is due at the start");
+                assert_eq!(batches[0].arrival, START);
+            }
+        }
+    }
+}

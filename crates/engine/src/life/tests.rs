@@ -10,7 +10,9 @@ use laxity_connect::{ConnectError, Scan, ScanEvent, ScanSpec, ScannedBatch, Sink
 use laxity_graph::{
     Dataflow, EventTime, Flow, Input, LatencyTarget, Node, Partitioning, ProcessingTime, QuerySettings,
 };
-use laxity_operators::{Operator, OperatorError, OperatorFactory, Outbox, Stage as Plan, StreamBatch};
+use laxity_operators::{
+    Operator, OperatorError, OperatorFactory, OperatorState, Outbox, Stage as Plan, StateError, StreamBatch,
+};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -73,6 +75,14 @@ impl Operator for Pass {
         Ok(Flow::Done)
     }
 
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
+    }
+
     fn resume(&mut self, _: &mut Outbox) -> Result<Flow, OperatorError> {
         Ok(Flow::Done)
     }
@@ -126,7 +136,7 @@ impl Asked<'_> {
             false => table(self.folder, "nowhere", self.columns, &[("connector", "blackhole")]),
         };
         flow.push(node("sink", forward(middle), Plan::Sink(SinkSpec { table: sink }))).unwrap();
-        QueryPlan { dataflow: flow, late: None }
+        QueryPlan { dataflow: flow, late: None, state: None }
     }
 }
 

@@ -58,6 +58,11 @@ impl Open {
         self.outlets.insert(address(outlet), outlet.clone());
     }
 
+    /// True while it may write here.
+    pub fn is_written_by(&self, outlet: &Arc<Outlet>) -> bool {
+        self.encoder.is_some() && self.outlets.contains_key(&address(outlet))
+    }
+
     /// The bytes of rows; `None` if there are none: because they go nowhere, are held back until there are more, or
     /// because the outlet is complete or its query has failed.
     pub fn encode(&mut self, outlet: &Arc<Outlet>, rows: &RecordBatch) -> Option<Vec<u8>> {

@@ -82,7 +82,7 @@ impl Outputs {
         let settings = QuerySettings::named(name);
         let query = Arc::new(Query::new(QueryId(0), settings, 1, self.process.clone()));
         let sink = open(output, may_stall, false);
-        self.pool.add(&query, sink, &table(name), 1, true)
+        self.pool.add(&query, sink, &table(name), 1, true, None)
     }
 
     /// One more query that writes a table with others, or begins to.
@@ -91,7 +91,7 @@ impl Outputs {
         let query = Arc::new(Query::new(QueryId(0), settings, 1, self.process.clone()));
         let table = table(of);
         let joined = self.pool.join(&query, &table, 1, true);
-        joined.unwrap_or_else(|| self.pool.add(&query, open(output, false, true), &table, 1, true))
+        joined.unwrap_or_else(|| self.pool.add(&query, open(output, false, true), &table, 1, true, None))
     }
 
     fn write(&self, sink: &Arc<Outlet>, count: usize) {

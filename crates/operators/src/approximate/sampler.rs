@@ -19,7 +19,10 @@ use super::rule::Rule;
 use super::sample_size::Promise;
 use crate::expression::{internal, row_error};
 use crate::window_aggregate::timestamps;
-use crate::{Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch, WindowKind};
+use crate::{
+    Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch,
+    WindowKind,
+};
 use groups::Groups;
 pub use sample_column::SAMPLE_COLUMN;
 pub(super) use sample_column::Strata;
@@ -360,6 +363,14 @@ impl Sampler {
         Flow::Done
     }
 
+    fn unsupported(&self) -> StateError {
+        StateError::Unsupported {
+            operator: self.spec.name.clone(),
+            reason: "an approximate window's sample is not saved; leave the approximation out of this query, or checkpoints"
+                .into(),
+        }
+    }
+
     fn fail(&self, error: &DataFusionError) -> OperatorError {
         row_error(&self.spec.name, error)
     }
@@ -437,6 +448,14 @@ impl Operator for Sampler {
     fn wake_at(&self) -> Option<ProcessingTime> {
         // A little later, so that the millisecond asked for has begun on the clock of event time too.
         self.aion.wake_at().map(|at| self.clock.due(EventTime(at)).plus_ns(1))
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Err(self.unsupported())
+    }
+
+    fn restore(&mut self, _state: OperatorState) -> Result<(), StateError> {
+        Err(self.unsupported())
     }
 
     fn state_bytes(&self) -> usize {

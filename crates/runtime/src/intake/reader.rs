@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
 use laxity_sched::Stamps;
 
-use super::{Feed, IntakeContext, NO_PROGRESS, TELL_TIME_EVERY_NS};
+use super::{Feed, HELD_RETRY_NS, IntakeContext, NO_PROGRESS, Position, TELL_TIME_EVERY_NS};
 use crate::payload::parcel;
 use crate::template::FrontSpec;
 use crate::{Clock, Content, InFlight, Outlet, Parcel, Payload, Query, Rhythm};
@@ -33,6 +33,8 @@ pub struct Reader<C: Content> {
     share: Option<FrontSpec<C>>,
     /// Where its results go if others make them for it.
     pub(super) outlet: Option<Arc<Outlet>>,
+    /// What it has had before, of a table that is read again from an earlier place.
+    skips: Position,
 }
 
 /// Rows that no credit is there for.
@@ -68,6 +70,7 @@ impl<C: Content> Reader<C> {
             rhythm: None,
             share: None,
             outlet: None,
+            skips: Position::default(),
         }
     }
 
@@ -87,6 +90,27 @@ impl<C: Content> Reader<C> {
     #[must_use]
     pub fn with_outlet(self, outlet: Option<Arc<Outlet>>) -> Reader<C> {
         Reader { outlet, ..self }
+    }
+
+    /// One that leaves out the next rows, and dead rows, of its table: it has had them.
+    #[must_use]
+    pub fn skipping(self, skips: Position) -> Reader<C> {
+        Reader { skips, ..self }
+    }
+
+    /// What it has had of a table that has come this far.
+    pub(super) fn position(&self, table: Position) -> Position {
+        Position {
+            rows: table.rows + self.skips.rows - self.backlog_rows(),
+            dead_rows: table.dead_rows + self.skips.dead_rows,
+        }
+    }
+
+    /// Takes note of dead rows of its table.
+    pub(super) fn count_dead(&mut self, rows: u64) {
+        let skipped = rows.min(self.skips.dead_rows);
+        self.skips.dead_rows -= skipped;
+        self.query.rows_dead.fetch_add(rows - skipped, Relaxed);
     }
 
     pub(super) fn is_behind(&self) -> bool {
@@ -136,6 +160,7 @@ impl<C: Content> Reader<C> {
             // Set once: every table of a query shows the same clock from its first batch on.
             let _ = self.query.event_clock.set(clock);
         }
+        let Some(batch) = self.without_skipped(batch) else { return };
         let rows = C::rows(&batch);
         self.last_batch = now;
         self.idle = false;
@@ -168,6 +193,17 @@ impl<C: Content> Reader<C> {
         self.flush::<F, K, S>(table, now, context);
     }
 
+    /// `None` if it has had all of it.
+    fn without_skipped(&mut self, batch: C::Batch) -> Option<C::Batch> {
+        if self.skips.rows == 0 {
+            return Some(batch);
+        }
+        let rows = C::rows(&batch);
+        let skipped = self.skips.rows.min(u64::from(rows)) as u32;
+        self.skips.rows -= u64::from(skipped);
+        (skipped < rows).then(|| C::slice(&batch, skipped as usize, (rows - skipped) as usize))
+    }
+
     /// Admits what the credit allows.
     pub(super) fn flush<F: Feed<C>, K: Clock, S>(
         &mut self,
@@ -175,7 +211,9 @@ impl<C: Content> Reader<C> {
         now: ProcessingTime,
         context: &mut IntakeContext<'_, C, K, S>,
     ) {
-        if self.backlog.is_empty() {
+        if self.backlog.is_empty() || self.query.is_held() {
+            // Whoever waits for its credit is told when it is let go.
+            let _never = self.is_behind() && self.query.has_credit(table);
             return;
         }
         if let Some((watermark, arrival)) = self.shed_worthless(now) {
@@ -270,7 +308,7 @@ impl<C: Content> Reader<C> {
     /// Moves windows on processing time on, once everything admitted before has been handed over.
     pub(super) fn tell_time<K, S>(&mut self, now: ProcessingTime, context: &mut IntakeContext<'_, C, K, S>) {
         let Some(told) = self.told_time else { return };
-        if now >= told.plus_ns(TELL_TIME_EVERY_NS) && self.backlog.is_empty() {
+        if now >= told.plus_ns(TELL_TIME_EVERY_NS) && self.backlog.is_empty() && !self.query.is_held() {
             self.told_time = Some(now);
             let unix_ms = context.unix_start_ms + (now.0 / 1_000_000) as i64;
             // Up to the millisecond before: rows of this one may still come.
@@ -293,13 +331,22 @@ impl<C: Content> Reader<C> {
         if due > now {
             return Some(due);
         }
+        if self.query.is_held() {
+            return Some(now.plus_ns(HELD_RETRY_NS));
+        }
         self.idle = true;
         self.signal(Stamps::admitted(now, now), None, staged);
         None
     }
 
+    /// True if it has got all that its table had, and may be told so.
+    pub(super) fn may_end(&self) -> bool {
+        !self.is_behind() && !self.query.hold.stays_open()
+    }
+
     /// No row is to come any more.
     pub(super) fn end_of_input(&mut self, now: ProcessingTime, staged: &mut Vec<Parcel<C>>) {
+        self.query.hold.on_end_of_input(self.source);
         self.signal(Stamps::admitted(now, now), Some(EventTime::MAX), staged);
     }
 

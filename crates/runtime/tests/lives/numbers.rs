@@ -75,6 +75,7 @@ impl Content for Numbers {
     type Dead = ();
     type Front = ByRest;
     type Template = Every;
+    type State = Vec<u64>;
     type Error = String;
 
     fn rows(batch: &Vec<u64>) -> u32 {
@@ -142,6 +143,15 @@ impl Content for Numbers {
         let batch = std::mem::take(&mut operator.left);
         outbox.emitted.push(Emitted::Batch { batch, ingested: None, window_end: None });
         Ok(Flow::Done)
+    }
+
+    fn save(operator: &mut Pass) -> Result<Vec<u64>, String> {
+        Ok(operator.left.clone())
+    }
+
+    fn restore(operator: &mut Pass, state: Vec<u64>) -> Result<(), String> {
+        operator.left = state;
+        Ok(())
     }
 
     const RUNS_BETWEEN_STATE_CHECKS: u32 = 1;

@@ -43,7 +43,18 @@ pub struct World {
     living: Vec<QueryId>,
     ended: Vec<QueryId>,
     names: u64,
+    held: Vec<Still>,
     pub seen: Seen,
+}
+
+/// A query that is held, and what it had been given by then.
+struct Still {
+    query: QueryId,
+    rows_given: u64,
+    /// What its output held once it was drained.
+    count: Option<u64>,
+    /// What others had written when it was held.
+    of_others: u64,
 }
 
 /// How often what happened.
@@ -63,6 +74,10 @@ pub struct Seen {
     pub ended_while_split: u64,
     pub done_as_one: u64,
     pub relieved: u64,
+    pub held: u64,
+    pub drained_while_held: u64,
+    pub stopped_while_held: u64,
+    pub others_went_on: u64,
 }
 
 struct Table {
@@ -172,6 +187,7 @@ impl World {
             living: Vec::new(),
             ended: Vec::new(),
             names: 0,
+            held: Vec::new(),
             seen: Seen::default(),
         }
     }
@@ -189,6 +205,8 @@ impl World {
             (75..=84, _) => self.forget_one(pick),
             (85..=86, _) => self.stall(pick),
             (400..=401, _) => self.open_split(),
+            (402..=406, Some(query)) => self.hold(query),
+            (407..=416, _) => self.look_at_held(pick),
             (87..=109, _) => {
                 self.now.0.set(self.now.0.get() + u64::from(self.random.next_u32() % 1_000_000));
             }
@@ -349,6 +367,78 @@ impl World {
             self.retarget(id, now);
         }
         self.seen.altered += 1;
+    }
+
+    /// A checkpoint begins: the query takes nothing more in, and each of its tables says how much it was given.
+    fn hold(&mut self, id: QueryId) {
+        let entry = self.registry.get(id).unwrap();
+        if entry.query.stopped() || self.held.iter().any(|still| still.query == id) {
+            return;
+        }
+        let query = entry.query.clone();
+        query.hold();
+        let of_query = entry.tables().iter().filter_map(|table| self.tables.get(table));
+        let is_reader = |reader: &&Reader<Numbers>| Arc::ptr_eq(&reader.query, &query);
+        let mut positions = of_query.filter_map(|table| {
+            let source = table.intake.readers().find(is_reader)?.source;
+            table.intake.position_of(&query, source)
+        });
+        let position = positions.next();
+        drop(positions);
+        // It reads with others, has come to its end, or is on its way to a copy.
+        let Some(position) = position else { return self.let_go(&query) };
+        let of_others = self.written_by_others(id);
+        self.held.push(Still { query: id, rows_given: position.rows, count: None, of_others });
+        self.seen.held += 1;
+    }
+
+    fn written_by_others(&self, id: QueryId) -> u64 {
+        self.outputs.values().filter(|output| output.outlet.query.id != id).map(|output| output.count).sum()
+    }
+
+    /// All that a held query was given has come out, and nothing else, for as long as it is held.
+    fn look_at_held(&mut self, pick: usize) {
+        if self.held.is_empty() {
+            return;
+        }
+        let place = pick % self.held.len();
+        let Still { query: id, rows_given, count, of_others } = self.held[place];
+        let query = self.registry.get(id).map(|entry| entry.query.clone());
+        let Some(query) = query.filter(|query| !query.stopped()) else {
+            self.held.swap_remove(place);
+            self.seen.stopped_while_held += 1;
+            return;
+        };
+        if !query.drained() {
+            assert_eq!(count, None, "{id} got something while it was held and drained");
+            return;
+        }
+        for instance in &self.registry.get(id).unwrap().instances {
+            let state = instance.save().unwrap();
+            assert!(state.operator.is_empty(), "{id} has numbers left between two messages");
+        }
+        let output = self.outputs.values().find(|output| output.outlet.query.id == id).unwrap();
+        let last = output.out.iter().copied().flatten().max();
+        if let (Some(first), Some(last)) = (output.first, last) {
+            assert_eq!((last + 1, output.count), (rows_given, rows_given - first), "{id}: lost or ahead");
+        }
+        match count {
+            None => {
+                self.held[place].count = Some(output.count);
+                self.seen.drained_while_held += 1;
+            }
+            Some(count) => {
+                assert_eq!(output.count, count, "{id} wrote while it was held");
+                self.seen.others_went_on += u64::from(self.written_by_others(id) > of_others);
+                self.held.swap_remove(place);
+                self.let_go(&query);
+            }
+        }
+    }
+
+    fn let_go(&mut self, query: &Query) {
+        self.wake(query.let_go());
+        query.let_end();
     }
 
     fn retarget(&mut self, id: OperatorId, now: ProcessingTime) {
@@ -629,6 +719,11 @@ impl World {
 
     /// Ends everything, and looks at what is left.
     pub fn finish(mut self) -> Seen {
+        for Still { query, .. } in std::mem::take(&mut self.held) {
+            if let Some(query) = self.registry.get(query).map(|entry| entry.query.clone()) {
+                self.let_go(&query);
+            }
+        }
         for id in self.living.clone() {
             self.cancel(id, true);
         }
@@ -676,7 +771,7 @@ impl Output {
                 assert_eq!(number, last + instances, "lost, doubled or out of order");
             }
             *last = Some(number);
-            self.first.get_or_insert(number);
+            self.first = Some(self.first.map_or(number, |first| first.min(number)));
             self.count += 1;
         }
     }

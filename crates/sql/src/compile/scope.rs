@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -15,7 +15,7 @@ use super::{
 use crate::catalog::{CatalogAt, Relation, Table};
 use crate::data_type::{display, flink_type};
 use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
-use crate::explain::explain;
+use crate::explain::{explain, shape};
 use crate::lower::{LookupSource, Lowering};
 use crate::origin::Origin;
 use crate::planning::Planner;
@@ -65,17 +65,28 @@ impl Scope<'_> {
         }
         let late = self.late_sink(&lowering)?;
         let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
+        self.place_checkpoints(&mut lowering, &self.files[place.file].path);
         let explain = explain(&lowering.dataflow, &lowering.details, self.settings, late_table);
         Ok(PlannedQuery {
             paths: self.paths_of(&lowering),
             lookups: lowering.lookups,
             explain,
+            shape: shape(&lowering.dataflow, &lowering.details),
             late,
             dataflow: lowering.dataflow,
             file: self.files[place.file].path.clone(),
             lines: (place.span.start.line, place.span.end.line),
             plain_name,
         })
+    }
+
+    /// A folder is named as seen from the file.
+    fn place_checkpoints(&self, lowering: &mut Lowering, file: &Path) {
+        let base = file.parent().unwrap_or(Path::new(""));
+        let checkpoints = lowering.dataflow.settings.checkpoints.as_mut();
+        if let Some(folder) = checkpoints.and_then(|checkpoints| checkpoints.folder.as_mut()) {
+            *folder = base.join(&*folder);
+        }
     }
 
     fn paths_of(&self, lowering: &Lowering) -> Vec<PathPlace> {

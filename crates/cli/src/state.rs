@@ -1,0 +1,157 @@
+//! Checkpoints on the command line: what `run --state` asks for, and `laxity state show`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use laxity_engine::{StatePlan, is_complete};
+use laxity_sql::PlannedQuery;
+use laxity_state::{Checkpoint, Checkpoints, Manifest, SourceEntry, StateFolder};
+
+use crate::args::{RunArgs, StateArgs, StateCommand};
+use crate::failure::Failure;
+use crate::quantity::{short_bytes, short_duration};
+use crate::screen::Screen;
+
+/// From one checkpoint to the next, where nobody says.
+const INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Where a query's checkpoints go, and how often; `None` if it has none.
+pub fn plan(args: &RunArgs, query: &PlannedQuery) -> Option<StatePlan> {
+    let own = query.dataflow.settings.checkpoints.as_ref();
+    let folder = args.state.clone().or_else(|| own?.folder.clone())?;
+    Some(StatePlan {
+        folder,
+        interval: own.map_or(INTERVAL_DEFAULT, |own| own.interval),
+        shape: query.shape.clone(),
+        ignores: args.state_ignore.contains(&query.dataflow.settings.name),
+    })
+}
+
+/// Names that are to begin anew must be there.
+///
+/// # Errors
+/// Names the one that is not.
+pub fn check_names(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failure> {
+    let names = || queries.iter().map(|query| query.dataflow.settings.name.as_str());
+    match args.state_ignore.iter().find(|ignored| !names().any(|name| name == *ignored)) {
+        None => Ok(()),
+        Some(unknown) => {
+            let known: Vec<&str> = names().collect();
+            let message =
+                format!("--state-ignore: no query is named '{unknown}'; there are {}", known.join(", "));
+            Err(Failure::User(message))
+        }
+    }
+}
+
+/// The queries of which something is left to be done. The others are named.
+pub fn without_complete(args: &RunArgs, queries: Vec<PlannedQuery>, screen: &Screen) -> Vec<PlannedQuery> {
+    let mut left = Vec::new();
+    for query in queries {
+        let name = query.dataflow.settings.name.clone();
+        let plan = plan(args, &query);
+        if plan.is_none() && query.dataflow.settings.checkpoints.is_some() {
+            screen.say(&format!(
+                "warning: query {name} has no checkpoints: no folder is named for them; SET 'execution.checkpointing.dir' \
+                 or give --state FOLDER"
+            ));
+        }
+        match plan.filter(|plan| is_complete(plan, &name)) {
+            None => left.push(query),
+            Some(plan) => screen.say(&format!(
+                "query {name} is complete, as {} says: nothing is left to be done; --state-ignore '{name}' runs it anew",
+                plan.folder.display()
+            )),
+        }
+    }
+    left
+}
+
+/// Does what is asked; the answer as text.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn state(args: &StateArgs) -> Result<String, Failure> {
+    let StateCommand::Show { folder } = &args.command;
+    show(folder, unix_ms())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person asks how old something is")]
+fn unix_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn show(folder: &Path, now_ms: i64) -> Result<String, Failure> {
+    let failed = |error: laxity_state::StateError| Failure::User(chain(&error));
+    let mut text = String::new();
+    for query in StateFolder::look(folder).map_err(failed)? {
+        let Checkpoints { whole, damaged, .. } = query.checkpoints().map_err(failed)?;
+        let name = whole.first().map_or_else(
+            || query.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            |last| last.manifest.query.clone(),
+        );
+        if whole.is_empty() && damaged.is_empty() {
+            continue;
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "query {name}");
+        whole.iter().for_each(|checkpoint| show_one(checkpoint, now_ms, &mut text));
+        for damaged in damaged {
+            let _ = writeln!(text, "  {}: {}", damaged.path.display(), damaged.reason);
+        }
+    }
+    if text.is_empty() {
+        text = format!("no checkpoints in {}\n", folder.display());
+    }
+    Ok(text)
+}
+
+fn show_one(checkpoint: &Checkpoint, now_ms: i64, text: &mut String) {
+    let Manifest { checkpoint: number, taken_unix_ms, is_finished, sources, outputs, counts, .. } =
+        &checkpoint.manifest;
+    let age_ms = u64::try_from(now_ms.saturating_sub(*taken_unix_ms)).unwrap_or(0);
+    let age = short_duration(age_ms.saturating_mul(1_000_000));
+    let (size, files) = (short_bytes(checkpoint.bytes()), checkpoint.manifest.files.len());
+    let complete = if *is_finished { ", complete" } else { "" };
+    let _ = writeln!(text, "  checkpoint {number}: {age} ago, {size} in {files} tables{complete}");
+    for source in sources {
+        let _ = writeln!(text, "    {} {}", source.table, place(source));
+    }
+    for output in outputs {
+        let _ = writeln!(text, "    {} {}", output.table, position(&output.position));
+    }
+    let counts = counts.iter().filter(|(_, rows)| **rows > 0);
+    let counts: Vec<String> =
+        counts.map(|(name, rows)| format!("{} {rows}", name.replace('-', " "))).collect();
+    if !counts.is_empty() {
+        let _ = writeln!(text, "    {}", counts.join(", "));
+    }
+}
+
+fn place(source: &SourceEntry) -> String {
+    match &source.offsets {
+        _ if source.has_ended => "read to its end".into(),
+        None => format!("read up to row {}", source.rows),
+        Some(offsets) => {
+            let parts = offsets.next.iter().map(|(topic, part, next)| format!("{topic}/{part} {next}"));
+            format!("read up to {}", parts.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn position(position: &serde_json::Value) -> String {
+    match position.pointer("/length/bytes").and_then(serde_json::Value::as_u64) {
+        Some(length) => format!("written up to byte {length}"),
+        None if position.as_str() == Some("none") => "written at least once".into(),
+        None => format!("written up to {position}"),
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,313 @@
+//! Checkpoints: when one of a query is due, how it is taken, and how it gets to the disk.
+//!
+//! Of each query by itself. It is held: its readers take nothing in, each of its tables says how far it was read, and what
+//! is on its way comes out, scheduled as ever. Then what its operators hold is all there is of it. That is copied, each of
+//! its outputs is asked to make safe what was written so far, in order with its writes, and the query goes on. The rest
+//! is done behind its back: the outputs say where they stand, the tables are written, and once all of it is on the disk the
+//! outputs are told. No other query waits for any of this.
+//!
+//! Until a checkpoint is told to the outputs its query does not come to its end: so an output is never asked for two.
+
+mod finish;
+mod keeping;
+mod restore;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use laxity_graph::ProcessingTime;
+use laxity_runtime::{LastCheckpoint, Outcome};
+use laxity_state::{KEPT, SourceEntry, StateError, StateFolder};
+use parking_lot::{Condvar, Mutex};
+
+pub(crate) use self::finish::Finish;
+use self::keeping::Taken;
+pub(crate) use self::keeping::{
+    Keeping, KeptOutlet, KeptSource, Store, counts_of, instance_state, last_draft,
+};
+pub use self::restore::is_complete;
+pub(crate) use self::restore::{Found, Restored, find};
+use crate::chain_of_causes;
+use crate::shared::Shared;
+
+/// All that is kept of queries, and the threads that do it.
+#[derive(Default)]
+pub(crate) struct Checkpoints {
+    state: Mutex<State>,
+    wake: Condvar,
+    folders: Mutex<HashMap<PathBuf, Arc<StateFolder>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: Vec<Due>,
+    /// A last one of each is to be taken, until then at most.
+    last_until: Option<ProcessingTime>,
+}
+
+/// When a query's next one is due.
+#[derive(Clone)]
+struct Due {
+    keeping: Arc<Keeping>,
+    at: ProcessingTime,
+}
+
+/// A query that is held.
+struct Held {
+    keeping: Arc<Keeping>,
+    since: ProcessingTime,
+    sources: Vec<SourceEntry>,
+}
+
+/// How long a query is held at most, if its target is not longer than that: one that does not drain goes on without a
+/// checkpoint.
+const HOLD_NS_MAX: u64 = 5_000_000_000;
+
+/// For how long outputs may take to say where they stand: a disk that syncs, brokers that answer.
+const ANSWER_MAX: Duration = Duration::from_secs(120);
+
+impl Checkpoints {
+    /// A folder that no other process works with.
+    ///
+    /// # Errors
+    /// If another one does, or it cannot be made.
+    pub fn folder(&self, path: &Path) -> Result<Arc<StateFolder>, StateError> {
+        let mut folders = self.folders.lock();
+        if let Some(open) = folders.get(path) {
+            return Ok(open.clone());
+        }
+        let open = Arc::new(StateFolder::open(path)?);
+        folders.insert(path.to_owned(), open.clone());
+        Ok(open)
+    }
+
+    /// A query that is checkpointed from now on.
+    pub fn keep(&self, keeping: Keeping, now: ProcessingTime) {
+        let at = now.plus_ns(keeping.interval_ns);
+        self.state.lock().kept.push(Due { keeping: Arc::new(keeping), at });
+        self.wake.notify_all();
+    }
+
+    /// Lets them be taken, if there are any.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn start(&self, shared: &Arc<Shared>) -> std::io::Result<()> {
+        let mut thread = self.thread.lock();
+        if thread.is_some() || self.state.lock().kept.is_empty() {
+            return Ok(());
+        }
+        let (jobs, taken) = channel();
+        let of_writer = shared.clone();
+        let writer = std::thread::Builder::new().name("laxity-state".into());
+        let writer = writer.spawn(move || write_all(&of_writer, &taken))?;
+        let of_taker = shared.clone();
+        let taker = std::thread::Builder::new().name("laxity-checkpoints".into());
+        *thread = Some(taker.spawn(move || {
+            of_taker.checkpoints.take_all(&of_taker, jobs);
+            let _ = writer.join();
+        })?);
+        Ok(())
+    }
+
+    /// Takes a last one of each query, which takes nothing in from then on. Returns when they are on the disk, or after that
+    /// long.
+    pub fn stop(&self, clock_now: ProcessingTime, patience: Duration) {
+        let Some(thread) = self.thread.lock().take() else { return };
+        self.state.lock().last_until = Some(clock_now.plus(patience));
+        self.wake.notify_all();
+        if thread.join().is_err() {
+            tracing::error!("the thread that takes checkpoints panicked; please report this");
+        }
+    }
+
+    /// What the thread does that takes them.
+    fn take_all(&self, shared: &Arc<Shared>, jobs: Sender<Taken>) {
+        let mut held: Vec<Held> = Vec::new();
+        loop {
+            let now = shared.clock.now();
+            let (due, last_until) = self.due(now);
+            for keeping in due {
+                held.extend(begin(shared, keeping, now));
+            }
+            let is_last = last_until.is_some();
+            held.retain(|one| proceed(shared, one, &jobs, is_last));
+            if let Some(until) = last_until
+                && (shared.clock.now() >= until || held.is_empty() && self.state.lock().kept.is_empty())
+            {
+                break;
+            }
+            self.rest(shared, &held);
+        }
+        for one in held {
+            give_up(shared, &one.keeping, "the time to drain was over");
+        }
+    }
+
+    /// Those whose time has come. Of the last ones each is named once.
+    fn due(&self, now: ProcessingTime) -> (Vec<Arc<Keeping>>, Option<ProcessingTime>) {
+        let mut state = self.state.lock();
+        state.kept.retain(|due| !due.keeping.query.stopped());
+        let last_until = state.last_until;
+        let mut due = Vec::new();
+        state.kept.retain_mut(|one| {
+            let comes = (last_until.is_some() || one.at <= now) && !one.keeping.is_busy.swap(true, AcqRel);
+            if comes {
+                due.push(one.keeping.clone());
+                // One that took long is not followed at once by the next.
+                one.at =
+                    one.at.plus_ns(one.keeping.interval_ns).max(now.plus_ns(one.keeping.interval_ns / 2));
+            }
+            !comes || last_until.is_none()
+        });
+        (due, last_until)
+    }
+
+    fn rest(&self, shared: &Shared, held: &[Held]) {
+        // A query that is held takes nothing in: it is looked at often, at first.
+        let now = shared.clock.now();
+        if let Some(youngest) = held.iter().map(|one| one.since).max() {
+            let is_long = now.since_ns(youngest) > 20_000_000;
+            std::thread::sleep(Duration::from_micros(if is_long { 1_000 } else { 100 }));
+            return;
+        }
+        let mut state = self.state.lock();
+        let soon = now.plus_ns(if state.last_until.is_some() { 1_000_000 } else { 100_000_000 });
+        let next = state.kept.iter().map(|due| due.at).min().unwrap_or(soon).min(soon);
+        self.wake.wait_until(&mut state, shared.clock.instant(next.max(now.plus_ns(200_000))));
+    }
+}
+
+/// Holds a query. `None` if it cannot be checkpointed just now.
+fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime) -> Option<Held> {
+    keeping.query.hold();
+    match keeping.sources(shared) {
+        Some(sources) => Some(Held { keeping, since: now, sources }),
+        None => {
+            let_go(shared, &keeping);
+            keeping.query.let_end();
+            keeping.is_busy.store(false, Release);
+            None
+        }
+    }
+}
+
+/// Takes the checkpoint of a held query once it is drained. False if it is held no longer.
+fn proceed(shared: &Shared, held: &Held, jobs: &Sender<Taken>, is_last: bool) -> bool {
+    let Held { keeping, since, sources } = held;
+    let query = &keeping.query;
+    if query.stopped() {
+        give_up(shared, keeping, "");
+        return false;
+    }
+    let now = shared.clock.now();
+    if !query.drained() {
+        let most_ns = HOLD_NS_MAX.max(query.target_ns().min(60_000_000_000));
+        let is_over = now.since_ns(*since) > most_ns && !is_last;
+        if is_over {
+            give_up(shared, keeping, "what was on its way did not come out in time; the next one may");
+        }
+        return !is_over;
+    }
+    match keeping.take(shared, sources.clone(), now) {
+        Ok(taken) => {
+            if !is_last {
+                let_go(shared, keeping);
+            }
+            let pause_ns = shared.clock.now().since_ns(*since);
+            // The writer outlives this thread's work.
+            let _ = jobs.send(Taken { pause_ns, ..taken });
+        }
+        Err(why) => give_up(shared, keeping, &why),
+    }
+    false
+}
+
+fn let_go(shared: &Shared, keeping: &Keeping) {
+    shared.wake(keeping.query.let_go());
+}
+
+fn give_up(shared: &Shared, keeping: &Keeping, why: &str) {
+    if !why.is_empty() {
+        tracing::warn!(query = keeping.query.settings.name, why, "no checkpoint was taken");
+    }
+    let_go(shared, keeping);
+    keeping.query.let_end();
+    keeping.is_busy.store(false, Release);
+}
+
+/// What the thread does that writes them.
+fn write_all(shared: &Shared, taken: &Receiver<Taken>) {
+    while let Ok(taken) = taken.recv() {
+        let keeping = taken.keeping.clone();
+        match write(shared, taken) {
+            Ok(()) => {
+                keeping.query.let_end();
+                keeping.is_busy.store(false, Release);
+            }
+            Err(why) => give_up(shared, &keeping, &why),
+        }
+    }
+}
+
+fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
+    let Taken { keeping, mut draft, replies, awaited, mut outputs, pause_ns } = taken;
+    let query = &keeping.query;
+    for _ in 0..awaited {
+        match replies.recv_timeout(ANSWER_MAX) {
+            Ok((number, Ok(position))) => outputs.push((number, position)),
+            // Who could not write has ended its query.
+            Ok((_, Err(_))) | Err(RecvTimeoutError::Disconnected) => return Err(String::new()),
+            Err(RecvTimeoutError::Timeout) => return Err("an output does not say where it stands".into()),
+        }
+    }
+    draft.manifest.outputs = keeping.output_entries(&outputs);
+    let number = draft.manifest.checkpoint;
+    let mut pause_ms = 100;
+    let bytes = loop {
+        match keeping.store.folder.write(draft.clone()) {
+            Ok(bytes) => break bytes,
+            Err(error) => {
+                let why = chain_of_causes(&error);
+                if query.stopped() || shared.stopping.load(Acquire) || shared.checkpoints.is_ending() {
+                    return Err(why);
+                }
+                tracing::warn!(query = query.settings.name, why, "the checkpoint is not written yet");
+                std::thread::sleep(Duration::from_millis(pause_ms));
+                pause_ms = (2 * pause_ms).min(10_000);
+            }
+        }
+    };
+    for (place, kept) in keeping.outlets.iter().enumerate() {
+        if outputs.iter().any(|(of, _)| *of == place) {
+            shared.sinks.commit(&kept.outlet, number);
+        }
+    }
+    if let Err(why) = keeping.finish.on_safe() {
+        query.end(Outcome::Failed(why));
+    }
+    let safe_at = shared.clock.now();
+    query.on_checkpoint(LastCheckpoint { number, safe_at, bytes, longest_pause_ns: pause_ns });
+    if let Err(error) = keeping.store.folder.keep_last(KEPT) {
+        tracing::warn!(query = query.settings.name, why = chain_of_causes(&error), "old checkpoints stay");
+    }
+    Ok(())
+}
+
+impl Checkpoints {
+    fn is_ending(&self) -> bool {
+        self.state.lock().last_until.is_some()
+    }
+}
+
+/// A flag that nothing was asked of yet.
+pub(crate) fn not_busy() -> AtomicBool {
+    AtomicBool::new(false)
+}

@@ -1,0 +1,233 @@
+//! What is known of one query for its checkpoints, and how one is put together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+
+use laxity_connect::OutputPosition;
+use laxity_graph::{OperatorId, ProcessingTime};
+use laxity_operators::OperatorState;
+use laxity_runtime::{ArrowRows, Counts, Instance, InstanceState, Outlet, Query};
+use laxity_state::{
+    Draft, InstanceEntry, Manifest, Offsets, OutputEntry, QueryFolder, SourceEntry, StateFolder,
+};
+
+use super::finish::Finish;
+use crate::shared::Shared;
+
+/// A query that is checkpointed.
+pub(crate) struct Keeping {
+    pub query: Arc<Query>,
+    pub interval_ns: u64,
+    pub store: Store,
+    pub sources: Vec<KeptSource>,
+    pub outlets: Vec<KeptOutlet>,
+    pub instances: Vec<Arc<Instance<ArrowRows>>>,
+    pub finish: Arc<Finish>,
+    /// One is being taken or written.
+    pub is_busy: AtomicBool,
+}
+
+/// Where the checkpoints of a query are.
+#[derive(Clone)]
+pub(crate) struct Store {
+    /// Keeps other processes from it.
+    #[expect(dead_code, reason = "held, not looked at")]
+    pub open: Arc<StateFolder>,
+    pub folder: QueryFolder,
+    pub shape: Vec<String>,
+}
+
+/// A source of a query.
+#[derive(Clone)]
+pub(crate) struct KeptSource {
+    pub node: usize,
+    pub operator: OperatorId,
+    pub table: String,
+}
+
+/// An outlet of a query.
+#[derive(Clone)]
+pub(crate) struct KeptOutlet {
+    pub outlet: Arc<Outlet>,
+    pub table: String,
+}
+
+/// A checkpoint whose outputs have not said yet where they stand.
+pub(crate) struct Taken {
+    pub keeping: Arc<Keeping>,
+    pub draft: Draft,
+    pub replies: Receiver<(usize, Result<OutputPosition, String>)>,
+    /// Outputs that will say.
+    pub awaited: usize,
+    pub outputs: Vec<(usize, OutputPosition)>,
+    pub pause_ns: u64,
+}
+
+impl Keeping {
+    /// How far its sources have read. Of a query that is held; `None` if that cannot be told just now: it ends, or reads on
+    /// by a copy that is being opened.
+    pub fn sources(&self, shared: &Shared) -> Option<Vec<SourceEntry>> {
+        let tables = {
+            let registry = shared.registry.read();
+            if !registry.takes_in(self.query.id) {
+                return None;
+            }
+            registry.get(self.query.id)?.tables().to_vec()
+        };
+        let entry = |source: &KeptSource| {
+            let none =
+                SourceEntry { node: source.node, table: source.table.clone(), ..SourceEntry::default() };
+            for table in &tables {
+                let Some(read) = table.read_up_to(&self.query, source.operator) else { continue };
+                let offsets = read.offsets.map(|place| Offsets {
+                    next: place
+                        .offsets
+                        .into_iter()
+                        .map(|((topic, part), next)| (topic, part, next))
+                        .collect(),
+                    dead_rows: place.dead_rows,
+                });
+                return Some(SourceEntry {
+                    rows: read.position.rows,
+                    dead_rows: read.position.dead_rows,
+                    is_repeatable: read.is_repeatable,
+                    start_wall_ms: table.environment.start_wall.0,
+                    offsets,
+                    ..none
+                });
+            }
+            // Looked at last: it may have ended meanwhile, and reads nothing then.
+            self.query.has_ended(source.operator).then_some(SourceEntry { has_ended: true, ..none })
+        };
+        self.sources.iter().map(entry).collect()
+    }
+
+    /// All that the query is, but for what its outputs say. It is held and drained.
+    ///
+    /// # Errors
+    /// If an operator cannot be saved.
+    pub fn take(
+        self: &Arc<Keeping>,
+        shared: &Shared,
+        sources: Vec<SourceEntry>,
+        now: ProcessingTime,
+    ) -> Result<Taken, String> {
+        let (mut instances, mut tables) = (Vec::new(), Vec::new());
+        for instance in &self.instances {
+            let InstanceState { frontier, out_watermark_ms, operator } = instance.save()?;
+            instances.push(InstanceEntry {
+                node: instance.node,
+                instance: instance.number,
+                name: instance.name.clone(),
+                channels: frontier.channels,
+                watermark_ms: frontier.combined_ms,
+                out_watermark_ms,
+                parts: Vec::new(),
+            });
+            tables.push(operator.parts.into_iter().map(|part| (part.name, part.rows)).collect());
+        }
+        let checkpoint = self.finish.next_number();
+        let outputs = self.finish.ended();
+        let (reply, replies) = channel();
+        let mut awaited = 0;
+        for (number, kept) in self.outlets.iter().enumerate() {
+            let has_ended = outputs.iter().any(|(ended, _)| *ended == number);
+            if !kept.outlet.is_immediate && !has_ended {
+                shared.sinks.prepare(&kept.outlet, checkpoint, number, reply.clone());
+                awaited += 1;
+            }
+        }
+        let manifest = Manifest {
+            query: self.query.settings.name.clone(),
+            checkpoint,
+            taken_unix_ms: shared.clock.unix_start_ms() + (now.0 / 1_000_000) as i64,
+            shape: self.store.shape.clone(),
+            sources,
+            counts: count_names(self.query.counts()),
+            instances,
+            ..Manifest::default()
+        };
+        let draft = Draft { manifest, tables };
+        Ok(Taken { keeping: self.clone(), draft, replies, awaited, outputs, pause_ns: 0 })
+    }
+
+    /// Where the outputs stood, as a manifest has it.
+    pub fn output_entries(&self, positions: &[(usize, OutputPosition)]) -> Vec<OutputEntry> {
+        output_entries(&self.outlets, positions)
+    }
+}
+
+fn output_entries(outlets: &[KeptOutlet], positions: &[(usize, OutputPosition)]) -> Vec<OutputEntry> {
+    let entry = |(number, kept): (usize, &KeptOutlet)| {
+        let position = positions.iter().find(|(of, _)| *of == number).map(|(_, position)| position.clone());
+        let position = serde_json::to_value(position.unwrap_or_default()).expect("its keys are text");
+        OutputEntry { table: kept.table.clone(), number, position }
+    };
+    outlets.iter().enumerate().map(entry).collect()
+}
+
+/// The checkpoint of a query that has come to its end: nothing is left of it but what it has counted and written.
+pub(crate) fn last_draft(
+    query: &Query,
+    store: &Store,
+    outlets: &[KeptOutlet],
+    checkpoint: u64,
+    taken_unix_ms: i64,
+    positions: &[(usize, OutputPosition)],
+) -> Draft {
+    let manifest = Manifest {
+        query: query.settings.name.clone(),
+        checkpoint,
+        taken_unix_ms,
+        is_finished: true,
+        shape: store.shape.clone(),
+        counts: count_names(query.counts()),
+        outputs: output_entries(outlets, positions),
+        ..Manifest::default()
+    };
+    Draft { manifest, tables: Vec::new() }
+}
+
+/// An instance as it was.
+pub(crate) fn instance_state(
+    entry: &InstanceEntry,
+    tables: Vec<(String, arrow::array::RecordBatch)>,
+) -> InstanceState<OperatorState> {
+    let parts = tables.into_iter().map(|(name, rows)| laxity_operators::StatePart { name, rows });
+    InstanceState {
+        frontier: laxity_runtime::FrontierState {
+            channels: entry.channels.clone(),
+            combined_ms: entry.watermark_ms,
+        },
+        out_watermark_ms: entry.out_watermark_ms,
+        operator: OperatorState { parts: parts.collect() },
+    }
+}
+
+fn count_names(counts: Counts) -> BTreeMap<String, u64> {
+    let Counts { rows_in, rows_out, rows_late, rows_dead, rows_shed, rows_dropped } = counts;
+    let named = [
+        ("rows-in", rows_in),
+        ("rows-out", rows_out),
+        ("rows-late", rows_late),
+        ("rows-dead", rows_dead),
+        ("rows-shed", rows_shed),
+        ("rows-dropped", rows_dropped),
+    ];
+    named.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect()
+}
+
+/// The reverse: what is not named is none.
+pub(crate) fn counts_of(named: &BTreeMap<String, u64>) -> Counts {
+    let rows = |name: &str| named.get(name).copied().unwrap_or(0);
+    Counts {
+        rows_in: rows("rows-in"),
+        rows_out: rows("rows-out"),
+        rows_late: rows("rows-late"),
+        rows_dead: rows("rows-dead"),
+        rows_shed: rows("rows-shed"),
+        rows_dropped: rows("rows-dropped"),
+    }
+}

@@ -1,0 +1,184 @@
+//! Which checkpoint a query goes on from.
+
+use arrow::array::RecordBatch;
+use laxity_connect::{OutputPosition, SinkEnvironment, SinkSpec, committed_checkpoint};
+use laxity_state::{Checkpoint, Checkpoints as Stored, Manifest};
+
+use super::{Checkpoints, Store};
+use crate::plan::{StatePlan, SubmitError};
+
+/// A checkpoint that a query goes on from.
+pub(crate) struct Restored {
+    pub manifest: Manifest,
+    /// By instance of the manifest: what its operator held.
+    pub tables: Vec<Vec<(String, RecordBatch)>>,
+}
+
+/// Where the checkpoints of a query are to go, and what is there.
+pub(crate) struct Found {
+    pub store: Store,
+    /// The number of the next.
+    pub next: u64,
+    /// `None` where it begins.
+    pub restored: Option<Restored>,
+}
+
+impl Restored {
+    /// Where an output stood.
+    pub fn output(&self, number: usize) -> Option<OutputPosition> {
+        output(&self.manifest, number)
+    }
+}
+
+/// Looks for what a query of that name and shape goes on from. `outputs`: what it writes, and which part of it.
+///
+/// # Errors
+/// If the folder cannot be used, what is in it is of another query, or no checkpoint can be used.
+pub(crate) fn find(
+    checkpoints: &Checkpoints,
+    query: &str,
+    plan: &StatePlan,
+    outputs: &[(SinkSpec, usize)],
+) -> Result<Found, SubmitError> {
+    let failed = |source| SubmitError::Store { query: query.into(), source };
+    let open = checkpoints.folder(&plan.folder).map_err(failed)?;
+    let folder = open.query(query);
+    let stored = folder.checkpoints().map_err(failed)?;
+    let store = Store { open, folder, shape: plan.shape.clone() };
+    let next = stored.last + 1;
+    if plan.ignores {
+        return Ok(Found { store, next, restored: None });
+    }
+    for damaged in &stored.damaged {
+        tracing::warn!(query, file = %damaged.path.display(), reason = damaged.reason, "the checkpoint cannot be used");
+    }
+    let refused = |message: String| SubmitError::State { query: query.into(), message };
+    let anew =
+        format!("begin anew with --state-ignore '{query}', or remove {}", store.folder.path().display());
+    let candidates: Vec<&Checkpoint> =
+        stored.whole.iter().filter(|one| one.manifest.query == query).collect();
+    if let Some(foreign) = stored.whole.iter().find(|one| one.manifest.query != query) {
+        let (of, path) = (&foreign.manifest.query, foreign.path().display().to_string());
+        tracing::warn!(query, of, path, "the checkpoint is of another query");
+    }
+    let committed = committed(query, outputs, candidates.first().map(|one| &one.manifest))?;
+    let Some(last) = candidates.first() else {
+        if let Some(number) = committed.filter(|number| *number > 0) {
+            return Err(refused(format!(
+                "its output has committed checkpoint {number}, which is not in the state folder: go on with the folder \
+                 that has it, or {anew}"
+            )));
+        }
+        return match stored.last {
+            0 => Ok(Found { store, next, restored: None }),
+            _ => Err(refused(format!("none of its checkpoints can be used; {anew}"))),
+        };
+    };
+    if last.manifest.is_finished && committed.is_none_or(|number| number == last.manifest.checkpoint) {
+        let folder = store.folder.path().to_owned();
+        return Err(SubmitError::Complete { query: query.into(), folder });
+    }
+    if committed == Some(0) {
+        return Ok(Found { store, next, restored: None });
+    }
+    if let Some(difference) = difference(&last.manifest.shape, &plan.shape) {
+        return Err(refused(format!("its state is of another query: {difference}; {anew}")));
+    }
+    let restored = usable(query, &candidates, committed);
+    let restored = restored.ok_or_else(|| match committed {
+        Some(number) => refused(format!(
+            "its output has committed checkpoint {number}, which is not there or damaged; {anew}"
+        )),
+        None => refused(format!("none of its checkpoints can be used; {anew}")),
+    })?;
+    Ok(Found { store, next, restored: Some(restored) })
+}
+
+/// True if nothing is left to be done for a query, as far as can be told without working with the folder.
+pub fn is_complete(plan: &StatePlan, query: &str) -> bool {
+    let folders = laxity_state::StateFolder::look(&plan.folder).unwrap_or_default();
+    let last = folders.iter().filter_map(|folder| {
+        let Stored { whole, .. } = folder.checkpoints().ok()?;
+        whole.into_iter().next().filter(|last| last.manifest.query == query)
+    });
+    !plan.ignores && last.into_iter().any(|last| last.manifest.is_finished)
+}
+
+fn output(manifest: &Manifest, number: usize) -> Option<OutputPosition> {
+    let entry = manifest.outputs.iter().find(|entry| entry.number == number)?;
+    serde_json::from_value(entry.position.clone()).ok()
+}
+
+/// The last one that can be read, of that number if one is asked for.
+fn usable(query: &str, candidates: &[&Checkpoint], number: Option<u64>) -> Option<Restored> {
+    let asked = candidates.iter().filter(|one| number.is_none_or(|number| one.manifest.checkpoint == number));
+    for checkpoint in asked {
+        match checkpoint.tables() {
+            Ok(tables) => return Some(Restored { manifest: checkpoint.manifest.clone(), tables }),
+            Err(damaged) => tracing::warn!(
+                query,
+                file = %damaged.path.display(),
+                reason = damaged.reason,
+                "the checkpoint cannot be used; the one before is looked at"
+            ),
+        }
+    }
+    None
+}
+
+/// What the outputs themselves say was committed last, if any of them does.
+fn committed(
+    query: &str,
+    outputs: &[(SinkSpec, usize)],
+    last: Option<&Manifest>,
+) -> Result<Option<u64>, SubmitError> {
+    let mut said: Option<(u64, &str)> = None;
+    for (number, (spec, part)) in outputs.iter().enumerate() {
+        let environment = SinkEnvironment {
+            query: query.into(),
+            part: *part,
+            is_checkpointed: true,
+            resume: last.and_then(|last| output(last, number)),
+        };
+        let committed = committed_checkpoint(spec, &environment)
+            .map_err(|source| SubmitError::Connect { query: query.into(), source })?;
+        let Some(committed) = committed else { continue };
+        let table = spec.table.name.as_str();
+        match said {
+            Some((other, of)) if other != committed => {
+                let message = format!(
+                    "its outputs have not come equally far: {of:?} has committed checkpoint {other} and {table:?} \
+                     checkpoint {committed}; write one exactly once, or begin anew with --state-ignore '{query}'"
+                );
+                return Err(SubmitError::State { query: query.into(), message });
+            }
+            _ => said = Some((committed, table)),
+        }
+    }
+    Ok(said.map(|(number, _)| number))
+}
+
+/// The first line in which the two differ.
+fn difference(was: &[String], is: &[String]) -> Option<String> {
+    let line = |lines: &[String], place: usize| match lines.get(place) {
+        Some(line) => format!("'{}'", line.trim()),
+        None => "nothing".to_owned(),
+    };
+    let place = (0..was.len().max(is.len())).find(|&place| was.get(place) != is.get(place))?;
+    Some(format!("it had {} where the file has {}", line(was, place), line(is, place)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_query_is_told_by_its_first_line_that_differs() {
+        let lines = |lines: &[&str]| -> Vec<String> { lines.iter().map(|line| (*line).to_owned()).collect() };
+        let was = lines(&["Sink", "  Calc x2", "    | a + 1"]);
+        assert_eq!(difference(&was, &was), None);
+        let is = lines(&["Sink", "  Calc x2", "    | a + 2"]);
+        assert_eq!(difference(&was, &is).unwrap(), "it had '| a + 1' where the file has '| a + 2'");
+        assert_eq!(difference(&was, &was[..2]).unwrap(), "it had '| a + 1' where the file has nothing");
+    }
+}

@@ -1,0 +1,205 @@
+//! A query with checkpoints as it comes in: what it goes on from, and what is kept of it from then on.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use laxity_connect::SinkSpec;
+use laxity_graph::{NodeId, OperatorId};
+use laxity_operators::Stage;
+use laxity_runtime::{ArrowRows, Instance, LastCheckpoint, Outlet, Query, Source};
+
+use super::place::Place;
+use crate::chain_of_causes;
+use crate::checkpoints::{
+    Finish, Found, Keeping, KeptOutlet, KeptSource, Restored, counts_of, find as find_checkpoint,
+    instance_state, not_busy,
+};
+use crate::plan::{QueryPlan, StatePlan, SubmitError};
+use crate::shared::Shared;
+
+/// What was found of a query that is about to be made.
+pub(super) struct Kept {
+    pub found: Found,
+    pub finish: Arc<Finish>,
+    query: Arc<Query>,
+    outputs: Vec<SinkSpec>,
+    interval_ns: u64,
+}
+
+/// Where a source of a query begins.
+pub(super) enum From {
+    /// As a query that was never there.
+    Beginning,
+    /// It has had that.
+    Place(Place),
+    /// It has had all there is.
+    Ended,
+}
+
+/// Looks for what it goes on from. `parts`: writers of each place so far.
+pub(super) fn find(
+    shared: &Shared,
+    plan: &QueryPlan,
+    state: &StatePlan,
+    query: &Arc<Query>,
+    parts: &HashMap<PathBuf, usize>,
+) -> Result<Kept, SubmitError> {
+    let name = &query.settings.name;
+    let outputs = outputs_of(plan);
+    let results = outputs.len() - plan.late.iter().len();
+    let mut of_query: HashMap<PathBuf, usize> = HashMap::new();
+    let numbered = outputs.iter().map(|spec| {
+        let place = spec.place(name);
+        let before = of_query.entry(place.clone()).or_insert(0);
+        *before += 1;
+        (spec.clone(), parts.get(&place).copied().unwrap_or(0) + *before - 1)
+    });
+    let numbered: Vec<(SinkSpec, usize)> = numbered.collect();
+    let found = find_checkpoint(&shared.checkpoints, name, state, &numbered)?;
+    let finish = Arc::new(Finish::new(query.clone(), results, found.next));
+    let interval_ns = u64::try_from(state.interval.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
+    Ok(Kept { found, finish, query: query.clone(), outputs, interval_ns })
+}
+
+/// What it writes, in the order in which it is opened: results, then late rows.
+fn outputs_of(plan: &QueryPlan) -> Vec<SinkSpec> {
+    let results = plan.dataflow.nodes().iter().filter_map(|node| match &node.stage {
+        Stage::Sink(spec) => Some(spec.clone()),
+        _ => None,
+    });
+    results.chain(plan.late.iter().map(|late| late.sink.clone())).collect()
+}
+
+impl Kept {
+    /// Gives the parts of the query, which have done nothing yet, what they held; how its checkpoints are taken from now
+    /// on, and where its sources begin.
+    ///
+    /// # Errors
+    /// If an operator cannot be saved, or what was saved does not fit.
+    pub fn restore(
+        self,
+        shared: &Arc<Shared>,
+        plan: &QueryPlan,
+        instances: &[Arc<Instance<ArrowRows>>],
+        sources: &[Source],
+        outlets: &[Arc<Outlet>],
+    ) -> Result<(Keeping, HashMap<OperatorId, From>), SubmitError> {
+        let Kept { found, finish, query, outputs, interval_ns } = self;
+        let refused = |message: String| SubmitError::State { query: query.settings.name.clone(), message };
+        for instance in instances {
+            if instance.inspect(|operator| operator.keeps_time()) {
+                let way = "leave out 'laxity.approximate.error', or its checkpoints";
+                return Err(refused(format!("an approximate query has no checkpoints yet: {way}")));
+            }
+            // Once before anything runs, so that one that cannot be saved is refused and not stopped later.
+            let _begins =
+                instance.save().map_err(|why| refused(format!("it cannot be checkpointed: {why}")))?;
+        }
+        let table_of = |node: NodeId| match &plan.dataflow.node(node).stage {
+            Stage::Source { scan, .. } => scan.table.name.clone(),
+            _ => String::new(),
+        };
+        let kept_source = |source: &Source| KeptSource {
+            node: source.node.0,
+            operator: source.operator,
+            table: table_of(source.node),
+        };
+        let store = found.store.clone();
+        let keeping = Keeping {
+            query: query.clone(),
+            interval_ns,
+            store: found.store,
+            sources: sources.iter().map(kept_source).collect(),
+            outlets: outlets
+                .iter()
+                .zip(&outputs)
+                .map(|(outlet, spec)| KeptOutlet { outlet: outlet.clone(), table: spec.table.name.clone() })
+                .collect(),
+            instances: instances.to_vec(),
+            finish: finish.clone(),
+            is_busy: not_busy(),
+        };
+        write_last(shared, &keeping, &finish, &store);
+        let Some(restored) = found.restored else {
+            let beginning = |source: &Source| (source.operator, From::Beginning);
+            return Ok((keeping, sources.iter().map(beginning).collect()));
+        };
+        let complete = give_back(instances, &restored).map_err(&refused)?;
+        query.count_from(counts_of(&restored.manifest.counts));
+        let from = sources.iter().map(|source| (source.operator, begins(&query, source, &restored)));
+        let from = from.collect();
+        tracing::info!(
+            query = query.settings.name,
+            checkpoint = restored.manifest.checkpoint,
+            "goes on from its checkpoint"
+        );
+        complete.iter().for_each(|outlet| shared.sinks.close(outlet));
+        Ok((keeping, from))
+    }
+}
+
+/// How its last checkpoint is written, which says that nothing is left to be done.
+fn write_last(
+    shared: &Arc<Shared>,
+    keeping: &Keeping,
+    finish: &Arc<Finish>,
+    store: &crate::checkpoints::Store,
+) {
+    let (query, store) = (keeping.query.clone(), store.clone());
+    let outlets = keeping.outlets.clone();
+    let clock = shared.clock;
+    finish.writes_last(move |number, positions| {
+        let now = clock.now();
+        let unix_ms = clock.unix_start_ms() + (now.0 / 1_000_000) as i64;
+        let draft = crate::checkpoints::last_draft(&query, &store, &outlets, number, unix_ms, &positions);
+        let bytes = store.folder.write(draft).map_err(|error| chain_of_causes(&error))?;
+        let last = LastCheckpoint { number, safe_at: clock.now(), bytes, longest_pause_ns: 0 };
+        query.on_checkpoint(last);
+        let _next_time = store.folder.keep_last(laxity_state::KEPT);
+        Ok(())
+    });
+}
+
+/// Outlets that get nothing more.
+fn give_back(
+    instances: &[Arc<Instance<ArrowRows>>],
+    restored: &Restored,
+) -> Result<Vec<Arc<Outlet>>, String> {
+    let entries = &restored.manifest.instances;
+    if entries.len() != instances.len() {
+        let (had, has) = (entries.len(), instances.len());
+        return Err(format!(
+            "it had {had} instances of operators and has {has}: set the parallelism that it had"
+        ));
+    }
+    let mut complete = Vec::new();
+    for instance in instances {
+        let place = entries
+            .iter()
+            .position(|entry| (entry.node, entry.instance) == (instance.node, instance.number))
+            .ok_or_else(|| format!("{}: nothing was saved of it", instance.name))?;
+        let state = instance_state(&entries[place], restored.tables[place].clone());
+        complete.extend(instance.restore(state)?);
+    }
+    Ok(complete)
+}
+
+fn begins(query: &Query, source: &Source, restored: &Restored) -> From {
+    let Some(entry) = restored.manifest.sources.iter().find(|entry| entry.node == source.node.0) else {
+        return From::Beginning;
+    };
+    if entry.has_ended {
+        query.note_ended(source.operator);
+        return From::Ended;
+    }
+    if !entry.is_repeatable && entry.offsets.is_none() {
+        tracing::warn!(
+            query = query.settings.name,
+            table = entry.table,
+            "the table gives nothing twice: rows that came since the checkpoint are lost, and reading goes on with what comes"
+        );
+        return From::Beginning;
+    }
+    From::Place(Place::of(entry))
+}

@@ -1,0 +1,99 @@
+//! How far a restored query had read a table, and how that is read on for several at once.
+
+use laxity_connect::{RestoredScan, ScanEnvironment, ScanPosition};
+use laxity_graph::EventTime;
+use laxity_runtime::Position;
+use laxity_state::SourceEntry;
+
+/// How far one had come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub position: Position,
+    offsets: Option<ScanPosition>,
+    start_wall_ms: i64,
+}
+
+/// What those have in common who can be served by one copy of a table. Rows that are counted are read from the least place
+/// on, and who is ahead leaves out what he has had; offsets of parts have no order, so they must be the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Start {
+    offsets: Option<Vec<((String, i32), i64)>>,
+    start_wall_ms: i64,
+}
+
+impl Place {
+    pub fn of(entry: &SourceEntry) -> Place {
+        let offsets = entry.offsets.as_ref().map(|offsets| ScanPosition {
+            offsets: offsets.next.iter().map(|(topic, part, next)| ((topic.clone(), *part), *next)).collect(),
+            dead_rows: offsets.dead_rows,
+        });
+        Place {
+            position: Position { rows: entry.rows, dead_rows: entry.dead_rows },
+            offsets,
+            start_wall_ms: entry.start_wall_ms,
+        }
+    }
+
+    pub fn start(&self) -> Start {
+        let offsets = self.offsets.as_ref().map(|place| place.offsets.clone().into_iter().collect());
+        Start { offsets, start_wall_ms: self.start_wall_ms }
+    }
+
+    /// Where all of these begin, who have one start. `None` if there are none.
+    pub fn least<'a>(places: impl Iterator<Item = &'a Place>) -> Option<Place> {
+        places.cloned().reduce(|least, other| Place {
+            position: Position {
+                rows: least.position.rows.min(other.position.rows),
+                dead_rows: least.position.dead_rows.min(other.position.dead_rows),
+            },
+            ..least
+        })
+    }
+
+    /// How a table is opened there.
+    pub fn environment(&self, anew: &ScanEnvironment) -> ScanEnvironment {
+        let Position { rows, dead_rows } = self.position;
+        let is_counted = self.offsets.is_none();
+        ScanEnvironment {
+            start_wall: EventTime(self.start_wall_ms),
+            skip_rows: if is_counted { rows } else { 0 },
+            resume: self.offsets.clone(),
+            restored: is_counted.then_some(RestoredScan { rows, dead_rows }),
+            ..anew.clone()
+        }
+    }
+
+    /// What this one had more than the table that begins there.
+    pub fn ahead_of(&self, least: Position) -> Position {
+        // Of parts, rows are counted by each query for itself.
+        let ahead = |own: u64, least: u64| if self.offsets.is_none() { own - least } else { 0 };
+        Position {
+            rows: ahead(self.position.rows, least.rows),
+            dead_rows: ahead(self.position.dead_rows, least.dead_rows),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(rows: u64, dead_rows: u64) -> Place {
+        let entry = SourceEntry { rows, dead_rows, start_wall_ms: 7, ..SourceEntry::default() };
+        Place::of(&entry)
+    }
+
+    #[test]
+    fn a_table_is_read_from_the_least_place_on_and_each_leaves_out_what_it_had() {
+        let places = [place(100, 3), place(40, 5), place(70, 3)];
+        assert!(places.iter().all(|one| one.start() == places[0].start()));
+        let least = Place::least(places.iter()).unwrap();
+        assert_eq!(least.position, Position { rows: 40, dead_rows: 3 });
+        assert_eq!(places[0].ahead_of(least.position), Position { rows: 60, dead_rows: 0 });
+        assert_eq!(places[1].ahead_of(least.position), Position { rows: 0, dead_rows: 2 });
+        let environment =
+            least.environment(&ScanEnvironment::new(laxity_graph::ProcessingTime(5), EventTime(99)));
+        assert_eq!((environment.skip_rows, environment.start_wall), (40, EventTime(7)));
+        assert_eq!(environment.restored, Some(RestoredScan { rows: 40, dead_rows: 3 }));
+    }
+}

@@ -1,0 +1,171 @@
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use crate::query::QueryFolder;
+
+/// A folder with the state of queries, which this process alone works with.
+#[derive(Debug)]
+pub struct StateFolder {
+    path: PathBuf,
+    /// Let go by the system however the process ends.
+    _lock: File,
+}
+
+/// Why state cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The user can fix it: another process works with the folder.
+    #[error(
+        "state folder {path:?} is in use by process {process}; end that one first, or give each a folder of its own"
+    )]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// Who.
+        process: String,
+    },
+    /// The user can fix it: the checkpoint is of a newer program.
+    #[error(
+        "{path:?} has version {found}; this program reads versions up to {} : run the newer program, or begin anew in another folder",
+        crate::VERSION
+    )]
+    Newer {
+        /// The manifest.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
+    /// The world failed.
+    #[error("cannot {action} {path:?}")]
+    Io {
+        /// "write", "lock" …
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A table cannot be written.
+    #[error("cannot write {path:?}: {message}")]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+}
+
+impl StateError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
+        let path = path.to_owned();
+        move |source| StateError::Io { action, path, source }
+    }
+}
+
+impl StateFolder {
+    /// Opens a folder, or makes it, and keeps other processes from it for as long as this lives.
+    ///
+    /// # Errors
+    /// [`StateError::InUse`] if another process has it; else if it cannot be made or written to.
+    pub fn open(path: &Path) -> Result<StateFolder, StateError> {
+        std::fs::create_dir_all(path).map_err(StateError::io("create", path))?;
+        let lock_path = path.join("lock");
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
+        let mut lock = opened.map_err(StateError::io("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut process = String::new();
+                let _unknown = lock.read_to_string(&mut process);
+                let process = match process.trim() {
+                    "" => "unknown".to_owned(),
+                    known => known.to_owned(),
+                };
+                return Err(StateError::InUse { path: path.to_owned(), process });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(StateError::Io { action: "lock", path: lock_path, source });
+            }
+        }
+        let named = lock
+            .set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| writeln!(lock, "{}", std::process::id()));
+        named.map_err(StateError::io("write", &lock_path))?;
+        Ok(StateFolder { path: path.to_owned(), _lock: lock })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// That of a query. It is made when the first checkpoint is written.
+    pub fn query(&self, name: &str) -> QueryFolder {
+        QueryFolder::new(self.path.join(folder_name(name)))
+    }
+
+    /// Folders of queries in a folder that somebody may work with just now, in order of their names.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn look(path: &Path) -> Result<Vec<QueryFolder>, StateError> {
+        let failed = || StateError::io("list", path);
+        let mut folders = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(failed())? {
+            let entry = entry.map_err(failed())?;
+            if entry.file_type().map_err(failed())?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+        folders.sort();
+        Ok(folders.into_iter().map(QueryFolder::new).collect())
+    }
+}
+
+/// A query's name as that of a folder: letters, digits and a few signs stay, others are written as `%2F`. Long names are
+/// cut, and told apart by a checksum.
+fn folder_name(query: &str) -> String {
+    const BYTES_MAX: usize = 120;
+    let mut name = String::new();
+    for byte in query.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => name.push(char::from(byte)),
+            b'.' if !name.is_empty() => name.push('.'),
+            _ => name.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    // "lock" is taken.
+    if name.len() > BYTES_MAX || name == "lock" {
+        name.truncate(BYTES_MAX);
+        name.push_str(&format!("~{:08x}", crc32fast::hash(query.as_bytes())));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_queries_are_names_of_folders() {
+        assert_eq!(folder_name("q1-x_y.z"), "q1-x_y.z");
+        assert_eq!(folder_name("../a b/ü"), "%2E.%2Fa%20b%2F%C3%BC");
+        assert_ne!(folder_name("lock"), "lock");
+        let long = "x".repeat(300);
+        assert!(folder_name(&long).len() < 140);
+        assert_ne!(folder_name(&long), folder_name(&(long.clone() + "y")));
+    }
+
+    #[test]
+    fn one_process_works_with_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        let first = StateFolder::open(&path).unwrap();
+        let error = StateFolder::open(&path).unwrap_err();
+        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        drop(first);
+        assert!(StateFolder::open(&path).is_ok());
+    }
+}

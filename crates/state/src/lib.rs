@@ -1,0 +1,25 @@
+//! What queries hold, on disk.
+//!
+//! A folder has a folder of each query, and that one for each checkpoint:
+//!
+//! ```text
+//! FOLDER/lock                                    held by the process that works with it
+//! FOLDER/QUERY/chk-7/manifest.json               what it is, with the length and checksum of every file
+//! FOLDER/QUERY/chk-7/NODE-INSTANCE-PART.arrow    a table of an operator's, as an Arrow IPC file
+//! ```
+//!
+//! A checkpoint is written under another name, synced, and renamed: it is there whole or not at all. One that was damaged
+//! since is told of and left where it is. Nothing is removed that this crate has not written.
+//!
+//! Start with [`StateFolder`]; [`Manifest`] is the format.
+
+mod folder;
+mod manifest;
+mod query;
+mod tables;
+
+pub use folder::{StateError, StateFolder};
+pub use manifest::{
+    InstanceEntry, Manifest, Offsets, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION,
+};
+pub use query::{Checkpoint, Checkpoints, Damaged, Draft, KEPT, QueryFolder};

@@ -1,0 +1,231 @@
+//! The checkpoints of one query: written, found again, and removed.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+
+use crate::folder::StateError;
+use crate::manifest::{Manifest, PartEntry, StoredFile, Unreadable};
+use crate::{VERSION, tables};
+
+/// Checkpoints that are kept: the last, the one before where that is damaged, and one more because an output may say that
+/// it has come to the one before the last.
+pub const KEPT: usize = 3;
+
+const MANIFEST: &str = "manifest.json";
+
+/// The folder of a query.
+#[derive(Clone, Debug)]
+pub struct QueryFolder {
+    path: PathBuf,
+}
+
+/// A checkpoint that is to be written.
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    /// All but the version, and the parts of the instances with their files.
+    pub manifest: Manifest,
+    /// By place among the manifest's instances: the tables of each, by name.
+    pub tables: Vec<Vec<(String, RecordBatch)>>,
+}
+
+/// A checkpoint that is there.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// What it is.
+    pub manifest: Manifest,
+    path: PathBuf,
+}
+
+/// What cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// What is in a query's folder.
+#[derive(Debug, Default)]
+pub struct Checkpoints {
+    /// Those whose manifest is whole, the last first.
+    pub whole: Vec<Checkpoint>,
+    /// The others, the last first.
+    pub damaged: Vec<Damaged>,
+    /// The highest number that was given, 0 if none was.
+    pub last: u64,
+}
+
+impl QueryFolder {
+    pub(crate) fn new(path: PathBuf) -> QueryFolder {
+        QueryFolder { path }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is there.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or something in it is of a newer program.
+    pub fn checkpoints(&self) -> Result<Checkpoints, StateError> {
+        let mut found = Checkpoints::default();
+        for number in self.numbers()? {
+            found.last = found.last.max(number);
+            let path = self.path.join(folder_of(number));
+            let manifest = path.join(MANIFEST);
+            let text =
+                std::fs::read_to_string(&manifest).map_err(|error| Unreadable::Damaged(error.to_string()));
+            match text.and_then(|text| Manifest::of_text(&text)) {
+                Ok(manifest) => found.whole.push(Checkpoint { manifest, path }),
+                Err(Unreadable::Newer(version)) => {
+                    return Err(StateError::Newer { path: manifest, found: version });
+                }
+                Err(Unreadable::Damaged(reason)) => found.damaged.push(Damaged { path: manifest, reason }),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes a checkpoint; returns when it is on the disk, with its bytes.
+    ///
+    /// # Errors
+    /// If the disk refuses, or a checkpoint of that number is there. Nothing is left then but a folder whose name begins
+    /// with a dot, which the next one removes.
+    pub fn write(&self, draft: Draft) -> Result<u64, StateError> {
+        let Draft { mut manifest, tables } = draft;
+        let number = manifest.checkpoint;
+        std::fs::create_dir_all(&self.path).map_err(StateError::io("create", &self.path))?;
+        self.clean();
+        let unfinished = self.path.join(format!(".{}.tmp", folder_of(number)));
+        std::fs::create_dir(&unfinished).map_err(StateError::io("create", &unfinished))?;
+        manifest.version = VERSION;
+        manifest.files.clear();
+        for (instance, tables) in manifest.instances.iter_mut().zip(tables) {
+            instance.parts.clear();
+            for (name, rows) in tables {
+                let file = file_name(instance.node, instance.instance, &name, manifest.files.len());
+                let path = unfinished.join(&file);
+                let stored = tables::write(&path, &file, &rows)
+                    .map_err(|message| StateError::Table { path: path.clone(), message })?;
+                instance.parts.push(PartEntry { name, file, rows: rows.num_rows() as u64 });
+                manifest.files.push(stored);
+            }
+        }
+        let text = manifest.to_text();
+        let path = unfinished.join(MANIFEST);
+        tables::write_synced(&path, text.as_bytes()).map_err(StateError::io("write", &path))?;
+        sync(&unfinished)?;
+        let path = self.path.join(folder_of(number));
+        std::fs::rename(&unfinished, &path).map_err(StateError::io("write", &path))?;
+        sync(&self.path)?;
+        Ok(manifest.files.iter().map(|file| file.bytes).sum::<u64>() + text.len() as u64)
+    }
+
+    /// Removes all but the last checkpoints. What is damaged is left, and so is a folder that something else was put into.
+    ///
+    /// # Errors
+    /// If the folder cannot be read. What cannot be removed is left for the next time.
+    pub fn keep_last(&self, kept: usize) -> Result<(), StateError> {
+        for checkpoint in self.checkpoints()?.whole.into_iter().skip(kept) {
+            // The manifest first: what is left of it is no checkpoint any more.
+            let _next_time = std::fs::remove_file(checkpoint.path.join(MANIFEST));
+            for StoredFile { name, .. } in &checkpoint.manifest.files {
+                let _next_time = std::fs::remove_file(checkpoint.path.join(name));
+            }
+            let _next_time = std::fs::remove_dir(&checkpoint.path);
+        }
+        Ok(())
+    }
+
+    /// Removes what was begun and not finished.
+    fn clean(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(".tmp"));
+            if number.and_then(number_of).is_none() {
+                continue;
+            }
+            for file in std::fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+                let name = file.file_name();
+                let is_ours = name.to_str().is_some_and(|name| name == MANIFEST || name.ends_with(".arrow"));
+                let _next_time = is_ours.then(|| std::fs::remove_file(file.path()));
+            }
+            let _next_time = std::fs::remove_dir(entry.path());
+        }
+    }
+
+    /// Of what look like checkpoints, the highest first.
+    fn numbers(&self) -> Result<Vec<u64>, StateError> {
+        let failed = || StateError::io("list", &self.path);
+        let entries = match std::fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed()(error)),
+        };
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed())?.file_name();
+            numbers.extend(name.to_str().and_then(number_of));
+        }
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(numbers)
+    }
+}
+
+impl Checkpoint {
+    /// The tables of each instance, by name, in the order of the manifest's instances.
+    ///
+    /// # Errors
+    /// The first file that is not what was written.
+    pub fn tables(&self) -> Result<Vec<Vec<(String, RecordBatch)>>, Damaged> {
+        let table = |part: &PartEntry| {
+            let path = self.path.join(&part.file);
+            let stored = self.manifest.files.iter().find(|file| file.name == part.file);
+            let rows = match stored {
+                Some(stored) => tables::read(&path, stored),
+                None => Err("the manifest does not list it".into()),
+            };
+            rows.map(|rows| (part.name.clone(), rows)).map_err(|reason| Damaged { path, reason })
+        };
+        self.manifest.instances.iter().map(|instance| instance.parts.iter().map(table).collect()).collect()
+    }
+
+    /// Bytes of its tables.
+    pub fn bytes(&self) -> u64 {
+        self.manifest.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn folder_of(number: u64) -> String {
+    format!("chk-{number}")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("chk-")?;
+    digits.parse().ok().filter(|number: &u64| number.to_string() == digits)
+}
+
+fn file_name(node: usize, instance: usize, part: &str, number: usize) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '.' };
+    let part: String = part.chars().take(60).map(plain).collect();
+    format!("{node}-{instance}-{number}-{part}.arrow")
+}
+
+fn sync(folder: &Path) -> Result<(), StateError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(StateError::io("sync", folder))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use proptest::prelude::*;
+use tempfile::{TempDir, tempdir};
+
+use super::*;
+use crate::StateFolder;
+use crate::manifest::{InstanceEntry, SourceEntry};
+
+fn table(rows: i64) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(|n| format!("key {n}"))));
+    RecordBatch::try_from_iter([("n", numbers), ("k", text)]).unwrap()
+}
+
+fn draft(checkpoint: u64) -> Draft {
+    let instance = |node, instance| InstanceEntry {
+        node,
+        instance,
+        channels: vec![(i64::MIN, false), (i64::MAX, true)],
+        ..InstanceEntry::default()
+    };
+    let source = SourceEntry { table: "t".into(), rows: 10 * checkpoint, ..SourceEntry::default() };
+    let manifest = Manifest {
+        query: "q".into(),
+        checkpoint,
+        sources: vec![source],
+        instances: vec![instance(0, 0), instance(1, 0)],
+        ..Manifest::default()
+    };
+    let tables = vec![vec![], vec![("0-a/groups".into(), table(100)), ("empty".into(), table(0))]];
+    Draft { manifest, tables }
+}
+
+fn written(numbers: impl IntoIterator<Item = u64>) -> (TempDir, QueryFolder) {
+    let folder = tempdir().unwrap();
+    let query = StateFolder::open(folder.path()).unwrap().query("q");
+    for number in numbers {
+        assert!(query.write(draft(number)).unwrap() > 0);
+    }
+    (folder, query)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let (_folder, query) = written([1, 2, 10]);
+    let found = query.checkpoints().unwrap();
+    assert_eq!((found.last, found.damaged.len()), (10, 0));
+    let numbers: Vec<u64> = found.whole.iter().map(|one| one.manifest.checkpoint).collect();
+    assert_eq!(numbers, [10, 2, 1]);
+    let last = &found.whole[0];
+    assert_eq!(last.tables().unwrap(), draft(10).tables);
+    assert_eq!(last.manifest.instances[1].parts[0].rows, 100);
+    assert_eq!(last.manifest.sources, draft(10).manifest.sources);
+    assert_eq!(last.manifest.instances[0].channels, [(i64::MIN, false), (i64::MAX, true)]);
+    assert!(query.write(draft(10)).is_err(), "a checkpoint is never written over");
+}
+
+#[test]
+fn the_last_are_kept_and_what_others_put_there_stays() {
+    let (_folder, query) = written(1..=5);
+    std::fs::write(query.path().join("chk-2/mine.txt"), "mine").unwrap();
+    std::fs::write(query.path().join("chk-1/manifest.json"), "{}").unwrap();
+    std::fs::create_dir(query.path().join("notes")).unwrap();
+    query.keep_last(2).unwrap();
+    let found = query.checkpoints().unwrap();
+    let numbers: Vec<u64> = found.whole.iter().map(|one| one.manifest.checkpoint).collect();
+    assert_eq!(numbers, [5, 4]);
+    assert!(query.path().join("notes").is_dir());
+    // A folder that has something of somebody else's is not removed, and a damaged one is left to be looked at.
+    let left: Vec<_> =
+        std::fs::read_dir(query.path().join("chk-2")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["mine.txt"]);
+    assert!(query.path().join("chk-1").is_dir() && !query.path().join("chk-3").exists());
+}
+
+#[test]
+fn what_was_not_finished_is_not_there_and_goes() {
+    let (_folder, query) = written([1]);
+    let unfinished = query.path().join(".chk-2.tmp");
+    std::fs::create_dir(&unfinished).unwrap();
+    std::fs::write(unfinished.join("0-0-0-x.arrow"), "half").unwrap();
+    assert_eq!(query.checkpoints().unwrap().whole.len(), 1);
+    query.write(draft(2)).unwrap();
+    assert!(!unfinished.exists());
+    assert_eq!(query.checkpoints().unwrap().whole.len(), 2);
+}
+
+#[test]
+fn a_newer_program_s_is_refused() {
+    let (_folder, query) = written([1, 2]);
+    let path = query.path().join("chk-2/manifest.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    let error = query.checkpoints().unwrap_err().to_string();
+    assert!(error.contains("version 2") && error.contains("chk-2"), "{error}");
+}
+
+/// A byte of the checkpoint is another, or its file ends there, or is gone.
+fn harm(path: &Path, place: prop::sample::Index, how: u8) -> bool {
+    let mut bytes = std::fs::read(path).unwrap();
+    let place = place.index(bytes.len());
+    match how {
+        0 => bytes[place] ^= 0x10,
+        1 => bytes.truncate(place),
+        _ => {
+            std::fs::remove_file(path).unwrap();
+            return true;
+        }
+    }
+    std::fs::write(path, bytes).unwrap();
+    true
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn harm_is_seen_and_the_one_before_is_there(
+        file in any::<prop::sample::Index>(), place in any::<prop::sample::Index>(), how in 0_u8..3
+    ) {
+        let (_folder, query) = written([1, 2]);
+        let mut files: Vec<_> =
+            std::fs::read_dir(query.path().join("chk-2")).unwrap().map(|e| e.unwrap().path()).collect();
+        files.sort();
+        let harmed = &files[file.index(files.len())];
+        harm(harmed, place, how);
+        match query.checkpoints() {
+            // The digit of the version.
+            Err(StateError::Newer { .. }) => {}
+            Err(error) => panic!("{error}"),
+            Ok(found) => {
+                let usable = found.whole.iter().find(|one| one.tables().is_ok()).unwrap();
+                let is_same = || usable.manifest.sources == draft(2).manifest.sources;
+                // White space between the parts of JSON may change without harm.
+                prop_assert!(usable.manifest.checkpoint == 1 || harmed.ends_with("manifest.json") && is_same());
+            }
+        }
+    }
+}
