@@ -90,7 +90,10 @@ impl Keeping {
                         .collect(),
                     dead_rows: place.dead_rows,
                 });
+                let schema = &table.spec.table.schema;
+                let columns = table.spec.columns.iter().map(|&column| schema.field(column).name().clone());
                 return Some(SourceEntry {
+                    columns: columns.collect(),
                     rows: read.position.rows,
                     dead_rows: read.position.dead_rows,
                     is_repeatable: read.is_repeatable,

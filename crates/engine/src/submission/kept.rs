@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use laxity_connect::SinkSpec;
 use laxity_graph::{NodeId, OperatorId};
 use laxity_operators::Stage;
@@ -127,8 +128,11 @@ impl Kept {
         };
         let complete = give_back(instances, &restored).map_err(&refused)?;
         query.count_from(counts_of(&restored.manifest.counts));
-        let from = sources.iter().map(|source| (source.operator, begins(&query, source, &restored)));
-        let from = from.collect();
+        let begins = |source: &Source| match &plan.dataflow.node(source.node).stage {
+            Stage::Source { scan, .. } => begins(&query, source, &scan.table.schema, &restored),
+            _ => From::Beginning,
+        };
+        let from = sources.iter().map(|source| (source.operator, begins(source))).collect();
         tracing::info!(
             query = query.settings.name,
             checkpoint = restored.manifest.checkpoint,
@@ -185,7 +189,7 @@ fn give_back(
     Ok(complete)
 }
 
-fn begins(query: &Query, source: &Source, restored: &Restored) -> From {
+fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) -> From {
     let Some(entry) = restored.manifest.sources.iter().find(|entry| entry.node == source.node.0) else {
         return From::Beginning;
     };
@@ -201,5 +205,5 @@ fn begins(query: &Query, source: &Source, restored: &Restored) -> From {
         );
         return From::Beginning;
     }
-    From::Place(Place::of(entry))
+    From::Place(Place::of(entry, schema))
 }
