@@ -22,7 +22,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate crash-test attach-demo attach-test kafka-test flink-check bench-attach clean
+.PHONY: help build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate crash-test attach-demo attach-test kafka-test postgres-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -79,6 +79,9 @@ attach-test: build ## test attaching and submitting on a real Flink, which is in
 
 kafka-test: build ## test tables in Kafka on a real broker, which is installed and started (two to three minutes)
 	LAXITY=$(LAXITY) scripts/kafka-test.sh
+
+postgres-test: build ## test tables in PostgreSQL on a real server, which is started (one minute)
+	LAXITY=$(LAXITY) scripts/postgres-test.sh
 
 flink-check: ## ask a real Flink, which is installed and started, what Laxity is compared with (ten minutes and more); SEED=2, FRESH=yes, OLDER=no
 	scripts/flink-check.sh

@@ -3,10 +3,11 @@
 #
 #   KAFKA_HOME   where it is put; default target/kafka-VERSION
 #   KAFKA_DATA   its log, configuration and topics; default KAFKA_HOME/data
-#   KAFKA_PORT   the port of 127.0.0.1 that it listens on, default 19092; its controller has the next one
+#   KAFKA_PORT   the port of 127.0.0.1 that it listens on, default 19092; its controller has the next one, and the one
+#                behind asks for TLS and a password: laxity, hunter2, certificates signed by KAFKA_DATA/ca.pem
 #
 # `kill` ends it as a power cut would, and `start` goes on from what was on disk. `topic --create --topic t --partitions 3`
-# and the like is Kafka's own tool. Kafka comes from Maven Central: no other download. Needs Java 17 or newer and mvn.
+# and the like is Kafka's own tool. Kafka comes from Maven Central: no other download. Needs Java 17 or newer, mvn and openssl.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,16 +36,36 @@ POM
     rm -rf "$work"
 }
 
+certify() {
+    [ -e "$DATA/server.pem" ] && return
+    local work
+    work=$(mktemp -d)
+    {
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=laxity-test -keyout "$work/ca.key" -out "$work/ca.pem"
+        openssl req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout "$work/server.key" -out "$work/server.csr"
+        openssl x509 -req -in "$work/server.csr" -CA "$work/ca.pem" -CAkey "$work/ca.key" -CAcreateserial -days 2 \
+            -extfile <(echo "subjectAltName=IP:127.0.0.1") -out "$work/server.crt"
+    } >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+    cat "$work/server.key" "$work/server.crt" "$work/ca.pem" >"$DATA/server.pem"
+    mv "$work/ca.pem" "$DATA/ca.pem"
+    rm -rf "$work"
+}
+
 configure() {
     mkdir -p "$DATA"
+    certify
     cat >"$DATA/server.properties" <<CONF
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:$((PORT + 1))
-listeners=PLAINTEXT://127.0.0.1:$PORT,CONTROLLER://127.0.0.1:$((PORT + 1))
-advertised.listeners=PLAINTEXT://127.0.0.1:$PORT
+listeners=PLAINTEXT://127.0.0.1:$PORT,CONTROLLER://127.0.0.1:$((PORT + 1)),SECURE://127.0.0.1:$((PORT + 2))
+advertised.listeners=PLAINTEXT://127.0.0.1:$PORT,SECURE://127.0.0.1:$((PORT + 2))
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
+listener.name.secure.sasl.enabled.mechanisms=PLAIN
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_laxity="hunter2";
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location=$DATA/server.pem
 log.dirs=$DATA/topics
 auto.create.topics.enable=false
 num.partitions=1

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Tables in Kafka on a real broker: rows that go out come in again, whatever the format, the place to begin and the
-columns; what is wrong is said; a broker that is killed, and partitions that are added, lose nothing.
+columns; what is wrong is said; a broker that is killed, and partitions that are added, lose nothing; exactly once through
+kills of the program; certificates and passwords.
 
-Cannot catch: several brokers, TLS and SASL, which one broker on loopback does not have.
+Cannot catch: several brokers, and what SASL has besides passwords.
 """
 
 import csv
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -343,6 +345,83 @@ def a_killed_broker_loses_nothing():
     print(f"    6000 rows through a broker that was killed: 0 lost, {doubled} doubled")
 
 
+def exactly_once_through_kills():
+    """Rows and windows from a topic to topics, by a program that is killed again and again, and once by a broker."""
+    source, plain, windows = topic("once-in", 2), topic("once-rows", 2), topic("once-windows", 1)
+    count = 12000
+    feed = start(
+        "CREATE TABLE g (ms BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', "
+        f"'number-of-rows' = '{count}', 'fields.ms.kind' = 'sequence', 'fields.ms.start' = '0', 'fields.ms.end' = '{count - 1}');\n"
+        + table("o", "ms BIGINT", source)
+        + "INSERT INTO o SELECT ms FROM g;"
+    )
+    once = [("sink.delivery-guarantee", "exactly-once"), ("sink.transactional-id-prefix", "kills")]
+    sql = (
+        "SET 'execution.checkpointing.interval' = '200 ms';\n"
+        + table("i", TIMED.replace("AS event_at", "AS event_at - INTERVAL '1' SECOND"), source, EARLIEST)
+        + table("o", "ms BIGINT", plain, *once)
+        + table("counts", "start_at TIMESTAMP(3), n BIGINT", windows, *once)
+        + "SET 'pipeline.name' = 'rows';\nINSERT INTO o SELECT ms FROM i;\n"
+        + "SET 'pipeline.name' = 'windows';\n"
+        + WINDOWS.replace("TABLE t,", "TABLE i,").replace("'10' SECOND", "'1' SECOND")
+    )
+    kills = 0
+    while feed.poll() is None or kills < 4:
+        process = start(sql, "--state", "state")
+        time.sleep(random.uniform(0.5, 2.5))
+        process.kill()
+        process.wait()
+        kills += 1
+    ended(feed, 60)
+    process = start(sql, "--state", "state")
+
+    def arrived():
+        found, _ = get(plain, "ms BIGINT", ("properties.isolation.level", "read_committed"))
+        return Counter(int(row[0]) for row in found)
+
+    deadline = time.monotonic() + 40
+    while (found := arrived()).keys() != set(range(count)):
+        if time.monotonic() > deadline:
+            fail(f"{count - len(found)} rows are missing", process)
+        time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    doubled = sum(arrived().values()) - count
+    found, _ = get(windows, "start_at TIMESTAMP(3), n BIGINT", ("properties.isolation.level", "read_committed"))
+    # The last windows wait for rows that do not come.
+    assert len(found) >= 10 and len({row[0] for row in found}) == len(found), found
+    same({row[1] for row in found}, {"1000"})
+    same(doubled, 0)
+    print(f"    {count} rows through {kills} kills: 0 lost, 0 doubled")
+
+
+def certificates_and_passwords_are_checked():
+    t = topic("secure")
+    secure = {
+        "properties.bootstrap.servers": f"127.0.0.1:{int(os.environ['KAFKA_PORT']) + 2}",
+        "properties.security.protocol": "SASL_SSL",
+        "properties.sasl.mechanism": "PLAIN",
+        "properties.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="laxity" password="hunter2";',
+        "properties.ssl.truststore.type": "PEM",
+        "properties.ssl.truststore.location": os.environ["KAFKA_DATA"] + "/ca.pem",
+    }
+    put(t, "n BIGINT", [[n] for n in range(50)], *secure.items())
+    found, log = get(t, "n BIGINT", *secure.items())
+    same([int(row[0]) for row in found], list(range(50)))
+    assert "hunter2" not in log, log
+
+    def refused(change):
+        options = [(key, value) for key, value in (secure | change).items() if value is not None]
+        return run(table("t", "n BIGINT", t, EARLIEST, BOUNDED, *options) + "SELECT n FROM t;", code=1)
+
+    wrong = secure["properties.sasl.jaas.config"].replace("hunter2", "swordfish")
+    said = refused({"properties.sasl.jaas.config": wrong})
+    assert "uthentication fail" in said and "swordfish" not in said, said
+    said = refused({"properties.ssl.truststore.type": None, "properties.ssl.truststore.location": None})
+    assert "ssl" in said.lower() and "certificate" in said.lower(), said
+
+
 def what_is_not_there_is_said():
     said = run(table("t", "n BIGINT", "nowhere", EARLIEST) + "SELECT n FROM t;", code=1)
     assert "cannot read topic 'nowhere': there is no such topic" in said, said
@@ -366,6 +445,8 @@ TESTS = [
     partitions_that_are_added_are_read,
     one_consumer_serves_many_queries,
     a_killed_broker_loses_nothing,
+    exactly_once_through_kills,
+    certificates_and_passwords_are_checked,
     what_is_not_there_is_said,
 ]
 

@@ -40,6 +40,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     laxity_kafka::register();
+    laxity_postgres::register();
     let screen = Screen::default();
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_env("LAXITY_LOG").unwrap_or_else(|_| EnvFilter::new("warn")))

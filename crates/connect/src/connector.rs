@@ -1,6 +1,7 @@
 //! What tables can be. A connector is one file and one line in the list of its crate; one of another crate is made
 //! known with [`register`].
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use parking_lot::RwLock;
 
@@ -22,6 +23,11 @@ pub trait Connector: Sync {
 
     /// `None` if its tables cannot be written.
     fn sink(&self) -> Option<&dyn SinkConnector> {
+        None
+    }
+
+    /// `None` if rows cannot be looked up in its tables.
+    fn lookup(&self) -> Option<&dyn LookupConnector> {
         None
     }
 
@@ -99,6 +105,21 @@ pub trait SinkConnector: Sync {
     fn delivery(&self, _table: &TableSpec, _options: &OptionReader<'_>) -> Delivery {
         Delivery::AtLeastOnce
     }
+}
+
+/// Tables outside of files that rows are looked up in: read whole, and again at the times that the `lookup.` options say.
+pub trait LookupConnector: Sync {
+    /// Checks the WITH clause without touching what is outside.
+    ///
+    /// # Errors
+    /// Names the first option that is missing, unknown or malformed.
+    fn validate(&self, table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError>;
+
+    /// All rows, with the columns asked for. May block.
+    ///
+    /// # Errors
+    /// If the outside fails or refuses.
+    fn read(&self, spec: &ScanSpec, options: &OptionReader<'_>) -> Result<Vec<RecordBatch>, ConnectError>;
 }
 
 /// Something that a connector tells of a row beside its columns, or takes with one: `METADATA FROM 'key'`.

@@ -79,12 +79,14 @@ mod waker;
 mod zone;
 
 pub use claim::{InputClaim, OutputClaim};
-pub use connector::{Connector, MetadataKey, SinkConnector, SourceConnector, connector, register};
+pub use connector::{
+    Connector, LookupConnector, MetadataKey, SinkConnector, SourceConnector, connector, register,
+};
 pub use dead_letter::{DeadLetterOptions, DeadLetters, LetterPlace, RefusedRows};
 pub use file_column::FileMetadata;
 pub use format::{Direction, RecordFormat};
 pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
-pub use metadata::SplitColumn;
+pub use metadata::{PrimaryKey, SplitColumn};
 pub use options::{ENGINE_OPTIONS, OptionReader, is_secret};
 pub use partition::PartitionColumn;
 pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, Records};

@@ -1,4 +1,5 @@
-//! Tables that streams look rows up in: read whole, and read again when their files have changed.
+//! Tables that streams look rows up in: read whole, and read again when their files have changed; those outside of files
+//! each time.
 
 mod options;
 mod reload;
@@ -15,8 +16,8 @@ use parking_lot::Mutex;
 use crate::options::OptionReader;
 use crate::stream::may_block;
 use crate::{
-    ConnectError, OptionError, ScanEnvironment, ScanEvent, ScanSpec, TableSpec, filesystem, open_scan,
-    validate_source,
+    ConnectError, LookupConnector, OptionError, ScanEnvironment, ScanEvent, ScanSpec, TableSpec, connector,
+    filesystem, open_scan, validate_source,
 };
 pub(crate) use options::LookupOptions;
 
@@ -36,10 +37,22 @@ pub type TakeVersion = Box<dyn FnMut(Vec<RecordBatch>) -> Result<(), String> + S
 /// Names the first option that is wrong, or that such a table cannot have.
 pub fn validate_lookup(table: &TableSpec) -> Result<(), OptionError> {
     let options = OptionReader::new(table);
+    if let Some(outside) = outside(table) {
+        LookupOptions::read(&options)?;
+        return outside.validate(table, &options);
+    }
     if options.text("connector") != Some("filesystem") {
+        let others: Vec<String> = connector::all()
+            .iter()
+            .filter(|connector| connector.lookup().is_some())
+            .map(|connector| format!(" or a '{}'", connector.name()))
+            .collect();
         return Err(options.error(
             "connector",
-            "rows cannot be looked up in it: FOR SYSTEM_TIME AS OF takes a 'filesystem' table, which is kept in memory",
+            format!(
+                "rows cannot be looked up in it: FOR SYSTEM_TIME AS OF takes a 'filesystem'{} table, which is kept in memory",
+                others.concat()
+            ),
         ));
     }
     if let Some(key) = table.options.keys().find(|key| key.starts_with("laxity.replay.")) {
@@ -68,7 +81,12 @@ pub fn follow_table(spec: &ScanSpec, take: TakeVersion) -> Result<LookupFeed, Co
     Ok(LookupFeed(followed))
 }
 
-/// A table whose files are looked at from time to time.
+/// The connector of a table that is not in files.
+fn outside(table: &TableSpec) -> Option<&'static dyn LookupConnector> {
+    connector::connector(table.options.get("connector")?)?.lookup()
+}
+
+/// A table that is looked at from time to time.
 struct Followed {
     spec: ScanSpec,
     options: LookupOptions,
@@ -107,6 +125,14 @@ impl Followed {
     /// Reads the table if its files are not those read last.
     fn look(&self) -> Result<(), ConnectError> {
         let mut state = self.state.lock();
+        if let Some(outside) = outside(&self.spec.table) {
+            let batches = outside.read(&self.spec, &OptionReader::new(&self.spec.table))?;
+            return (state.take)(batches).map_err(|message| ConnectError::Service {
+                service: format!("table {}", self.spec.table.name),
+                action: "look rows up".to_owned(),
+                message,
+            });
+        }
         let found = self.stamps()?;
         if state.read.as_ref() == Some(&found) {
             return Ok(());

@@ -21,6 +21,26 @@ impl MetadataKey {
     }
 }
 
+/// Columns of PRIMARY KEY: fields of [`TableSpec::schema`](crate::TableSpec::schema) that bear a mark.
+pub struct PrimaryKey;
+
+/// Key of its mark; the value is the place in the key.
+const PRIMARY_KEY: &str = "laxity.primary-key";
+
+impl PrimaryKey {
+    /// The field as the one at this place of the key, from 0.
+    pub fn mark(field: Field, place: usize) -> Field {
+        let mut metadata = field.metadata().clone();
+        metadata.insert(PRIMARY_KEY.to_owned(), place.to_string());
+        field.with_metadata(metadata)
+    }
+
+    /// The place of a field in the key; `None` for one that is not of it.
+    pub fn place(field: &Field) -> Option<usize> {
+        field.metadata().get(PRIMARY_KEY)?.parse().ok()
+    }
+}
+
 /// A column that no SQL names: of which part of the input each row is, for tables whose parts have watermarks of their
 /// own. It is the last one of [`TableSpec::schema`](crate::TableSpec::schema).
 ///

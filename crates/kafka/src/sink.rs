@@ -5,15 +5,17 @@ mod frame;
 mod output;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use laxity_connect::{
-    ConnectError, DeadLetterOptions, Direction, OpenSink, OptionError, OptionReader, SinkConnector,
-    SinkEnvironment, TableSpec,
+    ConnectError, DeadLetterOptions, Delivery, Direction, OpenSink, OptionError, OptionReader, Output,
+    SinkConnector, SinkEnvironment, TableSpec,
 };
 use rdkafka::config::ClientConfig;
 
 use self::encoder::KafkaEncoder;
 use self::output::KafkaOutput;
+use self::transactions::{TransactionalOutput, Transactions};
 use crate::properties;
 use crate::record_format::RecordFormats;
 use crate::topics::Topics;
@@ -28,6 +30,8 @@ struct SinkOptions {
     topic: String,
     formats: RecordFormats,
     guarantee: Guarantee,
+    /// `sink.transactional-id-prefix`; only with `exactly-once`.
+    transactional_id_prefix: Option<String>,
     partitioner: Partitioner,
 }
 
@@ -38,6 +42,8 @@ enum Guarantee {
     None,
     /// Every row is there when the brokers have said so, which is waited for as long as it takes.
     AtLeastOnce,
+    /// Rows are in a transaction that a checkpoint commits.
+    ExactlyOnce,
 }
 
 /// `sink.partitioner`.
@@ -53,6 +59,7 @@ enum Partitioner {
 
 const GUARANTEE: &str = "sink.delivery-guarantee";
 const PARTITIONER: &str = "sink.partitioner";
+const PREFIX: &str = "sink.transactional-id-prefix";
 
 impl SinkOptions {
     fn read(options: &OptionReader<'_>) -> Result<SinkOptions, OptionError> {
@@ -69,18 +76,21 @@ impl SinkOptions {
         let mut client = properties::read(options)?;
         let formats = RecordFormats::read(options, Direction::Write)?;
         let guarantees = [
-            ("at-least-once", Some(Guarantee::AtLeastOnce)),
-            ("none", Some(Guarantee::None)),
-            ("exactly-once", None),
+            ("at-least-once", Guarantee::AtLeastOnce),
+            ("exactly-once", Guarantee::ExactlyOnce),
+            ("none", Guarantee::None),
         ];
-        let guarantee = options.choice(GUARANTEE, &guarantees)?.unwrap_or(Some(Guarantee::AtLeastOnce));
-        let Some(guarantee) = guarantee else {
-            let message = "'exactly-once' needs checkpoints, with which transactions are committed; there are none yet: take 'at-least-once'";
-            return Err(options.error(GUARANTEE, message));
-        };
-        if options.text("sink.transactional-id-prefix").is_some() {
-            let message = "is for 'sink.delivery-guarantee' = 'exactly-once'";
-            return Err(options.error("sink.transactional-id-prefix", message));
+        let guarantee = options.choice(GUARANTEE, &guarantees)?.unwrap_or(Guarantee::AtLeastOnce);
+        let prefix = options.text(PREFIX).map(str::to_owned);
+        match (guarantee, prefix.as_deref()) {
+            (Guarantee::ExactlyOnce, None | Some("")) => {
+                let message = "missing; 'exactly-once' writes in transactions, whose ids begin so: take a name that no other program has";
+                return Err(options.error(PREFIX, message));
+            }
+            (Guarantee::ExactlyOnce, Some(_)) | (_, None) => {}
+            (_, Some(_)) => {
+                return Err(options.error(PREFIX, "is for 'sink.delivery-guarantee' = 'exactly-once'"));
+            }
         }
         let partitioners = [
             ("default", Partitioner::Default),
@@ -96,13 +106,13 @@ impl SinkOptions {
         ask_for_source_options(options)?;
         options.finish()?;
         set_defaults(&mut client, guarantee);
-        Ok(SinkOptions { client, topic, formats, guarantee, partitioner })
+        Ok(SinkOptions { client, topic, formats, guarantee, transactional_id_prefix: prefix, partitioner })
     }
 }
 
 /// So that a table that is written too may be read.
 pub(crate) fn ask_for_options(options: &OptionReader<'_>) {
-    for key in [GUARANTEE, PARTITIONER, "sink.transactional-id-prefix"] {
+    for key in [GUARANTEE, PARTITIONER, PREFIX] {
         let _of_the_sink = options.text(key);
     }
 }
@@ -132,6 +142,10 @@ fn set_defaults(client: &mut ClientConfig, guarantee: Guarantee) {
         // A row never waits in the client for others: they come as a batch already.
         ("linger.ms", "0"),
     ];
+    if guarantee == Guarantee::ExactlyOnce {
+        // As long as brokers allow if nobody has told them otherwise: a checkpoint may be late.
+        defaults.push(("transaction.timeout.ms", "900000"));
+    }
     if guarantee == Guarantee::AtLeastOnce {
         defaults.push(("message.timeout.ms", "0"));
         // Tried again, rows stay in order and are not doubled while the client lives.
@@ -163,16 +177,43 @@ impl SinkConnector for KafkaSink {
         env: &SinkEnvironment,
         options: &OptionReader<'_>,
     ) -> Result<OpenSink, ConnectError> {
-        let options = SinkOptions::read(options)?;
-        // A partition for each query is what 'fixed' says.
-        let serves_all = options.partitioner != Partitioner::Fixed;
-        let encoder = KafkaEncoder::new(&options, &table.schema);
-        let output = KafkaOutput::new(table.name.clone(), options, env.part);
-        Ok(OpenSink {
-            encoder: Box::new(encoder),
-            output: Some(Box::new(output)),
-            may_stall: true,
-            serves_all,
-        })
+        let settings = SinkOptions::read(options)?;
+        let once = settings.guarantee == Guarantee::ExactlyOnce;
+        if once && !env.is_checkpointed {
+            let message = "'exactly-once' commits with checkpoints: SET 'execution.checkpointing.interval', or take 'at-least-once'";
+            return Err(options.error(GUARANTEE, message).into());
+        }
+        // A partition for each query is what 'fixed' says, and a transaction ends with a query's own checkpoint.
+        let serves_all = settings.partitioner != Partitioner::Fixed && !env.is_checkpointed;
+        let encoder = KafkaEncoder::new(&settings, &table.schema);
+        let transactions = once.then(|| Transactions::new(&settings, &table.name, &env.query));
+        let writer = KafkaOutput::new(table.name.clone(), settings, env.part);
+        let output: Box<dyn Output> = match transactions {
+            Some(of) => Box::new(TransactionalOutput::new(writer, of, env.resume.is_none())),
+            None => Box::new(writer),
+        };
+        Ok(OpenSink { encoder: Box::new(encoder), output: Some(output), may_stall: true, serves_all })
+    }
+
+    fn committed(
+        &self,
+        table: &TableSpec,
+        env: &SinkEnvironment,
+        options: &OptionReader<'_>,
+    ) -> Result<Option<u64>, ConnectError> {
+        let settings = SinkOptions::read(options)?;
+        if settings.guarantee != Guarantee::ExactlyOnce {
+            return Ok(None);
+        }
+        let of = Transactions::new(&settings, &table.name, &env.query);
+        let writer = KafkaOutput::new(table.name.clone(), settings, env.part);
+        of.committed(&writer, env.resume.is_some()).map(Some)
+    }
+
+    fn delivery(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Delivery {
+        match SinkOptions::read(options).map(|settings| settings.guarantee) {
+            Ok(Guarantee::ExactlyOnce) => Delivery::ExactlyOnce,
+            _ => Delivery::AtLeastOnce,
+        }
     }
 }

@@ -11,7 +11,8 @@ use datafusion_expr::{Expr, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion_sql::sqlparser::tokenizer::{Location, Span, TokenWithSpan};
 use laxity_connect::{
-    Connector, OptionError, PartitionColumn, ScanSpec, SinkSpec, SplitColumn, TableSpec, validate_sink,
+    Connector, OptionError, PartitionColumn, PrimaryKey, ScanSpec, SinkSpec, SplitColumn, TableSpec,
+    validate_sink,
 };
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
@@ -445,6 +446,7 @@ impl Session<'_> {
             return Err(Fault::new(SqlErrorKind::Invalid, *at, message));
         }
         mark_partitions(create, &mut physical)?;
+        mark_primary_key(create, &mut physical);
         physical.append(&mut metadata);
         if create.watermark.is_some() && connector_of(create).is_some_and(|connector| connector.has_splits())
         {
@@ -729,6 +731,16 @@ fn mark_partitions(create: &CreateTable, physical: &mut [Field]) -> Done<()> {
             "a column besides those of PARTITIONED BY is needed: they are in no file",
         )),
         _ => Ok(()),
+    }
+}
+
+/// Marks the stored columns of PRIMARY KEY, for connectors that write by key. That all are columns is checked where they
+/// are all known.
+fn mark_primary_key(create: &CreateTable, physical: &mut [Field]) {
+    for (place, name) in create.primary_key.iter().enumerate() {
+        if let Some(field) = physical.iter_mut().find(|field| *field.name() == name.value) {
+            *field = PrimaryKey::mark(field.clone(), place);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use laxity_connect::{ConnectError, Output, OutputPosition};
 use parking_lot::Mutex;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 
@@ -28,8 +28,8 @@ pub(super) struct KafkaOutput {
     open: Option<Open>,
 }
 
-struct Open {
-    producer: BaseProducer<Deliveries>,
+pub(super) struct Open {
+    pub(super) producer: BaseProducer<Deliveries>,
     partitions: usize,
     /// The next one in turn.
     next: usize,
@@ -39,7 +39,8 @@ struct Open {
 
 /// What the client says of records that it could not deliver, and of itself.
 #[derive(Default)]
-struct Deliveries {
+pub(super) struct Deliveries {
+    quiet: Quiet,
     fault: Mutex<Option<KafkaError>>,
 }
 
@@ -57,11 +58,11 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        Quiet.log(level, facility, message);
+        self.quiet.log(level, facility, message);
     }
 
     fn error(&self, fault: KafkaError, reason: &str) {
-        Quiet.error(fault.clone(), reason);
+        self.quiet.error(fault.clone(), reason);
         if error::remedy(&fault) == Remedy::None {
             self.fault.lock().get_or_insert(fault);
         }
@@ -87,16 +88,23 @@ impl KafkaOutput {
         format!("Kafka at {}", self.options.client.get("bootstrap.servers").unwrap_or_default())
     }
 
-    fn failed(&self, message: String) -> ConnectError {
+    pub(super) fn failed(&self, message: String) -> ConnectError {
         let action = format!("write topic '{}'", self.options.topic);
         ConnectError::Service { service: self.service(), action, message }
     }
 
-    /// Makes the client, and asks whether the topic is there.
-    fn open(&self) -> Result<Open, ConnectError> {
-        let made = self.options.client.create_with_context(Deliveries::default());
+    /// Makes the client, for transactions if it gets an id for them, and asks whether the topic is there.
+    pub(super) fn open(&self, transactional_id: Option<&str>) -> Result<Open, ConnectError> {
+        let mut client = self.options.client.clone();
+        if let Some(id) = transactional_id {
+            client.set("transactional.id", id);
+        }
+        let made = client.create_with_context(Deliveries::default());
         let producer: BaseProducer<Deliveries> = made.map_err(|fault| self.failed(error::text(&fault)))?;
         let mut open = Open { producer, partitions: 0, next: 0, silent_since: None };
+        if transactional_id.is_some() {
+            self.persist(&mut open, |producer| producer.init_transactions(ASK))?;
+        }
         let (mut failures, mut looks) = (0, 0);
         while open.partitions == 0 {
             let fault = match open.ask_for_partitions(&self.options.topic) {
@@ -107,7 +115,7 @@ impl KafkaOutput {
                 Err(fault) => fault,
             };
             match error::remedy(&fault) {
-                Remedy::None => return Err(self.failed(error::text(&fault))),
+                Remedy::None => return Err(self.failed(self.reason(&open, &fault))),
                 Remedy::LookForTopic if looks == LOOKS_FOR_TOPIC => {
                     return Err(self.failed("there is no such topic".to_owned()));
                 }
@@ -122,7 +130,42 @@ impl KafkaOutput {
         Ok(open)
     }
 
-    fn send(&self, open: &mut Open, frame: &Frame<'_>) -> Result<(), ConnectError> {
+    /// Does something with a transaction, as often as it takes while the brokers do not answer.
+    pub(super) fn persist(
+        &self,
+        open: &mut Open,
+        act: impl Fn(&BaseProducer<Deliveries>) -> KafkaResult<()>,
+    ) -> Result<(), ConnectError> {
+        let mut failures = 0;
+        loop {
+            match act(&open.producer) {
+                Ok(()) => {
+                    self.is_heard(open);
+                    return Ok(());
+                }
+                Err(KafkaError::Transaction(fault)) if fault.is_retriable() => {
+                    self.is_silent(open, &KafkaError::Transaction(fault));
+                    open.producer.poll(Duration::from_secs(error::pause_s(failures)));
+                    failures += 1;
+                }
+                Err(fault) => return Err(self.failed(self.reason(open, &fault))),
+            }
+        }
+    }
+
+    /// What a person can do something about, where the client knows more than the call that failed.
+    fn reason(&self, open: &Open, fault: &KafkaError) -> String {
+        match open.producer.client().fatal_error() {
+            Some((RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced, _)) => {
+                "another program writes under its 'sink.transactional-id-prefix': the same file, run twice?"
+                    .to_owned()
+            }
+            Some((_, said)) => said,
+            None => open.producer.context().quiet.text(fault),
+        }
+    }
+
+    pub(super) fn send(&self, open: &mut Open, frame: &Frame<'_>) -> Result<(), ConnectError> {
         let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&self.options.topic);
         record.key = frame.key;
         record.payload = frame.value;
@@ -156,7 +199,7 @@ impl KafkaOutput {
     }
 
     /// Waits until the brokers have all records.
-    fn wait(&self, open: &mut Open) -> Result<(), ConnectError> {
+    pub(super) fn wait(&self, open: &mut Open) -> Result<(), ConnectError> {
         let started = Instant::now();
         let mut left = open.producer.in_flight_count();
         let mut progress = started;
@@ -177,9 +220,9 @@ impl KafkaOutput {
         Ok(())
     }
 
-    fn check(&self, open: &Open) -> Result<(), ConnectError> {
+    pub(super) fn check(&self, open: &Open) -> Result<(), ConnectError> {
         let fault = open.producer.context().fault.lock().take();
-        fault.map_or(Ok(()), |fault| Err(self.failed(error::text(&fault))))
+        fault.map_or(Ok(()), |fault| Err(self.failed(self.reason(open, &fault))))
     }
 
     fn is_silent(&self, open: &mut Open, fault: &KafkaError) {
@@ -216,7 +259,7 @@ impl Output for KafkaOutput {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => self.open()?,
+            None => self.open(None)?,
         };
         let mut rest = bytes;
         let mut sent = Ok(());
@@ -224,33 +267,33 @@ impl Output for KafkaOutput {
             sent = self.send(&mut open, &frame);
         }
         let done = sent.and_then(|()| match self.options.guarantee {
-            Guarantee::AtLeastOnce => self.wait(&mut open),
             Guarantee::None => {
                 open.producer.poll(Duration::ZERO);
                 self.check(&open)
             }
+            _ => self.wait(&mut open),
         });
         self.open = Some(open);
         done
     }
 
+    /// What was written is at the brokers; it cannot be taken back.
+    fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
+        if let (Some(open), Guarantee::None) = (&self.open, self.options.guarantee) {
+            let _undelivered = open.producer.flush(LAST_WAIT);
+            self.check(open)?;
+        }
+        Ok(OutputPosition::None)
+    }
+
     fn close(&mut self) -> Result<(), ConnectError> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         match self.options.guarantee {
-            Guarantee::AtLeastOnce => self.wait(&mut open),
             Guarantee::None => {
                 let _undelivered = open.producer.flush(LAST_WAIT);
                 self.check(&open)
             }
+            _ => self.wait(&mut open),
         }
-    }
-
-    fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
-        if let (Some(mut open), Guarantee::AtLeastOnce) = (self.open.take(), self.options.guarantee) {
-            let delivered = self.wait(&mut open);
-            self.open = Some(open);
-            delivered?;
-        }
-        Ok(OutputPosition::None)
     }
 }

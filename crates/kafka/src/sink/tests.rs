@@ -18,7 +18,7 @@ fn every_wrong_option_is_named() {
         (&[("topic", "(none)"), ("topic-pattern", "a.*")], "topic-pattern: a table that is written has one"),
         (
             &[("sink.delivery-guarantee", "exactly-once")],
-            "sink.delivery-guarantee: 'exactly-once' needs checkpoints",
+            "sink.transactional-id-prefix: missing; 'exactly-once' writes in transactions",
         ),
         (&[("sink.delivery-guarantee", "once")], "sink.delivery-guarantee: 'once' is not known"),
         (&[("sink.transactional-id-prefix", "x")], "sink.transactional-id-prefix: is for"),

@@ -49,7 +49,7 @@ impl Fetch {
         let consumer: BaseConsumer<Quiet> = self
             .options
             .client
-            .create_with_context(Quiet)
+            .create_with_context(Quiet::default())
             .map_err(|fault| self.failed("start a client", &fault))?;
         let name = format!("kafka-{}", self.table);
         let failed = ConnectError::Service {
@@ -186,7 +186,8 @@ impl Reader {
                 if let Some(Err(fault)) = self.consumer.poll(WAIT)
                     && error::remedy(&fault) == Remedy::None
                 {
-                    return Err(Fault::End(self.fetch.failed(&self.fetch.read_action(), &fault)));
+                    let said = self.consumer.context().text(&fault);
+                    return Err(Fault::End(self.fetch.failed_with(&self.fetch.read_action(), said)));
                 }
                 if self.fetch.handover.is_dropped() {
                     return Err(Fault::Dropped);
@@ -264,7 +265,7 @@ impl Reader {
                         "the records from which to read are not there any more; 'properties.auto.offset.reset' says where to go on"
                             .to_owned()
                     }
-                    _ => error::text(&fault),
+                    _ => self.consumer.context().text(&fault),
                 };
                 Err(Fault::End(self.fetch.failed_with(&self.fetch.read_action(), said)))
             }
