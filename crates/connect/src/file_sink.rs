@@ -8,7 +8,7 @@ use crate::format::{Direction, Format, file_format};
 use crate::options::OptionReader;
 use crate::partition::{self, PartitionColumn};
 use crate::partition_sink::{MakeEncoder, OPEN_MAX, PartitionedEncoder, PartitionedOutput, Parts};
-use crate::query_path::QueryPath;
+use crate::query_path::{self, QueryPath};
 use crate::root::keep_within;
 use crate::stream::may_block;
 use crate::{
@@ -104,7 +104,13 @@ pub(crate) fn open(
         false => Compression::of_name(&path),
     });
     let path = match is_folder {
-        true => path.join(format!("part-{}-0.{}{}", env.part, format.extension(), compression.extension())),
+        true => {
+            let (extension, packed) = (format.extension(), compression.extension());
+            // Who is restored finds its own, whoever else writes there then.
+            let writer =
+                if env.is_checkpointed { query_path::file_name(&env.query) + "-" } else { String::new() };
+            path.join(format!("part-{writer}{}-0.{extension}{packed}", env.part))
+        }
         false => path,
     };
     keep_within(options, "path", &path)?;

@@ -107,7 +107,7 @@ impl RestingFile {
     ///
     /// # Errors
     /// If the system refuses, or the file is not there any more.
-    pub(crate) fn to_sync(&mut self) -> io::Result<(u64, File)> {
+    pub(crate) fn sync_point(&mut self) -> io::Result<(u64, File)> {
         self.with(|file| Ok((file.metadata()?.len(), file.try_clone()?)))
     }
 

@@ -130,7 +130,7 @@ impl Output for FileOutput {
     }
 
     fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
-        let found = self.truncate().and_then(|()| self.file.to_sync());
+        let found = self.truncate().and_then(|()| self.file.sync_point());
         let (bytes, file) = found.map_err(|source| ConnectError::Io {
             action: "look at",
             path: self.path.clone(),

@@ -130,7 +130,8 @@ impl OpenSink {
 pub struct SinkEnvironment {
     /// The query's name.
     pub query: String,
-    /// Number of the writer, from 0: several may write into one folder, each its own part file.
+    /// Number of the writer, from 0: several may write into one folder, each its own part file. Of a query with checkpoints
+    /// it counts its own alone.
     pub part: usize,
     /// The query has checkpoints: the output will be asked to [`prepare`](Output::prepare).
     pub is_checkpointed: bool,

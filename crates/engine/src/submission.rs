@@ -190,12 +190,18 @@ impl Submission {
     ) -> Result<Made, SubmitError> {
         let Undo { outlets: opened, parts: parts_of_it } = undo;
         let parts = &mut self.parts;
-        let kept =
-            plan.state.as_ref().map(|state| kept::find(shared, plan, state, query, parts)).transpose()?;
+        let kept = plan.state.as_ref().map(|state| kept::find(shared, plan, state, query)).transpose()?;
+        let mut own_parts = HashMap::new();
         let mut next_part = |sink: &SinkSpec| {
             let place = sink.place(&query.settings.name);
-            parts_of_it.push(place.clone());
-            let next = parts.entry(place).or_insert(0);
+            let next = match plan.state {
+                // Whoever else runs, it finds again what it wrote.
+                Some(_) => own_parts.entry(place).or_insert(0),
+                None => {
+                    parts_of_it.push(place.clone());
+                    parts.entry(place).or_insert(0)
+                }
+            };
             *next += 1;
             *next - 1
         };

@@ -38,23 +38,21 @@ pub(super) enum From {
     Ended,
 }
 
-/// Looks for what it goes on from. `parts`: writers of each place so far.
+/// Looks for what it goes on from.
 pub(super) fn find(
     shared: &Shared,
     plan: &QueryPlan,
     state: &StatePlan,
     query: &Arc<Query>,
-    parts: &HashMap<PathBuf, usize>,
 ) -> Result<Kept, SubmitError> {
     let name = &query.settings.name;
     let outputs = outputs_of(plan);
     let results = outputs.len() - plan.late.iter().len();
     let mut of_query: HashMap<PathBuf, usize> = HashMap::new();
     let numbered = outputs.iter().map(|spec| {
-        let place = spec.place(name);
-        let before = of_query.entry(place.clone()).or_insert(0);
-        *before += 1;
-        (spec.clone(), parts.get(&place).copied().unwrap_or(0) + *before - 1)
+        let part = of_query.entry(spec.place(name)).or_insert(0);
+        *part += 1;
+        (spec.clone(), *part - 1)
     });
     let numbered: Vec<(SinkSpec, usize)> = numbered.collect();
     let found = find_checkpoint(&shared.checkpoints, name, state, &numbered)?;
