@@ -22,7 +22,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate attach-demo attach-test kafka-test postgres-test flink-check bench-attach clean
+.PHONY: help build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate crash-test attach-demo attach-test kafka-test postgres-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -67,6 +67,9 @@ figures: build ## make the figures of the papers in the simulator; FIGURE=cameo-
 
 simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin elsewhere or to replay
 	cargo run --locked --release -p laxity-sim --example faults -- --runs $(RUNS) $(if $(SEED),--seed $(SEED))
+
+crash-test: ## kill the program at random moments and run it again (half a minute for each of RUNS=200); SEED=7 for others
+	CRASH_RUNS=$(RUNS) $(if $(SEED),SEED=$(SEED)) cargo test --locked -p laxity-cli --test scripts killed -- --nocapture
 
 attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn without and with Laxity beside it
 	scripts/attach-demo.sh

@@ -10,7 +10,7 @@ use crate::partition::{self, PartitionColumn};
 use crate::partition_sink::{
     MakeEncoder, OPEN_MAX, PartitionedEncoder, PartitionedOutput, Parts, Whole, number_after,
 };
-use crate::query_path::QueryPath;
+use crate::query_path::{self, QueryPath};
 use crate::root::keep_within;
 use crate::stream::may_block;
 use crate::{
@@ -130,7 +130,7 @@ pub(crate) fn open(
         false => Compression::of_name(&path),
     });
     let path = match is_folder {
-        true => path.join(format!("part-{}-0.{}{}", env.part, format.extension(), compression.extension())),
+        true => path.join(format!("{}-0.{}{}", stem(env), format.extension(), compression.extension())),
         false => path,
     };
     keep_within(options, "path", &path)?;
@@ -155,6 +155,14 @@ pub(crate) fn open(
     // where one query stood.
     let serves_all = !format.is_parquet() && !is_each_own && !env.is_checkpointed;
     Ok(OpenSink { encoder, output: Some(output), may_stall, serves_all })
+}
+
+/// What the names of a writer's files begin with. One that is restored finds its own, whoever else writes there then.
+fn stem(env: &SinkEnvironment) -> String {
+    match env.is_checkpointed {
+        true => format!("part-{}-{}", query_path::file_name(&env.query), env.part),
+        false => format!("part-{}", env.part),
+    }
 }
 
 /// Without rows there are no bytes, no header either.
@@ -191,7 +199,7 @@ pub(crate) fn open_partitioned(
     keep_within(options, "path", &path)?;
     let compression = compression.unwrap_or(Compression::None);
     let extension = format!(".{}{}", format.extension(), compression.extension());
-    let stem = format!("part-{}", env.part);
+    let stem = stem(env);
     let can_continue = !format.is_parquet();
     let depth = table.schema.fields().iter().filter(|field| PartitionColumn::place(field).is_some()).count();
     let own = (format!("{stem}-"), extension.clone());

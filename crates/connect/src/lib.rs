@@ -97,8 +97,8 @@ pub use scan::{
     is_bounded, open_scan, validate_source,
 };
 pub use sink::{
-    Encoder, OpenSink, Output, SinkEnvironment, SinkSpec, committed_checkpoint, delivery, open_sink,
-    validate_sink,
+    Encoder, OpenSink, Output, RestOfPrepare, SinkEnvironment, SinkSpec, committed_checkpoint, delivery,
+    open_sink, validate_sink,
 };
 pub use table::{ConnectError, OptionError, TableSpec};
 pub use waker::Waker;

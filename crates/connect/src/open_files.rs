@@ -103,12 +103,12 @@ impl RestingFile {
         self.with(|file| file.set_len(length_bytes))
     }
 
-    /// Puts what was written onto the disk, and says how long the file is.
+    /// How long the file is, and a handle by which somebody else can put that onto the disk.
     ///
     /// # Errors
     /// If the system refuses, or the file is not there any more.
-    pub(crate) fn sync(&mut self) -> io::Result<u64> {
-        self.with(|file| file.sync_data().and_then(|()| Ok(file.metadata()?.len())))
+    pub(crate) fn sync_point(&mut self) -> io::Result<(u64, File)> {
+        self.with(|file| Ok((file.metadata()?.len(), file.try_clone()?)))
     }
 
     fn with<T>(&mut self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use crate::claim::{Claim, FileId};
 use crate::open_files::RestingFile;
 use crate::stream::may_block;
-use crate::{ConnectError, OptionError, Output, OutputPosition};
+use crate::{ConnectError, OptionError, Output, OutputPosition, RestOfPrepare};
 
 /// A regular file. It is truncated when the first bytes come, so that a query that fails before leaves what was there.
 struct FileOutput {
     path: PathBuf,
     file: RestingFile,
     is_truncated: bool,
+    /// What was written up to the last checkpoint may not be on the disk yet.
+    unsynced: Option<File>,
     /// Nobody else of this process reads or writes the file until it is complete.
     claim: Option<Claim>,
 }
@@ -80,7 +82,7 @@ pub(crate) fn open(
         }
         None => false,
     };
-    Ok((Box::new(FileOutput { path, file, is_truncated: is_cut, claim: Some(claim) }), false))
+    Ok((Box::new(FileOutput { path, file, is_truncated: is_cut, unsynced: None, claim: Some(claim) }), false))
 }
 
 /// How much of a file stays when its query is restored.
@@ -128,10 +130,21 @@ impl Output for FileOutput {
     }
 
     fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
-        let length = self.truncate().and_then(|()| self.file.sync());
-        let bytes =
-            length.map_err(|source| ConnectError::Io { action: "sync", path: self.path.clone(), source })?;
+        let found = self.truncate().and_then(|()| self.file.sync_point());
+        let (bytes, file) = found.map_err(|source| ConnectError::Io {
+            action: "look at",
+            path: self.path.clone(),
+            source,
+        })?;
+        self.unsynced = Some(file);
         Ok(OutputPosition::Length { bytes })
+    }
+
+    fn rest_of_prepare(&mut self) -> Option<RestOfPrepare> {
+        let (file, path) = (self.unsynced.take()?, self.path.clone());
+        Some(Box::new(move || {
+            file.sync_data().map_err(|source| ConnectError::Io { action: "sync", path, source })
+        }))
     }
 }
 
@@ -162,6 +175,10 @@ impl<F: Fn(String) -> OptionError + Send> Output for UnopenedOutput<F> {
             return Ok(OutputPosition::Length { bytes: 0 });
         }
         self.output()?.prepare(checkpoint)
+    }
+
+    fn rest_of_prepare(&mut self) -> Option<RestOfPrepare> {
+        self.opened.as_mut()?.rest_of_prepare()
     }
 }
 

@@ -60,7 +60,7 @@ fn named(part: &str, name: &str) -> std::ffi::OsString {
 }
 
 /// A name as part of a path, another one for every name: never a folder further up or down.
-fn file_name(query: &str) -> String {
+pub(crate) fn file_name(query: &str) -> String {
     if !query.is_empty() && query.bytes().all(|letter| letter == b'.') {
         return query.replace('.', "%2E");
     }

@@ -61,6 +61,9 @@ pub trait Encoder: Send {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ConnectError>;
 }
 
+/// See [`Output::rest_of_prepare`].
+pub type RestOfPrepare = Box<dyn FnOnce() -> Result<(), ConnectError> + Send>;
+
 /// Takes bytes out of the program. May block.
 pub trait Output: Send {
     /// Writes bytes. When it returns they have left the program (written to the file, not necessarily synced to
@@ -77,13 +80,19 @@ pub trait Output: Send {
     /// As for `write`.
     fn close(&mut self) -> Result<(), ConnectError>;
 
-    /// Everything written so far survives this process, as far as it is to be seen once `checkpoint` is committed. What
-    /// [`SinkEnvironment::resume`] takes to go on behind it. Asked of outputs that were opened for a query with
+    /// Everything written so far survives this process, as far as it is to be seen once `checkpoint` is committed, when
+    /// [the rest](Output::rest_of_prepare) is done too. What [`SinkEnvironment::resume`] takes to go on behind it. Asked of outputs that were opened for a query with
     /// checkpoints alone; numbers grow.
     ///
     /// # Errors
     /// As for `write`.
     fn prepare(&mut self, checkpoint: u64) -> Result<OutputPosition, ConnectError>;
+
+    /// What the last [`prepare`](Output::prepare) has left to be done before the checkpoint counts: what may take long and
+    /// holds up no write, a disk that syncs. Done on another thread.
+    fn rest_of_prepare(&mut self) -> Option<RestOfPrepare> {
+        None
+    }
 
     /// The checkpoint is complete on its store: lets what was prepared be seen. Others may have been written meanwhile,
     /// none prepared.
@@ -130,7 +139,8 @@ impl OpenSink {
 pub struct SinkEnvironment {
     /// The query's name.
     pub query: String,
-    /// Number of the writer, from 0: several may write into one folder, each its own part file.
+    /// Number of the writer, from 0: several may write into one folder, each its own part file. Of a query with checkpoints
+    /// it counts its own alone.
     pub part: usize,
     /// The query has checkpoints: the output will be asked to [`prepare`](Output::prepare).
     pub is_checkpointed: bool,

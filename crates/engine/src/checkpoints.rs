@@ -35,6 +35,7 @@ pub use self::restore::is_complete;
 pub(crate) use self::restore::{Found, Restored, find};
 use crate::chain_of_causes;
 use crate::shared::Shared;
+use crate::sink_io::Prepared;
 
 /// All that is kept of queries, and the threads that do it.
 #[derive(Default)]
@@ -158,7 +159,8 @@ impl Checkpoints {
         let last_until = state.last_until;
         let mut due = Vec::new();
         state.kept.retain_mut(|one| {
-            let comes = (last_until.is_some() || one.at <= now) && !one.keeping.is_busy.swap(true, AcqRel);
+            let is_due = last_until.is_some() || one.at <= now && !one.keeping.query.wants_to_end();
+            let comes = is_due && !one.keeping.is_busy.swap(true, AcqRel);
             if comes {
                 due.push(one.keeping.clone());
                 // One that took long is not followed at once by the next.
@@ -181,7 +183,7 @@ impl Checkpoints {
         let mut state = self.state.lock();
         let soon = now.plus_ns(if state.last_until.is_some() { 1_000_000 } else { 100_000_000 });
         let next = state.kept.iter().map(|due| due.at).min().unwrap_or(soon).min(soon);
-        self.wake.wait_until(&mut state, shared.clock.instant(next.max(now.plus_ns(200_000))));
+        self.wake.wait_until(&mut state, shared.clock.instant(next.max(now.plus_ns(1_000_000))));
     }
 }
 
@@ -262,9 +264,16 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
     let query = &keeping.query;
     for _ in 0..awaited {
         match replies.recv_timeout(ANSWER_MAX) {
-            Ok((number, Ok(position))) => outputs.push((number, position)),
-            // Who could not write has ended its query.
-            Ok((_, Err(_))) | Err(RecvTimeoutError::Disconnected) => return Err(String::new()),
+            Ok(Prepared { number, position, rest }) => {
+                if let Some(Err(error)) = rest.map(|rest| rest()) {
+                    let why = chain_of_causes(&error);
+                    query.end(Outcome::Failed(why.clone()));
+                    return Err(why);
+                }
+                outputs.push((number, position));
+            }
+            // Who could not prepare has ended its query.
+            Err(RecvTimeoutError::Disconnected) => return Err(String::new()),
             Err(RecvTimeoutError::Timeout) => return Err("an output does not say where it stands".into()),
         }
     }

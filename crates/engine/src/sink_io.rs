@@ -12,7 +12,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use laxity_connect::{OpenSink, Output, OutputPosition, TableSpec};
+use laxity_connect::{OpenSink, Output, OutputPosition, RestOfPrepare, TableSpec};
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 use laxity_runtime::{ArrowRows, InFlight, Outcome, Outlet, Query, Write, Written};
 use laxity_sched::Stamps;
@@ -115,7 +115,7 @@ enum Bytes {
         checkpoint: u64,
         /// The output's, of its query.
         number: usize,
-        reply: Sender<(usize, Result<OutputPosition, String>)>,
+        reply: Sender<Prepared>,
     },
     /// What was prepared is to be seen.
     Commit {
@@ -145,6 +145,14 @@ impl Bytes {
             _ => InFlight::one(self.rows(), self.bytes()),
         }
     }
+}
+
+/// What an output says that was asked to prepare a checkpoint; nothing where it failed, and its query with it.
+pub(crate) struct Prepared {
+    /// The output's, of its query.
+    pub number: usize,
+    pub position: OutputPosition,
+    pub rest: Option<RestOfPrepare>,
 }
 
 /// An output that takes longer than this over one write is stalled: who reads it has stopped. When the engine stops,
@@ -290,7 +298,7 @@ impl SinkPool {
         outlet: &Arc<Outlet>,
         checkpoint: u64,
         number: usize,
-        reply: Sender<(usize, Result<OutputPosition, String>)>,
+        reply: Sender<Prepared>,
     ) {
         self.push_if_open(outlet, |open| Bytes::Prepare {
             bytes: open.cut(outlet),
@@ -578,16 +586,17 @@ impl Turn {
                     }
                 }
                 Bytes::Prepare { bytes, checkpoint, number, reply } => {
-                    let position = self.output.as_mut().map_or(Ok(OutputPosition::None), |output| {
-                        let written = if bytes.is_empty() { Ok(()) } else { output.write(&bytes) };
-                        let prepared = written.and_then(|()| output.prepare(checkpoint));
-                        prepared.map_err(|error| chain_of_causes(&error))
+                    let prepared = self.output.as_mut().map_or(Ok((OutputPosition::None, None)), |output| {
+                        if !bytes.is_empty() {
+                            output.write(&bytes)?;
+                        }
+                        output.prepare(checkpoint).map(|position| (position, output.rest_of_prepare()))
                     });
-                    if let Err(why) = &position {
-                        fail(&outlet.query, why);
+                    match prepared {
+                        // Who asked may not wait any more.
+                        Ok((position, rest)) => drop(reply.send(Prepared { number, position, rest })),
+                        Err(error) => fail(&outlet.query, &chain_of_causes(&error)),
                     }
-                    // Who asked may not wait any more.
-                    let _ = reply.send((number, position));
                 }
                 Bytes::Commit { checkpoint } => {
                     let committed = self.output.as_mut().map_or(Ok(()), |output| output.commit(checkpoint));

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, SinkSpec};
+use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, SinkSpec, TableSpec};
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{InstanceContext, SharedStage, Stage};
 use laxity_runtime::{
@@ -190,12 +190,18 @@ impl Submission {
     ) -> Result<Made, SubmitError> {
         let Undo { outlets: opened, parts: parts_of_it } = undo;
         let parts = &mut self.parts;
-        let kept =
-            plan.state.as_ref().map(|state| kept::find(shared, plan, state, query, parts)).transpose()?;
+        let kept = plan.state.as_ref().map(|state| kept::find(shared, plan, state, query)).transpose()?;
+        let mut own_parts = HashMap::new();
         let mut next_part = |sink: &SinkSpec| {
             let place = sink.place(&query.settings.name);
-            parts_of_it.push(place.clone());
-            let next = parts.entry(place).or_insert(0);
+            let next = match plan.state {
+                // Whoever else runs, it finds again what it wrote.
+                Some(_) => own_parts.entry(place).or_insert(0),
+                None => {
+                    parts_of_it.push(place.clone());
+                    parts.entry(place).or_insert(0)
+                }
+            };
             *next += 1;
             *next - 1
         };
@@ -262,10 +268,13 @@ impl Submission {
     pub fn start(&mut self, shared: &Arc<Shared>, environment: ScanEnvironment) -> Result<(), SubmitError> {
         self.started = Some(environment.clone());
         // All before the first row is read: what one of them opens may be what another writes.
-        let mut opened: Vec<Opened> = by_table(std::mem::take(&mut self.waiting))
-            .into_iter()
-            .map(|wanted| open_for(shared, wanted, &environment))
-            .collect::<Result<_, _>>()?;
+        let groups = by_table(std::mem::take(&mut self.waiting));
+        let read = columns_by_table(&groups);
+        let open = |group: Vec<Wanted>| {
+            let columns = read[&Arc::as_ptr(&group[0].spec.table)].clone();
+            open_for(shared, group, &environment, columns)
+        };
+        let mut opened: Vec<Opened> = groups.into_iter().map(open).collect::<Result<_, _>>()?;
         for opened in &mut opened {
             // A fault in what is read is told with the rows before it.
             let scan = &mut opened.scan;
@@ -291,6 +300,16 @@ fn by_table(waiting: Vec<Wanted>) -> Vec<Vec<Wanted>> {
     tables
 }
 
+/// What is read of each table, by whoever. A row is refused only for a value that somebody reads: so each copy of a table
+/// that is read from several places gives the rows that one copy for all would give.
+fn columns_by_table(groups: &[Vec<Wanted>]) -> HashMap<*const TableSpec, Vec<usize>> {
+    let mut read: HashMap<*const TableSpec, Vec<usize>> = HashMap::new();
+    for wanted in groups.iter().flatten() {
+        read.entry(Arc::as_ptr(&wanted.spec.table)).or_default().extend(wanted.columns());
+    }
+    read
+}
+
 /// The way to the rows of a table for a query that comes later.
 fn entrance(
     shared: &Shared,
@@ -300,7 +319,8 @@ fn entrance(
 ) -> Result<Entrance, SubmitError> {
     if wanted.from.is_some() {
         let environment = ScanEnvironment::new(shared.clock.now(), started.start_wall);
-        return Ok(Entrance::Opened(open_for(shared, vec![wanted], &environment)?));
+        let columns = wanted.columns().collect();
+        return Ok(Entrance::Opened(open_for(shared, vec![wanted], &environment, columns)?));
     }
     let read = match from {
         JoinFrom::Now => shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns),
@@ -332,12 +352,15 @@ fn open_for(
     shared: &Shared,
     readers: Vec<Wanted>,
     environment: &ScanEnvironment,
+    columns: Vec<usize>,
 ) -> Result<Opened, SubmitError> {
-    let Some(least) = Place::least(readers.iter().filter_map(|wanted| wanted.from.as_ref())) else {
-        return open(shared, readers, environment, Position::default());
-    };
-    let environment = least.environment(environment);
-    open(shared, readers, &environment, least.position)
+    match Place::least(readers.iter().filter_map(|wanted| wanted.from.as_ref())) {
+        None => open_columns(shared, readers, environment, Position::default(), columns),
+        Some(least) => {
+            let environment = least.environment(environment);
+            open_columns(shared, readers, &environment, least.position, columns)
+        }
+    }
 }
 
 /// Opens a table for these queries: it reads the union of their columns.
@@ -347,7 +370,17 @@ fn open(
     environment: &ScanEnvironment,
     position: Position,
 ) -> Result<Opened, SubmitError> {
-    let mut columns: Vec<usize> = readers.iter().flat_map(|wanted| &wanted.spec.columns).copied().collect();
+    let columns = readers.iter().flat_map(Wanted::columns).collect();
+    open_columns(shared, readers, environment, position, columns)
+}
+
+fn open_columns(
+    shared: &Shared,
+    readers: Vec<Wanted>,
+    environment: &ScanEnvironment,
+    position: Position,
+    mut columns: Vec<usize>,
+) -> Result<Opened, SubmitError> {
     columns.sort_unstable();
     columns.dedup();
     let spec = ScanSpec { columns, ..readers[0].spec.clone() };
@@ -445,6 +478,12 @@ fn count_alike(readers: &[Wanted]) -> Vec<(&Wanted, usize)> {
 }
 
 impl Wanted {
+    /// What it reads, and what was read with it when it was checkpointed.
+    fn columns(&self) -> impl Iterator<Item = usize> {
+        let before = self.from.iter().flat_map(|place| &place.columns);
+        self.spec.columns.iter().chain(before).copied()
+    }
+
     /// Whether others may do all of its work.
     fn may_be_seated(&self) -> bool {
         let of_template = self.share.as_ref().filter(|share| share.stage.spec.template.is_some());

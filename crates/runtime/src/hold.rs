@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 pub(crate) struct Hold {
     is_held: AtomicBool,
     stays_open: AtomicBool,
+    /// A source has got all there is and could not say so, as it stays open.
+    wants_to_end: AtomicBool,
     /// Sources that will get nothing more, and were told so.
     ended: Mutex<Vec<OperatorId>>,
 }
@@ -38,11 +40,25 @@ impl Hold {
     }
 
     /// Held, or what was saved of it is not safe yet.
-    pub fn stays_open(&self) -> bool {
+    fn stays_open(&self) -> bool {
         self.stays_open.load(SeqCst)
     }
 
+    /// True if it may come to its end now. If not, it is known to want that.
+    pub fn may_come_to_end(&self) -> bool {
+        let may = !self.stays_open();
+        if !may {
+            self.wants_to_end.store(true, SeqCst);
+        }
+        may
+    }
+
+    pub fn wants_to_end(&self) -> bool {
+        self.wants_to_end.load(SeqCst)
+    }
+
     pub fn on_end_of_input(&self, source: OperatorId) {
+        self.wants_to_end.store(false, SeqCst);
         self.ended.lock().push(source);
     }
 

@@ -309,6 +309,11 @@ impl Query {
         self.hold.may_end();
     }
 
+    /// True if one of its sources waits to say that it has ended: until that is said no other checkpoint should begin.
+    pub fn wants_to_end(&self) -> bool {
+        self.hold.wants_to_end()
+    }
+
     /// True while it takes nothing in.
     pub fn is_held(&self) -> bool {
         self.hold.is_held()

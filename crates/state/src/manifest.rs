@@ -50,6 +50,9 @@ pub struct SourceEntry {
     pub rows: u64,
     /// Rows before that place which could not be read, beside those.
     pub dead_rows: u64,
+    /// Columns that were read, by it and those who read with it: a row is only refused for a value that somebody reads, so
+    /// rows count alike only where these are read again.
+    pub columns: Vec<String>,
     /// False of a pipe, which gives nothing twice.
     pub is_repeatable: bool,
     /// The wall clock when its first row was due, milliseconds since 1970.

@@ -435,7 +435,7 @@ fn a_restored_query_goes_on_where_it_stood_at_its_checkpoint() {
             sink.close().unwrap();
             let name = match path {
                 "${query}.csv" => "q.csv",
-                "folder" => "folder/part-0-0.csv",
+                "folder" => "folder/part-q-0-0.csv",
                 path => path,
             };
             (folder.path().join(name), std::fs::read_to_string(folder.path().join(name)).unwrap())

@@ -77,7 +77,12 @@ impl Finish {
         let mut state = self.state.lock();
         let next = state.next;
         let position = match &mut output {
-            Some(output) => output.prepare(next).map_err(|error| chain_of_causes(&error))?,
+            Some(output) => {
+                let position = output.prepare(next).map_err(|error| chain_of_causes(&error))?;
+                let rest = output.rest_of_prepare();
+                rest.map_or(Ok(()), |rest| rest()).map_err(|error| chain_of_causes(&error))?;
+                position
+            }
             None => OutputPosition::None,
         };
         let outlet = outlet.clone();

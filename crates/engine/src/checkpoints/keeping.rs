@@ -15,6 +15,7 @@ use laxity_state::{
 
 use super::finish::Finish;
 use crate::shared::Shared;
+use crate::sink_io::Prepared;
 
 /// A query that is checkpointed.
 pub(crate) struct Keeping {
@@ -58,7 +59,7 @@ pub(crate) struct KeptOutlet {
 pub(crate) struct Taken {
     pub keeping: Arc<Keeping>,
     pub draft: Draft,
-    pub replies: Receiver<(usize, Result<OutputPosition, String>)>,
+    pub replies: Receiver<Prepared>,
     /// Outputs that will say.
     pub awaited: usize,
     pub outputs: Vec<(usize, OutputPosition)>,
@@ -89,7 +90,10 @@ impl Keeping {
                         .collect(),
                     dead_rows: place.dead_rows,
                 });
+                let schema = &table.spec.table.schema;
+                let columns = table.spec.columns.iter().map(|&column| schema.field(column).name().clone());
                 return Some(SourceEntry {
+                    columns: columns.collect(),
                     rows: read.position.rows,
                     dead_rows: read.position.dead_rows,
                     is_repeatable: read.is_repeatable,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use laxity_connect::SinkSpec;
 use laxity_graph::{NodeId, OperatorId};
 use laxity_operators::Stage;
@@ -37,23 +38,21 @@ pub(super) enum From {
     Ended,
 }
 
-/// Looks for what it goes on from. `parts`: writers of each place so far.
+/// Looks for what it goes on from.
 pub(super) fn find(
     shared: &Shared,
     plan: &QueryPlan,
     state: &StatePlan,
     query: &Arc<Query>,
-    parts: &HashMap<PathBuf, usize>,
 ) -> Result<Kept, SubmitError> {
     let name = &query.settings.name;
     let outputs = outputs_of(plan);
     let results = outputs.len() - plan.late.iter().len();
     let mut of_query: HashMap<PathBuf, usize> = HashMap::new();
     let numbered = outputs.iter().map(|spec| {
-        let place = spec.place(name);
-        let before = of_query.entry(place.clone()).or_insert(0);
-        *before += 1;
-        (spec.clone(), parts.get(&place).copied().unwrap_or(0) + *before - 1)
+        let part = of_query.entry(spec.place(name)).or_insert(0);
+        *part += 1;
+        (spec.clone(), *part - 1)
     });
     let numbered: Vec<(SinkSpec, usize)> = numbered.collect();
     let found = find_checkpoint(&shared.checkpoints, name, state, &numbered)?;
@@ -127,8 +126,11 @@ impl Kept {
         };
         let complete = give_back(instances, &restored).map_err(&refused)?;
         query.count_from(counts_of(&restored.manifest.counts));
-        let from = sources.iter().map(|source| (source.operator, begins(&query, source, &restored)));
-        let from = from.collect();
+        let begins = |source: &Source| match &plan.dataflow.node(source.node).stage {
+            Stage::Source { scan, .. } => begins(&query, source, &scan.table.schema, &restored),
+            _ => From::Beginning,
+        };
+        let from = sources.iter().map(|source| (source.operator, begins(source))).collect();
         tracing::info!(
             query = query.settings.name,
             checkpoint = restored.manifest.checkpoint,
@@ -185,7 +187,7 @@ fn give_back(
     Ok(complete)
 }
 
-fn begins(query: &Query, source: &Source, restored: &Restored) -> From {
+fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) -> From {
     let Some(entry) = restored.manifest.sources.iter().find(|entry| entry.node == source.node.0) else {
         return From::Beginning;
     };
@@ -201,5 +203,5 @@ fn begins(query: &Query, source: &Source, restored: &Restored) -> From {
         );
         return From::Beginning;
     }
-    From::Place(Place::of(entry))
+    From::Place(Place::of(entry, schema))
 }

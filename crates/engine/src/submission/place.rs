@@ -1,5 +1,6 @@
 //! How far a restored query had read a table, and how that is read on for several at once.
 
+use arrow::datatypes::Schema;
 use laxity_connect::{RestoredScan, ScanEnvironment, ScanPosition};
 use laxity_graph::EventTime;
 use laxity_runtime::Position;
@@ -9,6 +10,8 @@ use laxity_state::SourceEntry;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub position: Position,
+    /// Of the table, ascending, read by whoever.
+    pub columns: Vec<usize>,
     offsets: Option<ScanPosition>,
     start_wall_ms: i64,
 }
@@ -17,18 +20,24 @@ pub(super) struct Place {
 /// on, and who is ahead leaves out what he has had; offsets of parts have no order, so they must be the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Start {
+    columns: Vec<usize>,
     offsets: Option<Vec<((String, i32), i64)>>,
     start_wall_ms: i64,
 }
 
 impl Place {
-    pub fn of(entry: &SourceEntry) -> Place {
+    pub fn of(entry: &SourceEntry, schema: &Schema) -> Place {
+        // One that is not there any more is not read by the query either.
+        let columns = entry.columns.iter().filter_map(|name| schema.index_of(name).ok());
+        let mut columns: Vec<usize> = columns.collect();
+        columns.sort_unstable();
         let offsets = entry.offsets.as_ref().map(|offsets| ScanPosition {
             offsets: offsets.next.iter().map(|(topic, part, next)| ((topic.clone(), *part), *next)).collect(),
             dead_rows: offsets.dead_rows,
         });
         Place {
             position: Position { rows: entry.rows, dead_rows: entry.dead_rows },
+            columns,
             offsets,
             start_wall_ms: entry.start_wall_ms,
         }
@@ -36,7 +45,7 @@ impl Place {
 
     pub fn start(&self) -> Start {
         let offsets = self.offsets.as_ref().map(|place| place.offsets.clone().into_iter().collect());
-        Start { offsets, start_wall_ms: self.start_wall_ms }
+        Start { columns: self.columns.clone(), offsets, start_wall_ms: self.start_wall_ms }
     }
 
     /// Where all of these begin, who have one start. `None` if there are none.
@@ -80,7 +89,7 @@ mod tests {
 
     fn place(rows: u64, dead_rows: u64) -> Place {
         let entry = SourceEntry { rows, dead_rows, start_wall_ms: 7, ..SourceEntry::default() };
-        Place::of(&entry)
+        Place::of(&entry, &Schema::empty())
     }
 
     #[test]

@@ -341,7 +341,7 @@ impl<C: Content> Reader<C> {
 
     /// True if it has got all that its table had, and may be told so.
     pub(super) fn may_end(&self) -> bool {
-        !self.is_behind() && !self.query.hold.stays_open()
+        !self.is_behind() && self.query.hold.may_come_to_end()
     }
 
     /// No row is to come any more.

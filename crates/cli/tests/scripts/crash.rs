@@ -1,0 +1,262 @@
+//! The program is killed at random moments, again and again, and run again with the same command: its output files are
+//! those of a run that nobody disturbed. `CRASH_RUNS=200` for more runs, `SEED=7` for other moments.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::lines;
+
+/// A run is killed so often at most: then it may come to its end.
+const KILLS_MAX: usize = 12;
+
+/// Numbers that look random, the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// Ten minutes of rows that are up to two seconds out of order, some of them late, some that cannot be read.
+fn rows(dice: &mut Dice) -> String {
+    let mut text = String::new();
+    for row in 0..30_000_u64 {
+        let arrival_ms = row * 20;
+        let at_ms = arrival_ms.saturating_sub(dice.roll(2_000));
+        let time =
+            |ms: u64| format!("2024-01-01 00:{:02}:{:02}.{:03}", ms / 60_000, ms / 1_000 % 60, ms % 1_000);
+        let value = if dice.roll(500) == 0 { "none".into() } else { dice.roll(1_000).to_string() };
+        writeln!(text, "{row},{},{value},{},{}", dice.roll(40), time(at_ms), time(arrival_ms)).unwrap();
+    }
+    text
+}
+
+/// What holds state in as many ways as there are, over a replayed file, a file that is read as fast as it can be, and rows
+/// that are made up; on one instance and on several.
+const SCRIPT: &str = "
+CREATE TABLE t (n BIGINT, k INT, v BIGINT, ts TIMESTAMP(3), a TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv', 'csv.ignore-parse-errors' = 'true',
+      'laxity.replay.time-column' = 'a', 'laxity.replay.speed' = '400');
+CREATE TABLE f (n BIGINT, k INT, v BIGINT, ts TIMESTAMP(3), a TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv', 'csv.ignore-parse-errors' = 'true');
+CREATE TABLE g (n BIGINT, v BIGINT, ts AS TO_TIMESTAMP_LTZ(n * 5, 3), WATERMARK FOR ts AS ts)
+WITH ('connector' = 'datagen', 'rows-per-second' = '20000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0',
+      'fields.n.end' = '29999', 'fields.v.min' = '0', 'fields.v.max' = '100');
+CREATE TABLE windows (k INT, c BIGINT, s BIGINT, d BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/windows.csv', 'format' = 'csv', 'csv.header' = 'true');
+CREATE TABLE sessions (k INT, c BIGINT, b TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/sessions.json', 'format' = 'json');
+CREATE TABLE joined (n BIGINT, m BIGINT, k INT) WITH ('connector' = 'filesystem', 'path' = 'out/joined.csv', 'format' = 'csv');
+CREATE TABLE tops (k INT, c BIGINT, r BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/tops.csv', 'format' = 'csv');
+CREATE TABLE overs (n BIGINT, s BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out/overs.csv', 'format' = 'csv');
+CREATE TABLE made (c BIGINT, s BIGINT, e TIMESTAMP_LTZ(3)) WITH ('connector' = 'filesystem', 'path' = 'out/${query}.csv', 'format' = 'csv');
+CREATE TABLE wide (k INT, c BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/wide.csv', 'format' = 'csv');
+SET 'laxity.latency.target' = '50 ms';
+INSERT INTO windows SELECT k, COUNT(*), SUM(v), COUNT(DISTINCT v), window_end
+FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end;
+INSERT INTO sessions SELECT k, COUNT(*), window_start
+FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY k, window_start, window_end;
+INSERT INTO joined SELECT x.n, y.n, x.k FROM t x, f y
+WHERE x.k = y.k AND x.ts BETWEEN y.ts - INTERVAL '0.5' SECOND AND y.ts AND x.n <> y.n;
+INSERT INTO tops SELECT k, c, r, window_end FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY c DESC, k) AS r FROM (
+    SELECT k, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+    GROUP BY k, window_start, window_end)) WHERE r <= 3;
+INSERT INTO overs SELECT n, SUM(v) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM t;
+INSERT INTO made SELECT COUNT(*), SUM(v), window_end
+FROM TABLE(TUMBLE(TABLE g, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;
+SET 'parallelism.default' = '3';
+INSERT INTO wide SELECT k, COUNT(*), window_end
+FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY k, window_start, window_end;
+";
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
+}
+
+fn start(folder: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_laxity"))
+        .current_dir(folder)
+        .env_remove("LAXITY_LOG")
+        .args(["run", "script.sql", "--plain", "--workers", "2"])
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(folder.join("said.txt")).unwrap())
+        .spawn()
+        .unwrap()
+}
+
+/// By file of the folder, how often each line is in it.
+fn written(folder: &Path) -> BTreeMap<String, BTreeMap<String, i64>> {
+    let files = fs::read_dir(folder.join("out")).unwrap().map(|entry| entry.unwrap().path());
+    let counted = |path: std::path::PathBuf| {
+        let mut counts = BTreeMap::new();
+        lines(&path).into_iter().for_each(|line| *counts.entry(line).or_insert(0) += 1);
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), counts)
+    };
+    files.map(counted).collect()
+}
+
+/// Waits for its end until then; false if it still runs.
+fn ends_by(child: &mut Child, deadline: Instant) -> bool {
+    while Instant::now() < deadline {
+        if child.try_wait().unwrap().is_some() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
+}
+
+/// Runs the script to its end, killed on the way. How often it was.
+fn run_killed(folder: &Path, dice: &mut Dice) -> usize {
+    let mut kills = 0;
+    loop {
+        let mut child = start(folder, &["--state", "state"]);
+        let life_ms = if kills < KILLS_MAX { 50 + dice.roll(1_500) } else { 300_000 };
+        if ends_by(&mut child, Instant::now() + Duration::from_millis(life_ms)) {
+            let status = child.wait().unwrap();
+            let said = fs::read_to_string(folder.join("said.txt")).unwrap();
+            assert!(status.success(), "after {kills} kills: {said}");
+            return kills;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+    }
+}
+
+#[test]
+fn killed_at_random_moments_it_writes_what_it_would_have_written() {
+    let runs = from_environment("CRASH_RUNS", 3);
+    let mut dice = Dice(from_environment("SEED", 1));
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("in.csv"), rows(&mut dice)).unwrap();
+    fs::write(folder.join("script.sql"), SCRIPT).unwrap();
+    let status = start(folder, &[]).wait().unwrap();
+    assert!(status.success(), "{}", fs::read_to_string(folder.join("said.txt")).unwrap());
+    let expected = written(folder);
+    assert_eq!(expected.len(), 7);
+    assert!(expected.values().all(|lines| lines.len() > 30), "each has results to lose");
+
+    fs::write(
+        folder.join("script.sql"),
+        format!("SET 'execution.checkpointing.interval' = '100 ms';{SCRIPT}"),
+    )
+    .unwrap();
+    let (mut lost, mut doubled, mut kills) = (0, 0, 0);
+    for run in 0..runs {
+        fs::remove_dir_all(folder.join("out")).unwrap();
+        let _none_yet = fs::remove_dir_all(folder.join("state"));
+        kills += run_killed(folder, &mut dice);
+        let got = written(folder);
+        for (file, expected) in &expected {
+            let none = BTreeMap::new();
+            let got = got.get(file).unwrap_or(&none);
+            let all = expected.keys().chain(got.keys());
+            let mut differing: BTreeMap<&str, i64> = BTreeMap::new();
+            for line in all {
+                let more = got.get(line).unwrap_or(&0) - expected.get(line).unwrap_or(&0);
+                if more != 0 {
+                    differing.insert(line, more);
+                }
+            }
+            lost += differing.values().filter(|more| **more < 0).count();
+            doubled += differing.values().filter(|more| **more > 0).count();
+            if let Some(first) = differing.iter().next() {
+                eprintln!("run {run}, {file}: {} lines differ, such as {first:?}", differing.len());
+            }
+        }
+    }
+    println!("{runs} runs, {kills} kills, {lost} lost, {doubled} doubled");
+    assert!(kills >= runs as usize, "each run is killed at least once, as a rule");
+    assert_eq!((lost, doubled), (0, 0));
+}
+
+#[test]
+fn what_is_complete_is_not_done_twice_and_a_changed_query_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let script = |factor: u32| {
+        format!(
+            "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '2000', 'fields.n.kind' = 'sequence',
+                                             'fields.n.start' = '1', 'fields.n.end' = '1000');
+             CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out.csv', 'format' = 'csv');
+             SET 'execution.checkpointing.interval' = '50 ms';
+             SET 'pipeline.name' = 'twice';
+             INSERT INTO o SELECT n * {factor} FROM g;"
+        )
+    };
+    let run = |factor: u32, arguments: &[&str]| {
+        fs::write(folder.join("script.sql"), script(factor)).unwrap();
+        let mut all = vec!["--state", "state"];
+        all.extend_from_slice(arguments);
+        let status = start(folder, &all).wait().unwrap();
+        (
+            status.success(),
+            fs::read_to_string(folder.join("said.txt")).unwrap(),
+            lines(&folder.join("out.csv")).len(),
+        )
+    };
+    let (_, said, written) = run(2, &["--for", "250 ms"]);
+    assert!((1..1_000).contains(&written), "stopped in the middle: {written}, {said}");
+    let (is_fine, said, _) = run(3, &[]);
+    assert!(
+        !is_fine && said.contains("its state is of another query") && said.contains("--state-ignore 'twice'"),
+        "{said}"
+    );
+    let (is_fine, said, written) = run(2, &[]);
+    assert!(is_fine && written == 1_000, "{said}");
+    let (is_fine, said, written) = run(2, &[]);
+    assert!(is_fine && written == 1_000 && said.contains("query twice is complete"), "{said}");
+    let (is_fine, said, written) = run(3, &["--state-ignore", "twice"]);
+    assert!(is_fine && written == 1_000 && !said.contains("complete,"), "{said}");
+    let (is_fine, said, _) = run(2, &["--state-ignore", "nobody"]);
+    assert!(!is_fine && said.contains("no query is named 'nobody'; there are twice"), "{said}");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_told_of_and_the_one_before_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let script = "
+        CREATE TABLE g (n BIGINT, ts AS TO_TIMESTAMP_LTZ(n, 3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen',
+            'rows-per-second' = '2000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '2999');
+        CREATE TABLE o (c BIGINT, s BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out.csv', 'format' = 'csv');
+        SET 'execution.checkpointing.interval' = '50 ms';
+        SET 'pipeline.name' = 'q';
+        INSERT INTO o SELECT COUNT(*), SUM(n) FROM TABLE(TUMBLE(TABLE g, DESCRIPTOR(ts), INTERVAL '0.25' SECOND))
+        GROUP BY window_start, window_end;";
+    fs::write(folder.join("script.sql"), script).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut all = vec!["--state", "state"];
+        all.extend_from_slice(arguments);
+        let status = start(folder, &all).wait().unwrap();
+        (status.success(), fs::read_to_string(folder.join("said.txt")).unwrap())
+    };
+    assert!(run(&["--for", "500 ms"]).0);
+    let mut checkpoints: Vec<u64> = fs::read_dir(folder.join("state/q"))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix("chk-")?.parse().ok())
+        .collect();
+    checkpoints.sort_unstable();
+    let last = folder.join(format!("state/q/chk-{}", checkpoints.last().unwrap()));
+    let table = fs::read_dir(&last).unwrap().map(|entry| entry.unwrap().path());
+    let table =
+        table.filter(|path| path.extension().is_some_and(|extension| extension == "arrow")).max().unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&table, bytes).unwrap();
+    let (is_fine, said) = run(&[]);
+    assert!(is_fine && said.contains("the one before is looked at") && said.contains("checksum"), "{said}");
+    let wanted: Vec<String> = (0..12_u64)
+        .map(|window| format!("250,{}", (0..250).map(|n| window * 250 + n).sum::<u64>()))
+        .collect();
+    assert_eq!(lines(&folder.join("out.csv")), wanted);
+}
