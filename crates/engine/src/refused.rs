@@ -2,7 +2,9 @@
 
 use laxity_connect::RefusedRows;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
-use laxity_operators::{DeadRows, Flow, Operator, OperatorError, Outbox, StreamBatch};
+use laxity_operators::{
+    DeadRows, Flow, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch,
+};
 
 use crate::chain_of_causes;
 
@@ -45,6 +47,14 @@ impl Operator for LetterWriter {
         let flow = self.operator.on_watermark(watermark, out)?;
         self.write(&out.dead[before..])?;
         Ok(flow)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.operator.save()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.operator.restore(state)
     }
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {

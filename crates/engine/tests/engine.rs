@@ -20,7 +20,8 @@ use laxity_graph::{
     WindowShape,
 };
 use laxity_operators::{
-    Flow, LateColumn, LateRows, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
+    Flow, LateColumn, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, Stage,
+    StateError, StreamBatch,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -130,6 +131,14 @@ impl Operator for MiddleOperator {
         Ok(Flow::Done)
     }
 
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Err(StateError::Unsupported { operator: "middle".into(), reason: "it is of a test".into() })
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
+    }
+
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         if let Some((key, sum)) = self.firing.pop() {
             let rows = RecordBatch::try_new(
@@ -167,6 +176,14 @@ impl Operator for Pass {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 }
 

@@ -11,7 +11,7 @@ use datafusion_physical_expr::utils::collect_columns;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{Expression, Identity, Predicate, Selection, internal, row_error};
-use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch};
 
 /// What a [`Calc`] computes.
 #[derive(Clone, Debug)]
@@ -181,6 +181,14 @@ impl Operator for Calc {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 }
 

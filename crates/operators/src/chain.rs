@@ -2,7 +2,10 @@ use std::collections::VecDeque;
 
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
-use crate::{Emitted, Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{
+    Emitted, Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StatePart,
+    StreamBatch,
+};
 
 /// Operators that run as one instance, each feeding the next without a mailbox between them (Flink's
 /// operator chaining).
@@ -221,6 +224,30 @@ impl Operator for Chain {
 
     fn follows_processing_time(&self) -> bool {
         self.links.first().is_some_and(|link| link.operator.follows_processing_time())
+    }
+
+    /// The parts of each link, with the link's number before their names.
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        let mut state = OperatorState::default();
+        for (number, link) in self.links.iter_mut().enumerate() {
+            let parts = link.operator.save()?.parts.into_iter();
+            state
+                .parts
+                .extend(parts.map(|part| StatePart { name: format!("{number}-{}", part.name), ..part }));
+        }
+        Ok(state)
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        for (number, link) in self.links.iter_mut().enumerate() {
+            let prefix = format!("{number}-");
+            let is_own = |part: &mut StatePart| part.name.starts_with(&prefix);
+            let own = state.parts.extract_if(.., is_own);
+            let own = own.map(|part| StatePart { name: part.name[prefix.len()..].into(), ..part });
+            let own = OperatorState { parts: own.collect() };
+            link.operator.restore(own).map_err(|error| error.within(&prefix))?;
+        }
+        state.finish()
     }
 
     fn state_bytes(&self) -> usize {

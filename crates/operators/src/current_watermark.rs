@@ -6,7 +6,10 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{internal, row_error};
 use crate::watermark::WatermarkGenerator;
-use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch, WatermarkSpec};
+use crate::{
+    Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch,
+    WatermarkSpec,
+};
 
 /// Keeps the watermark before every row, also before those that nobody could find late. It follows a source, with the
 /// source's watermark, before any row is dropped.
@@ -50,6 +53,15 @@ impl Operator for Kept {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.generator.save(OperatorState::default())
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        self.generator.restore(&mut state)?;
+        state.finish()
     }
 }
 
@@ -117,5 +129,13 @@ impl Operator for CurrentWatermark {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 }

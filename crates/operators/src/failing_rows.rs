@@ -1,7 +1,10 @@
 use arrow::array::RecordBatch;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
-use crate::{DeadReason, DeadRows, Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{
+    DeadReason, DeadRows, Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError,
+    StreamBatch,
+};
 
 /// An operator whose rows that make it fail are put aside, each with its error, so that no other row of their batch is
 /// lost: `laxity.row.error` = `dead-letter`.
@@ -97,6 +100,14 @@ impl Operator for FailingRows {
 
     fn event_times(&self) -> Option<(EventTime, EventTime)> {
         self.operator.event_times()
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.operator.save()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.operator.restore(state)
     }
 
     fn state_bytes(&self) -> usize {

@@ -3,6 +3,8 @@ mod few_keys;
 mod fold;
 mod inputs;
 mod keys;
+mod restore;
+mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,10 @@ use accumulate::{Accumulate, Library, Rows};
 use fold::Make;
 pub(crate) use inputs::Inputs;
 use keys::{KeyColumns, KeyPlan, Keys};
+pub(crate) use restore::{
+    Filling, accumulator, accumulator_of, is_restored_exactly, sliding_accumulator, state_types, states_of,
+    states_types,
+};
 
 /// One aggregate function with its arguments, over the input's columns.
 #[derive(Clone, Debug)]

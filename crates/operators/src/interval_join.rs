@@ -1,5 +1,8 @@
+//! Joins of rows whose times lie close to each other.
+
 mod buffer;
 mod probe;
+mod saved;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -18,8 +21,8 @@ use crate::join_output::JoinOutput;
 use crate::window_join::check_keys;
 use crate::window_rows::{check_timestamp, choose, timestamps};
 use crate::{
-    DeadReason, DeadRows, Flow, JoinKind, LateRows, Operator, OperatorError, OperatorFactory, Outbox,
-    StreamBatch,
+    DeadReason, DeadRows, Flow, JoinKind, LateRows, Operator, OperatorError, OperatorFactory, OperatorState,
+    Outbox, StateError, StreamBatch,
 };
 
 /// Joins rows of two inputs that agree on keys and whose event times lie close to each other:
@@ -410,6 +413,14 @@ impl Operator for IntervalJoin {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.work(out)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.saved()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.restored(state)
     }
 
     fn state_bytes(&self) -> usize {

@@ -22,6 +22,7 @@ mod lookup_join;
 mod operator;
 mod over;
 mod partition;
+mod restart;
 mod row_index;
 mod row_store;
 mod scalar_groups;

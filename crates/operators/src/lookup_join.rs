@@ -11,7 +11,9 @@ use laxity_graph::{EventTime, ProcessingTime, RowErrors};
 use crate::expression::{Selection, internal};
 use crate::join_keys::{EncodedKeys, KeyEncoder};
 use crate::join_output::JoinOutput;
-use crate::{DeadRows, Flow, JoinKind, Operator, OperatorError, Outbox, StreamBatch};
+use crate::{
+    DeadRows, Flow, JoinKind, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch,
+};
 pub use table::{LookupRows, LookupTable};
 
 /// Puts the rows of a table beside those of a stream: `JOIN dim FOR SYSTEM_TIME AS OF o.proctime AS d ON o.k = d.k`.
@@ -280,6 +282,15 @@ impl Operator for LookupJoin {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    /// The table is read again.
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {

@@ -91,10 +91,7 @@ pub trait Operator: Send {
     ///
     /// # Errors
     /// If it cannot be checkpointed.
-    fn save(&mut self) -> Result<OperatorState, StateError> {
-        let operator = std::any::type_name::<Self>().into();
-        Err(StateError::Unsupported { operator, reason: "leave out the checkpoints".into() })
-    }
+    fn save(&mut self) -> Result<OperatorState, StateError>;
 
     /// Takes over what another instance of the same stage, the same number among as many parallel instances, held. Before
     /// its first message, after [`on_event_clock`](Operator::on_event_clock); once.
@@ -102,11 +99,9 @@ pub trait Operator: Send {
     /// # Errors
     /// If the state is not one that such an instance has saved. The operator may then have taken over a part of it, and
     /// must not be used.
-    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
-        let _ = state;
-        let operator = std::any::type_name::<Self>().into();
-        Err(StateError::Unsupported { operator, reason: "leave out the checkpoints".into() })
-    }
+    ///
+    /// Results that hang on restored rows alone say that these were ingested at [`ProcessingTime::ZERO`]: before this process.
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError>;
 
     /// Bytes of state held, an estimate that a memory bound can trust within a factor of two.
     fn state_bytes(&self) -> usize {

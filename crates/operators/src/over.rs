@@ -1,7 +1,10 @@
+//! Aggregates over the rows before each row: OVER.
+
 mod frames;
 mod general;
 mod pending;
 mod running;
+mod saved;
 
 use std::sync::Arc;
 
@@ -14,8 +17,8 @@ use crate::expression::{Expression, internal, row_error};
 use crate::join_keys::{KeyEncoder, KeyTable};
 use crate::window_rows::{check_timestamp, choose, timestamps};
 use crate::{
-    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox,
-    StreamBatch,
+    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory,
+    OperatorState, Outbox, StateError, StreamBatch,
 };
 use frames::{Frames, Steps};
 use pending::{Arrived, Due, Pending};
@@ -83,6 +86,7 @@ struct OverAggregate {
     processing_time: bool,
     /// Rows are taken as they come, and nothing waits.
     at_once: bool,
+    key_schema: SchemaRef,
     encoder: KeyEncoder,
     keys: KeyTable,
     frames: Frames,
@@ -96,6 +100,8 @@ struct OverAggregate {
 }
 
 struct Call {
+    /// As `explain` names it.
+    name: String,
     arguments: Vec<Expression>,
     running: Box<dyn Running>,
 }
@@ -115,6 +121,7 @@ impl OverAggregate {
             let arguments = call.expr.expressions();
             let arguments = arguments.iter().map(|argument| Expression::over(argument, &spec.input_schema));
             Ok(Call {
+                name: call.expr.name().into(),
                 arguments: arguments.collect::<Result<_, _>>()?,
                 running: running(&call.expr, &spec.input_schema, is_bounded)?,
             })
@@ -126,6 +133,7 @@ impl OverAggregate {
             time: spec.time,
             processing_time: spec.processing_time,
             at_once: spec.processing_time && !waits,
+            key_schema: Arc::new(spec.input_schema.project(&spec.keys).map_err(|e| internal(&spec.name, e))?),
             encoder: encoder.map_err(|e| internal(&spec.name, e))?,
             keys: KeyTable::default(),
             frames: Frames::new(match (spec.processing_time, spec.frame) {
@@ -207,7 +215,7 @@ impl OverAggregate {
     ) -> Result<RecordBatch, OperatorError> {
         let steps: Steps = self.frames.step(keys, times, due);
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
-        for Call { arguments, running } in &mut self.calls {
+        for Call { arguments, running, .. } in &mut self.calls {
             let compute = || -> Result<ArrayRef, DataFusionError> {
                 let arguments: Vec<ArrayRef> =
                     arguments.iter_mut().map(|argument| argument.evaluate(rows)).collect::<Result<_, _>>()?;
@@ -299,6 +307,14 @@ impl Operator for OverAggregate {
             return Ok(Flow::Done);
         }
         self.fire(out)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.saved()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.restored(state)
     }
 
     fn state_bytes(&self) -> usize {

@@ -80,6 +80,11 @@ impl RowStore {
             .collect()
     }
 
+    /// All rows in their order, as they lie.
+    pub(crate) fn pieces(&self) -> &[RecordBatch] {
+        &self.pieces
+    }
+
     fn push_piece(&mut self, piece: RecordBatch) {
         self.starts.push(self.rows);
         self.rows += piece.num_rows();

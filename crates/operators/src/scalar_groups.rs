@@ -7,6 +7,8 @@ use datafusion_common::{Result, ScalarValue, not_impl_err};
 use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
+use crate::groups::state_types;
+
 /// One scalar accumulator per group, for functions that have none over groups.
 ///
 /// DataFusion's adapter visits every group at every batch; this one only those with rows in it, without which a
@@ -145,8 +147,8 @@ impl GroupsAccumulator for ScalarGroups {
             columns.iter_mut().zip(state).for_each(|(column, value)| column.push(value));
         }
         if columns.is_empty() {
-            let fields = self.expr.state_fields()?;
-            return Ok(fields.iter().map(|field| new_empty_array(field.data_type())).collect());
+            let types = state_types(&self.expr)?;
+            return Ok(types.iter().map(new_empty_array).collect());
         }
         columns.into_iter().map(ScalarValue::iter_to_array).collect()
     }

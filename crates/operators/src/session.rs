@@ -5,17 +5,21 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array};
+use arrow::array::{Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::{DataFusionError, ScalarValue};
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{internal, row_error};
 use crate::groups::{Aggregation, Inputs};
+use crate::state::named;
 use crate::window_aggregate::{timestamps, without_null_times};
-use crate::{Flow, LateRows, Operator, OperatorError, Outbox, StreamBatch, WindowAggregateSpec, WindowInput};
+use crate::{
+    Flow, LateRows, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch,
+    WindowAggregateSpec, WindowInput,
+};
 use sessions::{Fate, SessionId, Sessions};
 
 /// Aggregation over session windows: rows of one key that follow each other within a gap.
@@ -31,6 +35,7 @@ pub(crate) struct SessionAggregate {
     time_column: usize,
     processing_time: bool,
     aggregation: Aggregation,
+    key_schema: SchemaRef,
     /// `None`: no keys.
     converter: Option<RowConverter>,
     sessions: Sessions,
@@ -63,6 +68,7 @@ impl SessionAggregate {
             time_column,
             processing_time,
             aggregation,
+            key_schema: Arc::new(spec.input_schema.project(&spec.keys).map_err(|e| internal(&spec.name, e))?),
             converter: converter(&spec.input_schema, &spec.keys).map_err(fail)?,
             sessions: Sessions::new(gap_ms, spec.allowed_lateness_ms.max(0), spec.aggregates.clone()),
             output_schema: spec.output_schema()?,
@@ -209,6 +215,26 @@ impl Operator for SessionAggregate {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.advance(out).map_err(|e| self.fail(&e))
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        let state = OperatorState::default().with(
+            "session-aggregate",
+            vec![
+                named("watermark", Int64Array::from(vec![self.watermark.0])),
+                named("sessions", UInt64Array::from(vec![self.sessions.len() as u64])),
+                self.sessions.free_numbers(),
+            ],
+        )?;
+        self.sessions.save(state, &self.name, self.converter.as_ref(), &self.key_schema)
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        let own = state.take("session-aggregate")?;
+        self.watermark = EventTime(own.only::<Int64Type>("watermark")?);
+        let (converter, keys) = (self.converter.as_ref(), &self.key_schema);
+        self.sessions.restore(&mut state, &own, &self.name, converter, keys)?;
+        state.finish()
     }
 
     fn state_bytes(&self) -> usize {

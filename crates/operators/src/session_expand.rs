@@ -1,3 +1,7 @@
+//! SESSION by itself: rows wait for the bounds of their session.
+
+mod saved;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -11,7 +15,8 @@ use crate::expression::internal;
 use crate::window_expand::expanded_schema;
 use crate::window_rows::{check_timestamp, choose, timestamp_column, timestamps};
 use crate::{
-    DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch,
+    DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox,
+    StateError, StreamBatch,
 };
 
 /// The SESSION table function by itself: rows wait until their session has closed, then leave with its bounds
@@ -57,6 +62,7 @@ struct SessionExpand {
     time: usize,
     processing_time: bool,
     gap_ms: i64,
+    input: SchemaRef,
     key_columns: Vec<usize>,
     key_converter: RowConverter,
     rows: RowConverter,
@@ -104,6 +110,7 @@ impl SessionExpand {
             gap_ms: spec.gap_ms,
             key_converter: RowConverter::new(spec.keys.iter().map(|&key| sort_field(key)).collect())
                 .map_err(bug)?,
+            input: Arc::clone(&spec.input_schema),
             key_columns: spec.keys.clone(),
             parser: rows.parser(),
             rows,
@@ -300,6 +307,14 @@ impl Operator for SessionExpand {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.fire(out)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.saved()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.restored(state)
     }
 
     fn state_bytes(&self) -> usize {

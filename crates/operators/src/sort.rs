@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{SchemaRef, UInt64Type};
 use arrow::error::ArrowError;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::internal;
-use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::state::named;
+use crate::{Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch};
 
 /// ORDER BY, OFFSET and LIMIT of a bounded input, on one instance.
 ///
@@ -144,6 +145,35 @@ impl Operator for Sort {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         Ok(self.send(out))
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        let left = self.left.map(|left| left as u64);
+        let own = vec![
+            named("left-out", UInt64Array::from(vec![self.left_out as u64])),
+            named("left", UInt64Array::from(vec![left])),
+            named(
+                "rows",
+                UInt64Array::from(vec![self.waiting.iter().map(|rows| rows.num_rows() as u64).sum::<u64>()]),
+            ),
+        ];
+        OperatorState::default().with("sort", own)?.with_pieces("rows", self.waiting.clone())
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        let own = state.take("sort")?;
+        self.left_out = own.only::<UInt64Type>("left-out")? as usize;
+        own.expect_rows(1)?;
+        self.left = own.optional::<UInt64Type>("left")?.iter().flatten().next().map(|left| left as usize);
+        for part in state.take_pieces("rows") {
+            self.waiting_rows += part.len();
+            self.waiting.push(part.rest_rows(0, &self.spec.input_schema)?);
+        }
+        let rows = own.only::<UInt64Type>("rows")?;
+        if self.waiting_rows as u64 != rows {
+            return Err(own.mismatch(format!("{rows} rows"), self.waiting_rows.to_string()));
+        }
+        state.finish()
     }
 
     fn state_bytes(&self) -> usize {

@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{Expression, Identity, internal, row_error};
+use crate::state::named;
 use crate::watermark::{WatermarkGenerator, WatermarkSpec};
-use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch};
 
 /// How physical rows become a table's rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,6 +168,23 @@ impl Operator for SourceOperator {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.send_watermark(watermark, out);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        let state = OperatorState::default()
+            .with("source", vec![named("watermark-sent", Int64Array::from(vec![self.sent.0]))])?;
+        match &self.generator {
+            Some(generator) => generator.save(state),
+            None => Ok(state),
+        }
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        self.sent = EventTime(state.take("source")?.only::<Int64Type>("watermark-sent")?);
+        if let Some(generator) = &mut self.generator {
+            generator.restore(&mut state)?;
+        }
+        state.finish()
     }
 
     fn event_times(&self) -> Option<(EventTime, EventTime)> {

@@ -3,7 +3,10 @@ use std::sync::Arc;
 
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
-use crate::{ExpressionFault, Flow, Operator, OperatorError, Outbox, SharedSourceSpec, StreamBatch};
+use crate::{
+    ExpressionFault, Flow, Operator, OperatorError, OperatorState, Outbox, SharedSourceSpec, StateError,
+    StreamBatch,
+};
 
 /// What a node of a runnable dataflow does. `Source` and `Sink` describe the outside world and belong to
 /// whoever opens it.
@@ -147,6 +150,14 @@ impl Operator for Explained {
 
     fn event_times(&self) -> Option<(EventTime, EventTime)> {
         self.operator.event_times()
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.operator.save()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.operator.restore(state)
     }
 
     fn state_bytes(&self) -> usize {

@@ -1,6 +1,13 @@
 //! What operators hold, as tables: for checkpoints, and for whoever wants to read one.
 
-use arrow::array::RecordBatch;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray, RecordBatch,
+};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 /// What an operator instance holds between two messages, as tables that anybody can read. Of one that holds nothing, none.
 ///
@@ -32,7 +39,7 @@ pub enum StateError {
         reason: String,
     },
     /// It is of another query or damaged. What holds it may be left out, and the query begins anew.
-    #[error("state {part:?} does not fit the query: expected {expected}, found {found}")]
+    #[error("state \"{part}\" does not fit the query: expected {expected}, found {found}")]
     Mismatch {
         /// The part's name.
         part: String,
@@ -50,3 +57,235 @@ pub enum StateError {
         message: String,
     },
 }
+
+pub(crate) type Result<T> = std::result::Result<T, StateError>;
+
+/// A column of a part.
+pub(crate) type NamedColumn = (String, ArrayRef);
+
+/// Tables of at least so many rows are not copied into one with others.
+const CHUNK_ROWS: usize = 8_192;
+
+pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {
+    (name.into(), Arc::new(array))
+}
+
+/// A list for each length, of the items one behind the other.
+pub(crate) fn lists(lengths: impl Iterator<Item = usize>, items: ArrayRef) -> ArrayRef {
+    let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+    Arc::new(ListArray::new(field, OffsetBuffer::from_lengths(lengths), items, None))
+}
+
+/// A bug of ours while state is saved, or taken over after it was found to fit.
+pub(crate) fn bug(operator: &str, error: impl ToString) -> StateError {
+    StateError::Internal { operator: operator.into(), message: error.to_string() }
+}
+
+/// A table of these columns.
+pub(crate) fn table(columns: Vec<NamedColumn>) -> Result<RecordBatch> {
+    let fields = columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(schema, arrays).map_err(|e| bug("state", e))
+}
+
+impl StateError {
+    /// The same of a part whose name has a prefix where the whole is looked at.
+    pub(crate) fn within(self, prefix: &str) -> StateError {
+        match self {
+            StateError::Mismatch { part, expected, found } => {
+                StateError::Mismatch { part: format!("{prefix}{part}"), expected, found }
+            }
+            other => other,
+        }
+    }
+}
+
+impl OperatorState {
+    /// Ends taking over: every part has been taken.
+    ///
+    /// # Errors
+    /// If one is left: the state is that of another stage.
+    pub fn finish(self) -> Result<()> {
+        match self.parts.into_iter().next() {
+            None => Ok(()),
+            Some(part) => Err(StateError::Mismatch {
+                part: part.name,
+                expected: "no table of that name".into(),
+                found: format!("one of {} rows", part.rows.num_rows()),
+            }),
+        }
+    }
+
+    pub(crate) fn with(mut self, name: &str, columns: Vec<NamedColumn>) -> Result<OperatorState> {
+        self.parts.push(StatePart { name: name.into(), rows: table(columns)? });
+        Ok(self)
+    }
+
+    /// A large table, as parts `name-0`, `name-1`, … of these pieces, which are alike. Large ones are not copied.
+    pub(crate) fn with_pieces(mut self, name: &str, pieces: Vec<RecordBatch>) -> Result<OperatorState> {
+        let mut small: Vec<RecordBatch> = Vec::new();
+        let mut chunks = Vec::new();
+        let flush = |small: &mut Vec<RecordBatch>, chunks: &mut Vec<RecordBatch>| {
+            if let Some(first) = small.first() {
+                let schema = first.schema();
+                chunks.push(concat_batches(&schema, small.iter()).map_err(|e| bug(name, e))?);
+                small.clear();
+            }
+            Ok(())
+        };
+        let mut small_rows = 0;
+        for piece in pieces {
+            if piece.num_rows() >= CHUNK_ROWS {
+                flush(&mut small, &mut chunks)?;
+                small_rows = 0;
+                chunks.push(piece);
+                continue;
+            }
+            small_rows += piece.num_rows();
+            small.push(piece);
+            if small_rows >= CHUNK_ROWS {
+                flush(&mut small, &mut chunks)?;
+                small_rows = 0;
+            }
+        }
+        flush(&mut small, &mut chunks)?;
+        let parts = chunks.into_iter().enumerate();
+        self.parts.extend(parts.map(|(at, rows)| StatePart { name: format!("{name}-{at}"), rows }));
+        Ok(self)
+    }
+
+    /// Takes a part out.
+    pub(crate) fn take(&mut self, name: &str) -> Result<Part> {
+        let Some(at) = self.parts.iter().position(|part| part.name == name) else {
+            return Err(StateError::Mismatch {
+                part: name.into(),
+                expected: "a table of that name".into(),
+                found: "none".into(),
+            });
+        };
+        let StatePart { name, rows } = self.parts.swap_remove(at);
+        Ok(Part { name, rows })
+    }
+
+    /// Takes out what [`with_pieces`](OperatorState::with_pieces) put in. That none is missing is for the caller to see.
+    pub(crate) fn take_pieces(&mut self, name: &str) -> Vec<Part> {
+        (0..).map_while(|at| self.take(&format!("{name}-{at}")).ok()).collect()
+    }
+}
+
+/// A part that is being taken over. Columns of ours come first, so that those of a user's may have the same names.
+pub(crate) struct Part {
+    pub(crate) name: String,
+    rows: RecordBatch,
+}
+
+impl Part {
+    pub(crate) fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    pub(crate) fn mismatch(&self, expected: impl Into<String>, found: impl Into<String>) -> StateError {
+        StateError::Mismatch { part: self.name.clone(), expected: expected.into(), found: found.into() }
+    }
+
+    /// It has to have that many rows.
+    pub(crate) fn expect_rows(&self, rows: usize) -> Result<()> {
+        match self.len() {
+            len if len == rows => Ok(()),
+            len => Err(self.mismatch(format!("{rows} rows"), len.to_string())),
+        }
+    }
+
+    pub(crate) fn array(&self, name: &str) -> Result<&ArrayRef> {
+        let column = self.rows.column_by_name(name);
+        column.ok_or_else(|| self.mismatch(format!("a column {name}"), names(&self.rows.schema())))
+    }
+
+    /// A column that may hold NULLs.
+    pub(crate) fn optional<T: ArrowPrimitiveType>(&self, name: &str) -> Result<PrimitiveArray<T>> {
+        let array = self.array(name)?;
+        let found = || self.mismatch(format!("{name} as {}", T::DATA_TYPE), array.data_type().to_string());
+        array.as_primitive_opt::<T>().cloned().ok_or_else(found)
+    }
+
+    /// A column without NULLs.
+    pub(crate) fn values<T: ArrowPrimitiveType>(&self, name: &str) -> Result<ScalarBuffer<T::Native>> {
+        let array = self.optional::<T>(name)?;
+        match array.null_count() {
+            0 => Ok(array.values().clone()),
+            nulls => Err(self.mismatch(format!("{name} without NULLs"), format!("{nulls} NULLs"))),
+        }
+    }
+
+    /// The only row's value.
+    pub(crate) fn only<T: ArrowPrimitiveType>(&self, name: &str) -> Result<T::Native> {
+        self.expect_rows(1)?;
+        Ok(self.values::<T>(name)?[0])
+    }
+
+    pub(crate) fn flags(&self, name: &str) -> Result<BooleanArray> {
+        let flags = self.optional_flags(name)?;
+        match flags.null_count() {
+            0 => Ok(flags),
+            nulls => Err(self.mismatch(format!("{name} without NULLs"), format!("{nulls} NULLs"))),
+        }
+    }
+
+    /// The same with NULLs.
+    pub(crate) fn optional_flags(&self, name: &str) -> Result<BooleanArray> {
+        let array = self.array(name)?;
+        let found = || self.mismatch(format!("{name} as Boolean"), array.data_type().to_string());
+        array.as_boolean_opt().cloned().ok_or_else(found)
+    }
+
+    /// A column of lists without NULLs, row by row.
+    pub(crate) fn lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<ScalarBuffer<T::Native>>> {
+        let array = self.array(name)?;
+        let found = || self.mismatch(format!("lists of {}", T::DATA_TYPE), array.data_type().to_string());
+        let lists = array.as_list_opt::<i32>().ok_or_else(found)?;
+        let items = lists.values().as_primitive_opt::<T>().ok_or_else(found)?;
+        if lists.null_count() + items.null_count() > 0 {
+            return Err(self.mismatch(format!("{name} without NULLs"), "NULLs"));
+        }
+        let of = |range: &[i32]| items.values().slice(range[0] as usize, (range[1] - range[0]) as usize);
+        Ok(lists.value_offsets().windows(2).map(of).collect())
+    }
+
+    /// The only row's list.
+    pub(crate) fn only_list<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<T::Native>> {
+        self.expect_rows(1)?;
+        Ok(self.lists::<T>(name)?.iter().flat_map(|list| list.iter().copied()).collect())
+    }
+
+    /// The columns behind the first `own`, which have to be of these types.
+    pub(crate) fn rest(&self, own: usize, types: &[DataType]) -> Result<Vec<ArrayRef>> {
+        let columns = self.rows.columns().get(own..).unwrap_or_default();
+        if columns.iter().map(|column| column.data_type()).eq(types) {
+            return Ok(columns.to_vec());
+        }
+        let texts = |types: &mut dyn Iterator<Item = &DataType>| {
+            let texts: Vec<String> = types.map(DataType::to_string).collect();
+            if texts.is_empty() { "no columns".into() } else { texts.join(", ") }
+        };
+        let found = texts(&mut columns.iter().map(|column| column.data_type()));
+        Err(self.mismatch(texts(&mut types.iter()), found))
+    }
+
+    /// The same as rows of that schema.
+    pub(crate) fn rest_rows(&self, own: usize, schema: &SchemaRef) -> Result<RecordBatch> {
+        let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let columns = self.rest(own, &types)?;
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(self.len()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+            .map_err(|e| self.mismatch("rows of the operator's columns", e.to_string()))
+    }
+}
+
+fn names(schema: &Schema) -> String {
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    if names.is_empty() { "no columns".into() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

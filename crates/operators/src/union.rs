@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::internal;
-use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch};
 
 /// UNION ALL: rows of every input under one schema, as they come. Inputs must agree in the types of their
 /// columns; names and metadata are the union's.
@@ -46,6 +46,14 @@ impl Operator for Union {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 }
 

@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::internal;
-use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch};
 
 /// Each row once for every element of an array or map that is in one of its columns: `CROSS JOIN UNNEST(c)`.
 ///
@@ -244,6 +244,14 @@ impl Operator for Unnest {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {

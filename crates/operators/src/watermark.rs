@@ -1,11 +1,15 @@
+//! The watermark of a table: found from its rows.
+
 mod splits;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, ListArray, RecordBatch, TimestampMillisecondArray};
+use arrow::array::{
+    Array, AsArray, BooleanArray, Int64Array, ListArray, RecordBatch, TimestampMillisecondArray, UInt64Array,
+};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
+use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMillisecondType, UInt64Type};
 use datafusion_common::{DataFusionError, ScalarValue, internal_err};
 use datafusion_expr::Operator as BinaryOperator;
 use datafusion_physical_expr::PhysicalExpr;
@@ -14,7 +18,8 @@ use laxity_graph::EventTime;
 
 use self::splits::{SplitRows, Splits};
 use crate::expression::explained;
-use crate::{DeadReason, DeadRows, StreamBatch};
+use crate::state::{self, named};
+use crate::{DeadReason, DeadRows, OperatorState, StreamBatch};
 
 /// `WATERMARK FOR column AS expression`.
 #[derive(Clone, Debug)]
@@ -96,6 +101,28 @@ impl WatermarkGenerator {
 
     pub(crate) fn event_times(&self) -> Option<(EventTime, EventTime)> {
         self.last.map(|(low, high)| (EventTime(low), EventTime(high)))
+    }
+
+    /// All but the event times of the last batch, which say nothing of the next.
+    pub(crate) fn save(&self, state: OperatorState) -> state::Result<OperatorState> {
+        let own = vec![
+            named("watermark", Int64Array::from(vec![self.watermark])),
+            named("time-max", Int64Array::from(vec![self.time_max])),
+            named("refused", UInt64Array::from(vec![self.refused as u64])),
+        ];
+        let state = state.with("watermark", own)?;
+        match &self.splits {
+            Some(splits) => splits.save(state),
+            None => Ok(state),
+        }
+    }
+
+    pub(crate) fn restore(&mut self, state: &mut OperatorState) -> state::Result<()> {
+        let own = state.take("watermark")?;
+        self.watermark = own.only::<Int64Type>("watermark")?;
+        self.time_max = own.optional::<Int64Type>("time-max")?.iter().flatten().next();
+        self.refused = own.only::<UInt64Type>("refused")? as usize;
+        self.splits.as_mut().map_or(Ok(()), |splits| splits.restore(state))
     }
 
     /// Takes the next rows. Returns those that are not dead, with the watermark before each.

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{filter_record_batch, take_record_batch};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMillisecondType};
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType,
+};
 use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
@@ -20,9 +22,10 @@ use crate::groups::{Aggregation, Inputs, Taken};
 use crate::operator::FEW_ROWS_MAX;
 use crate::session::SessionAggregate;
 use crate::slices::Slicing;
+use crate::state::named;
 use crate::{
-    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox,
-    StreamBatch, WindowKind,
+    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory,
+    OperatorState, Outbox, StateError, StreamBatch, WindowKind,
 };
 use firing::Firing;
 use parts::{PartKey, Parts};
@@ -268,9 +271,9 @@ impl WindowAggregate {
                 self.firing = None;
                 self.parts.prune(self.watermark);
             } else if let Some((window, keys)) = self.again.pop_front() {
-                self.firing = Some(self.parts.fire(window, Some(keys))?);
+                self.firing = Some(self.parts.fire(window, Some(keys), &self.aggregation)?);
             } else if let Some(window) = self.parts.next_window(self.watermark) {
-                self.firing = Some(self.parts.fire(window, None)?);
+                self.firing = Some(self.parts.fire(window, None, &self.aggregation)?);
             } else {
                 break;
             }
@@ -321,6 +324,18 @@ impl Operator for WindowAggregate {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.advance(out).map_err(|e| self.fail(&e))
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        let state = OperatorState::default()
+            .with("window-aggregate", vec![named("watermark", Int64Array::from(vec![self.watermark.0]))])?;
+        self.parts.save(state, &self.name, &self.aggregation)
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        self.watermark = EventTime(state.take("window-aggregate")?.only::<Int64Type>("watermark")?);
+        self.parts.restore(&mut state, &self.name, &self.aggregation)?;
+        state.finish()
     }
 
     fn state_bytes(&self) -> usize {

@@ -1,14 +1,16 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, UInt32Array};
+use arrow::array::{Array, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::take_arrays;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit};
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::internal;
+use crate::state::named;
 use crate::window_rows::{check_timestamp, choose, timestamp_column, timestamps};
 use crate::{
-    DeadReason, DeadRows, Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch, WindowKind,
+    DeadReason, DeadRows, Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError,
+    StreamBatch, WindowKind,
 };
 
 /// The windowing table function by itself: each row once per window that holds it, with `window_start`,
@@ -193,6 +195,16 @@ impl Operator for WindowExpand {
         self.expand(out)
     }
 
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        OperatorState::default()
+            .with("window-expand", vec![named("watermark", Int64Array::from(vec![self.watermark.0]))])
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        self.watermark = EventTime(state.take("window-expand")?.only::<Int64Type>("watermark")?);
+        state.finish()
+    }
+
     fn state_bytes(&self) -> usize {
         self.pending.as_ref().map_or(0, |pending| pending.batch.rows.get_array_memory_size())
     }
@@ -202,7 +214,7 @@ impl Operator for WindowExpand {
 mod tests {
     use super::*;
     use crate::Emitted;
-    use arrow::array::{ArrayRef, Int64Array, TimestampMillisecondArray};
+    use arrow::array::{ArrayRef, TimestampMillisecondArray};
 
     fn input(times: &[Option<i64>], before: Option<Vec<i64>>) -> StreamBatch {
         let numbers: Int64Array = (0..times.len() as i64).collect();

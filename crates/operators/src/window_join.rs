@@ -1,3 +1,7 @@
+//! Joins of rows of the same window.
+
+mod saved;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +16,9 @@ use crate::join_keys::{KeyEncoder, KeyTable};
 use crate::join_output::JoinOutput;
 use crate::join_side::{JoinSide, NONE};
 use crate::window_rows::{WindowColumns, WindowKey, WindowRows};
-use crate::{Flow, JoinKind, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{
+    Flow, JoinKind, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch,
+};
 
 /// Joins rows of two inputs that lie in the same window and agree on keys.
 ///
@@ -237,6 +243,14 @@ impl Operator for WindowJoin {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.fire(out)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.saved()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.restored(state)
     }
 
     fn state_bytes(&self) -> usize {

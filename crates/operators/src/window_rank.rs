@@ -1,3 +1,7 @@
+//! The first rows of each window and key.
+
+mod saved;
+
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
@@ -11,7 +15,7 @@ use laxity_graph::{EventTime, ProcessingTime};
 use crate::expression::internal;
 use crate::join_keys::{EncodedKeys, KeyEncoder, KeyTable};
 use crate::window_rows::{WindowColumns, WindowKey, WindowRows};
-use crate::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use crate::{Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch};
 
 /// Keeps the first rows of each window and key: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, keys…
 /// ORDER BY …) BETWEEN from AND to`. With `to = 1` it is Flink's windowed deduplication.
@@ -88,6 +92,7 @@ impl WindowRankSpec {
 #[derive(Debug)]
 struct WindowRank {
     name: String,
+    input: SchemaRef,
     columns: WindowColumns,
     keys: KeyEncoder,
     order_columns: Vec<usize>,
@@ -179,6 +184,7 @@ impl WindowRank {
             RowConverter::new(order.iter().cloned().chain(arrival).chain(all).collect()).map_err(bug)?;
         Ok(WindowRank {
             name: spec.name.clone(),
+            input: Arc::clone(schema),
             columns: WindowColumns::new(&spec.name, schema, spec.window_start, spec.window_end)?,
             keys: KeyEncoder::new(schema, &spec.keys).map_err(bug)?,
             order_columns: spec.order_by.iter().map(|by| by.column).collect(),
@@ -217,15 +223,10 @@ impl WindowRank {
         };
         if !candidates.is_empty() {
             let rows = UInt32Array::from_iter_values(candidates.iter().map(|&(_, row)| row));
-            let order = self.order_columns.iter().map(|&column| batch.column(column).clone());
-            let order = take_arrays(&order.collect::<Vec<_>>(), &rows, None)?;
-            let arrival = (ties != RankTies::Columns).then(|| {
-                let numbers = rows.values().iter().map(|&row| self.arrived + u64::from(row));
-                Arc::new(UInt64Array::from_iter_values(numbers)) as ArrayRef
-            });
+            let numbers = rows.values().iter().map(|&row| self.arrived + u64::from(row));
+            let arrival = (ties != RankTies::Columns).then(|| UInt64Array::from_iter_values(numbers));
             let all = take_arrays(batch.columns(), &rows, None)?;
-            let columns: Vec<ArrayRef> = order.into_iter().chain(arrival).chain(all).collect();
-            let rows = self.rows.convert_columns(&columns)?;
+            let rows = encode(&self.rows, &self.order_columns, arrival, all)?;
             for (&(key, _), row) in candidates.iter().zip(rows.iter()) {
                 window.row_bytes = window.row_bytes.strict_add_signed(window.best.offer(key, row.data()));
             }
@@ -279,6 +280,18 @@ impl WindowRank {
     }
 }
 
+/// Rows as they are kept.
+fn encode(
+    rows: &RowConverter,
+    order_columns: &[usize],
+    arrival: Option<UInt64Array>,
+    all: Vec<ArrayRef>,
+) -> Result<Rows, ArrowError> {
+    let order: Vec<ArrayRef> = order_columns.iter().map(|&column| Arc::clone(&all[column])).collect();
+    let arrival = arrival.map(|arrival| Arc::new(arrival) as ArrayRef);
+    rows.convert_columns(&order.into_iter().chain(arrival).chain(all).collect::<Vec<_>>())
+}
+
 impl Operator for WindowRank {
     fn on_batch(
         &mut self,
@@ -313,6 +326,14 @@ impl Operator for WindowRank {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.fire(out)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.saved()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.restored(state)
     }
 
     fn state_bytes(&self) -> usize {
@@ -441,6 +462,16 @@ impl Best {
             }
         }
         grown
+    }
+
+    /// The rows of a key, in no order.
+    fn rows(&self, key: usize) -> Vec<&[u8]> {
+        match self {
+            Best::One(rows) => {
+                rows.get(key).filter(|row| !row.is_empty()).map(AsRef::as_ref).into_iter().collect()
+            }
+            Best::Many(_, heaps) => heaps.get(key).into_iter().flatten().map(AsRef::as_ref).collect(),
+        }
     }
 
     /// Removes the rows of a key, in order.

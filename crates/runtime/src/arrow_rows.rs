@@ -6,8 +6,8 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
-    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError, Outbox,
-    SharedSource, SharedSourceSpec, StreamBatch,
+    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
+    OperatorState, Outbox, SharedSource, SharedSourceSpec, StateError, StreamBatch,
 };
 
 use crate::{Content, Filled, Front, Template};
@@ -305,6 +305,14 @@ impl Operator for Ended {
 
     fn on_watermark(&mut self, _: EventTime, _: &mut Outbox) -> Result<Flow, OperatorError> {
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 }
 

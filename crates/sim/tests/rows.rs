@@ -10,7 +10,8 @@ use laxity_graph::{
     Dataflow, EventClock, EventTime, Input, Node, NodeId, Partitioning, ProcessingTime, QuerySettings,
 };
 use laxity_operators::{
-    Flow, InstanceContext, Operator, OperatorError, OperatorFactory, Outbox, Stage, StreamBatch,
+    Flow, InstanceContext, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, Stage,
+    StateError, StreamBatch,
 };
 use laxity_sim::{Cut, Keep, RowArrival, RowOutcome, RowQuery, RowSimulation, Setup, SimulationError};
 use laxity_workload::Cost;
@@ -74,6 +75,14 @@ impl Operator for Numbers {
         }
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Err(StateError::Unsupported { operator: "numbers".into(), reason: "it is of a test".into() })
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 
     fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {

@@ -10,7 +10,9 @@ use laxity_connect::{ConnectError, Scan, ScanEvent, ScanSpec, ScannedBatch, Sink
 use laxity_graph::{
     Dataflow, EventTime, Flow, Input, LatencyTarget, Node, Partitioning, ProcessingTime, QuerySettings,
 };
-use laxity_operators::{Operator, OperatorError, OperatorFactory, Outbox, Stage as Plan, StreamBatch};
+use laxity_operators::{
+    Operator, OperatorError, OperatorFactory, OperatorState, Outbox, Stage as Plan, StateError, StreamBatch,
+};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -71,6 +73,14 @@ impl Operator for Pass {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
     }
 
     fn resume(&mut self, _: &mut Outbox) -> Result<Flow, OperatorError> {

@@ -1,5 +1,8 @@
+//! Leaves out rows that an approximate window can do without.
+
 mod groups;
 mod sample_column;
+mod saved;
 mod values;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +22,10 @@ use super::rule::Rule;
 use super::sample_size::Promise;
 use crate::expression::{internal, row_error};
 use crate::window_aggregate::timestamps;
-use crate::{Flow, LateRows, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch, WindowKind};
+use crate::{
+    Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch,
+    WindowKind,
+};
 use groups::Groups;
 pub use sample_column::SAMPLE_COLUMN;
 pub(super) use sample_column::Strata;
@@ -437,6 +443,14 @@ impl Operator for Sampler {
     fn wake_at(&self) -> Option<ProcessingTime> {
         // A little later, so that the millisecond asked for has begun on the clock of event time too.
         self.aion.wake_at().map(|at| self.clock.due(EventTime(at)).plus_ns(1))
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.saved()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.restored(state)
     }
 
     fn state_bytes(&self) -> usize {

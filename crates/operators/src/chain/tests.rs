@@ -51,6 +51,14 @@ impl Operator for Repeat {
         self.resume(out)
     }
 
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        Ok(OperatorState::default())
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        state.finish()
+    }
+
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         let piece: Vec<i64> = self.left.drain(..self.limit.min(self.left.len())).collect();
         let batch = StreamBatch::on_time(rows(&piece));

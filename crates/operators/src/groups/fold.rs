@@ -17,11 +17,12 @@ use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::accumulate::{Accumulate, Rows};
+use super::spread::Measure;
 
 /// Makes the state of a function, given the type of its result.
 pub(super) type Make = fn(&DataType) -> Box<dyn Accumulate>;
 
-/// COUNT, SUM, MIN, MAX and AVG of the types that SQL sends here, each with the values, order of evaluation and NULLs
+/// COUNT, SUM, MIN, MAX, AVG, variances and deviations of the types that SQL sends here, each with the values, order of evaluation and NULLs
 /// of DataFusion's accumulator, to which `tests.rs` holds them bit by bit. `None`: that one is taken.
 pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Option<Make> {
     let arguments = expr.expressions();
@@ -32,6 +33,11 @@ pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Option<Make> 
     let given = argument.data_type(input).ok()?;
     let field = expr.field();
     let (function, result) = (expr.fun(), field.data_type());
+    if given == DataType::Float64
+        && let Some(measure) = Measure::of(expr)
+    {
+        return Some(measure.make());
+    }
     if is_count(expr) {
         return Some(|_| Box::new(Count(Vec::new())));
     }
@@ -163,6 +169,16 @@ where
 
     fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
         self.update(states, None, rows)
+    }
+
+    // A MIN that holds an infinity lies beyond what it begins with.
+    fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
+        let array = states[0].as_primitive::<T>();
+        let value = |row| if array.is_valid(row) { array.value(row) } else { self.start };
+        self.values = rows.range.clone().map(value).collect();
+        let seen = || rows.range.clone().map(|row| array.is_valid(row)).collect();
+        self.seen = Seen((array.null_count() > 0).then(seen));
+        Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
@@ -327,6 +343,6 @@ impl Seen {
     }
 }
 
-fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
+pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }

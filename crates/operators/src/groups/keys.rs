@@ -13,7 +13,7 @@ use crate::operator::FEW_ROWS_MAX;
 
 /// What groups are told apart by.
 pub(super) struct KeyPlan {
-    schema: SchemaRef,
+    pub(super) schema: SchemaRef,
     /// How [`FewKeys`] keeps each column; `None` where it cannot keep one of them.
     few: Option<Box<[Kind]>>,
 }

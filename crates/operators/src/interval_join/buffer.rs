@@ -1,3 +1,7 @@
+//! Rows of one side of an interval join, by event time.
+
+mod saved;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::RangeInclusive;

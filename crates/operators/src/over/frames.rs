@@ -1,9 +1,14 @@
-use std::collections::VecDeque;
+//! Which rows of each key count for the next.
 
-use arrow::array::UInt32Array;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, UInt32Array, UInt64Array};
+use arrow::datatypes::{Int64Type, UInt64Type};
 
 use super::OverFrame;
 use super::pending::{Arrived, Pending};
+use crate::state::{self, NamedColumn, Part, lists, named};
 
 /// Which rows of each key count for the next one.
 pub(super) struct Frames {
@@ -178,6 +183,36 @@ impl Frames {
         super::running::keep(&mut self.by_key, kept);
         self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();
         self.last = Vec::new();
+    }
+
+    /// A row for each key: as many as [`resize`](Frames::resize) has made room for.
+    pub(super) fn save(&self) -> Vec<NamedColumn> {
+        let times = self.by_key.iter().flat_map(|frame| frame.times.iter().copied());
+        let anew = self.by_key.iter().flat_map(|frame| frame.anew_from.iter().copied());
+        let (times, anew) = (Int64Array::from_iter_values(times), Int64Array::from_iter_values(anew));
+        vec![
+            named("rows", UInt64Array::from_iter_values(self.by_key.iter().map(|frame| frame.rows))),
+            named("taken", Int64Array::from_iter_values(self.by_key.iter().map(|frame| frame.taken))),
+            ("times".into(), lists(self.by_key.iter().map(|frame| frame.times.len()), Arc::new(times))),
+            (
+                "anew-from".into(),
+                lists(self.by_key.iter().map(|frame| frame.anew_from.len()), Arc::new(anew)),
+            ),
+        ]
+    }
+
+    pub(super) fn restore(&mut self, part: &Part) -> state::Result<()> {
+        let (rows, taken) = (part.values::<UInt64Type>("rows")?, part.values::<Int64Type>("taken")?);
+        let (times, anew) = (part.lists::<Int64Type>("times")?, part.lists::<Int64Type>("anew-from")?);
+        let frames = rows.iter().zip(&taken).zip(times.iter().zip(&anew));
+        self.by_key.extend(frames.map(|((&rows, &taken), (times, anew))| Frame {
+            times: times.iter().copied().collect(),
+            rows,
+            taken,
+            anew_from: anew.to_vec(),
+        }));
+        self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -1,17 +1,24 @@
+//! Aggregates over frames: any of the library's, row by row.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
+use arrow::datatypes::{DataType, Schema};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::Accumulator;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::frames::Steps;
 use super::running::{Running, keep};
+use crate::groups::{accumulator, accumulator_of, is_restored_exactly, sliding_accumulator, states_of};
+use crate::state::lists;
 
 /// Any aggregate of the library, row by row.
 pub(super) struct General {
     expr: Arc<AggregateFunctionExpr>,
+    /// Their types.
+    arguments: Vec<DataType>,
     way: Way,
     by_key: Vec<OfKey>,
     bytes: usize,
@@ -37,31 +44,56 @@ struct OfKey {
 }
 
 impl General {
-    pub(super) fn new(expr: Arc<AggregateFunctionExpr>, is_bounded: bool) -> Result<General> {
-        let sliding = expr.create_sliding_accumulator();
+    pub(super) fn new(expr: Arc<AggregateFunctionExpr>, input: &Schema, is_bounded: bool) -> Result<General> {
+        let sliding = sliding_accumulator(&expr);
         let way = match is_bounded {
             false => Way::Grow,
             true if sliding.is_ok_and(|sliding| sliding.supports_retract_batch()) => Way::Retract,
             true => Way::Again,
         };
-        Ok(General { expr, way, by_key: Vec::new(), bytes: 0 })
+        let arguments = expr.expressions();
+        let arguments = arguments.iter().map(|argument| argument.data_type(input));
+        let arguments = arguments.collect::<Result<_>>()?;
+        Ok(General { expr, arguments, way, by_key: Vec::new(), bytes: 0 })
+    }
+
+    fn resize(&mut self, keys: usize) -> Result<()> {
+        while self.by_key.len() < keys {
+            let accumulator = self.accumulator()?;
+            self.by_key.push(OfKey { accumulator, rows: VecDeque::new(), bytes: 0 });
+        }
+        Ok(())
+    }
+
+    /// Whether what accumulators hold is written down. Where rows are taken back, the rows of the frame say the same,
+    /// exactly so but for deviations, which keep an error.
+    fn saves_accumulators(&self) -> bool {
+        match self.way {
+            Way::Grow => true,
+            Way::Retract => is_restored_exactly(&self.expr),
+            Way::Again => false,
+        }
     }
 
     fn accumulator(&self) -> Result<Option<Box<dyn Accumulator>>> {
         Ok(match self.way {
-            Way::Grow => Some(self.expr.create_accumulator()?),
-            Way::Retract => Some(self.expr.create_sliding_accumulator()?),
+            Way::Grow => Some(accumulator(&self.expr)?),
+            Way::Retract => Some(sliding_accumulator(&self.expr)?),
             Way::Again => None,
         })
     }
 }
 
+impl General {
+    fn count_bytes(&mut self) {
+        let size = |of_key: &OfKey| of_key.bytes + of_key.accumulator.as_ref().map_or(0, |a| a.size());
+        self.bytes = self.by_key.iter().map(size).sum();
+    }
+}
+
 impl Running for General {
     fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
-        while self.by_key.len() < steps.key_count {
-            let accumulator = self.accumulator()?;
-            self.by_key.push(OfKey { accumulator, rows: VecDeque::new(), bytes: 0 });
-        }
+        self.resize(steps.key_count)?;
         let mut results = Vec::with_capacity(steps.keys.len());
         for (row, &key) in steps.keys.iter().enumerate() {
             let of_key = &mut self.by_key[key as usize];
@@ -92,7 +124,7 @@ impl Running for General {
                     value
                 }
                 None => {
-                    let mut accumulator = self.expr.create_accumulator()?;
+                    let mut accumulator = accumulator(&self.expr)?;
                     let column = |column: usize| {
                         ScalarValue::iter_to_array(of_key.rows.iter().map(|row| row[column].clone()))
                     };
@@ -110,8 +142,63 @@ impl Running for General {
 
     fn keep(&mut self, kept: &[u32]) {
         keep(&mut self.by_key, kept);
-        let size = |of_key: &OfKey| of_key.bytes + of_key.accumulator.as_ref().map_or(0, |a| a.size());
-        self.bytes = self.by_key.iter().map(size).sum();
+        self.count_bytes();
+    }
+
+    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
+        self.resize(keys)?;
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        if self.saves_accumulators() {
+            let accumulators = self.by_key.iter_mut().filter_map(|of_key| of_key.accumulator.as_mut());
+            let states = states_of(&self.expr, accumulators)?;
+            columns.extend(states.into_iter().map(|(_, array)| array));
+            for (row, of_key) in self.by_key.iter_mut().enumerate() {
+                // Telling its state may have used it up.
+                of_key.accumulator = Some(accumulator_of(&self.expr, &columns, row)?);
+            }
+        }
+        if self.way != Way::Grow {
+            for (argument, data_type) in self.arguments.iter().enumerate() {
+                let values =
+                    || self.by_key.iter().flat_map(|of_key| &of_key.rows).map(|row| row[argument].clone());
+                let values = match values().next() {
+                    None => new_empty_array(data_type),
+                    Some(_) => ScalarValue::iter_to_array(values())?,
+                };
+                columns.push(lists(self.by_key.iter().map(|of_key| of_key.rows.len()), values));
+            }
+        }
+        Ok(columns)
+    }
+
+    fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let keys = columns.first().map_or(0, |column| column.len());
+        self.resize(keys)?;
+        let lists = match self.way {
+            Way::Grow => columns.len(),
+            _ => columns.len() - self.arguments.len(),
+        };
+        let (states, rows) = columns.split_at(lists);
+        for key in 0..keys {
+            let of_key = &mut self.by_key[key];
+            if !states.is_empty() {
+                of_key.accumulator = Some(accumulator_of(&self.expr, states, key)?);
+            }
+            let arguments: Vec<ArrayRef> = rows.iter().map(|list| list.as_list::<i32>().value(key)).collect();
+            for row in 0..arguments.first().map_or(0, |argument| argument.len()) {
+                let values = arguments.iter().map(|argument| ScalarValue::try_from_array(argument, row));
+                let values = values.collect::<Result<Vec<_>>>()?;
+                of_key.bytes += bytes_of(&values);
+                of_key.rows.push_back(values);
+                if let (Some(accumulator), true) = (&mut of_key.accumulator, states.is_empty()) {
+                    let one: Vec<ArrayRef> =
+                        arguments.iter().map(|argument| argument.slice(row, 1)).collect();
+                    accumulator.update_batch(&one)?;
+                }
+            }
+        }
+        self.count_bytes();
+        Ok(())
     }
 
     fn bytes(&self) -> usize {

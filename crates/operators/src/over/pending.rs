@@ -1,11 +1,15 @@
+//! Rows of an OVER that wait for the watermark.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, interleave, take_record_batch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Int64Type, SchemaRef, UInt32Type};
 use arrow::error::ArrowError;
 use laxity_graph::ProcessingTime;
+
+use crate::state::{self, Part, bug, named, table};
 
 /// Rows that wait for the watermark.
 ///
@@ -53,6 +57,9 @@ pub(super) struct Due {
     pub(super) due: Vec<i64>,
     pub(super) ingested: ProcessingTime,
 }
+
+/// Columns of what is saved before those of the rows.
+const OWN: usize = 3;
 
 /// Pieces at least, before any are put together.
 const PIECES_MIN: usize = 64;
@@ -269,6 +276,40 @@ impl Pending {
         for key in self.pieces.iter_mut().flat_map(|piece| &mut piece.keys) {
             *key = new_ids.get(*key as usize).copied().unwrap_or(u32::MAX);
         }
+    }
+
+    /// Rows that wait, in the order in which they came, with key, time and when they are due before their columns.
+    pub(super) fn save(&self, operator: &str) -> state::Result<(usize, Vec<RecordBatch>)> {
+        let mut count = 0;
+        let pieces = self.pieces.iter().map(|piece| {
+            let mut left = piece.left().to_vec();
+            left.sort_unstable();
+            count += left.len();
+            let of =
+                |values: &[i64]| Int64Array::from_iter_values(left.iter().map(|&row| values[row as usize]));
+            let keys = UInt32Array::from_iter_values(left.iter().map(|&row| piece.keys[row as usize]));
+            let mut columns =
+                vec![named("key", keys), named("time", of(&piece.times)), named("due", of(&piece.due))];
+            let rows =
+                take_record_batch(&piece.rows, &UInt32Array::from(left)).map_err(|e| bug(operator, e))?;
+            let names = self.schema.fields().iter().map(|field| field.name().clone());
+            columns.extend(names.zip(rows.columns().iter().cloned()));
+            table(columns)
+        });
+        let pieces = pieces.collect::<state::Result<_>>()?;
+        Ok((count, pieces))
+    }
+
+    /// Takes over a part of what was saved: rows of keys below `keys`.
+    pub(super) fn restore(&mut self, part: &Part, keys: usize) -> state::Result<()> {
+        let rows = part.rest_rows(OWN, &self.schema)?;
+        let numbers = part.values::<UInt32Type>("key")?;
+        if let Some(key) = numbers.iter().find(|key| **key as usize >= keys) {
+            return Err(part.mismatch(format!("keys below {keys}"), key.to_string()));
+        }
+        let (times, due) = (part.values::<Int64Type>("time")?, part.values::<Int64Type>("due")?);
+        self.push_piece(rows, numbers.to_vec(), times.to_vec(), due.to_vec(), ProcessingTime::ZERO);
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -1,20 +1,24 @@
+//! Aggregates over frames: our own, by key.
+
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, Float64Array, Int64Array,
+    PrimitiveArray, UInt64Array,
 };
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Schema, TimeUnit, TimestampMillisecondType,
+    Int64Type, Schema, TimeUnit, TimestampMillisecondType, UInt64Type,
 };
 use datafusion_common::Result;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::frames::Steps;
 use super::general::General;
+use crate::state::lists;
 
 /// One aggregate over the frames of all keys.
 pub(super) trait Running: Send {
@@ -23,6 +27,12 @@ pub(super) trait Running: Send {
 
     /// Leaves these keys only, numbered anew.
     fn keep(&mut self, kept: &[u32]);
+
+    /// What it holds of so many keys, each in a row: the same number and types of columns each time.
+    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>>;
+
+    /// Takes over what another has saved, before any row.
+    fn restore(&mut self, columns: &[ArrayRef]) -> Result<()>;
 
     fn bytes(&self) -> usize;
 }
@@ -34,7 +44,7 @@ pub(super) fn running(
     input: &Schema,
     is_bounded: bool,
 ) -> Result<Box<dyn Running>> {
-    let general = || Ok(Box::new(General::new(Arc::clone(expr), is_bounded)?) as Box<dyn Running>);
+    let general = || Ok(Box::new(General::new(Arc::clone(expr), input, is_bounded)?) as Box<dyn Running>);
     let arguments = expr.expressions();
     let [argument] = arguments.as_slice() else { return general() };
     if expr.is_distinct() || !expr.order_bys().is_empty() {
@@ -108,6 +118,27 @@ impl Running for Count {
         self.entries = self.by_key.iter().map(|of_key| of_key.rows.len()).sum();
     }
 
+    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
+        self.by_key.resize_with(keys, Counted::default);
+        let rows = self.by_key.iter().flat_map(|of_key| &of_key.rows).map(|&is_counted| Some(is_counted));
+        let lengths = self.by_key.iter().map(|of_key| of_key.rows.len());
+        Ok(vec![
+            Arc::new(Int64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.count))),
+            lists(lengths, Arc::new(rows.collect::<BooleanArray>())),
+        ])
+    }
+
+    fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let counts = columns[0].as_primitive::<Int64Type>().values().iter();
+        let rows = columns[1].as_list::<i32>().iter();
+        self.by_key.extend(counts.zip(rows).map(|(&count, rows)| {
+            let rows = rows.iter().flat_map(|rows| rows.as_boolean().iter().map(|row| row.unwrap_or(false)));
+            Counted { count, rows: rows.collect() }
+        }));
+        self.entries = self.by_key.iter().map(|of_key| of_key.rows.len()).sum();
+        Ok(())
+    }
+
     fn bytes(&self) -> usize {
         self.by_key.capacity() * size_of::<Counted>() + 2 * self.entries
     }
@@ -163,6 +194,28 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
         self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
     }
 
+    fn save<T: ArrowPrimitiveType<Native = N>>(&mut self, keys: usize, of: &DataType) -> Vec<ArrayRef> {
+        self.by_key.resize_with(keys, Summed::default);
+        let sums = PrimitiveArray::<T>::from_iter_values(self.by_key.iter().map(|of_key| of_key.sum));
+        let counts = UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.count));
+        let values = self.by_key.iter().flat_map(|of_key| of_key.values.iter().copied());
+        let values = values.collect::<PrimitiveArray<T>>().with_data_type(of.clone());
+        let lengths = self.by_key.iter().map(|of_key| of_key.values.len());
+        vec![Arc::new(sums.with_data_type(of.clone())), Arc::new(counts), lists(lengths, Arc::new(values))]
+    }
+
+    fn restore<T: ArrowPrimitiveType<Native = N>>(&mut self, columns: &[ArrayRef]) {
+        let sums = columns[0].as_primitive::<T>().values().iter();
+        let counts = columns[1].as_primitive::<UInt64Type>().values().iter();
+        let values = columns[2].as_list::<i32>().iter();
+        self.by_key.extend(sums.zip(counts).zip(values).map(|((&sum, &count), values)| {
+            let values =
+                values.iter().flat_map(|values| values.as_primitive::<T>().iter().collect::<Vec<_>>());
+            Summed { sum, count, values: values.collect() }
+        }));
+        self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
+    }
+
     fn bytes(&self) -> usize {
         self.by_key.capacity() * size_of::<Summed<N>>() + 2 * self.entries * size_of::<Option<N>>()
     }
@@ -192,6 +245,15 @@ impl<T: ArrowPrimitiveType + Send> Running for Sum<T> {
         self.sums.keep(kept);
     }
 
+    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
+        Ok(self.sums.save::<T>(keys, &self.result))
+    }
+
+    fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.sums.restore::<T>(columns);
+        Ok(())
+    }
+
     fn bytes(&self) -> usize {
         self.sums.bytes()
     }
@@ -211,6 +273,15 @@ impl Running for Mean {
 
     fn keep(&mut self, kept: &[u32]) {
         self.0.keep(kept);
+    }
+
+    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
+        Ok(self.0.save::<Float64Type>(keys, &DataType::Float64))
+    }
+
+    fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.0.restore::<Float64Type>(columns);
+        Ok(())
     }
 
     fn bytes(&self) -> usize {
@@ -235,6 +306,12 @@ struct Extremes<N> {
     /// Rows that came, and those of them that do not count any more.
     came: u64,
     left: u64,
+}
+
+impl<N> Default for Extremes<N> {
+    fn default() -> Extremes<N> {
+        Extremes { best: VecDeque::new(), came: 0, left: 0 }
+    }
 }
 
 fn extreme(result: &DataType, wanted: Ordering) -> Option<Box<dyn Running>> {
@@ -265,8 +342,7 @@ fn extreme(result: &DataType, wanted: Ordering) -> Option<Box<dyn Running>> {
 
 impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
-        let new = || Extremes { best: VecDeque::new(), came: 0, left: 0 };
-        self.by_key.resize_with(steps.key_count, new);
+        self.by_key.resize_with(steps.key_count, Extremes::default);
         let array = arguments[0].as_primitive::<T>();
         let mut results = PrimitiveArray::<T>::builder(steps.keys.len()).with_data_type(self.result.clone());
         for (row, &key) in steps.keys.iter().enumerate() {
@@ -310,6 +386,38 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     fn keep(&mut self, kept: &[u32]) {
         keep(&mut self.by_key, kept);
         self.entries = self.by_key.iter().map(|of_key| of_key.best.len()).sum();
+    }
+
+    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
+        self.by_key.resize_with(keys, Extremes::default);
+        let best = || self.by_key.iter().flat_map(|of_key| &of_key.best);
+        let values = PrimitiveArray::<T>::from_iter_values(best().map(|(_, value)| *value));
+        let numbers = UInt64Array::from_iter_values(best().map(|(number, _)| *number));
+        let lengths = || self.by_key.iter().map(|of_key| of_key.best.len());
+        Ok(vec![
+            lists(lengths(), Arc::new(values.with_data_type(self.result.clone()))),
+            lists(lengths(), Arc::new(numbers)),
+            Arc::new(UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.came))),
+            Arc::new(UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.left))),
+        ])
+    }
+
+    fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let values = columns[0].as_list::<i32>().iter();
+        let numbers = columns[1].as_list::<i32>().iter();
+        let came = columns[2].as_primitive::<UInt64Type>().values().iter();
+        let left = columns[3].as_primitive::<UInt64Type>().values().iter();
+        self.by_key.extend(values.zip(numbers).zip(came.zip(left)).map(
+            |((values, numbers), (&came, &left))| {
+                let best = values.iter().zip(&numbers).flat_map(|(values, numbers)| {
+                    let numbers = numbers.as_primitive::<UInt64Type>().values().iter().copied();
+                    numbers.zip(values.as_primitive::<T>().values().iter().copied()).collect::<Vec<_>>()
+                });
+                Extremes { best: best.collect(), came, left }
+            },
+        ));
+        self.entries = self.by_key.iter().map(|of_key| of_key.best.len()).sum();
+        Ok(())
     }
 
     fn bytes(&self) -> usize {

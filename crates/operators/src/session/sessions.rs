@@ -1,3 +1,7 @@
+//! The sessions of all keys: where a row goes, and which of them are due.
+
+mod saved;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -7,7 +11,7 @@ use datafusion_expr::Accumulator;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::AggregateCall;
-use crate::groups::Inputs;
+use crate::groups::{Inputs, accumulator};
 
 /// The sessions of all keys.
 ///
@@ -249,7 +253,7 @@ impl Sessions {
     }
 
     fn accumulators(&self) -> Result<Vec<Box<dyn Accumulator>>> {
-        self.calls.iter().map(|call| call.expr.create_accumulator()).collect()
+        self.calls.iter().map(|call| accumulator(&call.expr)).collect()
     }
 
     fn create(&mut self, key: &[u8], start: i64, end: i64) -> Result<SessionId> {

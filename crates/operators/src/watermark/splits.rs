@@ -1,6 +1,13 @@
-use arrow::array::{AsArray, ListArray, RecordBatch};
-use arrow::datatypes::Int32Type;
+//! Watermarks of the parts of an input.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, Int32Array, Int64Array, ListArray, RecordBatch};
+use arrow::datatypes::{Int32Type, Int64Type};
 use laxity_graph::EventTime;
+
+use crate::OperatorState;
+use crate::state::{self, lists};
 
 /// Watermarks of the parts of an input, each by itself: the input's is the least of those that are waited for.
 ///
@@ -24,6 +31,23 @@ pub(super) struct SplitRows<'a> {
 impl Splits {
     pub(super) fn new(column: usize) -> Splits {
         Splits { column, watermarks: Vec::new(), awaited: Vec::new() }
+    }
+
+    pub(super) fn save(&self, state: OperatorState) -> state::Result<OperatorState> {
+        let watermarks = Int64Array::from(self.watermarks.clone());
+        let awaited = Int32Array::from(self.awaited.clone());
+        let own = vec![
+            ("watermarks".into(), lists([watermarks.len()].into_iter(), Arc::new(watermarks))),
+            ("awaited".into(), lists([awaited.len()].into_iter(), Arc::new(awaited))),
+        ];
+        state.with("parts-of-input", own)
+    }
+
+    pub(super) fn restore(&mut self, state: &mut OperatorState) -> state::Result<()> {
+        let own = state.take("parts-of-input")?;
+        self.watermarks = own.only_list::<Int64Type>("watermarks")?;
+        self.awaited = own.only_list::<Int32Type>("awaited")?;
+        Ok(())
     }
 
     /// The column of these rows.

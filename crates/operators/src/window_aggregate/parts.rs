@@ -1,3 +1,7 @@
+//! The state of a windowed aggregation: slices of time, and what is merged of them.
+
+mod saved;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, Range};
@@ -9,7 +13,7 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 use super::firing::{Firing, Input, Task};
 use super::{Window, Windowing};
-use crate::groups::{Aggregation, Groups, Partial, Taken};
+use crate::groups::{Aggregation, Filling, Partial, Taken};
 use crate::slices::Slicing;
 
 /// Rows that every window sees alike.
@@ -57,7 +61,7 @@ pub(super) struct Parts {
 }
 
 struct Part {
-    filling: Option<Groups>,
+    filling: Option<Filling>,
     /// More than one only where late rows are allowed.
     sealed: Vec<Arc<Partial>>,
     /// The latest ingestion among its rows.
@@ -98,11 +102,11 @@ impl Parts {
             }
         };
         part.ingested = part.ingested.max(ingested);
-        let groups = match &mut part.filling {
-            Some(groups) => groups,
-            none => none.insert(aggregation.groups()?),
+        let filling = match &mut part.filling {
+            Some(filling) => filling,
+            none => none.insert(Filling::Groups(aggregation.groups()?)),
         };
-        groups.update(taken, rows, scratch)
+        filling.groups(aggregation)?.update(taken, rows, scratch)
     }
 
     /// The earliest window that `watermark` closes and that was not sent yet. Empty windows are skipped.
@@ -153,7 +157,12 @@ impl Parts {
     }
 
     /// Begins to send a window; only the groups of these keys if it was sent before.
-    pub(super) fn fire(&mut self, window: Window, changed: Option<Vec<ArrayRef>>) -> Result<Firing> {
+    pub(super) fn fire(
+        &mut self,
+        window: Window,
+        changed: Option<Vec<ArrayRef>>,
+        aggregation: &Aggregation,
+    ) -> Result<Firing> {
         if changed.is_none() {
             self.sent = window;
         }
@@ -171,7 +180,7 @@ impl Parts {
                 // Nothing else needs its rows: no merge, no copy.
                 if let Some(part) = self.parts.remove(&only) {
                     self.sealed_bytes -= part.sealed.iter().map(|p| p.bytes).sum::<usize>();
-                    begun = part.filling;
+                    begun = part.filling.map(|filling| filling.into_groups(aggregation)).transpose()?;
                     inputs.extend(part.sealed.into_iter().map(Input::Ready));
                 }
             }
@@ -219,11 +228,11 @@ impl Parts {
 
     fn seal(&mut self, key: PartKey) -> Result<()> {
         if let Some(part) = self.parts.get_mut(&key)
-            && let Some(groups) = part.filling.take()
+            && let Some(filling) = part.filling.take()
         {
-            let partial = groups.seal()?;
+            let partial = filling.seal()?;
             self.sealed_bytes += partial.bytes;
-            part.sealed.push(Arc::new(partial));
+            part.sealed.push(partial);
         }
         Ok(())
     }
@@ -347,7 +356,7 @@ impl Parts {
 
     pub(super) fn bytes(&self) -> usize {
         let filling = self.parts.values().filter_map(|part| part.filling.as_ref());
-        self.sealed_bytes + filling.map(Groups::bytes).sum::<usize>() + self.parts.len() * size_of::<Part>()
+        self.sealed_bytes + filling.map(Filling::bytes).sum::<usize>() + self.parts.len() * size_of::<Part>()
     }
 }
 

@@ -1,13 +1,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use datafusion_common::DFSchema;
 use datafusion_expr::Expr;
 use laxity_connect::{ScanSpec, TableSpec};
 use laxity_graph::{EventTime, ProcessingTime};
-use laxity_operators::{Flow, Operator, OperatorError, OperatorFactory, Outbox, StreamBatch};
+use laxity_operators::{
+    Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StatePart, StreamBatch,
+};
 
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot};
 use super::{Lowered, Lowering};
@@ -110,6 +113,9 @@ struct Constant {
     rows: Option<RecordBatch>,
 }
 
+/// Its only part.
+const PART: &str = "constant";
+
 impl Operator for Constant {
     fn on_batch(
         &mut self,
@@ -127,5 +133,31 @@ impl Operator for Constant {
     fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
         out.watermark(watermark);
         Ok(Flow::Done)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        let is_sent = BooleanArray::from(vec![self.rows.is_none()]);
+        let rows = RecordBatch::try_from_iter([("is-sent", Arc::new(is_sent) as ArrayRef)]);
+        let internal =
+            |e: ArrowError| StateError::Internal { operator: "VALUES".into(), message: e.to_string() };
+        Ok(OperatorState { parts: vec![StatePart { name: PART.into(), rows: rows.map_err(internal)? }] })
+    }
+
+    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+        let own = state.parts.iter().position(|part| part.name == PART).map(|at| state.parts.remove(at));
+        let is_sent = own.as_ref().and_then(|own| own.rows.column_by_name("is-sent"));
+        let Some(is_sent) =
+            is_sent.and_then(|column| column.as_boolean_opt()).filter(|column| column.len() == 1)
+        else {
+            return Err(StateError::Mismatch {
+                part: PART.into(),
+                expected: "a row with is-sent".into(),
+                found: own.map_or("no such table".into(), |own| format!("{} rows", own.rows.num_rows())),
+            });
+        };
+        if is_sent.value(0) {
+            self.rows = None;
+        }
+        state.finish()
     }
 }

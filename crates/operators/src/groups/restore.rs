@@ -1,0 +1,177 @@
+//! Groups that are written down, and put back as they were: not in the last bit another.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use datafusion_common::{DataFusionError, Result, ScalarValue};
+use datafusion_expr::Accumulator;
+use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
+
+use super::accumulate::Rows;
+use super::keys::KeyColumns;
+use super::spread::{Measure, OneSpread};
+use super::{AggregateCall, Aggregation, Groups, Partial};
+use crate::state::NamedColumn;
+
+/// Groups between two batches: being filled, or as a save left them until the next row comes.
+pub(crate) enum Filling {
+    Groups(Groups),
+    AtRest(Arc<Partial>),
+}
+
+impl Filling {
+    /// To be filled further.
+    pub(crate) fn groups(&mut self, aggregation: &Aggregation) -> Result<&mut Groups> {
+        if let Filling::AtRest(partial) = self {
+            *self = Filling::Groups(aggregation.restored(partial)?);
+        }
+        match self {
+            Filling::Groups(groups) => Ok(groups),
+            Filling::AtRest(_) => Err(DataFusionError::Internal("groups were just restored".into())),
+        }
+    }
+
+    pub(crate) fn into_groups(mut self, aggregation: &Aggregation) -> Result<Groups> {
+        self.groups(aggregation)?;
+        match self {
+            Filling::Groups(groups) => Ok(groups),
+            Filling::AtRest(partial) => aggregation.restored(&partial),
+        }
+    }
+
+    /// Ends filling.
+    pub(crate) fn seal(self) -> Result<Arc<Partial>> {
+        match self {
+            Filling::Groups(groups) => Ok(Arc::new(groups.seal()?)),
+            Filling::AtRest(partial) => Ok(partial),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Filling::Groups(groups) => groups.bytes(),
+            Filling::AtRest(partial) => partial.bytes,
+        }
+    }
+}
+
+impl Aggregation {
+    /// Types of the columns of a [`Partial`].
+    pub(crate) fn partial_types(&self) -> Result<Vec<DataType>> {
+        let empty = self.groups()?.seal()?;
+        Ok(empty.arrays().map(|array| array.data_type().clone()).collect())
+    }
+
+    /// Keys, then states, named after what they are of.
+    pub(crate) fn partial_columns(&self, partial: &Partial) -> Vec<NamedColumn> {
+        let keys = self.key_plan.schema.fields().iter().map(|field| field.name().clone());
+        let states = self.calls.iter().zip(&partial.states);
+        let states = states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)));
+        keys.chain(states).zip(partial.arrays().cloned()).collect()
+    }
+
+    /// What [`partial_columns`](Aggregation::partial_columns) gave, of so many groups.
+    pub(crate) fn partial_of(&self, columns: &[ArrayRef], len: usize) -> Result<Partial> {
+        let empty = self.groups()?.seal()?;
+        let mut columns = columns.iter().cloned();
+        let keys = columns.by_ref().take(empty.keys.len()).collect();
+        let states = empty.states.iter().map(|states| columns.by_ref().take(states.len()).collect());
+        let mut partial = Partial { keys, states: states.collect(), len, bytes: 0 };
+        // They may be slices of larger ones.
+        let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(0);
+        partial.bytes = partial.arrays().map(bytes).sum();
+        Ok(partial)
+    }
+
+    /// Groups that are filled as those were that were sealed.
+    pub(crate) fn restored(&self, partial: &Partial) -> Result<Groups> {
+        let mut groups = self.groups()?;
+        let mut numbers = Vec::new();
+        let keys = KeyColumns::all(&partial.keys);
+        groups.len = groups.keys.intern(&groups.key_plan, keys, 0..partial.len, &mut numbers)?;
+        if groups.len != partial.len || !numbers.iter().enumerate().all(|(at, &number)| at == number) {
+            let message = format!("{} keys of {} groups", groups.len, partial.len);
+            return Err(DataFusionError::Internal(message));
+        }
+        let rows = Rows { range: 0..partial.len, groups: &numbers, total: partial.len };
+        for (accumulator, states) in groups.accumulators.iter_mut().zip(&partial.states) {
+            accumulator.restore(states, &rows)?;
+        }
+        Ok(groups)
+    }
+}
+
+impl Partial {
+    fn arrays(&self) -> impl Iterator<Item = &ArrayRef> {
+        self.keys.iter().chain(self.states.iter().flatten())
+    }
+}
+
+/// The accumulator of a single group.
+pub(crate) fn accumulator(expr: &AggregateFunctionExpr) -> Result<Box<dyn Accumulator>> {
+    match Measure::of(expr) {
+        Some(measure) => Ok(Box::new(OneSpread::new(measure))),
+        None => expr.create_accumulator(),
+    }
+}
+
+/// The same of a frame that loses rows.
+pub(crate) fn sliding_accumulator(expr: &AggregateFunctionExpr) -> Result<Box<dyn Accumulator>> {
+    match Measure::of(expr) {
+        Some(measure) => Ok(Box::new(OneSpread::new(measure))),
+        None => expr.create_sliding_accumulator(),
+    }
+}
+
+/// Whether what it holds says more than the rows of its frame do, and is put back exactly.
+pub(crate) fn is_restored_exactly(expr: &AggregateFunctionExpr) -> bool {
+    Measure::of(expr).is_some()
+}
+
+/// What single accumulators hold, each in a row. It may leave them empty: see [`accumulator_of`].
+pub(crate) fn states_of<'a>(
+    expr: &AggregateFunctionExpr,
+    accumulators: impl Iterator<Item = &'a mut Box<dyn Accumulator>>,
+) -> Result<Vec<NamedColumn>> {
+    let mut columns: Vec<Vec<ScalarValue>> = Vec::new();
+    let mut rows = 0;
+    for accumulator in accumulators {
+        let state = accumulator.state()?;
+        columns.resize_with(state.len(), Vec::new);
+        columns.iter_mut().zip(state).for_each(|(column, value)| column.push(value));
+        rows += 1;
+    }
+    let arrays: Vec<ArrayRef> = match rows {
+        0 => state_types(expr)?.iter().map(arrow::array::new_empty_array).collect(),
+        _ => columns.into_iter().map(ScalarValue::iter_to_array).collect::<Result<_>>()?,
+    };
+    Ok(arrays.into_iter().enumerate().map(|(at, array)| (state_name(expr, at), array)).collect())
+}
+
+/// Types of what [`states_of`] gives.
+pub(crate) fn state_types(expr: &AggregateFunctionExpr) -> Result<Vec<DataType>> {
+    Ok(accumulator(expr)?.state()?.iter().map(ScalarValue::data_type).collect())
+}
+
+/// Types of the states of all these.
+pub(crate) fn states_types(calls: &[AggregateCall]) -> Result<Vec<DataType>> {
+    let types = calls.iter().map(|call| state_types(&call.expr)).collect::<Result<Vec<_>>>()?;
+    Ok(types.into_iter().flatten().collect())
+}
+
+/// One that holds what is in that row.
+pub(crate) fn accumulator_of(
+    expr: &AggregateFunctionExpr,
+    states: &[ArrayRef],
+    row: usize,
+) -> Result<Box<dyn Accumulator>> {
+    let mut accumulator = accumulator(expr)?;
+    let row: Vec<ArrayRef> = states.iter().map(|state| state.slice(row, 1)).collect();
+    accumulator.merge_batch(&row)?;
+    Ok(accumulator)
+}
+
+fn state_name(expr: &AggregateFunctionExpr, at: usize) -> String {
+    if at == 0 { expr.name().into() } else { format!("{}[{at}]", expr.name()) }
+}

@@ -1,0 +1,72 @@
+use arrow::array::{Int64Array, UInt64Array};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use laxity_graph::EventTime;
+
+use super::OverAggregate;
+use crate::OperatorState;
+use crate::state::{NamedColumn, Result, bug, named};
+
+/// Columns of the keys' table before those of the keys themselves.
+const OWN: usize = 4;
+
+impl OverAggregate {
+    pub(super) fn saved(&mut self) -> Result<OperatorState> {
+        self.frames.resize(self.keys.len());
+        let mut columns = self.frames.save();
+        let keys = self.encoder.decode(&self.keys).map_err(|e| bug(&self.name, e))?;
+        let names = self.key_schema.fields().iter().map(|field| field.name().clone());
+        columns.extend(names.zip(keys));
+        for call in &mut self.calls {
+            let saved = call.running.save(self.keys.len()).map_err(|e| bug(&self.name, e))?;
+            let names =
+                (0..).map(|at| if at == 0 { call.name.clone() } else { format!("{}[{at}]", call.name) });
+            columns.extend(names.zip(saved).collect::<Vec<NamedColumn>>());
+        }
+        let (waiting, pieces) = self.pending.save(&self.name)?;
+        let own = vec![
+            named("watermark", Int64Array::from(vec![self.watermark.0])),
+            named("swept", Int64Array::from(vec![self.swept])),
+            named("keys", UInt64Array::from(vec![self.keys.len() as u64])),
+            named("waiting", UInt64Array::from(vec![waiting as u64])),
+        ];
+        OperatorState::default().with("over", own)?.with("keys", columns)?.with_pieces("waiting", pieces)
+    }
+
+    pub(super) fn restored(&mut self, mut state: OperatorState) -> Result<()> {
+        let own = state.take("over")?;
+        self.watermark = EventTime(own.only::<Int64Type>("watermark")?);
+        self.swept = own.only::<Int64Type>("swept")?;
+        let part = state.take("keys")?;
+        part.expect_rows(own.only::<UInt64Type>("keys")? as usize)?;
+        let mut types: Vec<DataType> =
+            self.key_schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let mut widths = Vec::with_capacity(self.calls.len());
+        for call in &mut self.calls {
+            let empty = call.running.save(0).map_err(|e| bug(&self.name, e))?;
+            widths.push(empty.len());
+            types.extend(empty.iter().map(|column| column.data_type().clone()));
+        }
+        let columns = part.rest(OWN, &types)?;
+        let (keys, mut columns) = columns.split_at(self.key_schema.fields().len());
+        self.keys = self.encoder.table_of(keys, part.len()).map_err(|e| bug(&self.name, e))?;
+        if self.keys.len() != part.len() {
+            return Err(part.mismatch(format!("{} keys", part.len()), self.keys.len().to_string()));
+        }
+        self.frames.restore(&part)?;
+        for (call, width) in self.calls.iter_mut().zip(widths) {
+            let (own, rest) = columns.split_at(width);
+            columns = rest;
+            call.running.restore(own).map_err(|e| bug(&self.name, e))?;
+        }
+        let mut waiting = 0;
+        for piece in state.take_pieces("waiting") {
+            waiting += piece.len() as u64;
+            self.pending.restore(&piece, self.keys.len())?;
+        }
+        let expected = own.only::<UInt64Type>("waiting")?;
+        if waiting != expected {
+            return Err(own.mismatch(format!("{expected} rows that wait"), waiting.to_string()));
+        }
+        state.finish()
+    }
+}

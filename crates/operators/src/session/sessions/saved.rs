@@ -1,0 +1,176 @@
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, UInt64Array};
+use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
+use arrow::row::RowConverter;
+use laxity_graph::ProcessingTime;
+
+use super::{Session, SessionId, Sessions};
+use crate::OperatorState;
+use crate::groups::{accumulator_of, states_of, states_types};
+use crate::state::{NamedColumn, Part, Result, bug, lists, named, table};
+
+/// Columns before those of keys and states.
+const OWN: usize = 5;
+
+const FREE: &str = "free-numbers";
+
+impl Sessions {
+    pub(in crate::session) fn len(&self) -> usize {
+        self.sessions.len() - self.free.len()
+    }
+
+    /// Numbers that have been given back, the last of which is given next.
+    pub(in crate::session) fn free_numbers(&self) -> NamedColumn {
+        let free = UInt64Array::from_iter_values(self.free.iter().map(|&id| id as u64));
+        (FREE.into(), lists([free.len()].into_iter(), Arc::new(free)))
+    }
+
+    /// Writes down all sessions, those of a key in the order in which they began. Their numbers and those that are free
+    /// decide who goes out first of those that end together.
+    pub(in crate::session) fn save(
+        &mut self,
+        state: OperatorState,
+        operator: &str,
+        converter: Option<&RowConverter>,
+        key_schema: &SchemaRef,
+    ) -> Result<OperatorState> {
+        let mut of_keys: Vec<&Vec<SessionId>> = self.by_key.values().collect();
+        of_keys.sort_unstable_by_key(|ids| ids.first());
+        let ids: Vec<SessionId> = of_keys.into_iter().flatten().copied().collect();
+        if ids.is_empty() {
+            return Ok(state);
+        }
+        let sessions: Vec<&Session> = ids.iter().filter_map(|&id| self.sessions[id].as_ref()).collect();
+        let mut columns = vec![
+            named("number", UInt64Array::from_iter_values(ids.iter().map(|&id| id as u64))),
+            named("start", Int64Array::from_iter_values(sessions.iter().map(|s| s.start))),
+            named("end", Int64Array::from_iter_values(sessions.iter().map(|s| s.end))),
+            named("listed-end", sessions.iter().map(|s| s.listed).collect::<Int64Array>()),
+            named("was-sent", sessions.iter().map(|s| Some(s.was_sent)).collect::<BooleanArray>()),
+        ];
+        if let Some(converter) = converter {
+            let parser = converter.parser();
+            let keys = converter.convert_rows(sessions.iter().map(|s| parser.parse(&s.key)));
+            let names = key_schema.fields().iter().map(|field| field.name().clone());
+            columns.extend(names.zip(keys.map_err(|e| bug(operator, e))?));
+        }
+        drop(sessions);
+        for call in 0..self.calls.len() {
+            let expr = Arc::clone(&self.calls[call].expr);
+            // In the order of `ids`, which is not that in which they lie.
+            let mut by_id: Vec<Option<_>> =
+                self.sessions.iter_mut().map(|s| s.as_mut().map(|s| &mut s.accumulators[call])).collect();
+            let in_order = ids.iter().filter_map(|&id| by_id[id].take()).collect::<Vec<_>>();
+            let states = states_of(&expr, in_order.into_iter()).map_err(|e| bug(operator, e))?;
+            let arrays: Vec<ArrayRef> = states.iter().map(|(_, array)| Arc::clone(array)).collect();
+            for (row, &id) in ids.iter().enumerate() {
+                // Telling its state may have used it up.
+                if let Some(session) = &mut self.sessions[id] {
+                    session.accumulators[call] =
+                        accumulator_of(&expr, &arrays, row).map_err(|e| bug(operator, e))?;
+                }
+            }
+            columns.extend(states);
+        }
+        state.with_pieces("sessions", vec![table(columns)?])
+    }
+
+    /// Takes over what [`save`](Sessions::save) has written.
+    pub(in crate::session) fn restore(
+        &mut self,
+        state: &mut OperatorState,
+        own: &Part,
+        operator: &str,
+        converter: Option<&RowConverter>,
+        key_schema: &SchemaRef,
+    ) -> Result<()> {
+        let count = own.only::<UInt64Type>("sessions")?;
+        let numbers = own.only_list::<UInt64Type>(FREE)?;
+        let parts = state.take_pieces("sessions");
+        let found: usize = parts.iter().map(Part::len).sum();
+        if found as u64 != count {
+            return Err(own.mismatch(format!("{count} sessions"), found.to_string()));
+        }
+        let slots = found + numbers.len();
+        let mut is_free = vec![false; slots];
+        for &number in &numbers {
+            match is_free.get_mut(number as usize) {
+                Some(is_free) if !*is_free => *is_free = true,
+                _ => return Err(own.mismatch(format!("numbers below {slots}, once"), number.to_string())),
+            }
+        }
+        self.sessions.resize_with(slots, || None);
+        self.free = numbers.iter().map(|&number| number as usize).collect();
+        parts.iter().try_for_each(|part| self.restore_part(part, &is_free, operator, converter, key_schema))
+    }
+
+    fn restore_part(
+        &mut self,
+        part: &Part,
+        is_free: &[bool],
+        operator: &str,
+        converter: Option<&RowConverter>,
+        key_schema: &SchemaRef,
+    ) -> Result<()> {
+        let fail = |e: &dyn std::fmt::Display| bug(operator, e);
+        let mut types: Vec<_> = key_schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        types.extend(states_types(&self.calls).map_err(|e| fail(&e))?);
+        let columns = part.rest(OWN, &types)?;
+        let (keys, mut states) = columns.split_at(key_schema.fields().len());
+        let keys = converter.map(|converter| converter.convert_columns(keys));
+        let keys = keys.transpose().map_err(|e| fail(&e))?;
+        let numbers = part.values::<UInt64Type>("number")?;
+        let (starts, ends) = (part.values::<Int64Type>("start")?, part.values::<Int64Type>("end")?);
+        let listed = part.optional::<Int64Type>("listed-end")?;
+        let was_sent = part.flags("was-sent")?;
+        for row in 0..part.len() {
+            let id = numbers[row] as usize;
+            if is_free.get(id) != Some(&false) || self.sessions[id].is_some() {
+                return Err(part
+                    .mismatch(format!("numbers below {} that are not free", is_free.len()), id.to_string()));
+            }
+            let key = keys.as_ref().map(|keys| keys.row(row));
+            let key = key.as_ref().map_or(&[][..], |key| key.as_ref());
+            let key: Arc<[u8]> = match self.by_key.get_key_value(key) {
+                Some((key, _)) => Arc::clone(key),
+                None => key.into(),
+            };
+            self.by_key.entry(Arc::clone(&key)).or_default().push(id);
+            let listed = listed.is_valid(row).then(|| listed.value(row));
+            self.open.extend(listed.map(|end| (end, id)));
+            if was_sent.value(row) {
+                self.sent.insert((ends[row], id));
+            }
+            self.sessions[id] = Some(Session {
+                key,
+                start: starts[row],
+                end: ends[row],
+                listed,
+                accumulators: Vec::with_capacity(self.calls.len()),
+                bytes: 0,
+                placed: Vec::new(),
+                ingested: ProcessingTime::ZERO,
+                was_sent: was_sent.value(row),
+            });
+        }
+        for call in &self.calls {
+            let width = crate::groups::state_types(&call.expr).map_err(|e| fail(&e))?.len();
+            let (own, rest) = states.split_at(width);
+            states = rest;
+            for (row, &number) in numbers.iter().enumerate() {
+                let accumulator = accumulator_of(&call.expr, own, row).map_err(|e| fail(&e))?;
+                if let Some(session) = &mut self.sessions[number as usize] {
+                    session.accumulators.push(accumulator);
+                }
+            }
+        }
+        for &number in &numbers {
+            if let Some(session) = &mut self.sessions[number as usize] {
+                session.bytes = session.accumulators.iter().map(|a| a.size()).sum();
+                self.accumulator_bytes += session.bytes;
+            }
+        }
+        Ok(())
+    }
+}

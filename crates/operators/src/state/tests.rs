@@ -1,0 +1,295 @@
+//! Every operator, stopped and restored again and again, against the same one left alone: rows, their order, late and dead
+//! rows and watermarks are equal. State goes through Arrow IPC. What does not fit is refused by name.
+//!
+//! Does not cover the functions and plans that only SQL makes: the golden files do that (`crates/cli/tests`).
+
+mod kinds;
+
+use std::collections::BTreeSet;
+use std::io::Cursor;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::ipc::reader::FileReader;
+use arrow::ipc::writer::FileWriter;
+use laxity_graph::{EventTime, ProcessingTime};
+use proptest::prelude::*;
+
+use super::*;
+use crate::drive::texts;
+use crate::{Emitted, Flow, InstanceContext, Operator, OperatorFactory, Outbox, StreamBatch};
+use kinds::{Kind, Row, kinds};
+
+/// What an operator is told.
+#[derive(Clone, Debug)]
+enum Message {
+    Batch(usize, StreamBatch),
+    Watermark(i64),
+}
+
+/// Each part as a file, and read again.
+pub(crate) fn carried(state: OperatorState) -> OperatorState {
+    let carried = state.parts.into_iter().map(|part| {
+        let mut file = Vec::new();
+        let mut writer = FileWriter::try_new(&mut file, &part.rows.schema()).unwrap();
+        writer.write(&part.rows).unwrap();
+        writer.finish().unwrap();
+        let mut reader = FileReader::try_new(Cursor::new(file), None).unwrap();
+        let rows = reader.next().unwrap().unwrap();
+        assert_eq!(rows, part.rows);
+        assert!(
+            part.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+            "{}",
+            part.name
+        );
+        StatePart { name: part.name, rows }
+    });
+    let parts: Vec<StatePart> = carried.collect();
+    let names: BTreeSet<&String> = parts.iter().map(|part| &part.name).collect();
+    assert_eq!(names.len(), parts.len(), "names are unique");
+    OperatorState { parts }
+}
+
+/// Rows in runs of one input, with the watermark of all before each, `delay` behind the latest time.
+fn messages(kind: &Kind, rows: &[Row], delay: i64, lengths: &[usize]) -> Vec<Message> {
+    let mut messages = Vec::new();
+    let (mut watermark, mut sent) = (i64::MIN, i64::MIN);
+    let mut lengths = lengths.iter().copied().cycle();
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let of_one = rest.iter().take_while(|row| kind.input_of(row) == kind.input_of(&rest[0])).count();
+        let (now, later) = rest.split_at(lengths.next().unwrap_or(1).min(of_one));
+        rest = later;
+        let before = now.iter().map(|row| {
+            let before = watermark;
+            watermark = watermark.max(row.time.unwrap_or(i64::MIN).saturating_sub(delay));
+            before
+        });
+        let before: Vec<i64> = before.collect();
+        let rows = kinds::batch(now);
+        let batch = match kind.is_source {
+            true => StreamBatch::on_time(rows),
+            false => StreamBatch { rows, watermark_before: Some(before.into()) },
+        };
+        messages.push(Message::Batch(kind.input_of(&now[0]), batch));
+        if watermark > sent && !kind.is_source {
+            sent = watermark;
+            messages.push(Message::Watermark(sent));
+        }
+    }
+    messages.push(Message::Watermark(i64::MAX));
+    messages
+}
+
+/// What came out: results and watermarks, late rows, dead rows, each in order. How rows are cut into batches is not told.
+type Answer = [Vec<String>; 3];
+
+fn answer(factory: &OperatorFactory, messages: &[Message], batch_rows: usize) -> Answer {
+    let context = InstanceContext { instance: 0, parallelism: 1, batch_rows };
+    let mut operator = factory.make(&context).unwrap();
+    let mut answer = Answer::default();
+    for (number, message) in messages.iter().enumerate() {
+        tell(operator.as_mut(), message, number, &mut answer);
+    }
+    answer
+}
+
+fn tell(operator: &mut dyn Operator, message: &Message, number: usize, answer: &mut Answer) {
+    let mut out = Outbox::default();
+    let mut flow = match message {
+        Message::Batch(input, batch) => {
+            operator.on_batch(*input, batch.clone(), ProcessingTime(number as u64), &mut out).unwrap()
+        }
+        Message::Watermark(watermark) => operator.on_watermark(EventTime(*watermark), &mut out).unwrap(),
+    };
+    while flow == Flow::More {
+        flow = operator.resume(&mut out).unwrap();
+    }
+    for emitted in out.emitted {
+        match emitted {
+            Emitted::Watermark(EventTime(watermark)) => answer[0].push(format!("watermark {watermark}")),
+            Emitted::Batch { batch, window_end, .. } => {
+                let end = window_end.map_or(String::new(), |end| format!(" until {}", end.0));
+                answer[0].extend(texts(&batch.rows).into_iter().map(|row| format!("{row}{end}")));
+            }
+        }
+    }
+    for late in out.late {
+        let rows = texts(&late.rows).into_iter().zip(late.window_end.values());
+        answer[1].extend(rows.map(|(row, end)| format!("{row} missed {end}")));
+    }
+    for dead in out.dead {
+        answer[2].extend(texts(&dead.rows).into_iter().map(|row| format!("{row}: {}", dead.reason)));
+    }
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let row = (0..3i64, 0..6i64, 0..30i64, 0..40u32, 0..2usize);
+    proptest::collection::vec(row, 0..70).prop_map(|drawn| {
+        let row =
+            |(at, (key, value, behind, odd, side)): (usize, _)| Row::new(at, key, value, behind, odd, side);
+        drawn.into_iter().enumerate().map(row).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn a_restored_operator_goes_on_as_the_other_would(
+        rows in rows(),
+        delay in 0i64..25,
+        lengths in proptest::collection::vec(1usize..40, 1..6),
+        batch_rows in 1usize..40,
+        after in any::<u64>(),
+    ) {
+        for kind in kinds() {
+            let messages = messages(&kind, &rows, delay, &lengths);
+            let alone = answer(&kind.factory, &messages, batch_rows);
+            let restarted = kind.factory.clone().restarted(after, carried);
+            let restarted = answer(&restarted, &messages, batch_rows);
+            for (what, (restarted, alone)) in ["emitted", "late", "dead"].iter().zip(restarted.iter().zip(&alone)) {
+                prop_assert_eq!(restarted, alone, "{} of {}", what, kind.name);
+            }
+        }
+    }
+}
+
+/// Rows that reach every corner: disorder, NULLs, rows that are late.
+fn sample() -> Vec<Row> {
+    let row = |at: usize| {
+        Row::new(at, at as i64 % 3, at as i64 * 7 % 5, at as i64 * 11 % 29, at as u32 * 13 % 40, at % 2)
+    };
+    (0..60).map(row).collect()
+}
+
+/// What an operator of that kind holds in the middle of things.
+fn held(kind: &Kind) -> OperatorState {
+    let messages = messages(kind, &sample(), 12, &[3, 7]);
+    let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 16 };
+    let mut operator = kind.factory.make(&context).unwrap();
+    let mut unused = Answer::default();
+    let half = messages.len() * 2 / 3;
+    messages[..half].iter().for_each(|message| tell(operator.as_mut(), message, 0, &mut unused));
+    operator.save().unwrap()
+}
+
+fn restored(kind: &Kind, state: OperatorState) -> Result<()> {
+    let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 16 };
+    kind.factory.make(&context).unwrap().restore(state)
+}
+
+#[test]
+fn state_of_another_stage_is_refused_by_name() {
+    let kinds = kinds();
+    for one in &kinds {
+        let state = held(one);
+        restored(one, state.clone()).unwrap();
+        for other in kinds.iter().filter(|other| other.shape != one.shape) {
+            if state.parts.is_empty() && held(other).parts.is_empty() {
+                continue;
+            }
+            let refused = restored(other, state.clone());
+            let Err(StateError::Mismatch { part, expected, found }) = &refused else {
+                panic!("{} takes the state of {}: {refused:?}", other.name, one.name);
+            };
+            assert!(!part.is_empty() && !expected.is_empty() && !found.is_empty(), "{refused:?}");
+        }
+    }
+}
+
+#[test]
+fn damaged_state_is_refused() {
+    for kind in kinds() {
+        let state = held(&kind);
+        let damage = |at: usize, how: &dyn Fn(&RecordBatch) -> Option<RecordBatch>| {
+            let mut parts = state.parts.clone();
+            match how(&parts[at].rows) {
+                Some(rows) => parts[at].rows = rows,
+                None => drop(parts.remove(at)),
+            }
+            OperatorState { parts }
+        };
+        for (at, part) in state.parts.iter().enumerate() {
+            let is_refused = |how: &str, state: OperatorState| match restored(&kind, state) {
+                Err(StateError::Mismatch { .. }) => {}
+                other => panic!("{}: {} {how}: {other:?}", kind.name, part.name),
+            };
+            is_refused("is missing", damage(at, &|_| None));
+            is_refused("lacks a column", damage(at, &|rows| Some(without_last_column(rows))));
+            if part.rows.num_rows() > 0 {
+                is_refused("lacks a row", damage(at, &|rows| Some(rows.slice(0, rows.num_rows() - 1))));
+            }
+            if part.rows.num_columns() > 0 {
+                is_refused("has a column of another type", damage(at, &|rows| Some(with_text_first(rows))));
+            }
+        }
+        let mut more = state.clone();
+        more.parts.push(StatePart {
+            name: "unheard-of".into(),
+            rows: RecordBatch::new_empty(Arc::new(Schema::empty())),
+        });
+        let refused = restored(&kind, more).unwrap_err().to_string();
+        assert!(refused.contains("\"unheard-of\" does not fit the query"), "{refused}");
+    }
+}
+
+fn without_last_column(rows: &RecordBatch) -> RecordBatch {
+    let kept: Vec<usize> = (0..rows.num_columns() - 1).collect();
+    rows.project(&kept).unwrap()
+}
+
+fn with_text_first(rows: &RecordBatch) -> RecordBatch {
+    let text: ArrayRef = Arc::new(arrow::array::LargeStringArray::from(vec!["x"; rows.num_rows()]));
+    let names = rows.schema();
+    let columns = rows.columns().iter().enumerate().map(|(at, column)| {
+        (names.field(at).name().clone(), if at == 0 { Arc::clone(&text) } else { Arc::clone(column) })
+    });
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+}
+
+#[test]
+fn what_was_ingested_before_says_so() {
+    let kind = kinds().into_iter().find(|kind| kind.name == "tumble").unwrap();
+    let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 16 };
+    let mut operator = kind.factory.make(&context).unwrap();
+    let batch = StreamBatch::on_time(kinds::batch(&sample()[..1]));
+    let _done = operator.on_batch(0, batch.clone(), ProcessingTime(5), &mut Outbox::default()).unwrap();
+    let state = carried(operator.save().unwrap());
+    let ingested = |operator: &mut dyn Operator| {
+        let mut out = Outbox::default();
+        let _done = operator.on_watermark(EventTime::MAX, &mut out).unwrap();
+        out.emitted.iter().find_map(|emitted| match emitted {
+            Emitted::Batch { ingested, .. } => *ingested,
+            Emitted::Watermark(_) => None,
+        })
+    };
+    assert_eq!(ingested(operator.as_mut()), Some(ProcessingTime(5)));
+    let restore = || {
+        let mut operator = kind.factory.make(&context).unwrap();
+        operator.restore(state.clone()).unwrap();
+        operator
+    };
+    assert_eq!(ingested(restore().as_mut()), Some(ProcessingTime::ZERO));
+    let mut operator = restore();
+    let _done = operator.on_batch(0, batch, ProcessingTime(3), &mut Outbox::default()).unwrap();
+    assert_eq!(ingested(operator.as_mut()), Some(ProcessingTime(3)));
+}
+
+#[test]
+fn large_tables_are_not_copied_and_small_ones_put_together() {
+    let piece = |rows: usize| {
+        let column: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values(0..rows as i64));
+        RecordBatch::try_from_iter([("n", column)]).unwrap()
+    };
+    let (small, large) = (piece(10), piece(CHUNK_ROWS));
+    let pieces = vec![small.clone(), small.clone(), large.clone(), small];
+    let mut state = OperatorState::default().with_pieces("rows", pieces).unwrap();
+    let rows: Vec<usize> = state.parts.iter().map(|part| part.rows.num_rows()).collect();
+    assert_eq!(rows, [20, CHUNK_ROWS, 10]);
+    assert!(std::ptr::eq(
+        state.parts[1].rows.column(0).to_data().buffers()[0].as_ptr(),
+        large.column(0).to_data().buffers()[0].as_ptr(),
+    ));
+    assert_eq!(state.take_pieces("rows").iter().map(Part::len).sum::<usize>(), CHUNK_ROWS + 30);
+    state.finish().unwrap();
+}
