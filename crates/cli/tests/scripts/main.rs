@@ -10,8 +10,12 @@ mod sharing;
 mod virtual_time;
 
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use arrow::ipc::reader::FileReader;
+use arrow::ipc::writer::FileWriter;
+use laxity_operators::{OperatorState, StatePart};
 use laxity_workload::script::{self, NamedScript, OutputFile, Pace};
 use tempfile::TempDir;
 
@@ -95,6 +99,19 @@ impl Written {
             );
         }
     }
+}
+
+/// State as it is after it was written as Arrow IPC and read again.
+fn carried(state: OperatorState) -> OperatorState {
+    let carried = state.parts.into_iter().map(|StatePart { name, rows }| {
+        let mut file = Vec::new();
+        let mut writer = FileWriter::try_new(&mut file, &rows.schema()).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+        let mut reader = FileReader::try_new(Cursor::new(file), None).unwrap();
+        StatePart { name, rows: reader.next().unwrap().unwrap() }
+    });
+    OperatorState { parts: carried.collect() }
 }
 
 fn lines(path: &Path) -> Vec<String> {

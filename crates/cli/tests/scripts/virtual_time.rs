@@ -14,7 +14,7 @@ use laxity_workload::script::NamedScript;
 use laxity_workload::{Cost, Delay};
 use proptest::prelude::*;
 
-use crate::{Written, golden_topics, pace, with_answers};
+use crate::{Written, carried, golden_topics, pace, with_answers};
 
 type Query = Dataflow<Stage<ScanSpec, SinkSpec>>;
 
@@ -73,6 +73,21 @@ impl Loaded {
         let queries: Vec<Query> = script.queries.into_iter().map(|query| query.dataflow).collect();
         let rows = queries.iter().map(|query| sources(query, poll_ns)).collect();
         Loaded { written, queries, rows }
+    }
+
+    /// The same, but every operator is saved, dropped and restored after some of its messages: see
+    /// [`OperatorFactory::restarted`].
+    fn restarted(mut self, after: u64) -> Loaded {
+        for query in &mut self.queries {
+            for node in 0..query.nodes().len() {
+                if let Stage::Source { operator, .. } | Stage::Operator(operator) =
+                    query.stage_mut(NodeId(node))
+                {
+                    *operator = operator.clone().restarted(after.rotate_left(node as u32), carried);
+                }
+            }
+        }
+        self
     }
 
     fn run(&self, way: &Way) -> RowOutcome {
@@ -209,6 +224,24 @@ fn golden_results_do_not_depend_on_them_either() {
         }
     }
 }
+
+#[test]
+fn golden_results_do_not_depend_on_restarts() {
+    for (topic, number) in golden_topics().into_iter().zip(0..) {
+        if APPROXIMATE.contains(&&*topic) {
+            continue;
+        }
+        // After most messages, and after few.
+        for (after, parallelism) in [(0xf7ff_dfbb_7fef_ffdd_u64, 1), (0x0100_2000_0801_0040, 3)] {
+            let loaded = Loaded::golden(&topic, parallelism).restarted(after.rotate_left(number));
+            let outcome = loaded.run(&Way { cores: 2, parallelism, ..PLAIN });
+            loaded.check(&outcome, &format!("restarted after {after:x}"));
+        }
+    }
+}
+
+/// Topics whose samples are not saved.
+const APPROXIMATE: &[&str] = &[];
 
 #[test]
 fn results_are_the_same_under_every_policy_and_times_are_not() {
