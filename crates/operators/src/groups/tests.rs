@@ -183,7 +183,7 @@ proptest! {
     fn groups_are_datafusions(
         rows in proptest::collection::vec(any_row(), 1..150), keys in select(KEYS.to_vec()),
         lengths in proptest::collection::vec(prop_oneof![1usize..4, 1usize..40], 1..5),
-        slices in 1usize..4, is_filtered: bool, is_plain: bool, is_restored: bool, merge_rows in 1usize..40,
+        slices in 1usize..4, is_filtered: bool, is_plain: bool, saved in 0..4, merge_rows in 1usize..40,
     ) {
         let calls = calls(is_filtered);
         let mut aggregation = Aggregation::new(&schema(), keys, &calls).unwrap();
@@ -208,8 +208,11 @@ proptest! {
                     ours.update(Taken::Evaluated(&inputs), 0..length, &mut scratch).unwrap();
                 }
                 from += length;
-                if is_restored {
-                    ours = aggregation.restored(&ours.seal().unwrap()).unwrap();
+                match saved {
+                    0 => {}
+                    1 => ours = aggregation.restored(&ours.seal().unwrap()).unwrap(),
+                    2 => drop(ours.snapshot(&aggregation).unwrap()),
+                    _ => ours = aggregation.restored(&ours.snapshot(&aggregation).unwrap()).unwrap(),
                 }
             }
             (ours, theirs)
