@@ -102,23 +102,26 @@ impl Aggregation {
     }
 
     pub(crate) fn groups(&self) -> Result<Groups> {
-        let accumulators = self.calls.iter().zip(&self.own).map(|(call, own)| {
-            if let Some((make, result)) = own {
-                return Ok(make(result));
-            }
-            let library = if call.expr.groups_accumulator_supported() {
-                call.expr.create_groups_accumulator()?
-            } else {
-                Box::new(ScalarGroups::new(Arc::clone(&call.expr)))
-            };
-            Ok(Box::new(Library(library)) as Box<dyn Accumulate>)
-        });
+        let accumulators = (0..self.calls.len()).map(|call| self.accumulator(call));
         Ok(Groups {
             keys: Keys::new(&self.key_plan)?,
             key_plan: Arc::clone(&self.key_plan),
             accumulators: accumulators.collect::<Result<_>>()?,
             len: 0,
         })
+    }
+
+    fn accumulator(&self, call: usize) -> Result<Box<dyn Accumulate>> {
+        if let Some((make, result)) = &self.own[call] {
+            return Ok(make(result));
+        }
+        let expr = &self.calls[call].expr;
+        let library = if expr.groups_accumulator_supported() {
+            expr.create_groups_accumulator()?
+        } else {
+            Box::new(ScalarGroups::new(Arc::clone(expr)))
+        };
+        Ok(Box::new(Library(library)))
     }
 }
 

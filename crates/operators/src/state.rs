@@ -225,10 +225,18 @@ impl Part {
     }
 
     pub(crate) fn flags(&self, name: &str) -> Result<BooleanArray> {
+        let flags = self.optional_flags(name)?;
+        match flags.null_count() {
+            0 => Ok(flags),
+            nulls => Err(self.mismatch(format!("{name} without NULLs"), format!("{nulls} NULLs"))),
+        }
+    }
+
+    /// The same with NULLs.
+    pub(crate) fn optional_flags(&self, name: &str) -> Result<BooleanArray> {
         let array = self.array(name)?;
         let found = || self.mismatch(format!("{name} as Boolean"), array.data_type().to_string());
-        let flags = array.as_boolean_opt().cloned().filter(|flags| flags.null_count() == 0);
-        flags.ok_or_else(found)
+        array.as_boolean_opt().cloned().ok_or_else(found)
     }
 
     /// A column of lists without NULLs, row by row.
@@ -280,4 +288,4 @@ fn names(schema: &Schema) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,8 +1,8 @@
+//! Which rows of a stream are taken, and when its windows answer.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use laxity_graph::Approximation;
-use rand_core::SeedableRng;
-use rand_pcg::Pcg64;
 
 use super::aggregate::Aggregate;
 use super::delays::Delays;
@@ -19,8 +19,11 @@ use super::sub_stream::{Cell, Share, SubStream};
 use super::sums::Sums;
 use super::verification::{Results, Verification};
 
+mod dice;
 mod rows;
+mod saved;
 
+use dice::Dice;
 pub use rows::Told;
 
 /// Which rows of a stream are taken, and when its windows answer.
@@ -57,9 +60,9 @@ pub struct Aion {
     wake: Option<i64>,
     engaged: bool,
     plan: Option<rows::Plan>,
-    random: Pcg64,
+    random: Dice,
     /// Which delays are looked at: its own, so that it does not matter how rows are cut.
-    glances: Pcg64,
+    glances: Dice,
     verification: Verification,
     totals: Approximation,
 }
@@ -188,8 +191,8 @@ impl Aion {
             wake: None,
             engaged: true,
             plan: None,
-            random: Pcg64::seed_from_u64(config.seed),
-            glances: Pcg64::seed_from_u64(config.seed ^ GLANCES),
+            random: Dice::new(config.seed),
+            glances: Dice::new(config.seed ^ GLANCES),
             verification: Verification::default(),
             totals: Approximation::default(),
             config,
@@ -227,6 +230,12 @@ impl Aion {
             self.issued = end;
         }
         is_news.then_some(end)
+    }
+
+    /// Whether rows of that group have come in that sub-stream.
+    pub(crate) fn has_begun(&self, sub_stream: i64, group: u32) -> bool {
+        let cells = self.sub_streams.get(&sub_stream).map(|sub_stream| &sub_stream.cells);
+        cells.and_then(|cells| cells.get(group as usize)).is_some_and(|cell| cell.seen > 0)
     }
 
     /// Of so many groups, those that rows wait for or that were there of late.

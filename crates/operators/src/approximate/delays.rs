@@ -21,6 +21,20 @@ struct Class {
 const FINE_MS: u32 = 64;
 
 impl Delays {
+    /// As numbers in a row, for state: rows, those observed, the sum of delays, then two of each class.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        let classes = self.classes.iter().flat_map(|class| [class.rows, class.sum_ms]);
+        [self.rows, self.observed, self.sum_ms].into_iter().chain(classes).collect()
+    }
+
+    /// See [`numbers`](Delays::numbers). `None`: there are other than so many.
+    pub(crate) fn from_numbers(numbers: &[f64]) -> Option<Delays> {
+        let (&[rows, observed, sum_ms], classes) = numbers.split_first_chunk()?;
+        let (classes, []) = classes.as_chunks() else { return None };
+        let classes = classes.iter().map(|&[rows, sum_ms]| Class { rows, sum_ms });
+        Some(Delays { classes: classes.collect(), rows, observed, sum_ms })
+    }
+
     /// One more row, which stands for so many; an event that is not to have happened yet took no time.
     pub fn push(&mut self, delay_ms: i64, rows: f64) {
         let delay_ms = delay_ms.clamp(0, i64::from(u32::MAX)) as u32;

@@ -7,6 +7,16 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
+    /// As numbers in a row, for state.
+    pub(crate) fn numbers(&self) -> [f64; 2] {
+        [self.squared_error, self.missing]
+    }
+
+    /// See [`numbers`](Doubt::numbers).
+    pub(crate) fn from_numbers([squared_error, missing]: [f64; 2]) -> Doubt {
+        Doubt { squared_error, missing }
+    }
+
     /// Of a sub-stream: squared relative error of N̂ less what is chance, and the share that was missing.
     pub(crate) fn learn(&mut self, squared_error: f64, missing: f64) {
         self.squared_error += (squared_error - self.squared_error) / DOUBT_OF;

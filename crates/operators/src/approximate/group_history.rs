@@ -34,6 +34,21 @@ const TAKEN_MIN: f64 = 60.0;
 const SAMPLE_MIN: f64 = 30.0;
 
 impl GroupHistory {
+    /// As numbers in a row, for state: five of the group, then five of each value.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        let own = [f64::from(self.rounds), f64::from(self.absent), self.rows, self.rows_squared, self.taken];
+        own.into_iter().chain(self.values.iter().flat_map(Moments::numbers)).collect()
+    }
+
+    /// See [`numbers`](GroupHistory::numbers). `None`: there are other than so many.
+    pub(crate) fn from_numbers(numbers: &[f64]) -> Option<GroupHistory> {
+        let (&[rounds, absent, rows, rows_squared, taken], values) = numbers.split_first_chunk()?;
+        let (values, []) = values.as_chunks() else { return None };
+        let values = values.iter().map(|&numbers| Moments::of(numbers)).collect();
+        let (rounds, absent) = (rounds as u32, absent as u32);
+        Some(GroupHistory { rounds, rows, rows_squared, values, taken, absent })
+    }
+
     /// By how much what is known counts less after another sub-stream.
     pub(crate) const KEEP: f64 = 1.0 - 1.0 / HISTORY;
 

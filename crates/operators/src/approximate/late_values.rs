@@ -16,6 +16,18 @@ pub(crate) struct LateValues {
 const LATE_MIN: f64 = 30.0;
 
 impl LateValues {
+    /// As numbers in a row, for state.
+    pub(crate) fn numbers(&self) -> [f64; 11] {
+        let [a, b] = [self.late.numbers(), self.in_time.numbers()];
+        [a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4], self.rows]
+    }
+
+    /// See [`numbers`](LateValues::numbers).
+    pub(crate) fn of(numbers: [f64; 11]) -> LateValues {
+        let [a, b, c, d, e, late @ .., rows] = numbers;
+        LateValues { late: Moments::of([a, b, c, d, e]), in_time: Moments::of(late), rows }
+    }
+
     /// A late row's value, less what is usual in its group.
     pub(crate) fn push(&mut self, distance: f64) {
         self.late.push(distance);

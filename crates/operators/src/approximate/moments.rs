@@ -108,6 +108,18 @@ impl Moments {
     }
 }
 
+impl Moments {
+    /// As numbers in a row, for state.
+    pub(crate) fn numbers(&self) -> [f64; 5] {
+        [self.count, self.mean, self.m2, self.m3, self.m4]
+    }
+
+    /// See [`numbers`](Moments::numbers).
+    pub(crate) fn of([count, mean, m2, m3, m4]: [f64; 5]) -> Moments {
+        Moments { count, mean, m2, m3, m4 }
+    }
+}
+
 impl FromIterator<f64> for Moments {
     fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Moments {
         let mut moments = Moments::default();

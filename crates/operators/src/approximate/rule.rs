@@ -36,6 +36,16 @@ pub(crate) struct SlackControl {
 }
 
 impl SlackControl {
+    /// As numbers in a row, for state.
+    pub(crate) fn numbers(&self) -> [f64; 2] {
+        [self.share, self.last_error]
+    }
+
+    /// See [`numbers`](SlackControl::numbers).
+    pub(crate) fn from_numbers([share, last_error]: [f64; 2]) -> SlackControl {
+        SlackControl { share, last_error }
+    }
+
     /// Proportional and differential gain of Siddhi's implementation.
     const KP: f64 = 0.5;
     const KD: f64 = 0.8;

@@ -1,5 +1,8 @@
+//! Leaves out rows that an approximate window can do without.
+
 mod groups;
 mod sample_column;
+mod saved;
 mod values;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -363,14 +366,6 @@ impl Sampler {
         Flow::Done
     }
 
-    fn unsupported(&self) -> StateError {
-        StateError::Unsupported {
-            operator: self.spec.name.clone(),
-            reason: "an approximate window's sample is not saved; leave the approximation out of this query, or checkpoints"
-                .into(),
-        }
-    }
-
     fn fail(&self, error: &DataFusionError) -> OperatorError {
         row_error(&self.spec.name, error)
     }
@@ -451,11 +446,11 @@ impl Operator for Sampler {
     }
 
     fn save(&mut self) -> Result<OperatorState, StateError> {
-        Err(self.unsupported())
+        self.saved()
     }
 
-    fn restore(&mut self, _state: OperatorState) -> Result<(), StateError> {
-        Err(self.unsupported())
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.restored(state)
     }
 
     fn state_bytes(&self) -> usize {

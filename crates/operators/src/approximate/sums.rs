@@ -28,6 +28,17 @@ impl Sums {
     }
 
     /// What they come to.
+    /// As numbers in a row, for state.
+    pub(crate) fn numbers(&self) -> [f64; 6] {
+        let [a, b, c, d] = self.powers;
+        [self.first, self.count, a, b, c, d]
+    }
+
+    /// See [`numbers`](Sums::numbers).
+    pub(crate) fn of([first, count, a, b, c, d]: [f64; 6]) -> Sums {
+        Sums { first, count, powers: [a, b, c, d] }
+    }
+
     pub(crate) fn moments(&self) -> Moments {
         let Sums { first, count, powers: [s1, s2, s3, s4] } = *self;
         if count == 0.0 {
@@ -61,6 +72,16 @@ impl Distances {
     }
 
     /// As moments, of which the third and the fourth are not known.
+    /// As numbers in a row, for state.
+    pub(crate) fn numbers(&self) -> [f64; 3] {
+        [self.count, self.sum, self.squares]
+    }
+
+    /// See [`numbers`](Distances::numbers).
+    pub(crate) fn of([count, sum, squares]: [f64; 3]) -> Distances {
+        Distances { count, sum, squares }
+    }
+
     pub(crate) fn moments(&self) -> Moments {
         if self.count == 0.0 {
             return Moments::default();

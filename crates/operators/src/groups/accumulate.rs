@@ -23,6 +23,11 @@ pub(super) trait Accumulate: Send {
     /// What a merge needs to know of each group.
     fn state(&mut self) -> Result<Vec<ArrayRef>>;
 
+    /// The same, going on as if it had not been asked. `None`: it cannot.
+    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
+        None
+    }
+
     /// Takes over what another's `state` returned, before anything else: row `i` is group `i`. Where a merge into an
     /// empty one changes a value's last bits, this does not.
     fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {

@@ -125,10 +125,9 @@ impl FewKeys {
         true
     }
 
-    /// The keys by group, leaving none.
-    pub(super) fn emit(&mut self, kinds: &[Kind]) -> Vec<ArrayRef> {
-        let len = std::mem::take(&mut self.len);
-        self.columns.iter_mut().zip(kinds).map(|(column, kind)| column.emit(kind, len)).collect()
+    /// The keys by group.
+    pub(super) fn arrays(&self, kinds: &[Kind]) -> Vec<ArrayRef> {
+        self.columns.iter().zip(kinds).map(|(column, kind)| column.array(kind, self.len)).collect()
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -183,16 +182,15 @@ impl Column {
         });
     }
 
-    fn emit(&mut self, kind: &Kind, len: usize) -> ArrayRef {
-        let nulls = std::mem::take(&mut self.nulls);
-        let words = std::mem::take(&mut self.words);
+    fn array(&self, kind: &Kind, len: usize) -> ArrayRef {
+        let Column { nulls, words, text } = self;
+        let nulls = *nulls;
         let is_valid = |group: usize| nulls >> group & 1 == 0;
         match kind {
             Kind::Words { write, of, .. } => {
-                write(&words, (nulls != 0).then(|| (0..len).map(is_valid).collect()), of)
+                write(words, (nulls != 0).then(|| (0..len).map(is_valid).collect()), of)
             }
             Kind::Strings => {
-                let text = std::mem::take(&mut self.text);
                 let mut builder = StringBuilder::with_capacity(len, text.len());
                 let mut start = 0;
                 for (group, &end) in words.iter().enumerate() {

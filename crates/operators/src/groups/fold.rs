@@ -171,6 +171,21 @@ where
         self.update(states, None, rows)
     }
 
+    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
+        let array = PrimitiveArray::<T>::new(self.values.clone().into(), self.seen.nulls());
+        Some(vec![Arc::new(array.with_data_type(self.result.clone()))])
+    }
+
+    // A MIN that holds an infinity lies beyond what it begins with.
+    fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
+        let array = states[0].as_primitive::<T>();
+        let value = |row| if array.is_valid(row) { array.value(row) } else { self.start };
+        self.values = rows.range.clone().map(value).collect();
+        let seen = || rows.range.clone().map(|row| array.is_valid(row)).collect();
+        self.seen = Seen((array.null_count() > 0).then(seen));
+        Ok(())
+    }
+
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
         Ok(vec![self.evaluate()?])
     }
@@ -219,6 +234,10 @@ impl Accumulate for Count {
 
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
         Ok(vec![self.evaluate()?])
+    }
+
+    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
+        Some(vec![Arc::new(Int64Array::from(self.0.clone()))])
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
@@ -293,6 +312,13 @@ impl Accumulate for Mean {
         Ok(vec![Arc::new(counts), Arc::new(sums)])
     }
 
+    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
+        let nulls = self.nulls();
+        let counts = UInt64Array::new(self.counts.clone().into(), nulls.clone());
+        let sums = Float64Array::new(self.sums.clone().into(), nulls);
+        Some(vec![Arc::new(counts), Arc::new(sums)])
+    }
+
     fn evaluate(&mut self) -> Result<ArrayRef> {
         let nulls = self.nulls();
         let (sums, counts) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.counts));
@@ -322,6 +348,10 @@ impl Seen {
         let seen = self.0.get_or_insert_with(|| vec![true; known]);
         seen.resize(total, false);
         seen
+    }
+
+    fn nulls(&self) -> Option<NullBuffer> {
+        self.0.clone().map(NullBuffer::from)
     }
 
     fn take(&mut self) -> Option<NullBuffer> {

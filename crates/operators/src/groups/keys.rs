@@ -1,7 +1,11 @@
+//! The keys of groups, numbered in order of appearance.
+
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Result;
 use datafusion_expr::EmitTo;
@@ -10,12 +14,16 @@ use datafusion_physical_plan::aggregates::order::GroupOrdering;
 
 use super::few_keys::{FewKeys, Kind};
 use crate::operator::FEW_ROWS_MAX;
+use crate::row_store::RowStore;
 
 /// What groups are told apart by.
 pub(super) struct KeyPlan {
     pub(super) schema: SchemaRef,
     /// How [`FewKeys`] keeps each column; `None` where it cannot keep one of them.
     few: Option<Box<[Kind]>>,
+    /// Groups are saved now and then: from the first time on keys are noted as they come, so that telling them takes
+    /// nothing apart.
+    is_noted: AtomicBool,
 }
 
 /// The keys of groups, numbered in order of appearance.
@@ -27,8 +35,18 @@ pub(super) enum Keys {
     /// No key columns: one group.
     One,
     Few(FewKeys),
-    Many(Box<dyn GroupValues>),
+    Many(Many),
 }
+
+/// More keys than that.
+pub(super) struct Many {
+    values: Box<dyn GroupValues>,
+    /// The same keys in their order: `GroupValues` gives them away only for good.
+    noted: Option<RowStore>,
+}
+
+/// Pieces of so many keys noted are not put together any more.
+const PIECE_ROWS: usize = 8_192;
 
 /// Columns that hold keys.
 #[derive(Clone, Copy)]
@@ -41,11 +59,52 @@ pub(super) struct KeyColumns<'a> {
 impl KeyPlan {
     pub(super) fn new(schema: SchemaRef) -> KeyPlan {
         let few = schema.fields().iter().map(|field| Kind::of(field.data_type())).collect();
-        KeyPlan { schema, few }
+        KeyPlan { schema, few, is_noted: AtomicBool::new(false) }
     }
 
-    fn many(&self) -> Result<Box<dyn GroupValues>> {
-        new_group_values(Arc::clone(&self.schema), &GroupOrdering::None)
+    fn many(&self) -> Result<Many> {
+        let values = new_group_values(Arc::clone(&self.schema), &GroupOrdering::None)?;
+        let is_noted = self.is_noted.load(Ordering::Relaxed);
+        let noted = is_noted.then(|| RowStore::new(Arc::clone(&self.schema), PIECE_ROWS));
+        Ok(Many { values, noted })
+    }
+
+    /// Keys are noted from now on.
+    pub(super) fn note(&self) {
+        self.is_noted.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Many {
+    fn intern(&mut self, plan: &KeyPlan, keys: &[ArrayRef], numbers: &mut Vec<usize>) -> Result<()> {
+        let mut known = self.values.len();
+        self.values.intern(keys, numbers)?;
+        let Some(noted) = self.noted.as_mut().filter(|_| self.values.len() > known) else { return Ok(()) };
+        // New keys are numbered as they come.
+        let mut new = Vec::with_capacity(self.values.len() - known);
+        for (row, &number) in (0..).zip(numbers.iter()) {
+            if number == known {
+                new.push(row);
+                known += 1;
+            }
+        }
+        let rows = RecordBatch::try_new(Arc::clone(&plan.schema), keys.to_vec())?;
+        Ok(noted.push(&rows, (new.len() < rows.num_rows()).then_some(&new))?)
+    }
+
+    /// The keys by group. The first time takes them out and puts them back, unless they have been noted all along.
+    fn arrays(&mut self, plan: &KeyPlan) -> Result<Vec<ArrayRef>> {
+        let Some(noted) = &self.noted else {
+            let keys = self.values.emit(EmitTo::All)?;
+            plan.note();
+            *self = plan.many()?;
+            self.intern(plan, &keys, &mut Vec::new())?;
+            return Ok(keys);
+        };
+        match noted.pieces() {
+            [only] => Ok(only.columns().to_vec()),
+            pieces => Ok(concat_batches(&plan.schema, pieces)?.columns().to_vec()),
+        }
     }
 }
 
@@ -74,14 +133,14 @@ impl Keys {
             }
             let mut many = plan.many()?;
             if few.len() > 0 {
-                many.intern(&few.emit(kinds), numbers)?;
+                many.intern(plan, &few.arrays(kinds), numbers)?;
             }
             *self = Keys::Many(many);
         }
         match self {
             Keys::Many(many) => {
-                columns.with_arrays(rows, |arrays| many.intern(arrays, numbers))?;
-                Ok(many.len())
+                columns.with_arrays(rows, |arrays| many.intern(plan, arrays, numbers))?;
+                Ok(many.values.len())
             }
             _ => {
                 numbers.resize(rows.len(), 0);
@@ -94,8 +153,16 @@ impl Keys {
     pub(super) fn emit(&mut self, plan: &KeyPlan) -> Result<Vec<ArrayRef>> {
         match self {
             Keys::One => Ok(Vec::new()),
-            Keys::Few(few) => Ok(plan.few.as_ref().map_or_else(Vec::new, |kinds| few.emit(kinds))),
-            Keys::Many(many) => many.emit(EmitTo::All),
+            Keys::Few(few) => Ok(plan.few.as_ref().map_or_else(Vec::new, |kinds| few.arrays(kinds))),
+            Keys::Many(many) => many.values.emit(EmitTo::All),
+        }
+    }
+
+    /// The same, leaving all.
+    pub(super) fn arrays(&mut self, plan: &KeyPlan) -> Result<Vec<ArrayRef>> {
+        match self {
+            Keys::Many(many) => many.arrays(plan),
+            few => few.emit(plan),
         }
     }
 
@@ -103,7 +170,7 @@ impl Keys {
         match self {
             Keys::One => 0,
             Keys::Few(few) => few.bytes(),
-            Keys::Many(many) => many.size(),
+            Keys::Many(many) => many.values.size() + many.noted.as_ref().map_or(0, RowStore::size_bytes),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::spread::{Measure, OneSpread};
 use super::{AggregateCall, Aggregation, Groups, Partial};
 use crate::state::NamedColumn;
 
-/// Groups between two batches: being filled, or as a save left them until the next row comes.
+/// Groups between two batches: being filled, or as they were saved until the next row comes.
 pub(crate) enum Filling {
     Groups(Groups),
     AtRest(Arc<Partial>),
@@ -37,6 +37,14 @@ impl Filling {
         match self {
             Filling::Groups(groups) => Ok(groups),
             Filling::AtRest(partial) => aggregation.restored(&partial),
+        }
+    }
+
+    /// What is there, which is filled further.
+    pub(crate) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Arc<Partial>> {
+        match self {
+            Filling::Groups(groups) => groups.snapshot(aggregation).map(Arc::new),
+            Filling::AtRest(partial) => Ok(Arc::clone(partial)),
         }
     }
 
@@ -86,6 +94,7 @@ impl Aggregation {
 
     /// Groups that are filled as those were that were sealed.
     pub(crate) fn restored(&self, partial: &Partial) -> Result<Groups> {
+        self.key_plan.note();
         let mut groups = self.groups()?;
         let mut numbers = Vec::new();
         let keys = KeyColumns::all(&partial.keys);
@@ -99,6 +108,31 @@ impl Aggregation {
             accumulator.restore(states, &rows)?;
         }
         Ok(groups)
+    }
+}
+
+impl Groups {
+    /// What [`seal`](Groups::seal) would give, going on as if it had not been asked.
+    pub(super) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Partial> {
+        let keys = self.keys.arrays(&self.key_plan)?;
+        let mut states = Vec::with_capacity(self.accumulators.len());
+        for (call, accumulator) in self.accumulators.iter_mut().enumerate() {
+            let state = match accumulator.snapshot() {
+                Some(state) => state,
+                None => {
+                    let state = accumulator.state()?;
+                    *accumulator = aggregation.accumulator(call)?;
+                    let numbers: Vec<usize> = (0..self.len).collect();
+                    let rows = Rows { range: 0..self.len, groups: &numbers, total: self.len };
+                    accumulator.restore(&state, &rows)?;
+                    state
+                }
+            };
+            states.push(state);
+        }
+        let mut partial = Partial { keys, states, len: self.len, bytes: 0 };
+        partial.bytes = partial.arrays().map(|array| array.get_array_memory_size()).sum();
+        Ok(partial)
     }
 }
 

@@ -148,12 +148,11 @@ impl Accumulate for Spread {
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
-        let moments = std::mem::take(&mut self.by_group);
-        Ok(vec![
-            Arc::new(moments.iter().map(|m| m.count).collect::<UInt64Array>()),
-            Arc::new(moments.iter().map(|m| m.mean).collect::<Float64Array>()),
-            Arc::new(moments.iter().map(|m| m.m2).collect::<Float64Array>()),
-        ])
+        Ok(arrays(&std::mem::take(&mut self.by_group)))
+    }
+
+    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
+        Some(arrays(&self.by_group))
     }
 
     fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
@@ -169,6 +168,14 @@ impl Accumulate for Spread {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.by_group.capacity() * size_of::<Moments>()
     }
+}
+
+fn arrays(moments: &[Moments]) -> Vec<ArrayRef> {
+    vec![
+        Arc::new(moments.iter().map(|m| m.count).collect::<UInt64Array>()),
+        Arc::new(moments.iter().map(|m| m.mean).collect::<Float64Array>()),
+        Arc::new(moments.iter().map(|m| m.m2).collect::<Float64Array>()),
+    ]
 }
 
 /// Of one group, or of one frame.

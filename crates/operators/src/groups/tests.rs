@@ -9,9 +9,11 @@ use arrow::datatypes::{Field, Float64Type, SchemaRef, TimeUnit};
 use datafusion_expr::{AggregateUDF, EmitTo, GroupsAccumulator};
 use datafusion_functions_aggregate::average::avg_udaf;
 use datafusion_functions_aggregate::count::count_udaf;
+use datafusion_functions_aggregate::median::median_udaf;
 use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion_functions_aggregate::stddev::stddev_udaf;
+use datafusion_functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion_functions_aggregate::sum::sum_udaf;
+use datafusion_functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 use datafusion_physical_expr::expressions::{col, lit};
 use datafusion_physical_plan::aggregates::group_values::{GroupValues, new_group_values};
@@ -49,6 +51,7 @@ fn calls(is_filtered: bool) -> Vec<AggregateCall> {
     };
     let mut calls = vec![call(count_udaf(), "1"), call(count_udaf(), "s"), call(avg_udaf(), "x")];
     calls.extend(["v", "x", "d"].map(|column| call(sum_udaf(), column)));
+    calls.extend([var_pop_udaf(), var_samp_udaf(), stddev_pop_udaf(), stddev_udaf()].map(|of| call(of, "x")));
     calls.extend(["v", "x", "d", "y", "t"].map(|column| call(min_udaf(), column)));
     calls.extend(["v", "x", "d", "y", "t"].map(|column| call(max_udaf(), column)));
     calls
@@ -169,8 +172,8 @@ fn what_sql_sends_most_has_accumulators_of_its_own() {
     let aggregation = Aggregation::new(&schema(), &[0], &calls(true)).unwrap();
     assert!(aggregation.own.iter().all(Option::is_some));
     assert!(aggregation.plain(&batch(&[])).is_some());
-    let stddev = AggregateExprBuilder::new(stddev_udaf(), vec![col("x", &schema()).unwrap()]);
-    let expr = Arc::new(stddev.schema(schema()).alias("a").build().unwrap());
+    let median = AggregateExprBuilder::new(median_udaf(), vec![col("x", &schema()).unwrap()]);
+    let expr = Arc::new(median.schema(schema()).alias("a").build().unwrap());
     let other = [AggregateCall { expr, filter: None }];
     assert!(Aggregation::new(&schema(), &[0], &other).unwrap().plain(&batch(&[])).is_none());
 }
@@ -180,7 +183,7 @@ proptest! {
     fn groups_are_datafusions(
         rows in proptest::collection::vec(any_row(), 1..150), keys in select(KEYS.to_vec()),
         lengths in proptest::collection::vec(prop_oneof![1usize..4, 1usize..40], 1..5),
-        slices in 1usize..4, is_filtered: bool, is_plain: bool, merge_rows in 1usize..40,
+        slices in 1usize..4, is_filtered: bool, is_plain: bool, saved in 0..4, merge_rows in 1usize..40,
     ) {
         let calls = calls(is_filtered);
         let mut aggregation = Aggregation::new(&schema(), keys, &calls).unwrap();
@@ -205,6 +208,12 @@ proptest! {
                     ours.update(Taken::Evaluated(&inputs), 0..length, &mut scratch).unwrap();
                 }
                 from += length;
+                match saved {
+                    0 => {}
+                    1 => ours = aggregation.restored(&ours.seal().unwrap()).unwrap(),
+                    2 => drop(ours.snapshot(&aggregation).unwrap()),
+                    _ => ours = aggregation.restored(&ours.snapshot(&aggregation).unwrap()).unwrap(),
+                }
             }
             (ours, theirs)
         };

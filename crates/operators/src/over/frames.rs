@@ -215,6 +215,12 @@ impl Frames {
         Ok(())
     }
 
+    /// How many rows of a bounded frame each key has; none where all count.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
+        let is_range = self.has_peers();
+        self.by_key.iter().map(move |frame| if is_range { frame.times.len() } else { frame.rows as usize })
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.by_key.capacity() * size_of::<Frame>() + 2 * self.entries * size_of::<i64>()
     }

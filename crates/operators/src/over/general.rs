@@ -1,6 +1,7 @@
 //! Aggregates over frames: any of the library's, row by row.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
@@ -171,14 +172,17 @@ impl Running for General {
         Ok(columns)
     }
 
+    fn rows_in(&self, columns: usize) -> Range<usize> {
+        match self.way {
+            Way::Grow => columns..columns,
+            _ => columns - self.arguments.len()..columns,
+        }
+    }
+
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let keys = columns.first().map_or(0, |column| column.len());
         self.resize(keys)?;
-        let lists = match self.way {
-            Way::Grow => columns.len(),
-            _ => columns.len() - self.arguments.len(),
-        };
-        let (states, rows) = columns.split_at(lists);
+        let (states, rows) = columns.split_at(self.rows_in(columns.len()).start);
         for key in 0..keys {
             let of_key = &mut self.by_key[key];
             if !states.is_empty() {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -30,6 +31,9 @@ pub(super) trait Running: Send {
 
     /// What it holds of so many keys, each in a row: the same number and types of columns each time.
     fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>>;
+
+    /// Which of these columns are of lists with an item for each row of a bounded frame.
+    fn rows_in(&self, columns: usize) -> Range<usize>;
 
     /// Takes over what another has saved, before any row.
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()>;
@@ -126,6 +130,10 @@ impl Running for Count {
             Arc::new(Int64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.count))),
             lists(lengths, Arc::new(rows.collect::<BooleanArray>())),
         ])
+    }
+
+    fn rows_in(&self, _columns: usize) -> Range<usize> {
+        1..2
     }
 
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
@@ -249,6 +257,10 @@ impl<T: ArrowPrimitiveType + Send> Running for Sum<T> {
         Ok(self.sums.save::<T>(keys, &self.result))
     }
 
+    fn rows_in(&self, _columns: usize) -> Range<usize> {
+        2..3
+    }
+
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
         self.sums.restore::<T>(columns);
         Ok(())
@@ -277,6 +289,10 @@ impl Running for Mean {
 
     fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
         Ok(self.0.save::<Float64Type>(keys, &DataType::Float64))
+    }
+
+    fn rows_in(&self, _columns: usize) -> Range<usize> {
+        2..3
     }
 
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
@@ -400,6 +416,10 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
             Arc::new(UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.came))),
             Arc::new(UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.left))),
         ])
+    }
+
+    fn rows_in(&self, _columns: usize) -> Range<usize> {
+        0..0
     }
 
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {

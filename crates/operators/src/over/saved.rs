@@ -1,4 +1,4 @@
-use arrow::array::{Int64Array, UInt64Array};
+use arrow::array::{AsArray, Int64Array, UInt64Array};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use laxity_graph::EventTime;
 
@@ -56,6 +56,14 @@ impl OverAggregate {
         for (call, width) in self.calls.iter_mut().zip(widths) {
             let (own, rest) = columns.split_at(width);
             columns = rest;
+            for column in &own[call.running.rows_in(width)] {
+                let lists = column.as_list::<i32>();
+                let found = lists.value_offsets().windows(2).map(|range| (range[1] - range[0]) as usize);
+                if !found.eq(self.frames.lengths()) {
+                    let expected = format!("an item of {} for each row that counts", call.name);
+                    return Err(part.mismatch(expected, "more or fewer"));
+                }
+            }
             call.running.restore(own).map_err(|e| bug(&self.name, e))?;
         }
         let mut waiting = 0;

@@ -27,7 +27,7 @@ enum Message {
 }
 
 /// Each part as a file, and read again.
-fn carried(state: OperatorState) -> OperatorState {
+pub(crate) fn carried(state: OperatorState) -> OperatorState {
     let carried = state.parts.into_iter().map(|part| {
         let mut file = Vec::new();
         let mut writer = FileWriter::try_new(&mut file, &part.rows.schema()).unwrap();
@@ -292,4 +292,29 @@ fn large_tables_are_not_copied_and_small_ones_put_together() {
     ));
     assert_eq!(state.take_pieces("rows").iter().map(Part::len).sum::<usize>(), CHUNK_ROWS + 30);
     state.finish().unwrap();
+}
+
+#[test]
+fn a_frame_that_lacks_rows_is_refused() {
+    let kind = kinds().into_iter().find(|kind| kind.name == "over rows").unwrap();
+    let state = held(&kind);
+    let at = state.parts.iter().position(|part| part.name == "keys").unwrap();
+    let rows = &state.parts[at].rows;
+    let mut refused = 0;
+    for (column, field) in rows.schema().fields().iter().enumerate() {
+        let is_of_rows = ["count", "sum", "avg"].iter().any(|function| field.name().starts_with(function));
+        let arrow::datatypes::DataType::List(item) = field.data_type() else { continue };
+        if !is_of_rows {
+            continue;
+        }
+        let mut columns = rows.columns().to_vec();
+        columns[column] =
+            lists(std::iter::repeat_n(0, rows.num_rows()), arrow::array::new_empty_array(item.data_type()));
+        let mut damaged = state.clone();
+        damaged.parts[at].rows = RecordBatch::try_new(rows.schema(), columns).unwrap();
+        let error = restored(&kind, damaged).unwrap_err().to_string();
+        assert!(error.contains("for each row that counts"), "{}: {error}", field.name());
+        refused += 1;
+    }
+    assert!(refused >= 9, "{refused} lists");
 }

@@ -1,13 +1,17 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::compute::{cast, concat_batches};
+use arrow::ipc::reader::FileReader;
+use arrow::ipc::writer::FileWriter;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use laxity_connect::{ScanEnvironment, ScanEvent, ScanSpec, open_scan};
 use laxity_graph::{EventTime, NodeId, Partitioning, ProcessingTime};
 use laxity_operators::{
-    Emitted, Flow, HashPartitioner, InstanceContext, Operator, Outbox, Stage, StreamBatch,
+    Emitted, Flow, HashPartitioner, InstanceContext, Operator, OperatorState, Outbox, Stage, StatePart,
+    StreamBatch,
 };
 use laxity_sql::PlannedQuery;
 
@@ -57,8 +61,27 @@ pub fn run_cells(query: &PlannedQuery) -> Vec<Vec<Option<String>>> {
     run.rows.iter().flat_map(cells).collect()
 }
 
+/// Every query runs once more with operators that are saved, dropped and restored after some of their messages: the same
+/// comes out.
 fn run_with(query: &PlannedQuery, batch_rows: usize, rows_of: impl Fn(&ScanSpec) -> RecordBatch) -> Run<'_> {
-    let mut run = Run::new(query);
+    let run = run_once(query, batch_rows, &rows_of, 0);
+    let restarted = run_once(query, batch_rows, &rows_of, RESTARTED_AFTER);
+    let rows = |run: &Run| run.rows.iter().flat_map(texts).collect::<Vec<_>>();
+    assert_eq!(rows(&restarted), rows(&run), "restarted");
+    assert_eq!(restarted.late, run.late, "late rows, restarted");
+    run
+}
+
+/// See [`OperatorFactory::restarted`].
+const RESTARTED_AFTER: u64 = 0x8001_0200_0410_0021;
+
+fn run_once<'a>(
+    query: &'a PlannedQuery,
+    batch_rows: usize,
+    rows_of: &impl Fn(&ScanSpec) -> RecordBatch,
+    restarted_after: u64,
+) -> Run<'a> {
+    let mut run = Run::new(query, restarted_after);
     let mut sources: Vec<(NodeId, VecDeque<RecordBatch>)> = Vec::new();
     for (index, node) in query.dataflow.nodes().iter().enumerate() {
         let Stage::Source { scan, .. } = &node.stage else { continue };
@@ -78,6 +101,19 @@ fn run_with(query: &PlannedQuery, batch_rows: usize, rows_of: impl Fn(&ScanSpec)
         run.deliver(*node, 0, 0, 0, Message::Watermark(EventTime::MAX));
     }
     run
+}
+
+/// State as it is after it was written as Arrow IPC and read again.
+fn carried(state: OperatorState) -> OperatorState {
+    let carried = state.parts.into_iter().map(|StatePart { name, rows }| {
+        let mut file = Vec::new();
+        let mut writer = FileWriter::try_new(&mut file, &rows.schema()).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+        let mut reader = FileReader::try_new(Cursor::new(file), None).unwrap();
+        StatePart { name, rows: reader.next().unwrap().unwrap() }
+    });
+    OperatorState { parts: carried.collect() }
 }
 
 #[derive(Clone)]
@@ -101,14 +137,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn new(query: &PlannedQuery) -> Run<'_> {
+    fn new(query: &PlannedQuery, restarted_after: u64) -> Run<'_> {
         let flow = &query.dataflow;
         let instances = flow
             .nodes()
             .iter()
             .map(|node| {
                 let factory = match &node.stage {
-                    Stage::Source { operator, .. } | Stage::Operator(operator) => operator,
+                    Stage::Source { operator, .. } | Stage::Operator(operator) if restarted_after != 0 => {
+                        operator.clone().restarted(restarted_after, carried)
+                    }
+                    Stage::Source { operator, .. } | Stage::Operator(operator) => operator.clone(),
                     Stage::Sink(_) => return vec![],
                 };
                 (0..node.parallelism)

@@ -1,12 +1,10 @@
 //! Rows as they come: which are taken, and what their values are. What is left out costs a count.
 
-use rand_core::Rng;
-use rand_pcg::Pcg64;
-
 use super::super::doubt::Doubt;
 use super::super::group_history::GroupHistory;
 use super::super::sample_size::rate;
 use super::super::sub_stream::{Cell, SubStream};
+use super::dice::Dice;
 use super::{Aion, Config, DELAYS_MIN, Offer, SHARE_MIN, SHARES_MAX, WARM_UP};
 use crate::approximate::Rule;
 
@@ -129,10 +127,10 @@ impl Aion {
         let plan = self.plan(number, window_end);
         let Aion { sub_streams, random, config, totals, .. } = self;
         let cells = &mut sub_streams.entry(number).or_default().cells;
-        let begun = |group: usize, random: &mut Pcg64| {
+        let begun = |group: usize, random: &mut Dice| {
             let history = self.groups.get(group).filter(|_| group < GROUPS_MAX);
             let spacing = history.map_or(0.0, |history| spacing(config, plan, &self.doubt, history));
-            Cell::new(spacing, self.late.len(), dice(random))
+            Cell::new(spacing, self.late.len(), random.share())
         };
         let mut taken = 0;
         match groups {
@@ -257,36 +255,31 @@ impl Aion {
     }
 
     fn dice(&mut self, probability: f64) -> bool {
-        dice(&mut self.random) < probability
+        self.random.share() < probability
     }
 }
 
 impl Cell {
     /// A row of it is taken.
-    fn take(&mut self, random: &mut Pcg64) {
+    fn take(&mut self, random: &mut Dice) {
         self.taken += 1;
         if self.spacing > 0.0 {
-            self.leave_out(dice(random));
+            self.leave_out(random.share());
         }
     }
 }
 
 /// Looks at the delay of one row, any, of each block of so many.
-fn glance(sub_stream: &mut SubStream, random: &mut impl Rng, now: i64, times: &[i64]) {
+fn glance(sub_stream: &mut SubStream, random: &mut Dice, now: i64, times: &[i64]) {
     let block = sub_stream.glance_of;
     let mut at = sub_stream.glance_in as usize;
     while at < times.len() {
         sub_stream.delays.push(now - times[at], f64::from(block));
-        let next = if block > 1 { random.next_u32() % block } else { 0 };
+        let next = if block > 1 { random.number() % block } else { 0 };
         at += 1 + (sub_stream.glance_left + next) as usize;
         sub_stream.glance_left = block - 1 - next;
     }
     sub_stream.glance_in = (at - times.len()) as u32;
-}
-
-/// Above 0 and below 1, uniformly.
-fn dice(random: &mut impl Rng) -> f64 {
-    (f64::from(random.next_u32()) + 0.5) / (f64::from(u32::MAX) + 1.0)
 }
 
 /// Eq. 4.8 for a group of a sub-stream that begins, as the spacing of the rows that are taken.

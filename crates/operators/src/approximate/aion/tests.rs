@@ -2,7 +2,8 @@
 //! from one that is lower; the tolerance is that of their number. What these can't catch: how rows get here, which the operator's
 //! tests and those of SQL do.
 
-use rand_core::Rng;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
 
 use super::*;
 use crate::approximate::{Answer, Arrival, Span, replay};

@@ -31,6 +31,21 @@ impl Groups {
         self.values.intern(keys, numbers)
     }
 
+    /// All keys by number, and with how many it is worth while to look who is there.
+    pub(super) fn save(&mut self) -> Result<(Vec<ArrayRef>, usize)> {
+        let keys = self.values.emit(EmitTo::All)?;
+        self.restore(&keys, Some(self.look_from))?;
+        Ok((keys, self.look_from))
+    }
+
+    /// Begins anew with these keys, numbered as they come.
+    pub(super) fn restore(&mut self, keys: &[ArrayRef], look_from: Option<usize>) -> Result<()> {
+        self.values = new_group_values(Arc::clone(&self.schema), &GroupOrdering::None)?;
+        self.values.intern(keys, &mut Vec::new())?;
+        self.look_from = look_from.unwrap_or(FEW);
+        Ok(())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }

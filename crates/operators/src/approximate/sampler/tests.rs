@@ -10,7 +10,8 @@ use super::super::stratum::Stratum;
 use super::super::{Estimator, Shows};
 use super::*;
 use crate::drive::{Step, drive};
-use crate::{AggregateCall, Chain, WindowAggregate, WindowAggregateSpec, WindowInput};
+use crate::state::tests::carried;
+use crate::{AggregateCall, Chain, InstanceContext, WindowAggregate, WindowAggregateSpec, WindowInput};
 
 const WINDOW_MS: i64 = 1_000;
 const PROMISE: Promise = Promise { error: 0.05, confidence: 0.95 };
@@ -338,4 +339,45 @@ fn a_group_keeps_its_rows_when_others_are_forgotten() {
     let (few, many) = (of_one(1), of_one(1_000));
     assert_eq!(few.len(), 120);
     assert_eq!(few, many);
+}
+
+fn restarted(spec: &SamplerSpec, after: u64) -> OperatorFactory {
+    let spec = spec.clone();
+    OperatorFactory::new(move |_| Ok(Box::new(chain(&spec)))).restarted(after, carried)
+}
+
+#[test]
+fn a_restored_sampler_throws_the_same_dice() {
+    let rows = rows(16);
+    let hop = WindowKind::Hop { size_ms: 2 * WINDOW_MS, slide_ms: WINDOW_MS, offset_ms: 0 };
+    let ways = [
+        sampler(),
+        SamplerSpec { rule: Rule::AqKSlack, ..sampler() },
+        SamplerSpec { window: hop, only_behind: true, ..sampler() },
+        SamplerSpec { aggregates: vec![Aggregate::Sum(0), Aggregate::Whole], ..sampler() },
+    ];
+    for (spec, after) in ways.iter().zip([0x2000_0000_0000_8000, 0x8000_0000, 1, 0x1_0000_0000]) {
+        let alone = drive(&mut chain(spec), steps(&rows, 9), 0);
+        let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 100 };
+        let mut restarted = restarted(spec, after).make(&context).unwrap();
+        let restarted = drive(restarted.as_mut(), steps(&rows, 9), 0);
+        let left_out = |row: &String| {
+            let cells: Vec<&str> = row.split('|').collect();
+            cells[3] != cells[4]
+        };
+        assert!(alone.rows().iter().any(left_out) || spec.rule != Rule::Aion || spec.only_behind);
+        assert_eq!(restarted.rows(), alone.rows());
+        assert_eq!(restarted.watermarks(), alone.watermarks());
+        assert_eq!(restarted.late, alone.late);
+    }
+}
+
+#[test]
+fn a_sampler_that_verifies_cannot_be_checkpointed() {
+    let refused =
+        Sampler::new(&SamplerSpec { verifies: true, ..sampler() }, 100).unwrap().save().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "Sample cannot be checkpointed: results are held against exact ones; leave that out, or checkpoints"
+    );
 }

@@ -25,6 +25,7 @@ use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 use datafusion_physical_expr::expressions::{Column, binary, col, lit};
 use laxity_graph::RowErrors;
 
+use crate::approximate::{Aggregate, Promise, Rule, SamplerSpec};
 use crate::{
     AggregateCall, CalcSpec, Chain, CurrentWatermarkSpec, FailingRows, IntervalJoinInput, IntervalJoinSpec,
     JoinKind, KeepWatermarks, OperatorFactory, OverAggregateSpec, OverFrame, RankOrder, RankTies,
@@ -309,6 +310,27 @@ fn session_expand(keys: &[usize], processing_time: bool) -> OperatorFactory {
     SessionExpandSpec { name, input_schema, time: TIME, processing_time, keys, gap_ms: 5 }.factory()
 }
 
+fn sampler() -> OperatorFactory {
+    let promise = Promise { error: 0.05, confidence: 0.95 };
+    SamplerSpec {
+        name: "Sample".into(),
+        input_schema: schema(),
+        time_column: TIME,
+        window: WindowKind::Tumble { size_ms: 10, offset_ms: 0 },
+        keys: vec![0],
+        values: vec![column("f")],
+        aggregates: vec![Aggregate::Sum(0)],
+        asked: promise,
+        promise,
+        rule: Rule::Aion,
+        only_behind: false,
+        verifies: false,
+        seed: 1,
+        processing_origin_ms: 0,
+    }
+    .factory()
+}
+
 /// One or more of each.
 pub(super) fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
@@ -346,6 +368,7 @@ fn sources(add: Add<'_>) {
     let links = vec![watermarked(), large, windowed(Some(tumble), &[0], calls(), 0)];
     add("chain", "chain", 1, Chain::factory(links));
     let links = vec![watermarked(), narrowed(), rank(1, 2, RankTies::Columns, &[0])];
+    add("chain that samples", "chain that samples", 1, Chain::factory(vec![watermarked(), sampler()]));
     add("chain that ranks", "chain that ranks", 1, Chain::factory(links));
 }
 

@@ -15,8 +15,6 @@ const OWN: usize = 1;
 
 impl Parts {
     /// Writes down what windows are put together from. Merged runs are not: they are made again where they are needed.
-    ///
-    /// What was being filled is left as it was written, and goes on from there when the next row comes.
     pub(in crate::window_aggregate) fn save(
         &mut self,
         state: OperatorState,
@@ -26,14 +24,8 @@ impl Parts {
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let (mut groups, mut fills, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
         for (key, part) in &mut self.parts {
-            let filling = match part.filling.take() {
-                None => None,
-                Some(filling) => {
-                    let partial = filling.seal().map_err(|e| bug(operator, e))?;
-                    part.filling = Some(Filling::AtRest(Arc::clone(&partial)));
-                    Some(partial)
-                }
-            };
+            let filling = part.filling.as_mut().map(|filling| filling.snapshot(aggregation));
+            let filling = filling.transpose().map_err(|e| bug(operator, e))?;
             let sealed = part.sealed.iter().map(|partial| (partial, false));
             for (partial, is_filled) in sealed.chain(filling.iter().map(|partial| (partial, true))) {
                 let number = UInt32Array::from_value(first.len() as u32, partial.len);
