@@ -7,7 +7,9 @@ use crate::compression::Compression;
 use crate::format::{Direction, Format, file_format};
 use crate::options::OptionReader;
 use crate::partition::{self, PartitionColumn};
-use crate::partition_sink::{MakeEncoder, OPEN_MAX, PartitionedEncoder, PartitionedOutput, Parts};
+use crate::partition_sink::{
+    MakeEncoder, OPEN_MAX, PartitionedEncoder, PartitionedOutput, Parts, Whole, number_after,
+};
 use crate::query_path::{self, QueryPath};
 use crate::root::keep_within;
 use crate::stream::may_block;
@@ -21,7 +23,12 @@ struct SinkOptions {
     compression: Option<Compression>,
     /// Of a folder, for NULL.
     default_name: String,
+    /// Files of a folder are seen when they are complete, at the latest after so many bytes.
+    rolls_at_bytes: Option<u64>,
 }
+
+/// Of 'sink.rolling-policy.file-size', Flink's.
+const ROLLS_AT_BYTES: u64 = 128 << 20;
 
 impl SinkOptions {
     fn read(options: &OptionReader<'_>) -> Result<SinkOptions, OptionError> {
@@ -33,9 +40,24 @@ impl SinkOptions {
             return Err(options.error("compression", message));
         }
         let default_name = partition::default_name(options)?;
+        let rolls_at_bytes = rolling(options)?;
         options.finish()?;
-        Ok(SinkOptions { path, format, compression, default_name })
+        Ok(SinkOptions { path, format, compression, default_name, rolls_at_bytes })
     }
+}
+
+/// The rolling policy, where one is asked for.
+fn rolling(options: &OptionReader<'_>) -> Result<Option<u64>, OptionError> {
+    let key = "sink.rolling-policy.file-size";
+    let size = options.bytes(key)?;
+    if size == Some(0) {
+        return Err(options.error(key, "must be more than zero"));
+    }
+    let age = options.duration("sink.rolling-policy.rollover-interval")?;
+    // Files are completed at every checkpoint, so none is looked at in between.
+    let check = options.duration("sink.rolling-policy.check-interval")?;
+    let is_asked_for = size.is_some() || age.is_some() || check.is_some();
+    Ok(is_asked_for.then(|| size.unwrap_or(ROLLS_AT_BYTES)))
 }
 
 pub(crate) fn validate(_table: &TableSpec, options: &OptionReader<'_>) -> Result<(), OptionError> {
@@ -53,16 +75,12 @@ pub(crate) fn delivery(options: &OptionReader<'_>) -> Delivery {
 
 /// Why a query with checkpoints cannot write such a table: its files cannot be cut back and written on.
 fn cannot_be_cut(
-    table: &TableSpec,
     format: &dyn Format,
     compression: Compression,
     options: &OptionReader<'_>,
 ) -> Option<OptionError> {
-    let ways = "a query with checkpoints writes files that can be cut back: csv or json, not compressed, without PARTITIONED BY; \
-                or leave out 'execution.checkpointing.interval'";
-    if table.schema.fields().iter().any(|field| PartitionColumn::place(field).is_some()) {
-        return Some(options.error("path", format!("the table is PARTITIONED BY; {ways}")));
-    }
+    let ways = "a query with checkpoints writes a file that can be cut back, csv or json, not compressed; give a folder, \
+                whose files are then complete at each checkpoint, or leave out 'execution.checkpointing.interval'";
     if format.is_parquet() {
         return Some(options.error("format", format!("parquet is complete with its end alone; {ways}")));
     }
@@ -80,7 +98,7 @@ pub(crate) fn open(
     if table.schema.fields().iter().any(|field| PartitionColumn::place(field).is_some()) {
         return open_partitioned(table, env, options, OPEN_MAX);
     }
-    let SinkOptions { path, format, compression, .. } = SinkOptions::read(options)?;
+    let SinkOptions { path, format, compression, rolls_at_bytes, .. } = SinkOptions::read(options)?;
     let is_each_own = path.is_each_own();
     let path = path.of(&env.query);
     let kind = output::kind(&path);
@@ -88,6 +106,14 @@ pub(crate) fn open(
         Some(kind) if may_block(kind) => false,
         kind => path.extension().is_none() || kind.is_some_and(|kind| kind.is_dir()),
     };
+    if rolls_at_bytes.is_some() && !is_folder {
+        let message = "a file; 'sink.rolling-policy.*' is for a folder, which gets one file after the other";
+        return Err(options.error("path", message).into());
+    }
+    let cannot_be_cut_back = format.is_parquet() || compression.is_some_and(|one| one != Compression::None);
+    if is_folder && (rolls_at_bytes.is_some() || env.is_checkpointed && cannot_be_cut_back) {
+        return open_partitioned(table, env, options, OPEN_MAX);
+    }
     if !is_folder && env.part > 0 {
         let message = match env.is_checkpointed {
             true => {
@@ -104,18 +130,12 @@ pub(crate) fn open(
         false => Compression::of_name(&path),
     });
     let path = match is_folder {
-        true => {
-            let (extension, packed) = (format.extension(), compression.extension());
-            // Who is restored finds its own, whoever else writes there then.
-            let writer =
-                if env.is_checkpointed { query_path::file_name(&env.query) + "-" } else { String::new() };
-            path.join(format!("part-{writer}{}-0.{extension}{packed}", env.part))
-        }
+        true => path.join(format!("{}-0.{}{}", stem(env), format.extension(), compression.extension())),
         false => path,
     };
     keep_within(options, "path", &path)?;
     if env.is_checkpointed && !kind.is_some_and(may_block) {
-        cannot_be_cut(table, &*format, compression, options).map_or(Ok(()), Err)?;
+        cannot_be_cut(&*format, compression, options).map_or(Ok(()), Err)?;
     }
     let stays_bytes = output::length_of(env.resume.as_ref()).unwrap_or(0);
     let encoder = format.file_encoder(table.schema.clone(), stays_bytes == 0, compression, path.clone())?;
@@ -137,6 +157,14 @@ pub(crate) fn open(
     Ok(OpenSink { encoder, output: Some(output), may_stall, serves_all })
 }
 
+/// What the names of a writer's files begin with. One that is restored finds its own, whoever else writes there then.
+fn stem(env: &SinkEnvironment) -> String {
+    match env.is_checkpointed {
+        true => format!("part-{}-{}", query_path::file_name(&env.query), env.part),
+        false => format!("part-{}", env.part),
+    }
+}
+
 /// Without rows there are no bytes, no header either.
 struct OfRows {
     encoder: Box<dyn Encoder>,
@@ -154,17 +182,16 @@ impl Encoder for OfRows {
     }
 }
 
-/// A folder for each value of the columns that the table is PARTITIONED BY, with so many files open at a time.
+/// A folder for each value of the columns that the table is PARTITIONED BY, or one with file after file, with so many files
+/// open at a time. Of a query with checkpoints, and where a rolling policy is asked for, they are seen when they are complete.
 pub(crate) fn open_partitioned(
     table: &TableSpec,
     env: &SinkEnvironment,
     options: &OptionReader<'_>,
     open_max: usize,
 ) -> Result<OpenSink, ConnectError> {
-    let SinkOptions { path, format, compression, default_name } = SinkOptions::read(options)?;
-    if env.is_checkpointed {
-        cannot_be_cut(table, &*format, Compression::None, options).map_or(Ok(()), Err)?;
-    }
+    let SinkOptions { path, format, compression, default_name, rolls_at_bytes } = SinkOptions::read(options)?;
+    let rolls_at_bytes = rolls_at_bytes.or(env.is_checkpointed.then_some(ROLLS_AT_BYTES));
     let path = path.of(&env.query);
     if output::kind(&path).is_some_and(|kind| !kind.is_dir()) {
         return Err(options.error("path", "a file; a table that is PARTITIONED BY is a folder").into());
@@ -172,16 +199,20 @@ pub(crate) fn open_partitioned(
     keep_within(options, "path", &path)?;
     let compression = compression.unwrap_or(Compression::None);
     let extension = format!(".{}{}", format.extension(), compression.extension());
-    let stem = format!("part-{}", env.part);
+    let stem = stem(env);
     let can_continue = !format.is_parquet();
     let depth = table.schema.fields().iter().filter(|field| PartitionColumn::place(field).is_some()).count();
     let own = (format!("{stem}-"), extension.clone());
     let of = table.clone();
     let may_write = Box::new(move |path: &Path| Ok(keep_within(&OptionReader::new(&of), "path", path)?));
-    let output = PartitionedOutput::new(path.clone(), depth, own, may_write, open_max)?;
+    let next = number_after(env.resume.as_ref());
+    let whole = rolls_at_bytes.map(|_| Whole::new(env.is_checkpointed, next));
+    let output =
+        PartitionedOutput::new(path.clone(), depth, own, may_write, whole, env.resume.clone(), open_max)?;
     let make: MakeEncoder =
         Box::new(move |schema, is_new, path| format.file_encoder(schema, is_new, compression, path));
-    let parts = Parts { folder: path, default_name, stem, extension, can_continue, make };
+    let parts =
+        Parts { folder: path, default_name, stem, extension, can_continue, rolls_at_bytes, next, make };
     let encoder = PartitionedEncoder::new(parts, &table.schema, open_max)?;
     let (encoder, output) = (Box::new(encoder), Some(Box::new(output) as Box<dyn Output>));
     Ok(OpenSink { encoder, output, may_stall: false, serves_all: false })

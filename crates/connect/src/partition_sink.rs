@@ -1,10 +1,12 @@
-//! A `filesystem` sink that is PARTITIONED BY columns: rows of each of their values in a folder of its own.
+//! A `filesystem` sink of many files: one that is PARTITIONED BY columns, with rows of each of their values in a folder of
+//! its own, and one whose files are seen when they are complete.
 //!
 //! Encoding and writing are apart, as in every sink. What goes between them are frames: the file, below the table's
 //! folder, and bytes for its end.
 
 mod frame;
 mod output;
+mod whole;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use crate::partition::{PartitionColumn, folder_name, text_of};
 use crate::{ConnectError, Encoder};
 use frame::Frame;
 pub(crate) use output::PartitionedOutput;
+pub(crate) use whole::{Whole, number_after};
 
 /// Encoders and files that are open at a time. One more closes the one that was not used for longest: a row for it later
 /// begins another member of its compressed file, or another Parquet file.
@@ -40,6 +43,10 @@ pub(crate) struct Parts {
     pub extension: String,
     /// A file that was closed can be written on.
     pub can_continue: bool,
+    /// Files are seen when they are complete: after so many bytes, at a checkpoint, and at the end.
+    pub rolls_at_bytes: Option<u64>,
+    /// Number of the next file, of those that are never written on.
+    pub next: usize,
     pub make: MakeEncoder,
 }
 
@@ -69,6 +76,8 @@ struct Partition {
     number: usize,
     /// The file has its beginning.
     has_begun: bool,
+    /// Of the file so far.
+    bytes: u64,
     encoder: Option<Box<dyn Encoder>>,
     used: u64,
 }
@@ -121,7 +130,14 @@ impl PartitionedEncoder {
         let next = self.partitions.len();
         let partition = *self.by_folder.entry(folder.clone()).or_insert(next);
         if partition == next {
-            self.partitions.push(Partition { folder, number: 0, has_begun: false, encoder: None, used: 0 });
+            self.partitions.push(Partition {
+                folder,
+                number: 0,
+                has_begun: false,
+                bytes: 0,
+                encoder: None,
+                used: 0,
+            });
         }
         self.by_value.insert(value.into(), partition);
         partition
@@ -134,17 +150,26 @@ impl PartitionedEncoder {
         self.pieces += 1;
         let partition = &mut self.partitions[partition];
         partition.used = self.pieces;
-        let file = partition.file(&self.parts);
         if partition.encoder.is_none() {
-            let path = self.parts.folder.join(&file);
+            if self.parts.rolls_at_bytes.is_some() {
+                partition.number = self.parts.next;
+                self.parts.next += 1;
+            }
+            let path = self.parts.folder.join(partition.file(&self.parts));
             partition.encoder =
                 Some((self.parts.make)(Arc::clone(&self.schema), !partition.has_begun, path)?);
             partition.has_begun = true;
             self.open += 1;
         }
-        let frame = Frame::begin(&file, out);
+        let before = out.len();
+        let frame = Frame::begin(&partition.file(&self.parts), out);
         partition.encoder.as_mut().expect("made above").encode(rows, out)?;
-        frame.end(out);
+        frame.end(false, out);
+        partition.bytes += (out.len() - before) as u64;
+        if self.parts.rolls_at_bytes.is_some_and(|most| partition.bytes >= most) {
+            self.open -= 1;
+            partition.close(&self.parts, out)?;
+        }
         Ok(())
     }
 
@@ -159,15 +184,17 @@ impl PartitionedEncoder {
 
 impl Partition {
     fn file(&self, parts: &Parts) -> String {
-        format!("{}/{}-{}{}", self.folder, parts.stem, self.number, parts.extension)
+        let folder = if self.folder.is_empty() { String::new() } else { format!("{}/", self.folder) };
+        format!("{folder}{}-{}{}", parts.stem, self.number, parts.extension)
     }
 
     fn close(&mut self, parts: &Parts, out: &mut Vec<u8>) -> Result<(), ConnectError> {
         let Some(mut encoder) = self.encoder.take() else { return Ok(()) };
         let frame = Frame::begin(&self.file(parts), out);
         encoder.finish(out)?;
-        frame.end(out);
-        if !parts.can_continue {
+        frame.end(parts.rolls_at_bytes.is_some(), out);
+        self.bytes = 0;
+        if !parts.can_continue || parts.rolls_at_bytes.is_some() {
             self.number += 1;
             self.has_begun = false;
         }
@@ -181,6 +208,10 @@ impl Encoder for PartitionedEncoder {
             return Ok(());
         }
         let failed = |error: ArrowError| encode_error(&self.parts.folder, &error);
+        if self.keys.is_empty() {
+            let partition = self.partition(&[], rows, 0);
+            return self.put(partition, rows, out);
+        }
         let keys: Vec<ArrayRef> =
             self.keys.iter().map(|(column, _)| Arc::clone(rows.column(*column))).collect();
         let values = self.converter.convert_columns(&keys).map_err(failed)?;
@@ -207,6 +238,10 @@ impl Encoder for PartitionedEncoder {
             self.put(partition, &own, out)?;
         }
         Ok(())
+    }
+
+    fn cut(&mut self, out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        if self.parts.rolls_at_bytes.is_some() { self.finish(out) } else { Ok(()) }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ConnectError> {

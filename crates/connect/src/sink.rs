@@ -45,6 +45,15 @@ pub trait Encoder: Send {
     /// When the format cannot hold a value. What was appended is then worth nothing; the query is stopped.
     fn encode(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ConnectError>;
 
+    /// Appends what completes the files that were begun, for an output that is about to be
+    /// [prepared](Output::prepare) and cannot be cut back; what is encoded after it goes into others.
+    ///
+    /// # Errors
+    /// As for `encode`.
+    fn cut(&mut self, _out: &mut Vec<u8>) -> Result<(), ConnectError> {
+        Ok(())
+    }
+
     /// Appends what completes the output: footers, compression trailers. Nothing is encoded after it.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use laxity_runtime::{ArrowRows, InFlight, Outcome, Outlet, Query, Write, Written
 use laxity_sched::Stamps;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
-use self::encoding::{Encoding, Ended, Spare};
+use self::encoding::{Encoding, Ended, Open, Spare};
 use crate::chain_of_causes;
 use crate::checkpoints::Finish;
 use crate::clock::Clock;
@@ -109,8 +109,9 @@ enum Bytes {
     Last {
         bytes: Vec<u8>,
     },
-    /// What was written so far is to be safe.
+    /// What was written so far is to be safe, with the bytes that complete the files begun.
     Prepare {
+        bytes: Vec<u8>,
         checkpoint: u64,
         /// The output's, of its query.
         number: usize,
@@ -299,23 +300,28 @@ impl SinkPool {
         number: usize,
         reply: Sender<Prepared>,
     ) {
-        self.push_if_open(outlet, Bytes::Prepare { checkpoint, number, reply });
+        self.push_if_open(outlet, |open| Bytes::Prepare {
+            bytes: open.cut(outlet),
+            checkpoint,
+            number,
+            reply,
+        });
     }
 
     /// Tells an output that the checkpoint is safe.
     pub(crate) fn commit(self: &Arc<SinkPool>, outlet: &Arc<Outlet>, checkpoint: u64) {
-        self.push_if_open(outlet, Bytes::Commit { checkpoint });
+        self.push_if_open(outlet, |_| Bytes::Commit { checkpoint });
     }
 
-    fn push_if_open(self: &Arc<SinkPool>, outlet: &Arc<Outlet>, what: Bytes) {
+    fn push_if_open(self: &Arc<SinkPool>, outlet: &Arc<Outlet>, what: impl FnOnce(&mut Open) -> Bytes) {
         if outlet.is_immediate {
             return;
         }
         let encoding = self.encodings.read()[outlet.number].clone();
         // Held until it is queued: nothing ends the output in between.
-        let open = encoding.lock();
+        let mut open = encoding.lock();
         if open.is_written_by(outlet) {
-            self.push(Queued { outlet: outlet.clone(), what });
+            self.push(Queued { outlet: outlet.clone(), what: what(&mut open) });
         }
     }
 
@@ -579,8 +585,11 @@ impl Turn {
                         outlet.closed();
                     }
                 }
-                Bytes::Prepare { checkpoint, number, reply } => {
+                Bytes::Prepare { bytes, checkpoint, number, reply } => {
                     let prepared = self.output.as_mut().map_or(Ok((OutputPosition::None, None)), |output| {
+                        if !bytes.is_empty() {
+                            output.write(&bytes)?;
+                        }
                         output.prepare(checkpoint).map(|position| (position, output.rest_of_prepare()))
                     });
                     match prepared {

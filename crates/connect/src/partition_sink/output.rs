@@ -3,7 +3,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::frame;
+use super::frame::{self, Piece};
+use super::whole::{self, Whole};
 use crate::claim::Claim;
 use crate::{ConnectError, Output, OutputPosition};
 
@@ -21,6 +22,10 @@ pub(crate) struct PartitionedOutput {
     own: (String, String),
     /// May a file be there, links followed.
     may_write: MayWrite,
+    /// Where files are seen when they are complete.
+    whole: Option<Whole>,
+    /// Where it goes on, of a query that was restored.
+    resume: Option<OutputPosition>,
     has_begun: bool,
     /// By their names below the folder.
     files: HashMap<String, Written>,
@@ -42,6 +47,8 @@ impl PartitionedOutput {
         depth: usize,
         own: (String, String),
         may_write: MayWrite,
+        whole: Option<Whole>,
+        resume: Option<OutputPosition>,
         open_max: usize,
     ) -> Result<PartitionedOutput, ConnectError> {
         std::fs::create_dir_all(&folder).map_err(|source| ConnectError::Io {
@@ -49,24 +56,36 @@ impl PartitionedOutput {
             path: folder.clone(),
             source,
         })?;
-        Ok(PartitionedOutput {
+        let mut output = PartitionedOutput {
             folder,
             depth,
             own,
             may_write,
+            whole,
+            resume,
             has_begun: false,
             files: HashMap::new(),
             open: 0,
             open_max,
             writes: 0,
-        })
+        };
+        if output.resume.is_some() {
+            output.begin()?;
+        }
+        Ok(output)
     }
 
     fn begin(&mut self) -> Result<(), ConnectError> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
-        let removed = self.remove_old(&self.folder, self.depth);
+        let kept = match &self.resume {
+            None => Ok(0),
+            Some(position) => {
+                whole::finish_commit(&self.folder, position).map(|()| whole::number_after(Some(position)))
+            }
+        };
+        let removed = kept.and_then(|kept| self.remove_old(&self.folder, self.depth, kept));
         removed.map(drop).map_err(|source| ConnectError::Io {
             action: "replace the files of",
             path: self.folder.clone(),
@@ -74,8 +93,9 @@ impl PartitionedOutput {
         })
     }
 
-    /// Removes files of this writer so many folders below, and folders that are empty then. True if there were any.
-    fn remove_old(&self, folder: &Path, depth: usize) -> io::Result<bool> {
+    /// Removes files of this writer so many folders below, and folders that are empty then. True if there were any. Those
+    /// that can be seen and have a number below `kept` stay.
+    fn remove_old(&self, folder: &Path, depth: usize, kept: usize) -> io::Result<bool> {
         let mut has_removed = false;
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
@@ -83,12 +103,12 @@ impl PartitionedOutput {
             let name = name.to_string_lossy();
             let kind = entry.file_type()?;
             if depth > 0 && kind.is_dir() && name.contains('=') {
-                if self.remove_old(&entry.path(), depth - 1)? {
+                if self.remove_old(&entry.path(), depth - 1, kept)? {
                     has_removed = true;
                     // Fails where something of others is left.
                     let _ = std::fs::remove_dir(entry.path());
                 }
-            } else if depth == 0 && kind.is_file() && self.is_own(&name) {
+            } else if depth == 0 && kind.is_file() && self.is_old(&name, kept) {
                 std::fs::remove_file(entry.path())?;
                 has_removed = true;
             }
@@ -96,13 +116,22 @@ impl PartitionedOutput {
         Ok(has_removed)
     }
 
-    fn is_own(&self, name: &str) -> bool {
-        let number = name.strip_prefix(&self.own.0).and_then(|rest| rest.strip_suffix(&self.own.1));
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+    fn is_old(&self, name: &str, kept: usize) -> bool {
+        let (name, is_hidden) = whole::shown(name);
+        self.number(name).is_some_and(|number| is_hidden || number >= kept)
+    }
+
+    /// Of a file that is this writer's own.
+    fn number(&self, name: &str) -> Option<usize> {
+        let digits = name.strip_prefix(&self.own.0)?.strip_suffix(&self.own.1)?;
+        digits.parse().ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_digit()))
     }
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> Result<(), ConnectError> {
-        let path = self.folder.join(name);
+        let path = match &self.whole {
+            Some(_) => whole::hidden(&self.folder, name),
+            None => self.folder.join(name),
+        };
         self.writes += 1;
         let is_open = self.files.get(name).is_some_and(|written| written.file.is_some());
         if !is_open {
@@ -140,10 +169,33 @@ impl PartitionedOutput {
                     .map_err(|taken| io::Error::other(taken.to_string()))?;
                 let written = Written { file: Some(file), used: self.writes, _claim: claim };
                 self.files.insert(name.to_owned(), written);
+                let number = self.number(name.rsplit('/').next().unwrap_or(name));
+                if let (Some(whole), Some(number)) = (&mut self.whole, number) {
+                    whole.begin(number);
+                }
             }
         }
         self.open += 1;
         Ok(())
+    }
+
+    /// Nothing follows in a file.
+    fn complete(&mut self, name: &str) -> io::Result<()> {
+        let Some(whole) = &mut self.whole else { return Ok(()) };
+        let Some(written) = self.files.remove(name) else { return Ok(()) };
+        match written.file {
+            Some(file) => {
+                self.open -= 1;
+                file.sync_all()?;
+            }
+            None => File::open(whole::hidden(&self.folder, name))?.sync_all()?,
+        }
+        whole.complete(&self.folder, name)
+    }
+
+    fn failed(&self, action: &'static str) -> impl FnOnce(io::Error) -> ConnectError + use<> {
+        let path = self.folder.clone();
+        move |source| ConnectError::Io { action, path, source }
     }
 
     /// Closes the file that was not written for longest.
@@ -160,8 +212,12 @@ impl Output for PartitionedOutput {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
         self.begin()?;
         let mut rest = bytes;
-        while let Some((name, bytes, behind)) = frame::next(rest) {
-            self.append(name, bytes)?;
+        while let Some((Piece { file, bytes, is_last }, behind)) = frame::next(rest) {
+            self.append(file, bytes)?;
+            if is_last {
+                let failed = self.failed("complete a file of");
+                self.complete(file).map_err(failed)?;
+            }
             rest = behind;
         }
         assert!(rest.is_empty(), "{} bytes are no frame", rest.len());
@@ -174,7 +230,14 @@ impl Output for PartitionedOutput {
         Ok(())
     }
 
+    /// Every file is complete: the encoder was asked to cut before.
     fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
-        unreachable!("a table in partitions is not opened for a query with checkpoints")
+        self.begin()?;
+        Ok(self.whole.as_mut().map(Whole::prepare).unwrap_or_default())
+    }
+
+    fn commit(&mut self, _checkpoint: u64) -> Result<(), ConnectError> {
+        let failed = self.failed("complete a file of");
+        self.whole.as_mut().map_or(Ok(()), |whole| whole.commit(&self.folder)).map_err(failed)
     }
 }

@@ -205,3 +205,118 @@ fn folders_that_hold_no_value_are_told() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("hour=noon") && error.contains("'noon' is not INT"), "{error}");
 }
+
+/// `v INT`, in a folder.
+fn plain(folder: &Path, format: &str, more: &[(&str, &str)]) -> Arc<TableSpec> {
+    let table = file_table(folder, format, "out", &[], more);
+    let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int32, true)]));
+    Arc::new(TableSpec { schema, ..table.as_ref().clone() })
+}
+
+fn numbers(table: &TableSpec, values: std::ops::Range<i32>) -> RecordBatch {
+    RecordBatch::try_new(table.schema.clone(), vec![Arc::new(Int32Array::from_iter_values(values))]).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    files(&folder.join("out")).into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn files_of_a_rolling_policy_are_seen_when_they_are_complete() {
+    let folder = tempdir().unwrap();
+    let roll = ("sink.rolling-policy.file-size", "1 kb");
+    let table = plain(folder.path(), "csv", &[("csv.header", "true"), roll]);
+    let mut sink = sink(&table, 0);
+    sink.write(&numbers(&table, 0..100)).unwrap();
+    assert_eq!(names(folder.path()), [".part-0-0.csv.inprogress"], "it has 300 bytes");
+    sink.write(&numbers(&table, 100..400)).unwrap();
+    assert_eq!(names(folder.path()), ["part-0-0.csv"]);
+    sink.write(&numbers(&table, 400..401)).unwrap();
+    sink.close().unwrap();
+    let found = files(&folder.path().join("out"));
+    assert_eq!(found[1], ("part-0-1.csv".to_owned(), "v\n400\n".to_owned()));
+    assert!(found[0].1.starts_with("v\n0\n1\n") && found[0].1.ends_with("\n399\n"));
+    // The next run begins anew, hidden files included.
+    std::fs::write(folder.path().join("out/.part-0-7.csv.inprogress"), "x").unwrap();
+    std::fs::write(folder.path().join("out/.part-1-7.csv.inprogress"), "another writer's").unwrap();
+    let mut sink = self::sink(&table, 0);
+    sink.write(&numbers(&table, 0..1)).unwrap();
+    sink.close().unwrap();
+    assert_eq!(names(folder.path()), [".part-1-7.csv.inprogress", "part-0-0.csv"]);
+}
+
+#[test]
+fn files_of_a_checkpoint_are_seen_when_it_is_complete_and_those_behind_it_are_made_again() {
+    let values = |table: &Arc<TableSpec>| {
+        let mut read = lines(&drain(open(table).unwrap().as_mut()));
+        read.sort_by_key(|value| value.parse::<i32>().unwrap());
+        read
+    };
+    let expected = |values: std::ops::Range<i32>| values.map(|v| v.to_string()).collect::<Vec<_>>();
+    for (format, more) in [("parquet", vec![]), ("json", vec![("compression", "gzip")])] {
+        let folder = tempdir().unwrap();
+        let table = plain(folder.path(), format, &more);
+        let spec = SinkSpec { table: Arc::clone(&table) };
+        let open_at = |resume| {
+            let env = SinkEnvironment { is_checkpointed: true, resume, ..SinkEnvironment::default() };
+            open_sink(&spec, &env).unwrap()
+        };
+        let prepare = |sink: &mut OpenSink, checkpoint| {
+            let mut bytes = Vec::new();
+            sink.encoder.cut(&mut bytes).unwrap();
+            let output = sink.output.as_mut().unwrap();
+            output.write(&bytes).unwrap();
+            output.prepare(checkpoint).unwrap()
+        };
+        let mut sink = open_at(None);
+        sink.write(&numbers(&table, 0..10)).unwrap();
+        let first = prepare(&mut sink, 1);
+        // Rows go on into another file, and the process ends before the checkpoint is told to be complete.
+        sink.write(&numbers(&table, 10..20)).unwrap();
+        let _second = prepare(&mut sink, 2);
+        assert!(names(folder.path()).iter().all(|name| name.starts_with('.')), "{:?}", names(folder.path()));
+        drop(sink);
+        let mut sink = open_at(Some(first.clone()));
+        sink.write(&numbers(&table, 10..30)).unwrap();
+        assert_eq!(values(&table), expected(0..10), "{format}: what was prepared is seen");
+        prepare(&mut sink, 2);
+        sink.output.as_mut().unwrap().commit(2).unwrap();
+        assert_eq!(values(&table), expected(0..30), "{format}");
+        // A later checkpoint was committed, and is damaged: the one before is gone on from.
+        drop(sink);
+        let mut sink = open_at(Some(first));
+        sink.write(&numbers(&table, 10..15)).unwrap();
+        assert_eq!(values(&table), expected(0..10), "{format}");
+        prepare(&mut sink, 3);
+        sink.output.as_mut().unwrap().commit(3).unwrap();
+        sink.close().unwrap();
+        assert_eq!(values(&table), expected(0..15), "{format}");
+    }
+}
+
+#[test]
+fn folders_of_values_are_cut_at_checkpoints_too() {
+    let folder = tempdir().unwrap();
+    let table = partitioned(folder.path(), "csv", &[]);
+    let env = SinkEnvironment { is_checkpointed: true, ..SinkEnvironment::default() };
+    let mut sink = open_sink(&SinkSpec { table: Arc::clone(&table) }, &env).unwrap();
+    for checkpoint in 1..3 {
+        sink.write(&rows(&table, &[(1, Some("a"), Some(1)), (2, Some("b"), Some(1))])).unwrap();
+        let mut bytes = Vec::new();
+        sink.encoder.cut(&mut bytes).unwrap();
+        let output = sink.output.as_mut().unwrap();
+        output.write(&bytes).unwrap();
+        output.prepare(checkpoint).unwrap();
+        output.commit(checkpoint).unwrap();
+    }
+    let expected = owned(&[
+        ("hour=1/day=a/part-0-1.csv", "1\n"),
+        ("hour=1/day=a/part-0-2.csv", "1\n"),
+        ("hour=1/day=b/part-0-0.csv", "2\n"),
+        ("hour=1/day=b/part-0-3.csv", "2\n"),
+    ]);
+    let found = files(&folder.path().join("out"));
+    assert_eq!(found.len(), 4, "{found:?}");
+    let texts = |files: &[(String, String)]| files.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&found), texts(&expected), "{found:?}");
+}

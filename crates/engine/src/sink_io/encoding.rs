@@ -81,6 +81,17 @@ impl Open {
         Some(bytes)
     }
 
+    /// What completes the files begun, before the output is prepared.
+    pub fn cut(&mut self, outlet: &Arc<Outlet>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let cut = self.encoder.as_mut().map_or(Ok(()), |encoder| encoder.cut(&mut bytes));
+        if let Err(error) = cut {
+            super::fail(&outlet.query, &crate::chain_of_causes(&error));
+            bytes.clear();
+        }
+        bytes
+    }
+
     /// It will write nothing, and has written nothing. True if nobody else writes here: nothing will be encoded.
     pub fn discard(&mut self, outlet: &Arc<Outlet>) -> bool {
         let is_ours = self.outlets.remove(&address(outlet)).is_some();
