@@ -59,11 +59,7 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let report = args.report.as_deref().map(create).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;
 
-    let queries = state::without_complete(args, script.queries, screen);
-    if queries.is_empty() {
-        return Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS }));
-    }
-    let mut start = Start { clock, queries, cpu_before_ns: 0 };
+    let mut start = Start { clock, queries: script.queries, cpu_before_ns: 0 };
     if let Some(share) = args.pace {
         match start.paced(share.0, &files, &config, screen, &stop_request)? {
             Some(paced) => start = paced,
@@ -83,8 +79,11 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
         let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };
         QueryPlan { state, ..plan(dataflow, query.late) }
     });
-    let begun =
-        begin(plans.collect(), &config, clock, |error| refused_at(error, &paths), files.are_apart(), screen)?;
+    let plans = state::without_complete(plans.collect(), screen);
+    if plans.is_empty() {
+        return Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS }));
+    }
+    let begun = begin(plans, &config, clock, |error| refused_at(error, &paths), files.are_apart(), screen)?;
     let Begun { engine, refused: queries_refused } = begun;
 
     let mut watch = Watch::new(args, screen, workers, policy, show, cpu_before_ns);

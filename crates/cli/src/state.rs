@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use laxity_engine::{StatePlan, is_complete};
+use laxity_engine::{QueryPlan, StatePlan, is_complete};
 use laxity_sql::PlannedQuery;
 use laxity_state::{Checkpoint, Checkpoints, Manifest, SourceEntry, StateFolder};
 
@@ -46,22 +46,22 @@ pub fn check_names(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failu
 }
 
 /// The queries of which something is left to be done. The others are named.
-pub fn without_complete(args: &RunArgs, queries: Vec<PlannedQuery>, screen: &Screen) -> Vec<PlannedQuery> {
+pub fn without_complete(plans: Vec<QueryPlan>, screen: &Screen) -> Vec<QueryPlan> {
     let mut left = Vec::new();
-    for query in queries {
-        let name = query.dataflow.settings.name.clone();
-        let plan = plan(args, &query);
-        if plan.is_none() && query.dataflow.settings.checkpoints.is_some() {
+    for plan in plans {
+        let settings = &plan.dataflow.settings;
+        let name = &settings.name;
+        if plan.state.is_none() && settings.checkpoints.is_some() {
             screen.say(&format!(
                 "warning: query {name} has no checkpoints: no folder is named for them; SET 'execution.checkpointing.dir' \
                  or give --state FOLDER"
             ));
         }
-        match plan.filter(|plan| is_complete(plan, &name)) {
-            None => left.push(query),
-            Some(plan) => screen.say(&format!(
+        match plan.state.as_ref().filter(|_| is_complete(&plan)) {
+            None => left.push(plan),
+            Some(state) => screen.say(&format!(
                 "query {name} is complete, as {} says: nothing is left to be done; --state-ignore '{name}' runs it anew",
-                plan.folder.display()
+                state.folder.display()
             )),
         }
     }

@@ -71,6 +71,9 @@ struct Held {
 /// checkpoint.
 const HOLD_NS_MAX: u64 = 5_000_000_000;
 
+/// Threads that write. A disk that syncs for several at once does more of it.
+const WRITERS: usize = 4;
+
 /// For how long outputs may take to say where they stand: a disk that syncs, brokers that answer.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
@@ -106,14 +109,20 @@ impl Checkpoints {
             return Ok(());
         }
         let (jobs, taken) = channel();
-        let of_writer = shared.clone();
-        let writer = std::thread::Builder::new().name("laxity-state".into());
-        let writer = writer.spawn(move || write_all(&of_writer, &taken))?;
+        let taken = Arc::new(Mutex::new(taken));
+        let mut writers = Vec::new();
+        for number in 0..WRITERS {
+            let (shared, taken) = (shared.clone(), taken.clone());
+            let writer = std::thread::Builder::new().name(format!("laxity-state-{number}"));
+            writers.push(writer.spawn(move || write_all(&shared, &taken))?);
+        }
         let of_taker = shared.clone();
         let taker = std::thread::Builder::new().name("laxity-checkpoints".into());
         *thread = Some(taker.spawn(move || {
             of_taker.checkpoints.take_all(&of_taker, jobs);
-            let _ = writer.join();
+            for writer in writers {
+                let _ = writer.join();
+            }
         })?);
         Ok(())
     }
@@ -212,7 +221,9 @@ fn proceed(shared: &Shared, held: &Held, jobs: &Sender<Taken>, is_last: bool) ->
     let now = shared.clock.now();
     if !query.drained() {
         let most_ns = HOLD_NS_MAX.max(query.target_ns().min(60_000_000_000));
-        let is_over = now.since_ns(*since) > most_ns && !is_last;
+        let is_stalled = || keeping.outlets.iter().any(|kept| shared.sinks.is_stalled(&kept.outlet));
+        // At the end nobody waits for an output whose reader has stopped.
+        let is_over = if is_last { is_stalled() } else { now.since_ns(*since) > most_ns };
         if is_over {
             give_up(shared, keeping, "what was on its way did not come out in time; the next one may");
         }
@@ -245,9 +256,12 @@ fn give_up(shared: &Shared, keeping: &Keeping, why: &str) {
     keeping.is_busy.store(false, Release);
 }
 
-/// What the thread does that writes them.
-fn write_all(shared: &Shared, taken: &Receiver<Taken>) {
-    while let Ok(taken) = taken.recv() {
+/// What each of the threads does that write them. No two have one of the same query.
+fn write_all(shared: &Shared, jobs: &Mutex<Receiver<Taken>>) {
+    loop {
+        // The lock is held while it waits: so do the others.
+        let taken = jobs.lock().recv();
+        let Ok(taken) = taken else { return };
         let keeping = taken.keeping.clone();
         match write(shared, taken) {
             Ok(()) => {

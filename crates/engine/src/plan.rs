@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,25 @@ pub struct QueryPlan {
     pub late: Option<LatePlan>,
     /// Where what it holds is saved, and found again. `None`: nowhere.
     pub state: Option<StatePlan>,
+}
+
+impl QueryPlan {
+    /// What it writes, in the order in which it is opened, results before late rows; and, of those that it writes to one
+    /// place, the number of each.
+    pub(crate) fn outputs(&self) -> Vec<(SinkSpec, usize)> {
+        let results = self.dataflow.nodes().iter().filter_map(|node| match &node.stage {
+            Stage::Sink(spec) => Some(spec.clone()),
+            _ => None,
+        });
+        let mut parts: HashMap<PathBuf, usize> = HashMap::new();
+        let all = results.chain(self.late.iter().map(|late| late.sink.clone()));
+        let numbered = all.map(|spec| {
+            let part = parts.entry(spec.place(&self.dataflow.settings.name)).or_insert(0);
+            *part += 1;
+            (spec, *part - 1)
+        });
+        numbered.collect()
+    }
 }
 
 /// Checkpoints of a query.

@@ -511,3 +511,70 @@ proptest! {
         prop_assert_eq!(looks.process.memory.used_bytes(), 0, "no backlog is counted any more");
     }
 }
+
+/// All numbers that each source got, in order.
+fn each(looks: &mut Looks<'_>, sources: u32) -> Vec<Vec<i64>> {
+    let admitted = looks.admitted();
+    (0..sources)
+        .map(|source| {
+            admitted.iter().filter(|(of, _)| *of == source).flat_map(|(_, rows)| rows.clone()).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_held_query_gets_nothing_and_holds_nobody_up() {
+    let (clock, process) = (Now::default(), process(1 << 20));
+    let (held, other) = (query(0, 10, &process), query(1, 10, &process));
+    let mut intake = Intake::new(OperatorId(9), vec![reader(&held), reader(&other)]).without_rest();
+    let mut feed = Numbers::new(&clock, each_ms(30));
+    let mut looks = Looks::new(&clock, &process);
+    (0..10).for_each(|ms| drop(looks.at(ms * MS, &mut intake, &mut feed)));
+    let rows = |from: i64, to: i64| (from..to).collect::<Vec<i64>>();
+    assert_eq!(each(&mut looks, 2), [rows(0, 10), rows(0, 10)]);
+    held.hold();
+    let given = || intake.position_of(&held, OperatorId(0)).unwrap();
+    assert_eq!(given().rows, 10);
+    (10..20).for_each(|ms| drop(looks.at(ms * MS, &mut intake, &mut feed)));
+    assert_eq!(each(&mut looks, 2), [vec![], rows(10, 20)], "others go on");
+    let position = |query: &Query, source| intake.position_of(query, OperatorId(source)).unwrap().rows;
+    assert_eq!((position(&held, 0), position(&other, 1), intake.least_rows()), (10, 20, 10));
+    assert_eq!(intake.position_of(&other, OperatorId(0)), None, "it is not that query's source");
+    assert_eq!(held.let_go(), [OperatorId(9)], "the table is to be looked at");
+    looks.at(20 * MS, &mut intake, &mut feed);
+    assert_eq!(each(&mut looks, 2), [rows(10, 21), vec![20]]);
+    // The table ends; what was saved of the one is not safe yet.
+    (21..32).for_each(|ms| drop(looks.at(ms * MS, &mut intake, &mut feed)));
+    assert_eq!(each(&mut looks, 2), [rows(21, 30), rows(21, 30)]);
+    assert!(other.has_ended(OperatorId(1)) && !held.has_ended(OperatorId(0)) && held.wants_to_end());
+    held.let_end();
+    let (step, _) = looks.at(40 * MS, &mut intake, &mut feed);
+    assert_eq!((step, held.has_ended(OperatorId(0)), held.wants_to_end()), (Step::Done, true, false));
+}
+
+proptest! {
+    #[test]
+    fn who_was_ahead_leaves_out_what_it_had(had in prop::collection::vec(0_u64..50, 1..5), piece in 1_usize..9) {
+        let (clock, process) = (Now::default(), process(1 << 20));
+        let queries: Vec<_> = (0..had.len()).map(|id| query(id as u32, 10, &process)).collect();
+        let least = *had.iter().min().unwrap();
+        let position = |rows| laxity_runtime::Position { rows, dead_rows: 0 };
+        let readers = queries.iter().zip(&had).map(|(query, had)| reader(query).skipping(position(had - least)));
+        let mut intake = Intake::new(OperatorId(9), readers.collect()).from(position(least)).without_rest();
+        let mut feed = Numbers { batch_rows_max: piece, ..Numbers::new(&clock, each_ms(60)).reopen(least) };
+        let mut looks = Looks::new(&clock, &process);
+        for ms in 0..100 {
+            for (number, had) in had.iter().enumerate() {
+                let given = intake.position_of(&queries[number], OperatorId(number as u32));
+                prop_assert!(given.is_none_or(|given| given.rows >= *had), "one that skips has had it");
+            }
+            looks.at(ms * MS, &mut intake, &mut feed);
+        }
+        let got = each(&mut looks, had.len() as u32);
+        for (got, had) in got.iter().zip(&had) {
+            prop_assert_eq!(got, &(*had as i64..60).collect::<Vec<_>>());
+        }
+        let rows_in: Vec<u64> = queries.iter().map(|query| query.rows_in()).collect();
+        prop_assert_eq!(rows_in, had.iter().map(|had| 60 - had).collect::<Vec<_>>());
+    }
+}

@@ -103,7 +103,12 @@ impl StateFolder {
 
     /// That of a query. It is made when the first checkpoint is written.
     pub fn query(&self, name: &str) -> QueryFolder {
-        QueryFolder::new(self.path.join(folder_name(name)))
+        StateFolder::look_for(&self.path, name)
+    }
+
+    /// That of a query in a folder that somebody may work with just now: to be looked at alone.
+    pub fn look_for(path: &Path, name: &str) -> QueryFolder {
+        QueryFolder::new(path.join(folder_name(name)))
     }
 
     /// Folders of queries in a folder that somebody may work with just now, in order of their names.

@@ -5,7 +5,7 @@ use laxity_connect::{OutputPosition, SinkEnvironment, SinkSpec, committed_checkp
 use laxity_state::{Checkpoint, Checkpoints as Stored, Manifest};
 
 use super::{Checkpoints, Store};
-use crate::plan::{StatePlan, SubmitError};
+use crate::plan::{QueryPlan, StatePlan, SubmitError};
 
 /// A checkpoint that a query goes on from.
 pub(crate) struct Restored {
@@ -94,14 +94,18 @@ pub(crate) fn find(
     Ok(Found { store, next, restored: Some(restored) })
 }
 
-/// True if nothing is left to be done for a query, as far as can be told without working with the folder.
-pub fn is_complete(plan: &StatePlan, query: &str) -> bool {
-    let folders = laxity_state::StateFolder::look(&plan.folder).unwrap_or_default();
-    let last = folders.iter().filter_map(|folder| {
-        let Stored { whole, .. } = folder.checkpoints().ok()?;
-        whole.into_iter().next().filter(|last| last.manifest.query == query)
-    });
-    !plan.ignores && last.into_iter().any(|last| last.manifest.is_finished)
+/// True if nothing is left to be done for a query: its last checkpoint says so, and its outputs do not say otherwise. Where
+/// that cannot be told it is false, and [`submit`](crate::Engine::submit) tells why.
+pub fn is_complete(plan: &QueryPlan) -> bool {
+    let Some(state) = plan.state.as_ref().filter(|state| !state.ignores) else { return false };
+    let query = &plan.dataflow.settings.name;
+    let folder = laxity_state::StateFolder::look_for(&state.folder, query);
+    let Ok(Stored { whole, .. }) = folder.checkpoints() else { return false };
+    let last = whole.iter().map(|one| &one.manifest).find(|manifest| manifest.query == *query);
+    last.filter(|last| last.is_finished).is_some_and(|last| {
+        let committed = committed(query, &plan.outputs(), Some(last));
+        committed.is_ok_and(|number| number.is_none_or(|number| number == last.checkpoint))
+    })
 }
 
 fn output(manifest: &Manifest, number: usize) -> Option<OutputPosition> {

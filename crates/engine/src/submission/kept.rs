@@ -24,7 +24,7 @@ pub(super) struct Kept {
     pub found: Found,
     pub finish: Arc<Finish>,
     query: Arc<Query>,
-    outputs: Vec<SinkSpec>,
+    outputs: Vec<(SinkSpec, usize)>,
     interval_ns: u64,
 }
 
@@ -46,28 +46,12 @@ pub(super) fn find(
     query: &Arc<Query>,
 ) -> Result<Kept, SubmitError> {
     let name = &query.settings.name;
-    let outputs = outputs_of(plan);
+    let outputs = plan.outputs();
     let results = outputs.len() - plan.late.iter().len();
-    let mut of_query: HashMap<PathBuf, usize> = HashMap::new();
-    let numbered = outputs.iter().map(|spec| {
-        let part = of_query.entry(spec.place(name)).or_insert(0);
-        *part += 1;
-        (spec.clone(), *part - 1)
-    });
-    let numbered: Vec<(SinkSpec, usize)> = numbered.collect();
-    let found = find_checkpoint(&shared.checkpoints, name, state, &numbered)?;
+    let found = find_checkpoint(&shared.checkpoints, name, state, &outputs)?;
     let finish = Arc::new(Finish::new(query.clone(), results, found.next));
     let interval_ns = u64::try_from(state.interval.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
     Ok(Kept { found, finish, query: query.clone(), outputs, interval_ns })
-}
-
-/// What it writes, in the order in which it is opened: results, then late rows.
-fn outputs_of(plan: &QueryPlan) -> Vec<SinkSpec> {
-    let results = plan.dataflow.nodes().iter().filter_map(|node| match &node.stage {
-        Stage::Sink(spec) => Some(spec.clone()),
-        _ => None,
-    });
-    results.chain(plan.late.iter().map(|late| late.sink.clone())).collect()
 }
 
 impl Kept {
@@ -113,7 +97,10 @@ impl Kept {
             outlets: outlets
                 .iter()
                 .zip(&outputs)
-                .map(|(outlet, spec)| KeptOutlet { outlet: outlet.clone(), table: spec.table.name.clone() })
+                .map(|(outlet, (spec, _))| KeptOutlet {
+                    outlet: outlet.clone(),
+                    table: spec.table.name.clone(),
+                })
                 .collect(),
             instances: instances.to_vec(),
             finish: finish.clone(),
