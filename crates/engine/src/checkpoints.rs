@@ -229,7 +229,14 @@ fn proceed(shared: &Shared, held: &Held, jobs: &Sender<Taken>, is_last: bool) ->
         }
         return !is_over;
     }
-    match keeping.take(shared, sources.clone(), now) {
+    // An operator that panics ends its query and no other.
+    let take = std::panic::AssertUnwindSafe(|| keeping.take(shared, sources.clone(), now));
+    let taken = std::panic::catch_unwind(take).unwrap_or_else(|panic| {
+        let why = format!("internal error: {} (please report this)", laxity_runtime::panic_text(&*panic));
+        query.end(Outcome::Failed(why.clone()));
+        Err(why)
+    });
+    match taken {
         Ok(taken) => {
             if !is_last {
                 let_go(shared, keeping);
@@ -277,7 +284,7 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
     let Taken { keeping, mut draft, replies, awaited, mut outputs, pause_ns } = taken;
     let query = &keeping.query;
     for _ in 0..awaited {
-        match replies.recv_timeout(ANSWER_MAX) {
+        match answer(shared, &replies) {
             Ok(Prepared { number, position, rest }) => {
                 if let Some(Err(error)) = rest.map(|rest| rest()) {
                     let why = chain_of_causes(&error);
@@ -299,7 +306,10 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
             Ok(bytes) => break bytes,
             Err(error) => {
                 let why = chain_of_causes(&error);
-                if query.stopped() || shared.stopping.load(Acquire) || shared.checkpoints.is_ending() {
+                if query.stopped()
+                    || shared.stopping.load(Acquire)
+                    || shared.checkpoints.last_until().is_some()
+                {
                     return Err(why);
                 }
                 tracing::warn!(query = query.settings.name, why, "the checkpoint is not written yet");
@@ -324,9 +334,24 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
     Ok(())
 }
 
+/// What the next output says, as long as there is time for that.
+fn answer(shared: &Shared, replies: &Receiver<Prepared>) -> Result<Prepared, RecvTimeoutError> {
+    const LOOK: Duration = Duration::from_millis(100);
+    let deadline = shared.clock.now().plus(ANSWER_MAX);
+    loop {
+        let answer = replies.recv_timeout(LOOK);
+        let now = shared.clock.now();
+        let is_over = now >= deadline || shared.checkpoints.last_until().is_some_and(|until| now >= until);
+        if is_over || !matches!(answer, Err(RecvTimeoutError::Timeout)) {
+            return answer;
+        }
+    }
+}
+
 impl Checkpoints {
-    fn is_ending(&self) -> bool {
-        self.state.lock().last_until.is_some()
+    /// Until when the last ones may be taken, once that is asked for.
+    fn last_until(&self) -> Option<ProcessingTime> {
+        self.state.lock().last_until
     }
 }
 

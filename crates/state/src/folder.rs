@@ -1,3 +1,5 @@
+//! The folder that one process at a time works with, and what may go wrong with what is in it.
+
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};

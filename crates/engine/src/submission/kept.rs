@@ -1,7 +1,6 @@
 //! A query with checkpoints as it comes in: what it goes on from, and what is kept of it from then on.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
