@@ -1,3 +1,5 @@
+//! Sessions as a table: a row each, with its key and what its accumulators hold.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, UInt64Array};
