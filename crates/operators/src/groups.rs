@@ -25,8 +25,8 @@ use fold::Make;
 pub(crate) use inputs::Inputs;
 use keys::{KeyColumns, KeyPlan, Keys};
 pub(crate) use restore::{
-    Filling, accumulator, accumulator_of, is_restored_exactly, sliding_accumulator, state_types, states_of,
-    states_types,
+    Filling, accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells, sliding_accumulator,
+    state_types, states_of, states_types,
 };
 
 /// One aggregate function with its arguments, over the input's columns.

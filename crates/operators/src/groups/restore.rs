@@ -6,6 +6,10 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::Accumulator;
+use datafusion_functions_aggregate::average::avg_udaf;
+use datafusion_functions_aggregate::count::count_udaf;
+use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::accumulate::Rows;
@@ -163,7 +167,14 @@ pub(crate) fn is_restored_exactly(expr: &AggregateFunctionExpr) -> bool {
     Measure::of(expr).is_some()
 }
 
-/// What single accumulators hold, each in a row. It may leave them empty: see [`accumulator_of`].
+/// Whether an accumulator still holds what it has told of its state: most may be used up by that.
+pub(crate) fn keeps_what_it_tells(expr: &AggregateFunctionExpr) -> bool {
+    let plain = [count_udaf(), sum_udaf(), avg_udaf(), min_udaf(), max_udaf()];
+    Measure::of(expr).is_some() || !expr.is_distinct() && plain.iter().any(|plain| *expr.fun() == **plain)
+}
+
+/// What single accumulators hold, each in a row. Unless they [keep it](keeps_what_it_tells), they are to be made anew: see
+/// [`accumulator_of`].
 pub(crate) fn states_of<'a>(
     expr: &AggregateFunctionExpr,
     accumulators: impl Iterator<Item = &'a mut Box<dyn Accumulator>>,

@@ -1,3 +1,5 @@
+//! An interval join as tables: see the buffers of its sides.
+
 use arrow::array::{Int64Array, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use laxity_graph::EventTime;

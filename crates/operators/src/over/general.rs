@@ -12,7 +12,9 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::frames::Steps;
 use super::running::{Running, keep};
-use crate::groups::{accumulator, accumulator_of, is_restored_exactly, sliding_accumulator, states_of};
+use crate::groups::{
+    accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells, sliding_accumulator, states_of,
+};
 use crate::state::lists;
 
 /// Any aggregate of the library, row by row.
@@ -153,9 +155,10 @@ impl Running for General {
             let accumulators = self.by_key.iter_mut().filter_map(|of_key| of_key.accumulator.as_mut());
             let states = states_of(&self.expr, accumulators)?;
             columns.extend(states.into_iter().map(|(_, array)| array));
-            for (row, of_key) in self.by_key.iter_mut().enumerate() {
-                // Telling its state may have used it up.
-                of_key.accumulator = Some(accumulator_of(&self.expr, &columns, row)?);
+            if !keeps_what_it_tells(&self.expr) {
+                for (row, of_key) in self.by_key.iter_mut().enumerate() {
+                    of_key.accumulator = Some(accumulator_of(&self.expr, &columns, row)?);
+                }
             }
         }
         if self.way != Way::Grow {

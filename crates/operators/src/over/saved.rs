@@ -1,3 +1,5 @@
+//! OVER as tables: a row for each key with its frame, and the rows that wait.
+
 use arrow::array::{AsArray, Int64Array, UInt64Array};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use laxity_graph::EventTime;

@@ -1,3 +1,5 @@
+//! Rows that wait, as a table, with the number and the bounds of their session.
+
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, UInt64Array};

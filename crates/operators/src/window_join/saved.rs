@@ -1,3 +1,5 @@
+//! Rows of both sides as tables.
+
 use arrow::array::{Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use laxity_graph::{EventTime, ProcessingTime};

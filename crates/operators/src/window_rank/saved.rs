@@ -1,3 +1,5 @@
+//! The best rows as a table.
+
 use arrow::array::{ArrayRef, Int64Array, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use laxity_graph::{EventTime, ProcessingTime};

@@ -1,3 +1,5 @@
+//! A sampler as tables: the keys of groups, rows to be sent on, and what Aion knows.
+
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use laxity_graph::ProcessingTime;

@@ -1,3 +1,5 @@
+//! Rows of one side as a table, with what the buffer knows of each.
+
 use std::cmp::Reverse;
 use std::collections::HashSet;
 

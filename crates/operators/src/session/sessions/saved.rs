@@ -1,3 +1,5 @@
+//! Sessions as a table: a row each, with its key and what its accumulators hold.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, UInt64Array};
@@ -7,7 +9,7 @@ use laxity_graph::ProcessingTime;
 
 use super::{Session, SessionId, Sessions};
 use crate::OperatorState;
-use crate::groups::{accumulator_of, states_of, states_types};
+use crate::groups::{accumulator_of, keeps_what_it_tells, states_of, states_types};
 use crate::state::{NamedColumn, Part, Result, bug, lists, named, table};
 
 /// Columns before those of keys and states.
@@ -63,12 +65,13 @@ impl Sessions {
                 self.sessions.iter_mut().map(|s| s.as_mut().map(|s| &mut s.accumulators[call])).collect();
             let in_order = ids.iter().filter_map(|&id| by_id[id].take()).collect::<Vec<_>>();
             let states = states_of(&expr, in_order.into_iter()).map_err(|e| bug(operator, e))?;
-            let arrays: Vec<ArrayRef> = states.iter().map(|(_, array)| Arc::clone(array)).collect();
-            for (row, &id) in ids.iter().enumerate() {
-                // Telling its state may have used it up.
-                if let Some(session) = &mut self.sessions[id] {
-                    session.accumulators[call] =
-                        accumulator_of(&expr, &arrays, row).map_err(|e| bug(operator, e))?;
+            if !keeps_what_it_tells(&expr) {
+                let arrays: Vec<ArrayRef> = states.iter().map(|(_, array)| Arc::clone(array)).collect();
+                for (row, &id) in ids.iter().enumerate() {
+                    if let Some(session) = &mut self.sessions[id] {
+                        session.accumulators[call] =
+                            accumulator_of(&expr, &arrays, row).map_err(|e| bug(operator, e))?;
+                    }
                 }
             }
             columns.extend(states);

@@ -1,3 +1,5 @@
+//! Parts as a table, and the groups of all as another: keys, then what the accumulators hold.
+
 use std::sync::Arc;
 
 use arrow::array::{BooleanArray, Int64Array, UInt32Array, UInt64Array};
