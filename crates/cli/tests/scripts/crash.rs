@@ -54,6 +54,7 @@ CREATE TABLE joined (n BIGINT, m BIGINT, k INT) WITH ('connector' = 'filesystem'
 CREATE TABLE tops (k INT, c BIGINT, r BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/tops.csv', 'format' = 'csv');
 CREATE TABLE overs (n BIGINT, s BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out/overs.csv', 'format' = 'csv');
 CREATE TABLE made (c BIGINT, s BIGINT, e TIMESTAMP_LTZ(3)) WITH ('connector' = 'filesystem', 'path' = 'out/${query}.csv', 'format' = 'csv');
+CREATE TABLE folders (k INT, c BIGINT, e TIMESTAMP(3)) PARTITIONED BY (k) WITH ('connector' = 'filesystem', 'path' = 'out/folders', 'format' = 'csv', 'sink.rolling-policy.file-size' = '1 kb');
 CREATE TABLE wide (k INT, c BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/wide.csv', 'format' = 'csv');
 SET 'laxity.latency.target' = '50 ms';
 INSERT INTO windows SELECT k, COUNT(*), SUM(v), COUNT(DISTINCT v), window_end
@@ -69,6 +70,8 @@ INSERT INTO tops SELECT k, c, r, window_end FROM (
 INSERT INTO overs SELECT n, SUM(v) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM t;
 INSERT INTO made SELECT COUNT(*), SUM(v), window_end
 FROM TABLE(TUMBLE(TABLE g, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;
+INSERT INTO folders SELECT MOD(k, 5), COUNT(*), window_end
+FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY MOD(k, 5), window_start, window_end;
 SET 'parallelism.default' = '3';
 INSERT INTO wide SELECT k, COUNT(*), window_end
 FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY k, window_start, window_end;
@@ -90,15 +93,25 @@ fn start(folder: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// By file of the folder, how often each line is in it.
+/// By file of the folder, how often each line is in it; of a folder in it, of all its files together.
 fn written(folder: &Path) -> BTreeMap<String, BTreeMap<String, i64>> {
-    let files = fs::read_dir(folder.join("out")).unwrap().map(|entry| entry.unwrap().path());
-    let counted = |path: std::path::PathBuf| {
-        let mut counts = BTreeMap::new();
-        lines(&path).into_iter().for_each(|line| *counts.entry(line).or_insert(0) += 1);
-        (path.file_name().unwrap().to_str().unwrap().to_owned(), counts)
-    };
-    files.map(counted).collect()
+    let mut counts: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
+    let out = folder.join("out");
+    let mut left = vec![out.clone()];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let inside = path.strip_prefix(&out).unwrap();
+        let parts: Vec<String> = inside.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+        assert!(!parts.last().unwrap().starts_with('.'), "{inside:?} is not complete");
+        // A row is where it is: its folder tells a column of it.
+        let place = parts.get(1).filter(|_| parts.len() > 2).cloned().unwrap_or_default();
+        let counts = counts.entry(parts[0].clone()).or_default();
+        lines(&path).into_iter().for_each(|line| *counts.entry(format!("{place}{line}")).or_insert(0) += 1);
+    }
+    counts
 }
 
 /// Waits for its end for about so long; false if it still runs.
@@ -141,7 +154,7 @@ fn killed_at_random_moments_it_writes_what_it_would_have_written() {
     let status = start(folder, &[]).wait().unwrap();
     assert!(status.success(), "{}", fs::read_to_string(folder.join("said.txt")).unwrap());
     let expected = written(folder);
-    assert_eq!(expected.len(), 7);
+    assert_eq!(expected.len(), 8);
     assert!(expected.values().all(|lines| lines.len() > 30), "each has results to lose");
 
     fs::write(
@@ -259,4 +272,33 @@ fn a_damaged_checkpoint_is_told_of_and_the_one_before_is_used() {
         .map(|window| format!("250,{}", (0..250).map(|n| window * 250 + n).sum::<u64>()))
         .collect();
     assert_eq!(lines(&folder.join("out.csv")), wanted);
+}
+
+#[test]
+fn what_was_prepared_when_the_last_checkpoint_was_safe_is_seen_after_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let script = "
+        CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10000', 'fields.n.kind' = 'sequence',
+                                        'fields.n.start' = '1', 'fields.n.end' = '1000');
+        CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'parts', 'format' = 'csv',
+                                        'sink.rolling-policy.file-size' = '1 mb');
+        INSERT INTO o SELECT n FROM g;";
+    fs::write(folder.join("script.sql"), script).unwrap();
+    let run = || {
+        let status = start(folder, &["--state", "state"]).wait().unwrap();
+        (status.success(), fs::read_to_string(folder.join("said.txt")).unwrap())
+    };
+    let files = || -> Vec<std::path::PathBuf> {
+        fs::read_dir(folder.join("parts")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    assert!(run().0);
+    let [file] = &files()[..] else { panic!("one file: {:?}", files()) };
+    assert_eq!(lines(file).len(), 1_000);
+    // As if it had been killed before it could say so.
+    let name = file.file_name().unwrap().to_str().unwrap();
+    fs::rename(file, file.with_file_name(format!(".{name}.inprogress"))).unwrap();
+    let (is_fine, said) = run();
+    assert!(is_fine && said.contains("is complete"), "{said}");
+    assert_eq!((files(), lines(file).len()), (vec![file.clone()], 1_000), "{said}");
 }
