@@ -273,3 +273,32 @@ fn a_damaged_checkpoint_is_told_of_and_the_one_before_is_used() {
         .collect();
     assert_eq!(lines(&folder.join("out.csv")), wanted);
 }
+
+#[test]
+fn what_was_prepared_when_the_last_checkpoint_was_safe_is_seen_after_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let script = "
+        CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10000', 'fields.n.kind' = 'sequence',
+                                        'fields.n.start' = '1', 'fields.n.end' = '1000');
+        CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'parts', 'format' = 'csv',
+                                        'sink.rolling-policy.file-size' = '1 mb');
+        INSERT INTO o SELECT n FROM g;";
+    fs::write(folder.join("script.sql"), script).unwrap();
+    let run = || {
+        let status = start(folder, &["--state", "state"]).wait().unwrap();
+        (status.success(), fs::read_to_string(folder.join("said.txt")).unwrap())
+    };
+    let files = || -> Vec<std::path::PathBuf> {
+        fs::read_dir(folder.join("parts")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    assert!(run().0);
+    let [file] = &files()[..] else { panic!("one file: {:?}", files()) };
+    assert_eq!(lines(file).len(), 1_000);
+    // As if it had been killed before it could say so.
+    let name = file.file_name().unwrap().to_str().unwrap();
+    fs::rename(file, file.with_file_name(format!(".{name}.inprogress"))).unwrap();
+    let (is_fine, said) = run();
+    assert!(is_fine && said.contains("is complete"), "{said}");
+    assert_eq!((files(), lines(file).len()), (vec![file.clone()], 1_000), "{said}");
+}

@@ -1,10 +1,11 @@
 //! Which checkpoint a query goes on from.
 
 use arrow::array::RecordBatch;
-use laxity_connect::{OutputPosition, SinkEnvironment, SinkSpec, committed_checkpoint};
+use laxity_connect::{OutputPosition, SinkEnvironment, SinkSpec, committed_checkpoint, open_sink};
 use laxity_state::{Checkpoint, Checkpoints as Stored, Manifest};
 
 use super::{Checkpoints, Store};
+use crate::chain_of_causes;
 use crate::plan::{QueryPlan, StatePlan, SubmitError};
 
 /// A checkpoint that a query goes on from.
@@ -95,17 +96,44 @@ pub(crate) fn find(
 }
 
 /// True if nothing is left to be done for a query: its last checkpoint says so, and its outputs do not say otherwise. Where
-/// that cannot be told it is false, and [`submit`](crate::Engine::submit) tells why.
+/// that cannot be told it is false, and [`submit`](crate::Engine::submit) tells why. What its outputs have prepared and the
+/// process did not live to let be seen, is seen after that.
 pub fn is_complete(plan: &QueryPlan) -> bool {
     let Some(state) = plan.state.as_ref().filter(|state| !state.ignores) else { return false };
     let query = &plan.dataflow.settings.name;
     let folder = laxity_state::StateFolder::look_for(&state.folder, query);
     let Ok(Stored { whole, .. }) = folder.checkpoints() else { return false };
     let last = whole.iter().map(|one| &one.manifest).find(|manifest| manifest.query == *query);
-    last.filter(|last| last.is_finished).is_some_and(|last| {
-        let committed = committed(query, &plan.outputs(), Some(last));
-        committed.is_ok_and(|number| number.is_none_or(|number| number == last.checkpoint))
-    })
+    let Some(last) = last.filter(|last| last.is_finished) else { return false };
+    let outputs = plan.outputs();
+    let committed = committed(query, &outputs, Some(last));
+    let is_complete = committed.is_ok_and(|number| number.is_none_or(|number| number == last.checkpoint));
+    // Nobody else works with it just now.
+    if is_complete && laxity_state::StateFolder::open(&state.folder).is_ok() {
+        finish_commits(query, &outputs, last);
+    }
+    is_complete
+}
+
+/// The process may have ended between its last checkpoint and telling its outputs of that: who goes on from there lets them
+/// be seen.
+fn finish_commits(query: &str, outputs: &[(SinkSpec, usize)], last: &Manifest) {
+    for (number, (spec, part)) in outputs.iter().enumerate() {
+        let resume = output(last, number).filter(|position| matches!(position, OutputPosition::Named(_)));
+        if resume.is_none() {
+            continue;
+        }
+        let environment = SinkEnvironment { query: query.into(), part: *part, is_checkpointed: true, resume };
+        if let Err(error) = open_sink(spec, &environment) {
+            let why = chain_of_causes(&error);
+            tracing::warn!(
+                query,
+                table = spec.table.name,
+                why,
+                "the output of a complete query is not what it was"
+            );
+        }
+    }
 }
 
 fn output(manifest: &Manifest, number: usize) -> Option<OutputPosition> {
