@@ -69,6 +69,11 @@ impl Filling {
 }
 
 impl Aggregation {
+    /// Groups will be saved now and then: their keys are noted as they come.
+    pub(crate) fn note_keys(&self) {
+        self.key_plan.note();
+    }
+
     /// Types of the columns of a [`Partial`].
     pub(crate) fn partial_types(&self) -> Result<Vec<DataType>> {
         let empty = self.groups()?.seal()?;
@@ -98,7 +103,7 @@ impl Aggregation {
 
     /// Groups that are filled as those were that were sealed.
     pub(crate) fn restored(&self, partial: &Partial) -> Result<Groups> {
-        self.key_plan.note();
+        self.note_keys();
         let mut groups = self.groups()?;
         let mut numbers = Vec::new();
         let keys = KeyColumns::all(&partial.keys);

@@ -23,6 +23,7 @@ impl Parts {
         operator: &str,
         aggregation: &Aggregation,
     ) -> Result<OperatorState> {
+        aggregation.note_keys();
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let (mut groups, mut fills, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
         for (key, part) in &mut self.parts {
