@@ -27,10 +27,10 @@ use laxity_state::{KEPT, SourceEntry, StateError, StateFolder};
 use parking_lot::{Condvar, Mutex};
 
 pub(crate) use self::finish::Finish;
-use self::keeping::Taken;
 pub(crate) use self::keeping::{
     Keeping, KeptOutlet, KeptSource, Store, counts_of, instance_state, last_draft,
 };
+use self::keeping::{Progress, Taken};
 pub use self::restore::is_complete;
 pub(crate) use self::restore::{Found, Restored, find};
 use crate::chain_of_causes;
@@ -229,6 +229,10 @@ fn proceed(shared: &Shared, held: &Held, jobs: &Sender<Taken>, is_last: bool) ->
         }
         return !is_over;
     }
+    if !is_last && keeping.is_as_saved(sources) {
+        give_up(shared, keeping, "");
+        return false;
+    }
     // An operator that panics ends its query and no other.
     let take = std::panic::AssertUnwindSafe(|| keeping.take(shared, sources.clone(), now));
     let taken = std::panic::catch_unwind(take).unwrap_or_else(|panic| {
@@ -299,6 +303,8 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
         }
     }
     draft.manifest.outputs = keeping.output_entries(&outputs);
+    let progress =
+        Progress { sources: draft.manifest.sources.clone(), counts: counts_of(&draft.manifest.counts) };
     let number = draft.manifest.checkpoint;
     let mut pause_ms = 100;
     let bytes = loop {
@@ -318,6 +324,7 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
             }
         }
     };
+    *keeping.last.lock() = Some(progress);
     for (place, kept) in keeping.outlets.iter().enumerate() {
         if outputs.iter().any(|(of, _)| *of == place) {
             shared.sinks.commit(&kept.outlet, number);

@@ -26,6 +26,8 @@ pub(crate) struct TransactionalOutput {
     current: usize,
     /// This begins a new record of checkpoints, with number 0.
     is_new: bool,
+    /// The other one waits for its checkpoint.
+    is_prepared: bool,
 }
 
 /// By writer, the last checkpoint whose rows are in its table.
@@ -104,7 +106,7 @@ impl TransactionalOutput {
         writer: String,
         is_new: bool,
     ) -> TransactionalOutput {
-        TransactionalOutput { server, schema, writer, open: None, current: 0, is_new }
+        TransactionalOutput { server, schema, writer, open: None, current: 0, is_new, is_prepared: false }
     }
 
     fn opened(&mut self) -> Result<(), ConnectError> {
@@ -162,12 +164,18 @@ impl Output for TransactionalOutput {
     /// Rows that come from now on wait in the other table.
     fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
         self.opened()?;
+        if std::mem::replace(&mut self.is_prepared, true) {
+            let why = "the checkpoint before was given up: start again, which goes on from the last one";
+            return Err(self.server.failed("write", why.to_owned()));
+        }
         self.current ^= 1;
         Ok(OutputPosition::Named(BTreeMap::from([("writer".to_owned(), self.writer.clone())])))
     }
 
     fn commit(&mut self, checkpoint: u64) -> Result<(), ConnectError> {
-        self.commit_stage(self.current ^ 1, checkpoint)
+        self.commit_stage(self.current ^ 1, checkpoint)?;
+        self.is_prepared = false;
+        Ok(())
     }
 
     /// What no checkpoint has committed goes with the connection.

@@ -302,3 +302,31 @@ fn what_was_prepared_when_the_last_checkpoint_was_safe_is_seen_after_the_next_st
     assert!(is_fine && said.contains("is complete"), "{said}");
     assert_eq!((files(), lines(file).len()), (vec![file.clone()], 1_000), "{said}");
 }
+
+#[test]
+fn a_query_that_gets_nothing_is_not_saved_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("in.csv"), "1\n2\n3\n").unwrap();
+    let script = "
+        CREATE TABLE f (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv',
+                                        'source.monitor-interval' = '20 ms');
+        CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out.csv', 'format' = 'csv');
+        SET 'execution.checkpointing.interval' = '20 ms';
+        SET 'pipeline.name' = 'q';
+        INSERT INTO o SELECT n FROM f;";
+    fs::write(folder.join("script.sql"), script).unwrap();
+    let run = || start(folder, &["--state", "state", "--for", "2 s"]).wait().unwrap().success();
+    let last = || {
+        let numbers = fs::read_dir(folder.join("state/q")).unwrap();
+        let number = |name: &str| name.strip_prefix("chk-")?.parse::<u64>().ok();
+        numbers.filter_map(|entry| number(entry.unwrap().file_name().to_str()?)).max().unwrap()
+    };
+    assert!(run());
+    assert_eq!(lines(&folder.join("out.csv")), ["1", "2", "3"]);
+    // One before the rows, one behind them, the last one, and one or two for rows that come apart.
+    assert!(last() <= 6, "{} checkpoints", last());
+    fs::write(folder.join("in.csv"), "1\n2\n3\n4\n").unwrap();
+    assert!(run());
+    assert_eq!(lines(&folder.join("out.csv")), ["1", "2", "3", "4"]);
+}

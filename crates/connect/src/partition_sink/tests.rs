@@ -11,7 +11,7 @@ use super::*;
 use crate::fixture::{drain, file_table, lines, open};
 use crate::options::OptionReader;
 use crate::partition::PartitionColumn;
-use crate::{OpenSink, SinkEnvironment, SinkSpec, TableSpec, file_sink, open_sink};
+use crate::{OpenSink, OutputPosition, SinkEnvironment, SinkSpec, TableSpec, file_sink, open_sink};
 
 /// `v INT, day STRING, hour INT`, by hour and day.
 fn partitioned(folder: &Path, format: &str, more: &[(&str, &str)]) -> Arc<TableSpec> {
@@ -273,7 +273,11 @@ fn files_of_a_checkpoint_are_seen_when_it_is_complete_and_those_behind_it_are_ma
         let first = prepare(&mut sink, 1);
         // Rows go on into another file, and the process ends before the checkpoint is told to be complete.
         sink.write(&numbers(&table, 10..20)).unwrap();
-        let _second = prepare(&mut sink, 2);
+        let both = prepare(&mut sink, 2);
+        assert!(
+            matches!(&both, OutputPosition::Named(named) if named["files"].lines().count() == 2),
+            "{both:?}"
+        );
         assert!(names(folder.path()).iter().all(|name| name.starts_with('.')), "{:?}", names(folder.path()));
         drop(sink);
         let mut sink = open_at(Some(first.clone()));

@@ -49,7 +49,8 @@ impl Whole {
     }
 
     pub(super) fn prepare(&mut self) -> OutputPosition {
-        self.prepared = std::mem::take(&mut self.complete);
+        // What an earlier one has prepared, and was given up after that, is there too.
+        self.prepared.append(&mut self.complete);
         let named = [(NEXT.to_owned(), self.next.to_string()), (FILES.to_owned(), self.prepared.join("\n"))];
         OutputPosition::Named(BTreeMap::from(named))
     }

@@ -12,6 +12,7 @@ use laxity_runtime::{ArrowRows, Counts, Instance, InstanceState, Outlet, Query};
 use laxity_state::{
     Draft, InstanceEntry, Manifest, Offsets, OutputEntry, QueryFolder, SourceEntry, StateFolder,
 };
+use parking_lot::Mutex;
 
 use super::finish::Finish;
 use crate::shared::Shared;
@@ -28,6 +29,15 @@ pub(crate) struct Keeping {
     pub finish: Arc<Finish>,
     /// One is being taken or written.
     pub is_busy: AtomicBool,
+    /// How far the query was at the last one that is safe.
+    pub last: Mutex<Option<Progress>>,
+}
+
+/// How far a query has come: what it was given, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub sources: Vec<SourceEntry>,
+    pub counts: Counts,
 }
 
 /// Where the checkpoints of a query are.
@@ -106,6 +116,12 @@ impl Keeping {
             self.query.has_ended(source.operator).then_some(SourceEntry { has_ended: true, ..none })
         };
         self.sources.iter().map(entry).collect()
+    }
+
+    /// True if nothing has come in or out since the last checkpoint: another one would say the same.
+    pub fn is_as_saved(&self, sources: &[SourceEntry]) -> bool {
+        let last = self.last.lock();
+        last.as_ref().is_some_and(|last| last.sources == sources && last.counts == self.query.counts())
     }
 
     /// All that the query is, but for what its outputs say. It is held and drained.

@@ -8,6 +8,7 @@ use laxity_connect::SinkSpec;
 use laxity_graph::{NodeId, OperatorId};
 use laxity_operators::Stage;
 use laxity_runtime::{ArrowRows, Instance, LastCheckpoint, Outlet, Query, Source};
+use parking_lot::Mutex;
 
 use super::place::Place;
 use crate::chain_of_causes;
@@ -104,6 +105,7 @@ impl Kept {
             instances: instances.to_vec(),
             finish: finish.clone(),
             is_busy: not_busy(),
+            last: Mutex::default(),
         };
         write_last(shared, &keeping, &finish, &store);
         let Some(restored) = found.restored else {

@@ -42,6 +42,8 @@ pub(super) struct TransactionalOutput {
     current: usize,
     /// This begins a new record, with number 0.
     is_new: bool,
+    /// The other one waits for its checkpoint.
+    is_prepared: bool,
 }
 
 struct Lane {
@@ -128,7 +130,7 @@ const ASKED_MAX: u32 = 8;
 impl TransactionalOutput {
     /// `is_new`: there is no checkpoint to go on from.
     pub(super) fn new(writer: KafkaOutput, of: Transactions, is_new: bool) -> TransactionalOutput {
-        TransactionalOutput { writer, of, open: None, current: 0, is_new }
+        TransactionalOutput { writer, of, open: None, current: 0, is_new, is_prepared: false }
     }
 
     /// Both producers, whatever they have to be waited for; the first time the record of checkpoints is begun.
@@ -192,12 +194,19 @@ impl Output for TransactionalOutput {
     /// are committed: if not, the checkpoint never took place.
     fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
         self.opened()?;
+        if std::mem::replace(&mut self.is_prepared, true) {
+            // Its rows are in a transaction of their own, and two do not commit as one.
+            let message = "the checkpoint before was given up: start again, which goes on from the last one";
+            return Err(self.writer.failed(message.to_owned()));
+        }
         self.current ^= 1;
         Ok(OutputPosition::Named(BTreeMap::from([("group".to_owned(), self.of.name.clone())])))
     }
 
     fn commit(&mut self, checkpoint: u64) -> Result<(), ConnectError> {
-        self.commit_lane(self.current ^ 1, checkpoint)
+        self.commit_lane(self.current ^ 1, checkpoint)?;
+        self.is_prepared = false;
+        Ok(())
     }
 
     /// What no checkpoint has committed is not to be seen: it is made again from the last one.
