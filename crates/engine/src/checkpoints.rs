@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -67,9 +67,19 @@ struct Held {
     sources: Vec<SourceEntry>,
 }
 
+/// One of which nothing is on its way.
+struct Drained {
+    held: Held,
+    is_last: bool,
+}
+
 /// How long a query is held at most, if its target is not longer than that: one that does not drain goes on without a
 /// checkpoint.
 const HOLD_NS_MAX: u64 = 5_000_000_000;
+
+/// A query that holds more than this is copied by a thread of its own: a million groups take many milliseconds, and those
+/// that are held meanwhile should not wait for that.
+const LARGE_BYTES: i64 = 1 << 20;
 
 /// Threads that write. A disk that syncs for several at once does more of it.
 const WRITERS: usize = 4;
@@ -116,10 +126,17 @@ impl Checkpoints {
             let writer = std::thread::Builder::new().name(format!("laxity-state-{number}"));
             writers.push(writer.spawn(move || write_all(&shared, &taken))?);
         }
+        let (large, of_large) = channel::<Drained>();
+        let (of_copier, copied) = (shared.clone(), jobs.clone());
+        let copier = std::thread::Builder::new().name("laxity-state-large".into());
+        writers.push(copier.spawn(move || {
+            of_large.iter().for_each(|drained| take(&of_copier, &drained, &copied));
+        })?);
         let of_taker = shared.clone();
         let taker = std::thread::Builder::new().name("laxity-checkpoints".into());
         *thread = Some(taker.spawn(move || {
-            of_taker.checkpoints.take_all(&of_taker, jobs);
+            of_taker.checkpoints.take_all(&of_taker, &jobs, &large);
+            drop((jobs, large));
             for writer in writers {
                 let _ = writer.join();
             }
@@ -139,7 +156,7 @@ impl Checkpoints {
     }
 
     /// What the thread does that takes them.
-    fn take_all(&self, shared: &Arc<Shared>, jobs: Sender<Taken>) {
+    fn take_all(&self, shared: &Arc<Shared>, jobs: &Sender<Taken>, large: &Sender<Drained>) {
         let mut held: Vec<Held> = Vec::new();
         loop {
             let now = shared.clock.now();
@@ -148,7 +165,7 @@ impl Checkpoints {
                 held.extend(begin(shared, keeping, now));
             }
             let is_last = last_until.is_some();
-            held.retain(|one| proceed(shared, one, &jobs, is_last));
+            held = held.into_iter().filter_map(|one| proceed(shared, one, jobs, large, is_last)).collect();
             if let Some(until) = last_until
                 && (shared.clock.now() >= until || held.is_empty() && self.state.lock().kept.is_empty())
             {
@@ -210,34 +227,54 @@ fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime) -> Option<
     }
 }
 
-/// Takes the checkpoint of a held query once it is drained. False if it is held no longer.
-fn proceed(shared: &Shared, held: &Held, jobs: &Sender<Taken>, is_last: bool) -> bool {
-    let Held { keeping, since, sources } = held;
+/// Takes the checkpoint of a held query once it is drained. `None` if it is held no longer, or by another thread.
+fn proceed(
+    shared: &Shared,
+    held: Held,
+    jobs: &Sender<Taken>,
+    large: &Sender<Drained>,
+    is_last: bool,
+) -> Option<Held> {
+    let Held { keeping, since, sources } = &held;
     let query = &keeping.query;
     if query.stopped() {
         give_up(shared, keeping, "");
-        return false;
+        return None;
     }
-    let now = shared.clock.now();
     if !query.drained() {
         let most_ns = HOLD_NS_MAX.max(query.target_ns().min(60_000_000_000));
         let is_stalled = || keeping.outlets.iter().any(|kept| shared.sinks.is_stalled(&kept.outlet));
         // At the end nobody waits for an output whose reader has stopped.
-        let is_over = if is_last { is_stalled() } else { now.since_ns(*since) > most_ns };
+        let is_over = if is_last { is_stalled() } else { shared.clock.now().since_ns(*since) > most_ns };
         if is_over {
             give_up(shared, keeping, "what was on its way did not come out in time; the next one may");
+            return None;
         }
-        return !is_over;
+        return Some(held);
     }
     if !is_last && keeping.is_as_saved(sources) {
         give_up(shared, keeping, "");
-        return false;
+        return None;
     }
+    let is_large = query.state_bytes.load(Relaxed) > LARGE_BYTES;
+    let drained = Drained { held, is_last };
+    match is_large {
+        // The thread outlives this one's work.
+        true => drop(large.send(drained)),
+        false => take(shared, &drained, jobs),
+    }
+    None
+}
+
+/// Takes the checkpoint of a query of which nothing is on its way, lets it go on, unless that is the last, and leaves the
+/// rest to those who write.
+fn take(shared: &Shared, drained: &Drained, jobs: &Sender<Taken>) {
+    let Drained { held: Held { keeping, since, sources }, is_last } = drained;
     // An operator that panics ends its query and no other.
-    let take = std::panic::AssertUnwindSafe(|| keeping.take(shared, sources.clone(), now));
+    let take = std::panic::AssertUnwindSafe(|| keeping.take(shared, sources.clone(), shared.clock.now()));
     let taken = std::panic::catch_unwind(take).unwrap_or_else(|panic| {
         let why = format!("internal error: {} (please report this)", laxity_runtime::panic_text(&*panic));
-        query.end(Outcome::Failed(why.clone()));
+        keeping.query.end(Outcome::Failed(why.clone()));
         Err(why)
     });
     match taken {
@@ -246,12 +283,11 @@ fn proceed(shared: &Shared, held: &Held, jobs: &Sender<Taken>, is_last: bool) ->
                 let_go(shared, keeping);
             }
             let pause_ns = shared.clock.now().since_ns(*since);
-            // The writer outlives this thread's work.
+            // The writers outlive this thread's work.
             let _ = jobs.send(Taken { pause_ns, ..taken });
         }
         Err(why) => give_up(shared, keeping, &why),
     }
-    false
 }
 
 fn let_go(shared: &Shared, keeping: &Keeping) {

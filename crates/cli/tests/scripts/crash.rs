@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -307,26 +308,33 @@ fn what_was_prepared_when_the_last_checkpoint_was_safe_is_seen_after_the_next_st
 fn a_query_that_gets_nothing_is_not_saved_again_and_again() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    fs::write(folder.join("in.csv"), "1\n2\n3\n").unwrap();
-    let script = "
-        CREATE TABLE f (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv',
-                                        'source.monitor-interval' = '20 ms');
-        CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out.csv', 'format' = 'csv');
-        SET 'execution.checkpointing.interval' = '20 ms';
-        SET 'pipeline.name' = 'q';
-        INSERT INTO o SELECT n FROM f;";
-    fs::write(folder.join("script.sql"), script).unwrap();
-    let run = || start(folder, &["--state", "state", "--for", "2 s"]).wait().unwrap().success();
-    let last = || {
-        let numbers = fs::read_dir(folder.join("state/q")).unwrap();
-        let number = |name: &str| name.strip_prefix("chk-")?.parse::<u64>().ok();
-        numbers.filter_map(|entry| number(entry.unwrap().file_name().to_str()?)).max().unwrap()
+    let pipe = folder.join("in.csv");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let script = |more: &str| {
+        format!(
+            "CREATE TABLE f (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv'{more});
+             CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out.csv', 'format' = 'csv');
+             SET 'execution.checkpointing.interval' = '20 ms';
+             SET 'pipeline.name' = 'q';
+             INSERT INTO o SELECT n FROM f;"
+        )
     };
-    assert!(run());
+    fs::write(folder.join("script.sql"), script("")).unwrap();
+    let mut child = start(folder, &["--state", "state", "--for", "2 s"]);
+    let mut rows = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    rows.write_all(b"1\n2\n3\n").unwrap();
+    assert!(child.wait().unwrap().success());
     assert_eq!(lines(&folder.join("out.csv")), ["1", "2", "3"]);
+    let numbers = fs::read_dir(folder.join("state/q")).unwrap();
+    let number = |name: &str| name.strip_prefix("chk-")?.parse::<u64>().ok();
+    let last = numbers.filter_map(|entry| number(entry.unwrap().file_name().to_str()?)).max().unwrap();
     // One before the rows, one behind them, the last one, and one or two for rows that come apart.
-    assert!(last() <= 6, "{} checkpoints", last());
-    fs::write(folder.join("in.csv"), "1\n2\n3\n4\n").unwrap();
-    assert!(run());
-    assert_eq!(lines(&folder.join("out.csv")), ["1", "2", "3", "4"]);
+    assert!(last <= 6, "{last} checkpoints");
+    drop(rows);
+    fs::remove_file(&pipe).unwrap();
+    fs::write(&pipe, "1\n").unwrap();
+    fs::write(folder.join("script.sql"), script(", 'source.monitor-interval' = '20 ms'")).unwrap();
+    let is_fine = start(folder, &["--state", "new"]).wait().unwrap().success();
+    let said = fs::read_to_string(folder.join("said.txt")).unwrap();
+    assert!(!is_fine && said.contains("table f follows files"), "{said}");
 }
