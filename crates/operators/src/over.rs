@@ -170,12 +170,13 @@ impl OverAggregate {
             }
             let key = self.keys.intern(&keys, row);
             self.frames.resize(self.keys.len());
-            if time <= seen && self.frames.is_late(key, time, seen, &self.pending, &arrived) {
+            if time <= seen && self.frames.is_late(key, time, seen) {
                 late.push(row as u32);
                 continue;
             }
             // What comes behind the watermark is taken when it rises the next time.
             let due = if time > seen { time } else { seen.saturating_add(1) };
+            self.frames.wait(key, time, due);
             arrived.push(row as u32, key, time, due);
         }
         if !late.is_empty() {
@@ -246,7 +247,7 @@ impl OverAggregate {
             return;
         }
         self.swept = self.watermark.0;
-        let kept = self.frames.kept(self.watermark.0, self.pending.keys());
+        let kept = self.frames.kept(self.watermark.0, self.pending.waiting().map(|(key, ..)| key));
         if kept.len() == self.keys.len() {
             return;
         }

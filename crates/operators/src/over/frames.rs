@@ -7,7 +7,6 @@ use arrow::array::{Int64Array, UInt32Array, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt64Type};
 
 use super::OverFrame;
-use super::pending::{Arrived, Pending};
 use crate::state::{self, NamedColumn, Part, lists, named};
 
 /// Which rows of each key count for the next one.
@@ -27,6 +26,9 @@ struct Frame {
     rows: u64,
     /// Time of the last row taken.
     taken: i64,
+    /// Of the rows that wait, those whose time is later than of all that are due before: when they are due, and their
+    /// time. Both ascend.
+    waiting: VecDeque<(i64, i64)>,
     /// Rows that are due from then on count without those before, which had been forgotten when they came. Ascending.
     anew_from: Vec<i64>,
 }
@@ -44,6 +46,48 @@ pub(super) struct Steps<'a> {
     pub(super) result_of: Option<UInt32Array>,
 }
 
+impl Default for Frame {
+    fn default() -> Frame {
+        Frame {
+            times: VecDeque::new(),
+            rows: 0,
+            taken: i64::MIN,
+            waiting: VecDeque::new(),
+            anew_from: Vec::new(),
+        }
+    }
+}
+
+impl Frame {
+    /// The latest time of the rows that are due at a watermark which is not below that of the last step.
+    fn last_due(&self, watermark: i64) -> i64 {
+        let due = self.waiting.partition_point(|(due, _)| *due <= watermark);
+        due.checked_sub(1).map_or(self.taken, |last| self.taken.max(self.waiting[last].1))
+    }
+
+    fn wait(&mut self, due: i64, time: i64) {
+        let at = self.waiting.partition_point(|(before, _)| *before <= due);
+        if at > 0 && self.waiting[at - 1].1 >= time {
+            return;
+        }
+        let behind = self.waiting.iter().skip(at).take_while(|(_, later)| *later <= time).count();
+        if behind == 0 && at == self.waiting.len() {
+            self.waiting.push_back((due, time));
+            return;
+        }
+        let rest = self.waiting.split_off(at);
+        self.waiting.push_back((due, time));
+        self.waiting.extend(rest.into_iter().skip(behind));
+    }
+
+    fn take(&mut self, due: i64, time: i64) {
+        self.taken = time;
+        while self.waiting.front().is_some_and(|(waiting, _)| *waiting <= due) {
+            self.waiting.pop_front();
+        }
+    }
+}
+
 impl Frames {
     pub(super) fn new(frame: OverFrame) -> Frames {
         Frames { frame, by_key: Vec::new(), entries: 0, last: Vec::new() }
@@ -57,37 +101,37 @@ impl Frames {
     /// Makes room for so many keys.
     pub(super) fn resize(&mut self, keys: usize) {
         if keys > self.by_key.len() {
-            let new = || Frame { times: VecDeque::new(), rows: 0, taken: i64::MIN, anew_from: Vec::new() };
-            self.by_key.resize_with(keys, new);
+            self.by_key.resize_with(keys, Frame::default);
         }
     }
 
     /// Whether a row, which is behind the watermark `seen`, comes too late. As in Flink: always, where all rows before
     /// count; otherwise if a row of its key and of its time or a later one has been taken. Where the key has been
     /// forgotten meanwhile, the row counts as its first.
-    pub(super) fn is_late(
-        &mut self,
-        key: u32,
-        time: i64,
-        seen: i64,
-        pending: &Pending,
-        arrived: &Arrived,
-    ) -> bool {
-        let is_bounded = match self.frame {
-            OverFrame::Rows { preceding } => preceding.is_some(),
-            OverFrame::Range { preceding_ms } => preceding_ms.is_some(),
-        };
-        if !is_bounded {
+    pub(super) fn is_late(&mut self, key: u32, time: i64, seen: i64) -> bool {
+        if !self.is_bounded() {
             return true;
         }
-        let taken = self.by_key[key as usize].taken;
-        let waiting = pending.last_before(key, seen).max(arrived.last_before(key, seen));
-        let taken = taken.max(waiting);
+        let taken = self.by_key[key as usize].last_due(seen);
         if self.is_forgotten(taken, seen) {
             self.by_key[key as usize].anew_from.push(seen.saturating_add(1));
             return false;
         }
         time <= taken
+    }
+
+    /// Takes note of a row that waits.
+    pub(super) fn wait(&mut self, key: u32, time: i64, due: i64) {
+        if self.is_bounded() {
+            self.by_key[key as usize].wait(due, time);
+        }
+    }
+
+    fn is_bounded(&self) -> bool {
+        match self.frame {
+            OverFrame::Rows { preceding } => preceding.is_some(),
+            OverFrame::Range { preceding_ms } => preceding_ms.is_some(),
+        }
     }
 
     fn is_forgotten(&self, taken: i64, watermark: i64) -> bool {
@@ -106,7 +150,9 @@ impl Frames {
     /// Takes rows, in order.
     pub(super) fn step<'a>(&mut self, keys: &'a [u32], times: &[i64], due: &[i64]) -> Steps<'a> {
         let expired = match self.frame {
-            OverFrame::Rows { preceding: Some(preceding) } => Some(self.step_rows(keys, times, preceding)),
+            OverFrame::Rows { preceding: Some(preceding) } => {
+                Some(self.step_rows(keys, times, due, preceding))
+            }
             OverFrame::Range { preceding_ms: Some(ms) } => Some(self.step_range(keys, times, due, ms)),
             _ => None,
         };
@@ -114,27 +160,27 @@ impl Frames {
         Steps { keys, key_count: self.by_key.len(), expired, result_of }
     }
 
-    fn step_rows(&mut self, keys: &[u32], times: &[i64], preceding: u64) -> Vec<u32> {
-        let step = |(&key, &time): (&u32, &i64)| {
+    fn step_rows(&mut self, keys: &[u32], times: &[i64], due: &[i64], preceding: u64) -> Vec<u32> {
+        let step = |((&key, &time), &due): ((&u32, &i64), &i64)| {
             let frame = &mut self.by_key[key as usize];
-            frame.taken = time;
+            frame.take(due, time);
             let is_full = frame.rows > preceding;
             frame.rows += u64::from(!is_full);
             u32::from(is_full)
         };
-        keys.iter().zip(times).map(step).collect()
+        keys.iter().zip(times).zip(due).map(step).collect()
     }
 
     fn step_range(&mut self, keys: &[u32], times: &[i64], due: &[i64], preceding_ms: i64) -> Vec<u32> {
         let entries = &mut self.entries;
-        let step = |((&key, &time), due): ((&u32, &i64), &i64)| {
+        let step = |((&key, &time), &due): ((&u32, &i64), &i64)| {
             let frame = &mut self.by_key[key as usize];
             let before = frame.times.len();
-            while frame.anew_from.first().is_some_and(|from| from <= due) {
+            while frame.anew_from.first().is_some_and(|from| *from <= due) {
                 frame.anew_from.remove(0);
                 frame.times.clear();
             }
-            frame.taken = time;
+            frame.take(due, time);
             let oldest = time.saturating_sub(preceding_ms);
             while frame.times.front().is_some_and(|first| *first < oldest) {
                 frame.times.pop_front();
@@ -209,6 +255,7 @@ impl Frames {
             times: times.iter().copied().collect(),
             rows,
             taken,
+            waiting: VecDeque::new(),
             anew_from: anew.to_vec(),
         }));
         self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();

@@ -74,13 +74,6 @@ impl Arrived {
         self.times.push(time);
         self.due.push(due);
     }
-
-    /// The latest time of a row of that key which is due at the watermark.
-    pub(super) fn last_before(&self, key: u32, watermark: i64) -> i64 {
-        let rows = 0..self.rows.len();
-        let found = rows.filter(|&row| self.keys[row] == key && self.due[row] <= watermark);
-        found.map(|row| self.times[row]).max().unwrap_or(i64::MIN)
-    }
 }
 
 impl Piece {
@@ -133,7 +126,9 @@ impl Pending {
         if !order.is_sorted_by_key(key) {
             order.sort_by_key(key);
         }
-        let bytes = rows.get_array_memory_size() + keys.len() * (2 * size_of::<u32>() + 2 * size_of::<i64>());
+        // Time and due once more for what `Frames` notes of it.
+        let own = 2 * size_of::<u32>() + 4 * size_of::<i64>();
+        let bytes = rows.get_array_memory_size() + keys.len() * own;
         let piece = Piece { rows, keys, times, due, order, at: 0, ingested, bytes };
         self.bytes += bytes;
         self.next.extend(piece.next().map(|next| Reverse((next, self.pieces.len()))));
@@ -251,24 +246,10 @@ impl Pending {
         Ok(())
     }
 
-    /// The latest time of a row of that key which is due at the watermark.
-    pub(super) fn last_before(&self, key: u32, watermark: i64) -> i64 {
-        let mut last = i64::MIN;
-        for piece in self.pieces.iter().filter(|piece| piece.next().is_some_and(|(due, _)| due <= watermark))
-        {
-            let due = piece.left().iter().map(|&row| row as usize);
-            for row in due.take_while(|&row| piece.due[row] <= watermark) {
-                if piece.keys[row] == key {
-                    last = last.max(piece.times[row]);
-                }
-            }
-        }
-        last
-    }
-
-    /// Keys of the rows that wait, over and over.
-    pub(super) fn keys(&self) -> impl Iterator<Item = u32> {
-        self.pieces.iter().flat_map(|piece| piece.left().iter().map(|&row| piece.keys[row as usize]))
+    /// Key, time and due of the rows that wait.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (u32, i64, i64)> {
+        let of = |piece: &Piece, row: usize| (piece.keys[row], piece.times[row], piece.due[row]);
+        self.pieces.iter().flat_map(move |piece| piece.left().iter().map(move |&row| of(piece, row as usize)))
     }
 
     /// Gives keys other numbers. Those of rows that are out may be gone.

@@ -73,6 +73,7 @@ impl OverAggregate {
             waiting += piece.len() as u64;
             self.pending.restore(&piece, self.keys.len())?;
         }
+        self.pending.waiting().for_each(|(key, time, due)| self.frames.wait(key, time, due));
         let expected = own.only::<UInt64Type>("waiting")?;
         if waiting != expected {
             return Err(own.mismatch(format!("{expected} rows that wait"), waiting.to_string()));
