@@ -15,27 +15,32 @@ struct Case {
     name: &'static str,
     sql: &'static str,
     batch_rows: usize,
+    /// How many the table has.
+    keys: i64,
     target_rows_per_s: f64,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case {
         name: "filter + project, 8192-row batches",
         sql: "CREATE TABLE output (k BIGINT, w BIGINT) WITH ('connector' = 'blackhole');\n\
               INSERT INTO output SELECT k, v + 1 FROM input WHERE v > 500;",
         batch_rows: 8_192,
+        keys: 1_000,
         target_rows_per_s: 30e6,
     },
     Case {
         name: "tumbling COUNT + SUM, 1000 keys, 8192-row batches",
         sql: TUMBLE,
         batch_rows: 8_192,
+        keys: 1_000,
         target_rows_per_s: 40e6,
     },
     Case {
         name: "tumbling COUNT + SUM, 1000 keys, 128-row batches",
         sql: TUMBLE,
         batch_rows: 128,
+        keys: 1_000,
         target_rows_per_s: 10e6,
     },
     Case {
@@ -44,6 +49,7 @@ const CASES: [Case; 6] = [
               INSERT INTO output SELECT k, COUNT(*) OVER w, SUM(v) OVER w FROM input WINDOW w AS \
               (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '0.1' SECOND PRECEDING AND CURRENT ROW);",
         batch_rows: 8_192,
+        keys: 1_000,
         target_rows_per_s: 5e6,
     },
     Case {
@@ -52,6 +58,30 @@ const CASES: [Case; 6] = [
               INSERT INTO output SELECT k, SUM(v) OVER w, MAX(v) OVER w FROM input WINDOW w AS \
               (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW);",
         batch_rows: 8_192,
+        keys: 1_000,
+        target_rows_per_s: 5e6,
+    },
+    Case {
+        name: "sessions COUNT + SUM, 1000 keys that go on, 8192-row batches",
+        sql: "CREATE TABLE output (k BIGINT, n BIGINT, total BIGINT, window_end TIMESTAMP(3)) \
+              WITH ('connector' = 'blackhole');\n\
+              INSERT INTO output SELECT k, COUNT(*), SUM(v), window_end \
+              FROM TABLE(SESSION(TABLE input PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' SECOND)) \
+              GROUP BY window_start, window_end, k;",
+        batch_rows: 8_192,
+        keys: 1_000,
+        target_rows_per_s: 5e6,
+    },
+    // A key comes each 100 ms.
+    Case {
+        name: "sessions COUNT + SUM, 100000 keys, each of a row, 8192-row batches",
+        sql: "CREATE TABLE output (k BIGINT, n BIGINT, total BIGINT, window_end TIMESTAMP(3)) \
+              WITH ('connector' = 'blackhole');\n\
+              INSERT INTO output SELECT k, COUNT(*), SUM(v), window_end \
+              FROM TABLE(SESSION(TABLE input PARTITION BY k, DESCRIPTOR(ts), INTERVAL '0.05' SECOND)) \
+              GROUP BY window_start, window_end, k;",
+        batch_rows: 8_192,
+        keys: 100_000,
         target_rows_per_s: 5e6,
     },
     Case {
@@ -62,6 +92,7 @@ const CASES: [Case; 6] = [
               INSERT INTO output SELECT v, name FROM input \
               JOIN dim FOR SYSTEM_TIME AS OF input.p ON input.k = dim.k;",
         batch_rows: 8_192,
+        keys: 1_000,
         target_rows_per_s: 5e6,
     },
 ];
@@ -117,7 +148,7 @@ pub fn run(size: Size) -> anyhow::Result<Findings> {
 
 fn measure(case: &Case, count: usize) -> anyhow::Result<f64> {
     let engine = one_worker();
-    engine.provide("input", MemoryScan::opener(rows(count, case.batch_rows, 1_000)));
+    engine.provide("input", MemoryScan::opener(rows(count, case.batch_rows, case.keys)));
     let lookup = case.sql.contains("LOOKUP").then(lookup_file).transpose()?;
     let path = lookup.as_ref().map_or(String::new(), |path| path.display().to_string());
     submit(&engine, &format!("{DDL}{}", case.sql.replace("LOOKUP", &path)))?;

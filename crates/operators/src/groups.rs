@@ -3,7 +3,9 @@ mod few_keys;
 mod fold;
 mod inputs;
 mod keys;
+mod numbered;
 mod restore;
+mod scalar_groups;
 mod spread;
 #[cfg(test)]
 mod tests;
@@ -19,15 +21,16 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_expr::expressions::Column;
 
 use crate::expression::Expression;
-use crate::scalar_groups::ScalarGroups;
 use accumulate::{Accumulate, Library, Rows};
 use fold::Make;
 pub(crate) use inputs::Inputs;
 use keys::{KeyColumns, KeyPlan, Keys};
+pub(crate) use numbered::NumberedGroups;
 pub(crate) use restore::{
     Filling, accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells, sliding_accumulator,
-    state_types, states_of, states_types,
+    states_of,
 };
+use scalar_groups::ScalarGroups;
 
 /// One aggregate function with its arguments, over the input's columns.
 #[derive(Clone, Debug)]

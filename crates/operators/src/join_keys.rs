@@ -30,14 +30,14 @@ impl KeyEncoder {
 
     /// Encodes every row. No columns at all means one key for all rows.
     pub(crate) fn encode(&self, rows: &RecordBatch) -> Result<EncodedKeys, ArrowError> {
-        if self.columns.is_empty() {
-            return Ok(EncodedKeys { rows: None, hashes: Vec::new(), nulls: None });
-        }
-        self.encode_columns(&self.columns.iter().map(|&c| rows.column(c).clone()).collect::<Vec<_>>())
+        self.encode_keys(&self.columns.iter().map(|&c| rows.column(c).clone()).collect::<Vec<_>>())
     }
 
-    /// The same of the key columns alone, of which there is at least one.
-    fn encode_columns(&self, columns: &[ArrayRef]) -> Result<EncodedKeys, ArrowError> {
+    /// The same of the key columns alone.
+    pub(crate) fn encode_keys(&self, columns: &[ArrayRef]) -> Result<EncodedKeys, ArrowError> {
+        if columns.is_empty() {
+            return Ok(EncodedKeys { rows: None, hashes: Vec::new(), nulls: None });
+        }
         let nulls = columns
             .iter()
             .fold(None, |nulls, c| NullBuffer::union(nulls.as_ref(), c.logical_nulls().as_ref()));
@@ -46,21 +46,22 @@ impl KeyEncoder {
         Ok(EncodedKeys { rows: Some(rows), hashes, nulls: nulls.filter(|n| n.null_count() > 0) })
     }
 
-    /// The keys of a table by number, as the columns that they were encoded from.
-    pub(crate) fn decode(&self, table: &KeyTable) -> Result<Vec<ArrayRef>, ArrowError> {
+    /// The keys of these numbers, as the columns that they were encoded from.
+    pub(crate) fn decode(
+        &self,
+        table: &KeyTable,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
         if self.columns.is_empty() {
             return Ok(Vec::new());
         }
         let parser = self.converter.parser();
-        self.converter.convert_rows((0..table.len() as u32).map(|id| parser.parse(table.key(id))))
+        self.converter.convert_rows(numbers.map(|number| parser.parse(table.key(number))))
     }
 
     /// A table of these keys, numbered as they come: so many, of which those that are there twice count once.
     pub(crate) fn table_of(&self, columns: &[ArrayRef], keys: usize) -> Result<KeyTable, ArrowError> {
-        let encoded = match columns.is_empty() {
-            true => EncodedKeys { rows: None, hashes: Vec::new(), nulls: None },
-            false => self.encode_columns(columns)?,
-        };
+        let encoded = self.encode_keys(columns)?;
         let mut table = KeyTable::default();
         (0..keys).for_each(|row| {
             table.intern(&encoded, row);

@@ -25,7 +25,6 @@ mod partition;
 mod restart;
 mod row_index;
 mod row_store;
-mod scalar_groups;
 mod session;
 mod session_expand;
 mod shared_source;

@@ -2,25 +2,24 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array, UInt64Array};
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{Int64Type, Schema, SchemaRef};
-use arrow::row::{RowConverter, SortField};
-use datafusion_common::{DataFusionError, ScalarValue};
+use arrow::datatypes::{Int64Type, SchemaRef};
+use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{internal, row_error};
-use crate::groups::{Aggregation, Inputs};
+use crate::groups::{Aggregation, Inputs, Taken};
+use crate::join_keys::KeyEncoder;
 use crate::state::named;
 use crate::window_aggregate::{timestamps, without_null_times};
 use crate::{
     Flow, LateRows, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch,
     WindowAggregateSpec, WindowInput,
 };
-use sessions::{Fate, SessionId, Sessions};
+use sessions::{Arrival, Evaluated, Fate, SessionId, Sessions};
 
 /// Aggregation over session windows: rows of one key that follow each other within a gap.
 ///
@@ -36,14 +35,11 @@ pub(crate) struct SessionAggregate {
     processing_time: bool,
     aggregation: Aggregation,
     key_schema: SchemaRef,
-    /// `None`: no keys.
-    converter: Option<RowConverter>,
+    encoder: KeyEncoder,
     sessions: Sessions,
     output_schema: SchemaRef,
     watermark: EventTime,
     holds_watermark: bool,
-    /// Sessions to send once more because of allowed late rows.
-    again: VecDeque<SessionId>,
     batch_rows: usize,
     inputs: Inputs,
 }
@@ -67,14 +63,13 @@ impl SessionAggregate {
             name: spec.name.clone(),
             time_column,
             processing_time,
-            aggregation,
             key_schema: Arc::new(spec.input_schema.project(&spec.keys).map_err(|e| internal(&spec.name, e))?),
-            converter: converter(&spec.input_schema, &spec.keys).map_err(fail)?,
-            sessions: Sessions::new(gap_ms, spec.allowed_lateness_ms.max(0), spec.aggregates.clone()),
+            encoder: KeyEncoder::new(&spec.input_schema, &spec.keys).map_err(|e| internal(&spec.name, e))?,
+            sessions: Sessions::new(gap_ms, spec.allowed_lateness_ms.max(0), &aggregation).map_err(fail)?,
+            aggregation,
             output_schema: spec.output_schema()?,
             watermark: EventTime::MIN,
             holds_watermark: false,
-            again: VecDeque::new(),
             batch_rows: batch_rows.max(1),
             inputs: Inputs::default(),
         })
@@ -92,27 +87,22 @@ impl SessionAggregate {
         }
         let times = timestamps(batch.rows.column(self.time_column))?;
         let before = batch.watermark_before.as_deref();
-        self.aggregation.evaluate(&batch.rows, &mut self.inputs)?;
-        let keys = match &self.converter {
-            Some(converter) => Some(converter.convert_columns(&self.inputs.keys)?),
-            None => None,
-        };
+        if self.aggregation.plain(&batch.rows).is_none() {
+            self.aggregation.evaluate(&batch.rows, &mut self.inputs)?;
+        }
+        let taken = self.aggregation.plain(&batch.rows).unwrap_or(Taken::Evaluated(&self.inputs));
+        let keys = self.encoder.encode(&batch.rows)?;
         let (mut late, mut ends) = (Vec::new(), Vec::new());
         for (row, &time) in times.iter().enumerate() {
             let seen = before.map_or(self.watermark.0, |before| before[row].max(self.watermark.0));
             let time = if self.processing_time { time.max(seen.saturating_add(1)) } else { time };
-            let key = keys.as_ref().map(|keys| keys.row(row));
-            let key = key.as_ref().map_or(&[][..], |key| key.as_ref());
-            match self.sessions.place(key, time, seen, row as u32, &self.inputs)? {
-                Fate::Placed => {}
-                Fate::Late(end) => {
-                    late.push(row as u32);
-                    ends.push(end);
-                }
+            let arrival = Arrival { row, time, seen, ingested };
+            if let Fate::Late(end) = self.sessions.place(&keys, arrival, taken)? {
+                late.push(row as u32);
+                ends.push(end);
             }
         }
-        let again = self.sessions.add_placed(&self.inputs, ingested, self.watermark)?;
-        self.again.extend(again);
+        self.sessions.add(taken)?;
         if !late.is_empty() {
             let rows = take_record_batch(&batch.rows, &UInt32Array::from(late))?;
             out.late.push(LateRows { rows, window_end: Int64Array::from(ends) });
@@ -124,8 +114,7 @@ impl SessionAggregate {
     fn advance(&mut self, out: &mut Outbox) -> Result<Flow, DataFusionError> {
         let mut due: Vec<SessionId> = Vec::new();
         while due.len() < self.batch_rows {
-            let next = self.again.pop_front().or_else(|| self.sessions.next_closed(self.watermark));
-            let Some(id) = next else { break };
+            let Some(id) = self.sessions.next_due(self.watermark) else { break };
             due.push(id);
         }
         let is_full = due.len() == self.batch_rows;
@@ -137,49 +126,26 @@ impl SessionAggregate {
         }
         if self.holds_watermark {
             self.holds_watermark = false;
-            self.sessions.forget(self.watermark);
+            self.sessions.forget(self.watermark)?;
             out.watermark(self.watermark);
         }
         Ok(Flow::Done)
     }
 
     fn send(&mut self, due: &[SessionId], out: &mut Outbox) -> Result<(), DataFusionError> {
-        let mut keys: Vec<Arc<[u8]>> = Vec::with_capacity(due.len());
-        let mut values: Vec<Vec<ScalarValue>> = Vec::new();
-        let mut windows = Vec::with_capacity(due.len());
-        let mut ingested = ProcessingTime::ZERO;
-        let mut is_update = false;
-        for &id in due {
-            let Some(result) = self.sessions.evaluate(id)? else { continue };
-            values.resize_with(result.values.len(), Vec::new);
-            values.iter_mut().zip(result.values).for_each(|(column, value)| column.push(value));
-            keys.push(result.key);
-            windows.push((result.start, result.end));
-            ingested = ingested.max(result.ingested);
-            is_update |= result.is_update;
-        }
-        let mut columns = match &self.converter {
-            None => Vec::new(),
-            Some(converter) => {
-                let parser = converter.parser();
-                converter.convert_rows(keys.iter().map(|key| parser.parse(key)))?
-            }
-        };
-        for column in values {
-            columns.push(ScalarValue::iter_to_array(column)?);
-        }
-        let starts = windows.iter().map(|w| w.0).collect::<Vec<_>>();
-        let ends = windows.iter().map(|w| w.1).collect::<Vec<_>>();
+        let Evaluated { mut columns, starts, ends, ingested, is_update } =
+            self.sessions.evaluate(due, &self.encoder)?;
+        let last_end = ends.iter().max().map(|end| EventTime(*end));
         let last = ends.iter().map(|end| end.saturating_sub(1)).collect::<Vec<_>>();
         for times in [starts, ends, last] {
             let data_type = self.output_schema.field(columns.len()).data_type().clone();
             columns.push(Arc::new(TimestampMillisecondArray::from(times).with_data_type(data_type)));
         }
         let mut batch = StreamBatch::on_time(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?);
-        if is_update {
+        // The watermark that closed them has been sent on: a window made of allowed late rows comes behind it too.
+        if is_update || !self.holds_watermark {
             batch.watermark_before = Some(vec![self.watermark.0; batch.num_rows()].into());
         }
-        let last_end = windows.iter().map(|w| EventTime(w.1)).max();
         out.result(batch, ingested, last_end);
         Ok(())
     }
@@ -198,7 +164,7 @@ impl Operator for SessionAggregate {
         out: &mut Outbox,
     ) -> Result<Flow, OperatorError> {
         self.add(batch, ingested, out).map_err(|e| self.fail(&e))?;
-        if self.again.is_empty() {
+        if !self.sessions.has_due(self.watermark) {
             return Ok(Flow::Done);
         }
         self.advance(out).map_err(|e| self.fail(&e))
@@ -226,26 +192,17 @@ impl Operator for SessionAggregate {
                 self.sessions.free_numbers(),
             ],
         )?;
-        self.sessions.save(state, &self.name, self.converter.as_ref(), &self.key_schema)
+        self.sessions.save(state, &self.name, &self.encoder, &self.key_schema)
     }
 
     fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
         let own = state.take("session-aggregate")?;
         self.watermark = EventTime(own.only::<Int64Type>("watermark")?);
-        let (converter, keys) = (self.converter.as_ref(), &self.key_schema);
-        self.sessions.restore(&mut state, &own, &self.name, converter, keys)?;
+        self.sessions.restore(&mut state, &own, &self.name, &self.encoder, &self.key_schema)?;
         state.finish()
     }
 
     fn state_bytes(&self) -> usize {
         self.sessions.bytes()
     }
-}
-
-fn converter(input: &Schema, keys: &[usize]) -> Result<Option<RowConverter>, DataFusionError> {
-    if keys.is_empty() {
-        return Ok(None);
-    }
-    let fields = keys.iter().map(|&i| SortField::new(input.field(i).data_type().clone()));
-    Ok(Some(RowConverter::new(fields.collect())?))
 }

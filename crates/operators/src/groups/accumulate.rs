@@ -1,8 +1,9 @@
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
+use arrow::compute::take;
 use datafusion_common::Result;
-use datafusion_expr::GroupsAccumulator;
+use datafusion_expr::{EmitTo, GroupsAccumulator};
 
 /// The state of one aggregate function, by group.
 ///
@@ -41,6 +42,33 @@ pub(super) trait Accumulate: Send {
     fn bytes(&self) -> usize;
 }
 
+/// One whose groups end one by one and are joined: those of sessions.
+pub(super) trait ByGroup: Accumulate {
+    /// Adds to a group what another holds.
+    fn join(&mut self, into: usize, from: usize) -> Result<()>;
+
+    /// The results of these groups. What they hold may be used up, unless it is to be kept.
+    fn results(&mut self, groups: &[usize], are_kept: bool) -> Result<ArrayRef>;
+
+    /// What a merge needs to know of these. They are kept.
+    fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>>;
+
+    /// Forgets what came to a group.
+    fn clear(&mut self, group: usize) -> Result<()>;
+
+    /// Takes over what another's `states` returned of these groups, before anything else.
+    fn put_back(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        let mut at: Vec<Option<u32>> = vec![None; total];
+        groups.iter().enumerate().for_each(|(row, &group)| at[group] = Some(row as u32));
+        let indices = UInt32Array::from_iter(at.iter().copied());
+        let by_group = states.iter().map(|state| Ok(take(state, &indices, None)?));
+        let numbers: Vec<usize> = (0..total).collect();
+        let rows = Rows { range: 0..total, groups: &numbers, total };
+        self.restore(&by_group.collect::<Result<Vec<_>>>()?, &rows)?;
+        (0..total).filter(|group| at[*group].is_none()).try_for_each(|group| self.clear(group))
+    }
+}
+
 /// Rows of some arrays and the groups that they are in.
 pub(super) struct Rows<'a> {
     /// Positions in the arrays.
@@ -73,11 +101,11 @@ impl Accumulate for Library {
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
-        self.0.state(datafusion_expr::EmitTo::All)
+        self.0.state(EmitTo::All)
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
-        self.0.evaluate(datafusion_expr::EmitTo::All)
+        self.0.evaluate(EmitTo::All)
     }
 
     fn bytes(&self) -> usize {

@@ -16,11 +16,11 @@ use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::accumulate::{Accumulate, Rows};
+use super::accumulate::{Accumulate, ByGroup, Rows};
 use super::spread::Measure;
 
 /// Makes the state of a function, given the type of its result.
-pub(super) type Make = fn(&DataType) -> Box<dyn Accumulate>;
+pub(super) type Make = fn(&DataType) -> Box<dyn ByGroup>;
 
 /// COUNT, SUM, MIN, MAX, AVG, variances and deviations of the types that SQL sends here, each with the values, order of evaluation and NULLs
 /// of DataFusion's accumulator, to which `tests.rs` holds them bit by bit. `None`: that one is taken.
@@ -71,7 +71,7 @@ pub(super) fn is_count(expr: &AggregateFunctionExpr) -> bool {
     *expr.fun() == *count_udaf()
 }
 
-fn sum<T: ArrowPrimitiveType + Send>(result: &DataType) -> Box<dyn Accumulate>
+fn sum<T: ArrowPrimitiveType + Send>(result: &DataType) -> Box<dyn ByGroup>
 where
     T::Native: ArrowNativeTypeOp,
 {
@@ -126,7 +126,7 @@ where
     T: ArrowPrimitiveType + Send,
     F: Fn(&mut T::Native, T::Native) + Send + 'static,
 {
-    fn boxed(result: &DataType, start: T::Native, fold: F) -> Box<dyn Accumulate> {
+    fn boxed(result: &DataType, start: T::Native, fold: F) -> Box<dyn ByGroup> {
         let result = result.clone();
         Box::new(Fold::<T, F> { result, start, fold, values: Vec::new(), seen: Seen(None) })
     }
@@ -201,6 +201,37 @@ where
     }
 }
 
+impl<T, F> ByGroup for Fold<T, F>
+where
+    T: ArrowPrimitiveType + Send,
+    F: Fn(&mut T::Native, T::Native) + Send,
+{
+    fn join(&mut self, into: usize, from: usize) -> Result<()> {
+        if self.seen.has(from) {
+            let value = self.values[from];
+            (self.fold)(&mut self.values[into], value);
+            self.seen.add(into);
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
+        let values = groups.iter().map(|&group| self.values[group]).collect::<Vec<_>>();
+        let array = PrimitiveArray::<T>::new(values.into(), self.seen.of(groups));
+        Ok(Arc::new(array.with_data_type(self.result.clone())))
+    }
+
+    fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.results(groups, true)?])
+    }
+
+    fn clear(&mut self, group: usize) -> Result<()> {
+        self.values[group] = self.start;
+        self.seen.forget(group, self.values.len());
+        Ok(())
+    }
+}
+
 /// COUNT: of rows, where it has no argument or a constant one.
 struct Count(Vec<i64>);
 
@@ -246,6 +277,26 @@ impl Accumulate for Count {
 
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.0.capacity() * size_of::<i64>()
+    }
+}
+
+impl ByGroup for Count {
+    fn join(&mut self, into: usize, from: usize) -> Result<()> {
+        self.0[into] += self.0[from];
+        Ok(())
+    }
+
+    fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from_iter_values(groups.iter().map(|&group| self.0[group]))))
+    }
+
+    fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.results(groups, true)?])
+    }
+
+    fn clear(&mut self, group: usize) -> Result<()> {
+        self.0[group] = 0;
+        Ok(())
     }
 }
 
@@ -331,6 +382,34 @@ impl Accumulate for Mean {
     }
 }
 
+impl ByGroup for Mean {
+    fn join(&mut self, into: usize, from: usize) -> Result<()> {
+        if self.counts[from] > 0 {
+            self.sums[into] += self.sums[from];
+            self.counts[into] += self.counts[from];
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
+        let mean =
+            |&group: &usize| (self.counts[group] > 0).then(|| self.sums[group] / self.counts[group] as f64);
+        Ok(Arc::new(groups.iter().map(mean).collect::<Float64Array>()))
+    }
+
+    fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        let has_values = |group: usize| self.counts[group] > 0;
+        let counts = groups.iter().map(|&group| has_values(group).then_some(self.counts[group]));
+        let sums = groups.iter().map(|&group| has_values(group).then_some(self.sums[group]));
+        Ok(vec![Arc::new(counts.collect::<UInt64Array>()), Arc::new(sums.collect::<Float64Array>())])
+    }
+
+    fn clear(&mut self, group: usize) -> Result<()> {
+        (self.sums[group], self.counts[group]) = (0.0, 0);
+        Ok(())
+    }
+}
+
 /// Which groups have a value. `None`: all of them.
 struct Seen(Option<Vec<bool>>);
 
@@ -348,6 +427,24 @@ impl Seen {
         let seen = self.0.get_or_insert_with(|| vec![true; known]);
         seen.resize(total, false);
         seen
+    }
+
+    fn has(&self, group: usize) -> bool {
+        self.0.as_ref().is_none_or(|seen| seen[group])
+    }
+
+    fn add(&mut self, group: usize) {
+        self.0.iter_mut().for_each(|seen| seen[group] = true);
+    }
+
+    /// That one has none any more, of so many.
+    fn forget(&mut self, group: usize, groups: usize) {
+        self.begin(groups, groups)[group] = false;
+    }
+
+    fn of(&self, groups: &[usize]) -> Option<NullBuffer> {
+        let seen = self.0.as_ref()?;
+        groups.iter().any(|&group| !seen[group]).then(|| groups.iter().map(|&group| seen[group]).collect())
     }
 
     fn nulls(&self) -> Option<NullBuffer> {

@@ -1,5 +1,5 @@
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
-use arrow::compute::{filter, take};
+use arrow::compute::take;
 use datafusion_common::Result;
 
 use super::AggregateCall;
@@ -11,7 +11,6 @@ pub(crate) struct Inputs {
     pub(crate) keys: Vec<ArrayRef>,
     arguments: Vec<Vec<ArrayRef>>,
     filters: Vec<Option<BooleanArray>>,
-    rows: usize,
 }
 
 impl Inputs {
@@ -43,12 +42,7 @@ impl Inputs {
                 },
             });
         }
-        self.rows = rows.num_rows();
         Ok(())
-    }
-
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
     }
 
     pub(super) fn arguments(&self, call: usize) -> &[ArrayRef] {
@@ -57,26 +51,6 @@ impl Inputs {
 
     pub(super) fn filter(&self, call: usize) -> Option<&BooleanArray> {
         self.filters[call].as_ref()
-    }
-
-    /// The arguments of one aggregate in a run of rows, without the rows that its filter refuses.
-    pub(crate) fn run_of(
-        &self,
-        call: usize,
-        offset: usize,
-        length: usize,
-        arguments: &mut Vec<ArrayRef>,
-    ) -> Result<()> {
-        arguments.clear();
-        let mask = self.filters[call].as_ref().map(|mask| mask.slice(offset, length));
-        for argument in &self.arguments[call] {
-            let run = argument.slice(offset, length);
-            arguments.push(match &mask {
-                None => run,
-                Some(mask) => filter(&run, mask)?,
-            });
-        }
-        Ok(())
     }
 
     /// Those of scattered rows.
@@ -92,7 +66,6 @@ impl Inputs {
             keys: taken(&self.keys)?,
             arguments: self.arguments.iter().map(taken).collect::<Result<_>>()?,
             filters: filters.collect::<Result<_>>()?,
-            rows: rows.len(),
         })
     }
 }

@@ -15,7 +15,7 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use super::accumulate::Rows;
 use super::keys::KeyColumns;
 use super::spread::{Measure, OneSpread};
-use super::{AggregateCall, Aggregation, Groups, Partial};
+use super::{Aggregation, Groups, Partial};
 use crate::state::NamedColumn;
 
 /// Groups between two batches: being filled, or as they were saved until the next row comes.
@@ -204,12 +204,6 @@ pub(crate) fn state_types(expr: &AggregateFunctionExpr) -> Result<Vec<DataType>>
     Ok(accumulator(expr)?.state()?.iter().map(ScalarValue::data_type).collect())
 }
 
-/// Types of the states of all these.
-pub(crate) fn states_types(calls: &[AggregateCall]) -> Result<Vec<DataType>> {
-    let types = calls.iter().map(|call| state_types(&call.expr)).collect::<Result<Vec<_>>>()?;
-    Ok(types.into_iter().flatten().collect())
-}
-
 /// One that holds what is in that row.
 pub(crate) fn accumulator_of(
     expr: &AggregateFunctionExpr,
@@ -222,6 +216,6 @@ pub(crate) fn accumulator_of(
     Ok(accumulator)
 }
 
-fn state_name(expr: &AggregateFunctionExpr, at: usize) -> String {
+pub(super) fn state_name(expr: &AggregateFunctionExpr, at: usize) -> String {
     if at == 0 { expr.name().into() } else { format!("{}[{at}]", expr.name()) }
 }

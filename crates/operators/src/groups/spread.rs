@@ -12,7 +12,7 @@ use datafusion_functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion_functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::accumulate::{Accumulate, Rows};
+use super::accumulate::{Accumulate, ByGroup, Rows};
 use super::fold::{Make, passes};
 
 /// Which of the four.
@@ -167,6 +167,31 @@ impl Accumulate for Spread {
 
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.by_group.capacity() * size_of::<Moments>()
+    }
+}
+
+impl ByGroup for Spread {
+    fn join(&mut self, into: usize, from: usize) -> Result<()> {
+        let moments = self.by_group[from];
+        match &mut self.by_group[into] {
+            empty if empty.count == 0 => *empty = moments,
+            joined => joined.merge(moments),
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
+        let results = groups.iter().map(|&group| self.measure.result(self.by_group[group]));
+        Ok(Arc::new(results.collect::<Float64Array>()))
+    }
+
+    fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        Ok(arrays(&groups.iter().map(|&group| self.by_group[group]).collect::<Vec<_>>()))
+    }
+
+    fn clear(&mut self, group: usize) -> Result<()> {
+        self.by_group[group] = Moments::default();
+        Ok(())
     }
 }
 

@@ -132,7 +132,8 @@ impl Reference {
     }
 
     fn update(&mut self, inputs: &Inputs) {
-        self.intern(&inputs.keys, inputs.rows());
+        let first = inputs.keys.first().or(inputs.arguments(0).first()).unwrap();
+        self.intern(&inputs.keys, first.len());
         for (call, accumulator) in self.accumulators.iter_mut().enumerate() {
             let (arguments, filter) = (inputs.arguments(call), inputs.filter(call));
             accumulator.update_batch(arguments, &self.groups, filter, self.len).unwrap();

@@ -15,7 +15,8 @@ impl OverAggregate {
     pub(super) fn saved(&mut self) -> Result<OperatorState> {
         self.frames.resize(self.keys.len());
         let mut columns = self.frames.save();
-        let keys = self.encoder.decode(&self.keys).map_err(|e| bug(&self.name, e))?;
+        let keys =
+            self.encoder.decode(&self.keys, 0..self.keys.len() as u32).map_err(|e| bug(&self.name, e))?;
         let names = self.key_schema.fields().iter().map(|field| field.name().clone());
         columns.extend(names.zip(keys));
         for call in &mut self.calls {

@@ -2,55 +2,61 @@
 
 mod saved;
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
 
-use arrow::array::{ArrayRef, UInt32Array};
-use datafusion_common::{DataFusionError, ScalarValue};
-use datafusion_expr::Accumulator;
+use arrow::array::ArrayRef;
+use arrow::error::ArrowError;
+use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
-use crate::AggregateCall;
-use crate::groups::{Inputs, accumulator};
+use crate::groups::{Aggregation, NumberedGroups, Taken};
+use crate::join_keys::{EncodedKeys, KeyEncoder, KeyTable};
 
-/// The sessions of all keys.
-///
-/// Each has scalar accumulators of its own: sessions merge and end one by one, which accumulators over groups
-/// do not do.
+/// The sessions of all keys. Each has a number, under which the aggregates know it; that of one that ended is given away
+/// again.
 pub(super) struct Sessions {
     gap_ms: i64,
     lateness_ms: i64,
-    calls: Vec<AggregateCall>,
-    by_key: HashMap<Arc<[u8]>, Vec<SessionId>>,
-    /// `None` where an id is free.
+    keys: KeyTable,
+    /// Sessions of each key.
+    by_key: Vec<Vec<SessionId>>,
+    /// Keys without sessions.
+    idle_keys: usize,
+    /// `None` where a number is free.
     sessions: Vec<Option<Session>>,
     free: Vec<SessionId>,
+    aggregates: NumberedGroups,
     /// Those not sent since they last grew, by an end they once had: growing leaves it, looking finds the true
     /// one. Most rows make a session grow.
     open: BTreeSet<(i64, SessionId)>,
     /// By end, those sent that allowed late rows may still change.
     sent: BTreeSet<(i64, SessionId)>,
-    /// Sessions with rows placed and not yet added.
+    /// Rows of the current batch that the aggregates have not seen.
+    placed: Placed,
+    /// Sent ones that rows of the current batch changed.
     touched: Vec<SessionId>,
-    accumulator_bytes: usize,
-    /// Spare.
-    arguments: Vec<ArrayRef>,
+    /// Sent ones to send once more.
+    again: VecDeque<SessionId>,
 }
 
 pub(super) type SessionId = usize;
 
 struct Session {
-    key: Arc<[u8]>,
+    key: u32,
     start: i64,
     end: i64,
     /// Under which end the session stands in `open`, if it does.
     listed: Option<i64>,
-    accumulators: Vec<Box<dyn Accumulator>>,
-    bytes: usize,
-    /// Rows of the current batch that are placed and not yet added.
-    placed: Vec<u32>,
     ingested: ProcessingTime,
     was_sent: bool,
+    is_touched: bool,
+}
+
+/// A run of rows, and the session of each.
+#[derive(Default)]
+struct Placed {
+    from: usize,
+    sessions: Vec<SessionId>,
 }
 
 /// Where a row goes.
@@ -60,125 +66,137 @@ pub(super) enum Fate {
     Late(i64),
 }
 
-/// A session's result.
-pub(super) struct Evaluated {
-    pub(super) key: Arc<[u8]>,
-    pub(super) start: i64,
-    pub(super) end: i64,
-    pub(super) values: Vec<ScalarValue>,
+/// A row that is to be placed.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    /// Its place in the batch.
+    pub(super) row: usize,
+    pub(super) time: i64,
+    /// The watermark before it.
+    pub(super) seen: i64,
     pub(super) ingested: ProcessingTime,
-    /// Whether it went out before.
+}
+
+/// Results of some sessions.
+pub(super) struct Evaluated {
+    /// Columns of keys, then of results.
+    pub(super) columns: Vec<ArrayRef>,
+    pub(super) starts: Vec<i64>,
+    pub(super) ends: Vec<i64>,
+    pub(super) ingested: ProcessingTime,
+    /// Whether one of them went out before.
     pub(super) is_update: bool,
 }
 
 type Result<T> = std::result::Result<T, DataFusionError>;
 
+/// Keys without sessions, before they are forgotten.
+const IDLE_KEYS_MIN: usize = 1_024;
+
 impl Sessions {
-    pub(super) fn new(gap_ms: i64, lateness_ms: i64, calls: Vec<AggregateCall>) -> Sessions {
-        Sessions {
+    pub(super) fn new(gap_ms: i64, lateness_ms: i64, aggregation: &Aggregation) -> Result<Sessions> {
+        Ok(Sessions {
             gap_ms,
             lateness_ms,
-            calls,
-            by_key: HashMap::new(),
+            keys: KeyTable::default(),
+            by_key: Vec::new(),
+            idle_keys: 0,
             sessions: Vec::new(),
             free: Vec::new(),
+            aggregates: NumberedGroups::new(aggregation)?,
             open: BTreeSet::new(),
             sent: BTreeSet::new(),
+            placed: Placed::default(),
             touched: Vec::new(),
-            accumulator_bytes: 0,
-            arguments: Vec::new(),
-        }
+            again: VecDeque::new(),
+        })
     }
 
-    /// Finds or makes the session of a row; `seen` is the watermark before it. `inputs` are those of its batch.
-    pub(super) fn place(
-        &mut self,
-        key: &[u8],
-        time: i64,
-        seen: i64,
-        row: u32,
-        inputs: &Inputs,
-    ) -> Result<Fate> {
+    /// Finds or makes the session of a row. Rows of a batch come in order, and [`add`](Sessions::add) behind them.
+    pub(super) fn place(&mut self, keys: &EncodedKeys, arrival: Arrival, taken: Taken<'_>) -> Result<Fate> {
+        let Arrival { row, time, seen, ingested } = arrival;
         let (start, end) = (time, time.saturating_add(self.gap_ms));
         let lateness_ms = self.lateness_ms;
         let is_open = |end: i64| end.saturating_sub(1).saturating_add(lateness_ms) > seen;
-        let of_key = self.by_key.get(key).map_or(&[][..], Vec::as_slice);
+        let key = self.keys.find(keys, row);
+        let of_key = key.map_or(&[][..], |key| &self.by_key[key as usize]);
         let mut met = of_key.iter().copied().filter(|&id| {
             self.sessions[id].as_ref().is_some_and(|s| s.start <= end && start <= s.end && is_open(s.end))
         });
         let id = match (met.next(), met.next()) {
-            (None, _) if !is_open(end) => return Ok(Fate::Late(end)),
-            (None, _) => self.create(key, start, end)?,
+            (None, _) if !is_open(end) => {
+                self.add_placed(taken)?;
+                self.placed.from = row + 1;
+                return Ok(Fate::Late(end));
+            }
+            (None, _) => {
+                let key = key.unwrap_or_else(|| self.keys.intern(keys, row));
+                self.create(key, start, end)
+            }
             (Some(only), None) => {
                 self.extend(only, start, end);
                 only
             }
             (Some(first), Some(second)) => {
                 let others: Vec<SessionId> = std::iter::once(second).chain(met).collect();
+                self.add_placed(taken)?;
                 for other in others {
-                    self.merge(first, other, inputs)?;
+                    self.merge(first, other)?;
                 }
                 self.extend(first, start, end);
                 first
             }
         };
+        self.placed.sessions.push(id);
         if let Some(session) = &mut self.sessions[id] {
-            if session.placed.is_empty() {
+            session.ingested = session.ingested.max(ingested);
+            if session.was_sent && !session.is_touched {
+                session.is_touched = true;
                 self.touched.push(id);
             }
-            session.placed.push(row);
         }
         Ok(Fate::Placed)
     }
 
-    /// Adds the rows placed since the last call. Returns the sessions already sent that they changed.
-    pub(super) fn add_placed(
-        &mut self,
-        inputs: &Inputs,
-        ingested: ProcessingTime,
-        watermark: EventTime,
-    ) -> Result<Vec<SessionId>> {
-        // One gather for all sessions, then zero-copy runs of it.
-        let mut order: Vec<u32> = Vec::new();
-        let mut runs: Vec<(SessionId, usize)> = Vec::new();
+    /// Ends a batch.
+    pub(super) fn add(&mut self, taken: Taken<'_>) -> Result<()> {
+        self.add_placed(taken)?;
+        self.placed.from = 0;
         for id in self.touched.drain(..) {
-            let Some(session) = &mut self.sessions[id] else { continue };
-            // A session may be listed twice when its id was freed by a merge and given away again.
-            if !session.placed.is_empty() {
-                runs.push((id, session.placed.len()));
-                order.append(&mut session.placed);
+            // One that grew is another window by now, and its number may have been given away.
+            if let Some(session) = &mut self.sessions[id]
+                && std::mem::take(&mut session.is_touched)
+                && session.was_sent
+            {
+                self.again.push_back(id);
             }
         }
-        let is_identity = order.iter().enumerate().all(|(i, &row)| i == row as usize);
-        let gathered;
-        let inputs = if is_identity {
-            inputs
-        } else {
-            gathered = inputs.take(&UInt32Array::from(order))?;
-            &gathered
-        };
-        let mut offset = 0;
-        let mut again = Vec::new();
-        for (id, length) in runs {
-            let Some(session) = &mut self.sessions[id] else { continue };
-            session.ingested = session.ingested.max(ingested);
-            for (call, accumulator) in session.accumulators.iter_mut().enumerate() {
-                inputs.run_of(call, offset, length, &mut self.arguments)?;
-                accumulator.update_batch(&self.arguments)?;
-            }
-            offset += length;
-            self.accumulator_bytes -= session.bytes;
-            session.bytes = session.accumulators.iter().map(|a| a.size()).sum();
-            self.accumulator_bytes += session.bytes;
-            if session.end.saturating_sub(1) <= watermark.0 && self.lateness_ms > 0 {
-                again.push(id);
-            }
-        }
-        Ok(again)
+        Ok(())
     }
 
-    /// The next session that `watermark` closes and that is to be sent.
-    pub(super) fn next_closed(&mut self, watermark: EventTime) -> Option<SessionId> {
+    fn add_placed(&mut self, taken: Taken<'_>) -> Result<()> {
+        let Placed { from, sessions } = &mut self.placed;
+        if !sessions.is_empty() {
+            let rows = *from..*from + sessions.len();
+            self.aggregates.update(taken, rows.clone(), sessions, self.sessions.len())?;
+            *from = rows.end;
+            sessions.clear();
+        }
+        Ok(())
+    }
+
+    /// Whether something may be sent at a watermark that was told before.
+    pub(super) fn has_due(&self, watermark: EventTime) -> bool {
+        let is_closed = |&(listed, _): &(i64, SessionId)| listed.saturating_sub(1) <= watermark.0;
+        !self.again.is_empty() || self.open.first().is_some_and(is_closed)
+    }
+
+    /// The next session that is to be sent: changed by late rows, or closed by the watermark.
+    pub(super) fn next_due(&mut self, watermark: EventTime) -> Option<SessionId> {
+        self.again.pop_front().or_else(|| self.next_closed(watermark))
+    }
+
+    fn next_closed(&mut self, watermark: EventTime) -> Option<SessionId> {
         loop {
             let &(listed, id) = self.open.first()?;
             if listed.saturating_sub(1) > watermark.0 {
@@ -195,91 +213,92 @@ impl Sessions {
         }
     }
 
-    /// The result of a session; drops it unless late rows may still come.
-    pub(super) fn evaluate(&mut self, id: SessionId) -> Result<Option<Evaluated>> {
-        let fresh =
-            if self.lateness_ms > 0 { Some((self.accumulators()?, self.accumulators()?)) } else { None };
-        let Some(session) = &mut self.sessions[id] else { return Ok(None) };
-        let is_update = session.was_sent;
-        let (key, start, end, ingested) =
-            (Arc::clone(&session.key), session.start, session.end, session.ingested);
-        let values = match fresh {
-            None => {
-                let values = session.accumulators.iter_mut().map(|a| a.evaluate()).collect::<Result<_>>()?;
-                self.remove(id);
-                values
-            }
-            Some((mut kept, mut evaluated)) => {
-                // Evaluation may consume an accumulator, so that what stays is rebuilt from its state.
-                for ((old, kept), evaluated) in
-                    session.accumulators.iter_mut().zip(&mut kept).zip(&mut evaluated)
-                {
-                    let state = state(old)?;
-                    kept.merge_batch(&state)?;
-                    evaluated.merge_batch(&state)?;
-                }
-                session.accumulators = kept;
+    /// The results of these sessions, each there and due once; drops those for which no late rows may come any more.
+    pub(super) fn evaluate(&mut self, due: &[SessionId], encoder: &KeyEncoder) -> Result<Evaluated> {
+        let are_kept = self.lateness_ms > 0;
+        let mut keys = Vec::with_capacity(due.len());
+        let (mut starts, mut ends) = (Vec::with_capacity(due.len()), Vec::with_capacity(due.len()));
+        let (mut ingested, mut is_update) = (ProcessingTime::ZERO, false);
+        for &id in due {
+            let Some(session) = &mut self.sessions[id] else { return Err(gone(id)) };
+            keys.push(session.key);
+            starts.push(session.start);
+            ends.push(session.end);
+            ingested = ingested.max(session.ingested);
+            is_update |= session.was_sent;
+            if are_kept {
                 session.was_sent = true;
-                if let Some(listed) = session.listed.take() {
-                    self.open.remove(&(listed, id));
-                }
-                self.sent.insert((end, id));
-                evaluated.iter_mut().map(|a| a.evaluate()).collect::<Result<_>>()?
+                self.sent.insert((session.end, id));
             }
-        };
-        Ok(Some(Evaluated { key, start, end, values, ingested, is_update }))
+        }
+        let mut columns = encoder.decode(&self.keys, keys.into_iter())?;
+        columns.extend(self.aggregates.results(due, are_kept)?);
+        if !are_kept {
+            due.iter().try_for_each(|&id| self.remove(id).map(drop))?;
+        }
+        Ok(Evaluated { columns, starts, ends, ingested, is_update })
     }
 
     /// Forgets sessions that no late row may change any more.
-    pub(super) fn forget(&mut self, watermark: EventTime) {
+    pub(super) fn forget(&mut self, watermark: EventTime) -> Result<()> {
         while let Some(&(end, id)) = self.sent.first() {
             if end.saturating_sub(1).saturating_add(self.lateness_ms) > watermark.0 {
                 break;
             }
-            self.remove(id);
+            self.remove(id)?;
+        }
+        if self.idle_keys >= IDLE_KEYS_MIN.max(self.keys.len() / 2) {
+            self.forget_idle_keys();
+        }
+        Ok(())
+    }
+
+    fn forget_idle_keys(&mut self) {
+        let is_kept = |key: &u32| !self.by_key[*key as usize].is_empty();
+        let kept: Vec<u32> = (0..self.keys.len() as u32).filter(is_kept).collect();
+        self.keys.keep(&kept);
+        self.by_key.retain(|sessions| !sessions.is_empty());
+        self.by_key.shrink_to_fit();
+        self.idle_keys = 0;
+        for (key, sessions) in self.by_key.iter().enumerate() {
+            for &id in sessions {
+                self.sessions[id].iter_mut().for_each(|session| session.key = key as u32);
+            }
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        // A key is held once and its session is found from three indexes.
-        const PER_SESSION: usize = size_of::<Option<Session>>() + 128;
-        self.accumulator_bytes + self.sessions.len() * PER_SESSION
+        // A session is found from three indexes.
+        const PER_SESSION: usize = size_of::<Option<Session>>() + 96;
+        const PER_KEY: usize = size_of::<Vec<SessionId>>() + 4 * size_of::<SessionId>();
+        self.aggregates.bytes()
+            + self.sessions.len() * PER_SESSION
+            + self.keys.size_bytes()
+            + self.by_key.capacity() * PER_KEY
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let indexes = self.by_key.is_empty() && self.open.is_empty() && self.sent.is_empty();
-        indexes && self.free.len() == self.sessions.len() && self.accumulator_bytes == 0
+        let indexes = self.idle_keys == self.keys.len() && self.open.is_empty() && self.sent.is_empty();
+        indexes && self.free.len() == self.sessions.len()
     }
 
-    fn accumulators(&self) -> Result<Vec<Box<dyn Accumulator>>> {
-        self.calls.iter().map(|call| accumulator(&call.expr)).collect()
-    }
-
-    fn create(&mut self, key: &[u8], start: i64, end: i64) -> Result<SessionId> {
-        let accumulators = self.accumulators()?;
+    fn create(&mut self, key: u32, start: i64, end: i64) -> SessionId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.sessions.push(None);
             self.sessions.len() - 1
         });
-        let key = match self.by_key.get_mut(key) {
-            Some(of_key) => {
-                of_key.push(id);
-                self.sessions[of_key[0]].as_ref().map_or_else(|| Arc::from(key), |s| Arc::clone(&s.key))
-            }
-            None => {
-                let key: Arc<[u8]> = Arc::from(key);
-                self.by_key.insert(Arc::clone(&key), vec![id]);
-                key
-            }
-        };
-        let (placed, ingested) = (Vec::new(), ProcessingTime::ZERO);
-        let listed = Some(end);
-        let session =
-            Session { key, start, end, listed, accumulators, bytes: 0, placed, ingested, was_sent: false };
+        if key as usize == self.by_key.len() {
+            self.by_key.push(Vec::with_capacity(1));
+        } else if self.by_key[key as usize].is_empty() {
+            self.idle_keys -= 1;
+        }
+        self.by_key[key as usize].push(id);
+        let (listed, ingested) = (Some(end), ProcessingTime::ZERO);
+        let session = Session { key, start, end, listed, ingested, was_sent: false, is_touched: false };
         self.sessions[id] = Some(session);
         self.open.insert((end, id));
-        Ok(id)
+        id
     }
 
     fn extend(&mut self, id: SessionId, start: i64, end: i64) {
@@ -299,46 +318,33 @@ impl Sessions {
         }
     }
 
-    /// Merges session `other` into `id`.
-    fn merge(&mut self, id: SessionId, other: SessionId, inputs: &Inputs) -> Result<()> {
-        let Some(mut absorbed) = self.remove(other) else { return Ok(()) };
+    /// Merges session `other` into `id`. The aggregates have seen all rows of both.
+    fn merge(&mut self, id: SessionId, other: SessionId) -> Result<()> {
+        self.aggregates.join(id, other)?;
+        let Some(absorbed) = self.remove(other)? else { return Ok(()) };
         let Some(session) = &mut self.sessions[id] else { return Ok(()) };
-        let rows = std::mem::take(&mut absorbed.placed);
-        if !rows.is_empty() {
-            let inputs = inputs.take(&UInt32Array::from(rows))?;
-            for (call, accumulator) in absorbed.accumulators.iter_mut().enumerate() {
-                inputs.run_of(call, 0, inputs.rows(), &mut self.arguments)?;
-                accumulator.update_batch(&self.arguments)?;
-            }
-        }
-        for (into, from) in session.accumulators.iter_mut().zip(&mut absorbed.accumulators) {
-            into.merge_batch(&state(from)?)?;
-        }
         session.ingested = session.ingested.max(absorbed.ingested);
         self.extend(id, absorbed.start, absorbed.end);
         Ok(())
     }
 
-    fn remove(&mut self, id: SessionId) -> Option<Session> {
-        let session = self.sessions[id].take()?;
+    fn remove(&mut self, id: SessionId) -> Result<Option<Session>> {
+        let Some(session) = self.sessions[id].take() else { return Ok(None) };
         if let Some(listed) = session.listed {
             self.open.remove(&(listed, id));
         }
         if session.was_sent {
             self.sent.remove(&(session.end, id));
         }
-        self.accumulator_bytes -= session.bytes;
+        self.aggregates.clear(id)?;
         self.free.push(id);
-        if let Some(of_key) = self.by_key.get_mut(&session.key) {
-            of_key.retain(|&other| other != id);
-            if of_key.is_empty() {
-                self.by_key.remove(&session.key);
-            }
-        }
-        Some(session)
+        let of_key = &mut self.by_key[session.key as usize];
+        of_key.retain(|&other| other != id);
+        self.idle_keys += usize::from(of_key.is_empty());
+        Ok(Some(session))
     }
 }
 
-fn state(accumulator: &mut Box<dyn Accumulator>) -> Result<Vec<ArrayRef>> {
-    accumulator.state()?.iter().map(ScalarValue::to_array).collect()
+fn gone(id: SessionId) -> DataFusionError {
+    ArrowError::InvalidArgumentError(format!("session {id} is gone")).into()
 }

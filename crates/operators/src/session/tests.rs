@@ -126,6 +126,56 @@ fn expected(rows: &[Row], watermark_after: &[i64], gap_ms: i64) -> (Vec<String>,
     (lines, late)
 }
 
+/// The same with allowed late rows: what a row changes that has closed goes out at once, again if it was out.
+fn expected_again(
+    rows: &[Row],
+    watermark_after: &[i64],
+    gap_ms: i64,
+    lateness_ms: i64,
+) -> (Vec<String>, usize) {
+    struct Window {
+        key: Option<i64>,
+        start: i64,
+        end: i64,
+        values: Vec<i64>,
+        is_out: bool,
+    }
+    let mut open: Vec<Window> = Vec::new();
+    let (mut lines, mut late) = (Vec::new(), 0);
+    let mut fire = |open: &mut Vec<Window>, watermark: i64| {
+        for window in open.iter_mut().filter(|window| !window.is_out && window.end - 1 <= watermark) {
+            let distinct: std::collections::BTreeSet<_> = window.values.iter().filter(|v| **v > 1).collect();
+            let key = window.key.map_or("-".into(), |key| key.to_string());
+            let (count, sum) = (window.values.len(), window.values.iter().sum::<i64>());
+            let (start, end) = (window.start, window.end);
+            lines.push(format!("{key}|{count}|{sum}|{}|{start}|{end}|{}", distinct.len(), end - 1));
+            window.is_out = true;
+        }
+        open.retain(|window| window.end - 1 + lateness_ms > watermark);
+    };
+    let mut watermark = i64::MIN;
+    for (&(key, value, time), &after) in rows.iter().zip(watermark_after) {
+        let mut new = Window { key, start: time, end: time + gap_ms, values: vec![value], is_out: false };
+        let meets = |w: &Window| w.key == key && w.start <= time + gap_ms && time <= w.end;
+        let (met, others): (Vec<_>, Vec<_>) = std::mem::take(&mut open).into_iter().partition(meets);
+        open = others;
+        for window in met {
+            (new.start, new.end) = (new.start.min(window.start), new.end.max(window.end));
+            new.values.extend(window.values);
+        }
+        match new.end - 1 + lateness_ms > watermark {
+            true => open.push(new),
+            false => late += 1,
+        }
+        fire(&mut open, watermark);
+        watermark = after;
+        fire(&mut open, watermark);
+    }
+    fire(&mut open, i64::MAX / 2);
+    lines.sort();
+    (lines, late)
+}
+
 #[test]
 fn a_row_between_two_sessions_merges_them() {
     let rows = [(Some(1), 1, 0), (Some(1), 2, 20), (Some(2), 1, 5), (Some(1), 4, 10)];
@@ -178,6 +228,16 @@ fn allowed_late_rows_send_their_session_again() {
     assert_eq!(answer.late, [("1|4|1".into(), 11)]);
 }
 
+#[test]
+fn a_session_made_of_allowed_late_rows_goes_out_once() {
+    // Watermark 12 when the row of time 2 comes: [2, 12) has closed, but within the five milliseconds.
+    let rows = [(Some(2), 1, 12), (Some(1), 2, 2), (Some(1), 4, 3), (Some(2), 1, 30)];
+    let answer = run(&spec(10, vec![0], 5), 10, &rows, 0, &[1], 100);
+    // [3, 13) makes it another window, which closes later.
+    assert_eq!(answer.rows(), ["1|1|2|1|2|12|11", "1|2|6|2|2|13|12", "2|1|1|0|12|22|21", "2|1|1|0|30|40|39"]);
+    assert_eq!(answer.late, []);
+}
+
 proptest! {
     #[test]
     fn sessions_are_flinks_however_batches_are_cut(
@@ -201,6 +261,29 @@ proptest! {
         let mut chain = behind_source(operator, &schema(), 2, delay_ms);
         let sourced = drive(&mut chain, scanned(&batch(&rows), &lengths), 0);
         prop_assert_eq!(sourced.sorted_rows(), answer.sorted_rows());
+        prop_assert_eq!(answer.late.len(), late);
+    }
+}
+
+proptest! {
+    #[test]
+    fn allowed_late_rows_send_what_flink_sends(
+        rows in proptest::collection::vec((0i64..3, 0i64..5, 0i64..9, -25i64..15), 0..80),
+        gap_ms in 1i64..15, delay_ms in 0i64..10, lateness_ms in 1i64..20, batch_rows in 1usize..5,
+    ) {
+        let mut now = -20;
+        let rows: Vec<Row> = rows
+            .into_iter()
+            .map(|(key, value, pace, shift)| {
+                now += pace;
+                (Some(key), value, now + shift)
+            })
+            .collect();
+        let (lines, late) = expected_again(&rows, &watermarks(&rows, delay_ms), gap_ms, lateness_ms);
+        // What goes out twice depends on which rows come together.
+        let spec = spec(gap_ms, vec![0], lateness_ms);
+        let answer = run(&spec, gap_ms, &rows, delay_ms, &[1], batch_rows);
+        prop_assert_eq!(answer.sorted_rows(), lines);
         prop_assert_eq!(answer.late.len(), late);
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, UInt64Array};
+use arrow::array::{Array, BooleanArray, Int64Array, UInt64Array};
 use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
-use arrow::row::RowConverter;
 use laxity_graph::ProcessingTime;
 
 use super::{Session, SessionId, Sessions};
 use crate::OperatorState;
-use crate::groups::{accumulator_of, keeps_what_it_tells, states_of, states_types};
+use crate::join_keys::KeyEncoder;
 use crate::state::{NamedColumn, Part, Result, bug, lists, named, table};
 
 /// Columns before those of keys and states.
@@ -34,10 +33,10 @@ impl Sessions {
         &mut self,
         state: OperatorState,
         operator: &str,
-        converter: Option<&RowConverter>,
+        encoder: &KeyEncoder,
         key_schema: &SchemaRef,
     ) -> Result<OperatorState> {
-        let mut of_keys: Vec<&Vec<SessionId>> = self.by_key.values().collect();
+        let mut of_keys: Vec<&Vec<SessionId>> = self.by_key.iter().collect();
         of_keys.sort_unstable_by_key(|ids| ids.first());
         let ids: Vec<SessionId> = of_keys.into_iter().flatten().copied().collect();
         if ids.is_empty() {
@@ -51,31 +50,10 @@ impl Sessions {
             named("listed-end", sessions.iter().map(|s| s.listed).collect::<Int64Array>()),
             named("was-sent", sessions.iter().map(|s| Some(s.was_sent)).collect::<BooleanArray>()),
         ];
-        if let Some(converter) = converter {
-            let parser = converter.parser();
-            let keys = converter.convert_rows(sessions.iter().map(|s| parser.parse(&s.key)));
-            let names = key_schema.fields().iter().map(|field| field.name().clone());
-            columns.extend(names.zip(keys.map_err(|e| bug(operator, e))?));
-        }
-        drop(sessions);
-        for call in 0..self.calls.len() {
-            let expr = Arc::clone(&self.calls[call].expr);
-            // In the order of `ids`, which is not that in which they lie.
-            let mut by_id: Vec<Option<_>> =
-                self.sessions.iter_mut().map(|s| s.as_mut().map(|s| &mut s.accumulators[call])).collect();
-            let in_order = ids.iter().filter_map(|&id| by_id[id].take()).collect::<Vec<_>>();
-            let states = states_of(&expr, in_order.into_iter()).map_err(|e| bug(operator, e))?;
-            if !keeps_what_it_tells(&expr) {
-                let arrays: Vec<ArrayRef> = states.iter().map(|(_, array)| Arc::clone(array)).collect();
-                for (row, &id) in ids.iter().enumerate() {
-                    if let Some(session) = &mut self.sessions[id] {
-                        session.accumulators[call] =
-                            accumulator_of(&expr, &arrays, row).map_err(|e| bug(operator, e))?;
-                    }
-                }
-            }
-            columns.extend(states);
-        }
+        let keys = encoder.decode(&self.keys, sessions.iter().map(|s| s.key));
+        let names = key_schema.fields().iter().map(|field| field.name().clone());
+        columns.extend(names.zip(keys.map_err(|e| bug(operator, e))?));
+        columns.extend(self.aggregates.states(&ids).map_err(|e| bug(operator, e))?);
         state.with_pieces("sessions", vec![table(columns)?])
     }
 
@@ -85,7 +63,7 @@ impl Sessions {
         state: &mut OperatorState,
         own: &Part,
         operator: &str,
-        converter: Option<&RowConverter>,
+        encoder: &KeyEncoder,
         key_schema: &SchemaRef,
     ) -> Result<()> {
         let count = own.only::<UInt64Type>("sessions")?;
@@ -105,7 +83,11 @@ impl Sessions {
         }
         self.sessions.resize_with(slots, || None);
         self.free = numbers.iter().map(|&number| number as usize).collect();
-        parts.iter().try_for_each(|part| self.restore_part(part, &is_free, operator, converter, key_schema))
+        match parts.as_slice() {
+            [] => Ok(()),
+            [part] => self.restore_part(part, &is_free, operator, encoder, key_schema),
+            _ => Err(own.mismatch("one table of sessions", parts.len().to_string())),
+        }
     }
 
     fn restore_part(
@@ -113,16 +95,15 @@ impl Sessions {
         part: &Part,
         is_free: &[bool],
         operator: &str,
-        converter: Option<&RowConverter>,
+        encoder: &KeyEncoder,
         key_schema: &SchemaRef,
     ) -> Result<()> {
         let fail = |e: &dyn std::fmt::Display| bug(operator, e);
         let mut types: Vec<_> = key_schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        types.extend(states_types(&self.calls).map_err(|e| fail(&e))?);
+        types.extend(self.aggregates.state_types().cloned());
         let columns = part.rest(OWN, &types)?;
-        let (keys, mut states) = columns.split_at(key_schema.fields().len());
-        let keys = converter.map(|converter| converter.convert_columns(keys));
-        let keys = keys.transpose().map_err(|e| fail(&e))?;
+        let (keys, states) = columns.split_at(key_schema.fields().len());
+        let keys = encoder.encode_keys(keys).map_err(|e| fail(&e))?;
         let numbers = part.values::<UInt64Type>("number")?;
         let (starts, ends) = (part.values::<Int64Type>("start")?, part.values::<Int64Type>("end")?);
         let listed = part.optional::<Int64Type>("listed-end")?;
@@ -133,13 +114,11 @@ impl Sessions {
                 return Err(part
                     .mismatch(format!("numbers below {} that are not free", is_free.len()), id.to_string()));
             }
-            let key = keys.as_ref().map(|keys| keys.row(row));
-            let key = key.as_ref().map_or(&[][..], |key| key.as_ref());
-            let key: Arc<[u8]> = match self.by_key.get_key_value(key) {
-                Some((key, _)) => Arc::clone(key),
-                None => key.into(),
-            };
-            self.by_key.entry(Arc::clone(&key)).or_default().push(id);
+            let key = self.keys.intern(&keys, row);
+            if key as usize == self.by_key.len() {
+                self.by_key.push(Vec::with_capacity(1));
+            }
+            self.by_key[key as usize].push(id);
             let listed = listed.is_valid(row).then(|| listed.value(row));
             self.open.extend(listed.map(|end| (end, id)));
             if was_sent.value(row) {
@@ -150,30 +129,12 @@ impl Sessions {
                 start: starts[row],
                 end: ends[row],
                 listed,
-                accumulators: Vec::with_capacity(self.calls.len()),
-                bytes: 0,
-                placed: Vec::new(),
                 ingested: ProcessingTime::ZERO,
                 was_sent: was_sent.value(row),
+                is_touched: false,
             });
         }
-        for call in &self.calls {
-            let width = crate::groups::state_types(&call.expr).map_err(|e| fail(&e))?.len();
-            let (own, rest) = states.split_at(width);
-            states = rest;
-            for (row, &number) in numbers.iter().enumerate() {
-                let accumulator = accumulator_of(&call.expr, own, row).map_err(|e| fail(&e))?;
-                if let Some(session) = &mut self.sessions[number as usize] {
-                    session.accumulators.push(accumulator);
-                }
-            }
-        }
-        for &number in &numbers {
-            if let Some(session) = &mut self.sessions[number as usize] {
-                session.bytes = session.accumulators.iter().map(|a| a.size()).sum();
-                self.accumulator_bytes += session.bytes;
-            }
-        }
-        Ok(())
+        let numbers: Vec<SessionId> = numbers.iter().map(|&number| number as usize).collect();
+        self.aggregates.put_back(states, &numbers, is_free.len()).map_err(|e| fail(&e))
     }
 }

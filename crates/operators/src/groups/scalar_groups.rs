@@ -2,18 +2,20 @@ use std::mem::size_of_val;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array, new_empty_array};
-use arrow::compute::{filter, take};
+use arrow::compute::{concat, filter, take};
+use arrow::datatypes::DataType;
 use datafusion_common::{Result, ScalarValue, not_impl_err};
 use datafusion_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use crate::groups::state_types;
+use super::accumulate::{Accumulate, ByGroup, Rows, slices};
+use super::restore::{accumulator, accumulator_of, keeps_what_it_tells, state_types};
 
 /// One scalar accumulator per group, for functions that have none over groups.
 ///
 /// DataFusion's adapter visits every group at every batch; this one only those with rows in it, without which a
 /// batch of a few rows would cost as much as there are keys.
-pub(crate) struct ScalarGroups {
+pub(super) struct ScalarGroups {
     expr: Arc<AggregateFunctionExpr>,
     accumulators: Vec<Box<dyn Accumulator>>,
     /// By group, rows in the current batch. All zero between calls.
@@ -24,7 +26,7 @@ pub(crate) struct ScalarGroups {
 }
 
 impl ScalarGroups {
-    pub(crate) fn new(expr: Arc<AggregateFunctionExpr>) -> ScalarGroups {
+    pub(super) fn new(expr: Arc<AggregateFunctionExpr>) -> ScalarGroups {
         ScalarGroups {
             expr,
             accumulators: Vec::new(),
@@ -32,6 +34,33 @@ impl ScalarGroups {
             touched: Vec::new(),
             accumulator_bytes: 0,
         }
+    }
+
+    /// Makes room for so many groups.
+    fn grow(&mut self, groups: usize) -> Result<()> {
+        while self.accumulators.len() < groups {
+            let accumulator = accumulator(&self.expr)?;
+            self.accumulator_bytes += bytes(accumulator.as_ref());
+            self.accumulators.push(accumulator);
+        }
+        self.counts.resize(groups, 0);
+        Ok(())
+    }
+
+    fn replace(&mut self, group: usize, accumulator: Box<dyn Accumulator>) {
+        self.accumulator_bytes += bytes(accumulator.as_ref());
+        let old = std::mem::replace(&mut self.accumulators[group], accumulator);
+        self.accumulator_bytes -= bytes(old.as_ref());
+    }
+
+    /// What one holds, each column an array of one row. It holds it afterwards too.
+    fn state_of(&mut self, group: usize) -> Result<Vec<ArrayRef>> {
+        let state = self.accumulators[group].state()?;
+        let state = state.iter().map(ScalarValue::to_array).collect::<Result<Vec<_>>>()?;
+        if !keeps_what_it_tells(&self.expr) {
+            self.replace(group, accumulator_of(&self.expr, &state, 0)?);
+        }
+        Ok(state)
     }
 
     fn for_each_group(
@@ -42,12 +71,7 @@ impl ScalarGroups {
         total_groups: usize,
         apply: impl Fn(&mut dyn Accumulator, &[ArrayRef]) -> Result<()>,
     ) -> Result<()> {
-        while self.accumulators.len() < total_groups {
-            let accumulator = self.expr.create_accumulator()?;
-            self.accumulator_bytes += bytes(accumulator.as_ref());
-            self.accumulators.push(accumulator);
-        }
-        self.counts.resize(total_groups, 0);
+        self.grow(total_groups)?;
         for &group in groups {
             if self.counts[group] == 0 {
                 self.touched.push(group);
@@ -159,6 +183,85 @@ impl GroupsAccumulator for ScalarGroups {
 
     fn size(&self) -> usize {
         self.accumulator_bytes + self.counts.capacity() * size_of::<u32>()
+    }
+}
+
+impl Accumulate for ScalarGroups {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
+        let filter = filter.map(|filter| filter.slice(rows.range.start, rows.range.len()));
+        self.update_batch(&slices(arguments, &rows.range), rows.groups, filter.as_ref(), rows.total)
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
+        self.merge_batch(&slices(states, &rows.range), rows.groups, rows.total)
+    }
+
+    fn state(&mut self) -> Result<Vec<ArrayRef>> {
+        GroupsAccumulator::state(self, EmitTo::All)
+    }
+
+    fn evaluate(&mut self) -> Result<ArrayRef> {
+        GroupsAccumulator::evaluate(self, EmitTo::All)
+    }
+
+    fn bytes(&self) -> usize {
+        self.size()
+    }
+}
+
+impl ByGroup for ScalarGroups {
+    fn join(&mut self, into: usize, from: usize) -> Result<()> {
+        let state = self.state_of(from)?;
+        let joined = &mut self.accumulators[into];
+        self.accumulator_bytes -= bytes(joined.as_ref());
+        joined.merge_batch(&state)?;
+        self.accumulator_bytes += bytes(joined.as_ref());
+        Ok(())
+    }
+
+    fn results(&mut self, groups: &[usize], are_kept: bool) -> Result<ArrayRef> {
+        let values = groups.iter().map(|&group| {
+            if !are_kept {
+                return self.accumulators[group].evaluate();
+            }
+            let state = self.state_of(group)?;
+            accumulator_of(&self.expr, &state, 0)?.evaluate()
+        });
+        match groups.is_empty() {
+            true => Ok(new_empty_array(self.expr.field().data_type())),
+            false => ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?),
+        }
+    }
+
+    fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        let mut rows: Vec<Vec<ArrayRef>> = Vec::new();
+        for &group in groups {
+            rows.push(self.state_of(group)?);
+        }
+        let types = state_types(&self.expr)?;
+        let column = |(at, data_type): (usize, &DataType)| {
+            let values: Vec<&dyn Array> = rows.iter().map(|row| row[at].as_ref()).collect();
+            Ok(if values.is_empty() { new_empty_array(data_type) } else { concat(&values)? })
+        };
+        types.iter().enumerate().map(column).collect()
+    }
+
+    fn clear(&mut self, group: usize) -> Result<()> {
+        self.replace(group, accumulator(&self.expr)?);
+        Ok(())
+    }
+
+    fn put_back(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.grow(total)?;
+        for (row, &group) in groups.iter().enumerate() {
+            self.replace(group, accumulator_of(&self.expr, states, row)?);
+        }
+        Ok(())
     }
 }
 
