@@ -2,7 +2,8 @@
 
 mod saved;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use arrow::array::ArrayRef;
 use arrow::error::ArrowError;
@@ -27,8 +28,8 @@ pub(super) struct Sessions {
     free: Vec<SessionId>,
     aggregates: NumberedGroups,
     /// Those not sent since they last grew, by an end they once had: growing leaves it, looking finds the true
-    /// one. Most rows make a session grow.
-    open: BTreeSet<(i64, SessionId)>,
+    /// one. Most rows make a session grow. What is not [`Session::listed`] so is of one that is gone.
+    open: BinaryHeap<Reverse<(i64, SessionId)>>,
     /// By end, those sent that allowed late rows may still change.
     sent: BTreeSet<(i64, SessionId)>,
     /// Rows of the current batch that the aggregates have not seen.
@@ -104,7 +105,7 @@ impl Sessions {
             sessions: Vec::new(),
             free: Vec::new(),
             aggregates: NumberedGroups::new(aggregation)?,
-            open: BTreeSet::new(),
+            open: BinaryHeap::new(),
             sent: BTreeSet::new(),
             placed: Placed::default(),
             touched: Vec::new(),
@@ -187,8 +188,8 @@ impl Sessions {
 
     /// Whether something may be sent at a watermark that was told before.
     pub(super) fn has_due(&self, watermark: EventTime) -> bool {
-        let is_closed = |&(listed, _): &(i64, SessionId)| listed.saturating_sub(1) <= watermark.0;
-        !self.again.is_empty() || self.open.first().is_some_and(is_closed)
+        let is_closed = |listed: i64| listed.saturating_sub(1) <= watermark.0;
+        !self.again.is_empty() || self.open.peek().is_some_and(|Reverse((listed, _))| is_closed(*listed))
     }
 
     /// The next session that is to be sent: changed by late rows, or closed by the watermark.
@@ -198,18 +199,19 @@ impl Sessions {
 
     fn next_closed(&mut self, watermark: EventTime) -> Option<SessionId> {
         loop {
-            let &(listed, id) = self.open.first()?;
+            let &Reverse((listed, id)) = self.open.peek()?;
             if listed.saturating_sub(1) > watermark.0 {
                 return None;
             }
-            self.open.pop_first();
-            let Some(session) = &mut self.sessions[id] else { continue };
+            self.open.pop();
+            let session = self.sessions[id].as_mut().filter(|session| session.listed == Some(listed));
+            let Some(session) = session else { continue };
             if session.end == listed {
                 session.listed = None;
                 return Some(id);
             }
             session.listed = Some(session.end);
-            self.open.insert((session.end, id));
+            self.open.push(Reverse((session.end, id)));
         }
     }
 
@@ -297,7 +299,7 @@ impl Sessions {
         let (listed, ingested) = (Some(end), ProcessingTime::ZERO);
         let session = Session { key, start, end, listed, ingested, was_sent: false, is_touched: false };
         self.sessions[id] = Some(session);
-        self.open.insert((end, id));
+        self.open.push(Reverse((end, id)));
         id
     }
 
@@ -313,7 +315,7 @@ impl Sessions {
             session.end = end;
             if session.listed.is_none() {
                 session.listed = Some(end);
-                self.open.insert((end, id));
+                self.open.push(Reverse((end, id)));
             }
         }
     }
@@ -330,9 +332,6 @@ impl Sessions {
 
     fn remove(&mut self, id: SessionId) -> Result<Option<Session>> {
         let Some(session) = self.sessions[id].take() else { return Ok(None) };
-        if let Some(listed) = session.listed {
-            self.open.remove(&(listed, id));
-        }
         if session.was_sent {
             self.sent.remove(&(session.end, id));
         }
