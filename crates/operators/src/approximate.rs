@@ -7,6 +7,7 @@
 mod aggregate;
 mod aion;
 mod delays;
+mod distinct;
 mod doubt;
 mod estimator;
 mod grid;
@@ -15,6 +16,7 @@ mod interval;
 mod late_values;
 mod moments;
 mod normal;
+mod order_statistics;
 mod ratio_error;
 mod replay;
 mod rule;
@@ -28,12 +30,14 @@ mod verification;
 pub use aggregate::Aggregate;
 pub use aion::{Aion, Closed, Config, Offer, Told};
 pub use delays::Delays;
+pub use distinct::{Distinct, Seen, distinct_count};
 pub use estimator::{Estimator, Shows};
 pub use grid::{Grid, Span};
 pub use interval::{
     Estimate, Pair, Taken, average, count, deviation, ratio, rows, sum, total_rows, variance,
 };
 pub use moments::Moments;
+pub use order_statistics::{Sample, percentile};
 pub use replay::{Answer, Arrival, replay};
 pub use rule::Rule;
 pub use sample_size::{

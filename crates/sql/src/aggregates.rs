@@ -13,6 +13,7 @@ use datafusion_expr::{
 };
 use datafusion_functions_aggregate::{approx_distinct, average, count, min_max, stddev, sum, variance};
 
+use crate::approximate::ERROR_OF_DISTINCT;
 use crate::functions::{self, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
 
 /// Aggregates of Flink, lower case.
@@ -224,6 +225,10 @@ fn flink_form(original: &Expr, input: &DFSchema, part: &mut impl FnMut(Expr) -> 
             let unsigned_zero = binary_expr(argument, Operator::Plus, lit(0.0));
             let text = cast(unsigned_zero, DataType::Utf8);
             cast(part(with(approx_distinct::approx_distinct_udaf(), text)), DataType::Int64)
+        }
+        (ERROR_OF_DISTINCT, DataType::Float32 | DataType::Float64) => {
+            let text = cast(binary_expr(argument, Operator::Plus, lit(0.0)), DataType::Utf8);
+            part(with(Arc::clone(&function.func), text))
         }
         ("approx_distinct", _) => cast(part(original.clone()), DataType::Int64),
         _ => part(original.clone()),

@@ -99,6 +99,9 @@ pub(crate) const NAMES: &[&str] = &["approx_error", "approx_rows", "approx_seen"
 /// What begins the name that `APPROX_ERROR(f(x))` becomes.
 pub(crate) const ERROR_OF: &str = "approx_error_of_";
 
+/// What `APPROX_ERROR(APPROX_COUNT_DISTINCT(x))` becomes.
+pub(crate) const ERROR_OF_DISTINCT: &str = "approx_error_of_approx_count_distinct";
+
 /// What `APPROX_ERROR(f(x) / g(y))` becomes, of two numbers that are 0 where there is none.
 pub(crate) const RATIO: &str = "approx_error_of_ratio";
 
@@ -135,6 +138,9 @@ pub(crate) fn aggregate(name: &str) -> Option<(Aggregate, bool)> {
         "var_samp" | "variance" | "var" => (Aggregate::Variance(0), true),
         "stddev_pop" => (Aggregate::Deviation(0), false),
         "stddev_samp" | "stddev" => (Aggregate::Deviation(0), true),
+        // Which one its second argument says.
+        "percentile" => (Aggregate::Percentile { value: 0, share: 0.5 }, false),
+        "approx_count_distinct" | "approx_distinct" => (Aggregate::Distinct(0), false),
         _ => return None,
     })
 }
@@ -142,8 +148,11 @@ pub(crate) fn aggregate(name: &str) -> Option<(Aggregate, bool)> {
 /// The same of another value.
 pub(crate) fn of_value(aggregate: Aggregate, value: Option<usize>) -> Aggregate {
     match (aggregate, value) {
-        (Aggregate::Rows | Aggregate::Whole | Aggregate::Ratio { .. }, _) => aggregate,
+        (Aggregate::Rows | Aggregate::Whole | Aggregate::Ratio { .. } | Aggregate::Distinct(_), _) => {
+            aggregate
+        }
         (_, None) => Aggregate::Rows,
+        (Aggregate::Percentile { share, .. }, Some(value)) => Aggregate::Percentile { value, share },
         (Aggregate::Count(_), Some(value)) => Aggregate::Count(value),
         (Aggregate::Sum(_), Some(value)) => Aggregate::Sum(value),
         (Aggregate::Average(_), Some(value)) => Aggregate::Average(value),

@@ -350,7 +350,11 @@ fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind, span: Span) -> Result
 /// What is summed by a COUNT or SUM, as a number that is 0 where there is none; nothing for anything else.
 fn summed(expr: &Expr, span: &Span) -> Option<Expr> {
     match expr {
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => summed(inner, span),
+        Expr::Nested(inner) => summed(inner, span),
+        Expr::Function(function) if let Some((inner, data_type)) = cast_of(function) => {
+            let keeps = keeps_digits(&data_type) || counts(&inner) && is_number(&data_type);
+            summed(&inner, span).filter(|_| keeps)
+        }
         Expr::Function(function) if function.filter.is_none() && function.over.is_none() => {
             let is_distinct = matches!(&function.args, FunctionArguments::List(list)
                 if list.duplicate_treatment.is_some() || !list.clauses.is_empty());
@@ -374,10 +378,46 @@ fn summed(expr: &Expr, span: &Span) -> Option<Expr> {
     }
 }
 
+/// What [`written_cast`] made of a CAST: of what, and to which type.
+fn cast_of(function: &Function) -> Option<(Expr, String)> {
+    let name = function.name.to_string().to_lowercase();
+    let is_cast = [functions::CAST, functions::TRY_CAST].contains(&name.trim_matches(['"', '`']));
+    match plain_arguments(function).filter(|_| is_cast).as_deref() {
+        Some([inner, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(data_type), .. })]) => {
+            Some((inner.clone(), data_type.to_uppercase()))
+        }
+        _ => None,
+    }
+}
+
+/// A number of that type is what it was but for its last of seven digits, however small: an error of a percent is the same.
+fn keeps_digits(data_type: &str) -> bool {
+    ["DOUBLE", "DOUBLE PRECISION", "FLOAT", "REAL"].contains(&data_type)
+}
+
+/// Of whole numbers these keep all, or are NULL like the result.
+fn is_number(data_type: &str) -> bool {
+    let whole = ["INT", "INTEGER", "BIGINT", "DECIMAL", "DEC", "NUMERIC"];
+    whole.iter().any(|name| data_type == *name || data_type.starts_with(&format!("{name}(")))
+}
+
+fn counts(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => counts(inner),
+        Expr::Function(function) => function.name.to_string().eq_ignore_ascii_case("count"),
+        _ => false,
+    }
+}
+
 /// `APPROX_ERROR(f(x))` as a function of its own.
 fn error_of(argument: &Expr, span: Span) -> Result<Expr, Box<Fault>> {
     if let Expr::Nested(inner) = argument {
         return error_of(inner, span);
+    }
+    if let Expr::Function(function) = argument
+        && let Some((inner, _)) = cast_of(function).filter(|(_, data_type)| keeps_digits(data_type))
+    {
+        return error_of(&inner, span);
     }
     if let Expr::BinaryOp { left, op: BinaryOperator::Divide, right } = argument
         && let (Some(over), Some(under)) = (summed(left, &span), summed(right, &span))
@@ -391,10 +431,12 @@ fn error_of(argument: &Expr, span: Span) -> Result<Expr, Box<Fault>> {
     let Some((function, name)) = named.filter(|(_, name)| approximate::aggregate(name).is_some()) else {
         return Err(Fault::unsupported(
             span,
-            "APPROX_ERROR takes one COUNT, SUM, AVG, variance or standard deviation, or COUNTs and SUMs by each other",
+            "APPROX_ERROR takes one COUNT, SUM, AVG, variance, standard deviation, PERCENTILE or APPROX_COUNT_DISTINCT, or COUNTs \
+             and SUMs by each other",
         )
         .hint(
-            "write APPROX_ERROR(SUM(x)) or APPROX_ERROR(SUM(x) / SUM(y)); of another expression ask for the error of each of its parts",
+            "write APPROX_ERROR(SUM(x)) or APPROX_ERROR(SUM(x) / SUM(y)), with a CAST to DOUBLE if any, since others round; of another \
+             expression ask for the error of each of its parts",
         ));
     };
     let mut error = function.clone();

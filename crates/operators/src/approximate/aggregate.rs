@@ -1,9 +1,11 @@
 use super::aion::Closed;
+use super::distinct::{Seen, distinct_count};
 use super::interval::{Estimate, Pair, Taken, average, count, deviation, ratio, rows, sum, variance};
+use super::order_statistics::{Sample, percentile};
 use super::sample_size::Promise;
 
 /// What a query computes of a group, as far as its sample goes by it. Values are numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Aggregate {
     /// COUNT(*): known from the rows that come, whether they are taken or not.
     Rows,
@@ -26,7 +28,16 @@ pub enum Aggregate {
         /// Their product.
         product: usize,
     },
-    /// Needs every row that comes, as a sketch of distinct values.
+    /// PERCENTILE: the value below which that share of all lies. What is taken is kept, value by value.
+    Percentile {
+        /// Of which value.
+        value: usize,
+        /// Above 0 and below 1.
+        share: f64,
+    },
+    /// APPROX_COUNT_DISTINCT of an expression; these are numbered by themselves. It sees every row in time.
+    Distinct(usize),
+    /// Needs every row that comes, and has no bound.
     Whole,
 }
 
@@ -34,13 +45,30 @@ impl Aggregate {
     /// The value that it is of, or the last of several.
     pub fn value(&self) -> Option<usize> {
         match *self {
-            Aggregate::Rows | Aggregate::Whole => None,
+            Aggregate::Rows | Aggregate::Distinct(_) | Aggregate::Whole => None,
             Aggregate::Ratio { over, under, product } => Some(over.max(under).max(product)),
             Aggregate::Count(value)
             | Aggregate::Sum(value)
             | Aggregate::Average(value)
             | Aggregate::Variance(value)
-            | Aggregate::Deviation(value) => Some(value),
+            | Aggregate::Deviation(value)
+            | Aggregate::Percentile { value, .. } => Some(value),
+        }
+    }
+
+    /// The value of which each that is taken is needed, not their moments.
+    pub(crate) fn kept_value(&self) -> Option<usize> {
+        match *self {
+            Aggregate::Percentile { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The expression whose distinct values are counted.
+    pub(crate) fn sketched(&self) -> Option<usize> {
+        match *self {
+            Aggregate::Distinct(which) => Some(which),
+            _ => None,
         }
     }
 
@@ -57,6 +85,14 @@ impl Aggregate {
             Aggregate::Ratio { over, under, product } => {
                 let pair = |closed: &&Closed| closed.pair(over, under, product);
                 ratio(&closed.iter().map(pair).collect::<Vec<Pair>>(), promise)
+            }
+            Aggregate::Percentile { value, share } => {
+                let sample = |closed: &&Closed| closed.sample(value);
+                percentile(&closed.iter().map(sample).collect::<Vec<Sample>>(), share, promise)
+            }
+            Aggregate::Distinct(which) => {
+                let seen = closed.iter().filter_map(|closed| closed.distinct(which));
+                distinct_count(&seen.collect::<Vec<Seen>>(), promise)
             }
         }
     }

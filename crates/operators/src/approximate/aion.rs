@@ -1,21 +1,24 @@
 //! Which rows of a stream are taken, and when its windows answer.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use laxity_graph::Approximation;
 
 use super::aggregate::Aggregate;
 use super::delays::Delays;
+use super::distinct::{Distinct, Seen};
 use super::doubt::Doubt;
 use super::grid::Grid;
 use super::group_history::GroupHistory;
 use super::interval::{Pair, Taken};
 use super::late_values::LateValues;
 use super::moments::Moments;
+use super::order_statistics::Sample;
 use super::rule::{Rule, SlackControl, coverage};
 use super::sample_size::Promise;
 use super::stratum::Stratum;
-use super::sub_stream::{Cell, Share, SubStream};
+use super::sub_stream::{Cell, Kept, Share, SubStream};
 use super::sums::Sums;
 use super::verification::{Results, Verification};
 
@@ -45,6 +48,10 @@ pub struct Aion {
     /// Of sub-streams that are not complete yet.
     longest_lately: i64,
     late: Vec<LateValues>,
+    /// By value: each that is taken is kept.
+    keeps: Vec<bool>,
+    /// By expression whose distinct values are counted: of none.
+    no_distinct: Vec<Arc<Distinct>>,
     doubt: Doubt,
     /// Sub-streams whose rows have all come.
     matured: u32,
@@ -124,13 +131,15 @@ pub struct Closed {
     pub shifts: Vec<(f64, f64)>,
     /// By value: of the rows that were taken.
     pub values: Vec<Moments>,
+    /// What is not told by moments.
+    pub kept: Kept,
 }
 
 impl Closed {
     /// All of so many rows, with the moments of their values.
     pub fn whole(rows: f64, values: Vec<Moments>) -> Closed {
         let stratum = Stratum::whole(0, rows);
-        Closed { sub_stream: 0, group: 0, stratum, shifts: vec![], values }
+        Closed { sub_stream: 0, group: 0, stratum, shifts: vec![], values, kept: Kept::default() }
     }
 
     /// What was taken of it, of a value or as rows.
@@ -139,6 +148,19 @@ impl Closed {
         let shift = value.and_then(|value| self.shifts.get(value).copied()).unwrap_or_default();
         let values = value.map_or(rows, |value| self.values[value]);
         Taken { stratum: Stratum { shift, ..self.stratum }, values }
+    }
+
+    /// The same, value by value.
+    pub fn sample(&self, value: usize) -> Sample {
+        let shift = self.shifts.get(value).copied().unwrap_or_default();
+        let values = self.kept.samples.get(value).cloned().unwrap_or_default();
+        Sample { stratum: Stratum { shift, ..self.stratum }, values }
+    }
+
+    /// The distinct values of its rows in time.
+    pub fn distinct(&self, which: usize) -> Option<Seen> {
+        let distinct = Arc::clone(self.kept.distinct.get(which)?);
+        Some(Seen { stratum: self.stratum, distinct })
     }
 
     /// The same of two values and their product.
@@ -169,6 +191,10 @@ impl Aion {
     /// At the beginning of a stream.
     pub fn new(config: Config) -> Aion {
         let values = config.aggregates.iter().filter_map(Aggregate::value).map(|value| value + 1).max();
+        let values = values.unwrap_or(0);
+        let is_kept = |value| config.aggregates.iter().any(|of| of.kept_value() == Some(value));
+        let sketches = config.aggregates.iter().filter_map(Aggregate::sketched).map(|which| which + 1).max();
+        let no_distinct = Arc::new(Distinct::new(config.promise));
         Aion {
             sub_streams: BTreeMap::new(),
             groups: Vec::new(),
@@ -177,7 +203,9 @@ impl Aion {
             longest_of_last: 0,
             longest_of_all: 0,
             longest_lately: 0,
-            late: vec![LateValues::default(); values.unwrap_or(0)],
+            late: vec![LateValues::default(); values],
+            keeps: (0..values).map(is_kept).collect(),
+            no_distinct: vec![no_distinct; sketches.unwrap_or(0)],
             doubt: Doubt::default(),
             matured: 0,
             rows: GroupHistory::default(),
@@ -262,7 +290,11 @@ impl Aion {
     pub fn bytes(&self) -> usize {
         let cell = size_of::<Cell>() + self.late.len() * size_of::<Moments>();
         let cells: usize = self.sub_streams.values().map(|sub_stream| sub_stream.cells.len()).sum();
+        let kept = self.sub_streams.values().flat_map(|sub_stream| &sub_stream.cells);
+        let recent: usize = self.groups.iter().map(GroupHistory::recent_bytes).sum();
         cells * cell
+            + kept.map(|cell| cell.kept.bytes()).sum::<usize>()
+            + recent
             + self.groups.len() * (size_of::<GroupHistory>() + self.late.len() * size_of::<Moments>())
     }
 
@@ -351,12 +383,13 @@ impl Aion {
                 let cell = sub_stream.cells.get(group).unwrap_or(&absent);
                 if cell.seen == 0 {
                     if history.rounds > 0 {
-                        history.learn(0.0, 0.0, &[]);
+                        history.learn(0.0, 0.0, &[], &[]);
                     }
                     continue;
                 }
                 let values: Vec<Moments> = cell.values.iter().map(Sums::moments).collect();
-                history.learn(share.total(f64::from(cell.seen)), f64::from(cell.taken), &values);
+                let rows = share.total(f64::from(cell.seen));
+                history.learn(rows, f64::from(cell.taken), &values, &cell.kept.samples);
                 let shift = shifts.first().copied().unwrap_or_default();
                 let stratum = cell.stratum(number, share, shift);
                 closed.push(Closed {
@@ -365,6 +398,7 @@ impl Aion {
                     stratum,
                     shifts: shifts.clone(),
                     values,
+                    kept: cell.kept.clone(),
                 });
             }
             let (start, _) = grid.stretch(number);
@@ -478,6 +512,7 @@ impl Aion {
                         stratum: cell.stratum(number, share, (0.0, 0.0)),
                         shifts: shifts.clone(),
                         values: cell.values.iter().map(Sums::moments).collect(),
+                        kept: cell.kept.clone(),
                     });
                 }
             }
@@ -519,7 +554,7 @@ impl Aion {
             self.delays.learn(&sub_stream.delays, GroupHistory::KEEP);
             sub_stream.delays = Delays::default();
             self.matured += 1;
-            self.rows.learn(sub_stream.rows, 0.0, &[]);
+            self.rows.learn(sub_stream.rows, 0.0, &[], &[]);
             self.longest.push_back(self.longest_lately);
             if self.longest.len() > LONGEST_OF {
                 self.longest.pop_front();

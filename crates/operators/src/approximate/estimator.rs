@@ -1,3 +1,8 @@
+//! What a sampler took, as results: aggregate functions of DataFusion over its column.
+
+mod distinct;
+mod percentile;
+
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -17,6 +22,8 @@ use super::ratio_error::RatioError;
 use super::sample_size::Promise;
 use super::sampler::Strata;
 use super::stratum::Stratum;
+use distinct::DistinctEstimate;
+use percentile::PercentileEstimate;
 
 /// An aggregate function over what a [`Sampler`](super::Sampler) sends, whose sample column it takes; or over a value, of rows
 /// that no sampler has seen.
@@ -71,7 +78,9 @@ impl Estimator {
             Aggregate::Average(_) => average(taken, self.promise),
             Aggregate::Variance(_) => variance(taken, self.is_sample, self.promise),
             Aggregate::Deviation(_) => deviation(taken, self.is_sample, self.promise),
-            Aggregate::Ratio { .. } => unreachable!("a ratio of a sample has an accumulator of its own"),
+            Aggregate::Ratio { .. } | Aggregate::Percentile { .. } | Aggregate::Distinct(_) => {
+                unreachable!("{:?} of a sample has an accumulator of its own", self.aggregate)
+            }
         }
     }
 
@@ -87,6 +96,7 @@ impl Estimator {
         Ok(match self.data_type {
             DataType::Float64 => ScalarValue::Float64(Some(value)),
             DataType::Int64 => ScalarValue::Int64(Some(value.round() as i64)),
+            DataType::UInt64 => ScalarValue::UInt64(Some(value.round() as u64)),
             DataType::Decimal128(precision, scale) => {
                 let units = (value * 10f64.powi(i32::from(scale))).round();
                 ScalarValue::Decimal128(Some(units as i128), precision, scale)
@@ -128,6 +138,10 @@ impl AggregateUDFImpl for Function {
             }
             (Shows::Error, Aggregate::Deviation(_)) => "approx_error_of_stddev_pop",
             (Shows::Error | Shows::Value, Aggregate::Ratio { .. }) => "approx_error_of_ratio",
+            (Shows::Error, Aggregate::Percentile { .. }) => "approx_error_of_percentile",
+            (Shows::Error, Aggregate::Distinct(_)) => "approx_error_of_approx_count_distinct",
+            (Shows::Value, Aggregate::Percentile { .. }) => "approx_percentile",
+            (Shows::Value, Aggregate::Distinct(_)) => "approx_count_distinct",
             (Shows::Value, Aggregate::Rows | Aggregate::Count(_) | Aggregate::Whole) => "approx_count",
             (Shows::Value, Aggregate::Sum(_)) => "approx_sum",
             (Shows::Value, Aggregate::Average(_)) => "approx_avg",
@@ -149,12 +163,20 @@ impl AggregateUDFImpl for Function {
             (true, Aggregate::Ratio { over, under, product }) => {
                 Box::new(RatioError::new([over, under, product], self.estimator.promise))
             }
+            (true, Aggregate::Percentile { value, share }) => {
+                Box::new(PercentileEstimate::new(&self.estimator, value, share))
+            }
+            (true, Aggregate::Distinct(which)) => Box::new(DistinctEstimate::new(&self.estimator, which)),
             _ => Box::new(self.estimator.accumulating()),
         })
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        Ok(vec![Arc::new(Field::new(args.name, state_type(), false))])
+        let data_type = match (self.estimator.of_sample, self.estimator.aggregate) {
+            (true, Aggregate::Distinct(_)) => DataType::Binary,
+            _ => state_type(),
+        };
+        Ok(vec![Arc::new(Field::new(args.name, data_type, false))])
     }
 }
 
@@ -171,6 +193,9 @@ struct Estimating {
 
 /// Numbers of a stratum in a state: eight of the stratum, five of its values.
 const STATE: usize = 13;
+
+/// Of DataFusion's HyperLogLog, which has 2¹⁴ registers: 1.04/√m.
+const HLL_DEVIATION: f64 = 1.04 / 128.0;
 
 /// The stratum of rows that no sampler has seen.
 const UNSAMPLED: i64 = i64::MIN;
@@ -199,7 +224,7 @@ impl Accumulator for Estimating {
         }
         let values = match self.estimator.aggregate {
             // Counted, whatever it is.
-            Aggregate::Rows | Aggregate::Count(_) | Aggregate::Ratio { .. } => None,
+            Aggregate::Rows | Aggregate::Count(_) | Aggregate::Distinct(_) | Aggregate::Ratio { .. } => None,
             _ => Some(cast(&arguments[0], &DataType::Float64)?),
         };
         let values = values.as_ref().map(|values| values.as_primitive::<Float64Type>());
@@ -275,7 +300,11 @@ impl Accumulator for Estimating {
             // Of no value, as everywhere.
             _ if rows == 0.0 => None,
             Shows::Value => Some(self.estimator.estimate(&taken).value),
-            Shows::Error if !self.estimator.of_sample => Some(0.0),
+            // A sketch of all rows is still a sketch.
+            Shows::Error if !self.estimator.of_sample => Some(match self.estimator.aggregate {
+                Aggregate::Distinct(_) => self.estimator.promise.z() * HLL_DEVIATION,
+                _ => 0.0,
+            }),
             Shows::Error => Some(self.estimator.estimate(&taken).relative()),
         };
         if value.is_some_and(|value| value.abs() > i64::MAX as f64)

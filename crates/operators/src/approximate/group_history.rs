@@ -1,6 +1,10 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use super::aggregate::Aggregate;
 use super::interval::SKEWED;
 use super::moments::Moments;
+use super::order_statistics::rows_within;
 use super::sample_size::{Promise, of_squared_variation, of_sum, of_variance, squared_variation};
 
 /// What is remembered of a group: how many rows a sub-stream of it has, and its values.
@@ -17,6 +21,8 @@ pub(crate) struct GroupHistory {
     /// By value, and the rows taken that it was there for.
     values: Vec<Moments>,
     taken: f64,
+    /// By value, where a percentile is asked for: the last of those that were taken.
+    recent: Vec<VecDeque<f64>>,
     /// Sub-streams since it was there.
     absent: u32,
 }
@@ -26,6 +32,10 @@ const HISTORY: f64 = 20.0;
 
 /// Three times that: what was learnt before counts for 5 %.
 const ABSENT_MAX: u32 = 60;
+
+/// Values that are remembered one by one: of those on one side of the median, half of these, the share is known within a
+/// twentieth.
+const RECENT: usize = 1_024;
 
 /// A group whose values are known from fewer rows is kept whole.
 const TAKEN_MIN: f64 = 60.0;
@@ -46,14 +56,33 @@ impl GroupHistory {
         let (values, []) = values.as_chunks() else { return None };
         let values = values.iter().map(|&numbers| Moments::of(numbers)).collect();
         let (rounds, absent) = (rounds as u32, absent as u32);
-        Some(GroupHistory { rounds, rows, rows_squared, values, taken, absent })
+        let recent = Vec::new();
+        Some(GroupHistory { rounds, rows, rows_squared, values, taken, recent, absent })
+    }
+
+    /// The last values, one after the other with how many they are: what [`numbers`](GroupHistory::numbers) leaves out.
+    pub(crate) fn recent_numbers(&self) -> Vec<f64> {
+        let of = |recent: &VecDeque<f64>| std::iter::once(recent.len() as f64).chain(recent.clone());
+        self.recent.iter().flat_map(of).collect()
+    }
+
+    /// See [`recent_numbers`](GroupHistory::recent_numbers). `None`: there are other than so many.
+    pub(crate) fn with_recent(mut self, numbers: &[f64]) -> Option<GroupHistory> {
+        self.recent =
+            counted_lists(numbers)?.into_iter().map(|list| list.iter().copied().collect()).collect();
+        Some(self)
+    }
+
+    /// Bytes of them.
+    pub(crate) fn recent_bytes(&self) -> usize {
+        self.recent.iter().map(|recent| recent.capacity() * size_of::<f64>()).sum()
     }
 
     /// By how much what is known counts less after another sub-stream.
     pub(crate) const KEEP: f64 = 1.0 - 1.0 / HISTORY;
 
-    /// A sub-stream of it is over.
-    pub(crate) fn learn(&mut self, rows: f64, taken: f64, values: &[Moments]) {
+    /// A sub-stream of it is over. `samples` are empty where no percentile of the value is asked for.
+    pub(crate) fn learn(&mut self, rows: f64, taken: f64, values: &[Moments], samples: &[Arc<Vec<f64>>]) {
         let weight = (1.0 / (f64::from(self.rounds) + 1.0)).max(1.0 / HISTORY);
         self.rounds += 1;
         self.absent = if rows > 0.0 { 0 } else { self.absent + 1 };
@@ -67,6 +96,11 @@ impl GroupHistory {
         for (known, new) in self.values.iter_mut().zip(values) {
             *known = known.scaled(Self::KEEP);
             known.merge(new);
+        }
+        self.recent.resize(samples.len(), VecDeque::new());
+        for (recent, new) in self.recent.iter_mut().zip(samples) {
+            recent.extend(&new[new.len().saturating_sub(RECENT)..]);
+            recent.drain(..recent.len().saturating_sub(RECENT));
         }
     }
 
@@ -112,7 +146,9 @@ impl GroupHistory {
         let (mut sample, mut kurtosis) = (SAMPLE_MIN, 1.0f64);
         for aggregate in aggregates {
             sample = sample.max(self.sample_of(aggregate, promise, rows, rows_deviation * rows)?);
-            let value = aggregate.value().and_then(|value| self.values.get(value));
+            // Ranks do not vary with the values.
+            let value = aggregate.value().filter(|_| aggregate.kept_value().is_none());
+            let value = value.and_then(|value| self.values.get(value));
             kurtosis = kurtosis.max(value.map_or(1.0, Moments::kurtosis));
         }
         // As many are taken as the dice say, and vary as they do: two deviations more than enough. That of n is √n, that of
@@ -123,7 +159,11 @@ impl GroupHistory {
 
     fn sample_of(&self, aggregate: &Aggregate, promise: Promise, rows: f64, deviation: f64) -> Option<f64> {
         let value = match *aggregate {
-            Aggregate::Rows => return Some(0.0),
+            // Counted and sketched as they come.
+            Aggregate::Rows | Aggregate::Distinct(_) => return Some(0.0),
+            Aggregate::Percentile { value, share } => {
+                return self.sample_of_percentile(value, share, promise, rows);
+            }
             Aggregate::Whole => return None,
             Aggregate::Ratio { over, under, product } => {
                 return self.sample_of_ratio([over, under, product], promise, rows);
@@ -161,9 +201,35 @@ impl GroupHistory {
                 let twice = Promise { error: 2.0 * promise.error, ..promise };
                 (of_variance(twice, rows * there, value.kurtosis() * doubt) / there).max(skewed)
             }
-            Aggregate::Rows | Aggregate::Whole | Aggregate::Ratio { .. } => 0.0,
+            Aggregate::Rows
+            | Aggregate::Whole
+            | Aggregate::Ratio { .. }
+            | Aggregate::Percentile { .. }
+            | Aggregate::Distinct(_) => 0.0,
         };
         Some(sample)
+    }
+
+    /// As many as have two of their values on both sides of the quantile and within the error, by how many of the last values
+    /// lie there; two deviations fewer are taken to.
+    fn sample_of_percentile(&self, value: usize, share: f64, promise: Promise, rows: f64) -> Option<f64> {
+        let mut sorted: Vec<f64> = self.recent.get(value)?.iter().copied().collect();
+        let there = (self.values.get(value)?.count / self.taken).min(1.0);
+        if (sorted.len() as f64) < TAKEN_MIN {
+            return None;
+        }
+        sorted.sort_by(f64::total_cmp);
+        let count = sorted.len() as f64;
+        let middle = sorted[((count - 1.0) * share).round() as usize];
+        let reach = promise.error * middle.abs();
+        let less = |than: f64| sorted.partition_point(|&value| value < than) as f64 / count;
+        let at_most = |than: f64| sorted.partition_point(|&value| value <= than) as f64 / count;
+        let surely = |apart: f64| apart - 2.0 * (apart * (1.0 - apart) / count).max(0.0).sqrt();
+        let (below, above) = (surely(share - less(middle - reach)), surely(at_most(middle + reach) - share));
+        let sample = rows_within(share, share - below, share + above, promise)?;
+        // Of a part of all: n of an infinite population is n·N/(N + n) of N.
+        let rows = rows * there;
+        (rows > 0.0).then(|| sample * rows / (rows + sample) / there)
     }
 
     /// Of a ratio R the variation is that of a − R·b over the mean of a; both have to be normal.
@@ -182,6 +248,20 @@ impl GroupHistory {
         let squared = squared_variation(over.mean, spread);
         Some(of_squared_variation(promise.z(), promise.error, rows, squared).max(skewed))
     }
+}
+
+/// Lists of numbers, each after how many it has.
+pub(crate) fn counted_lists(mut numbers: &[f64]) -> Option<Vec<&[f64]>> {
+    let mut lists = Vec::new();
+    while let Some((&count, rest)) = numbers.split_first() {
+        if !(0.0..=rest.len() as f64).contains(&count) {
+            return None;
+        }
+        let (list, rest) = rest.split_at(count as usize);
+        lists.push(list);
+        numbers = rest;
+    }
+    Some(lists)
 }
 
 /// What is aimed at, of the error that is allowed: a window that misses it by little has to wait long for little.
@@ -203,7 +283,7 @@ mod tests {
         let mut history = GroupHistory::default();
         for _ in 0..50 {
             let values: Moments = values.clone().collect();
-            history.learn(rows, values.count, &[values]);
+            history.learn(rows, values.count, &[values], &[]);
         }
         history
     }
@@ -233,7 +313,7 @@ mod tests {
         let mut history = GroupHistory::default();
         for _ in 0..50 {
             let values = [rows().map(a).collect(), rows().collect(), rows().map(|b| a(b) * b).collect()];
-            history.learn(600.0, 100.0, &values);
+            history.learn(600.0, 100.0, &values, &[]);
         }
         let ratio = Aggregate::Ratio { over: 0, under: 1, product: 2 };
         let sample = |aggregate| history.sample(&[aggregate], PROMISE, 5.0, 0.0).unwrap().0;

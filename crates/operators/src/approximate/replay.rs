@@ -1,7 +1,9 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use laxity_graph::Approximation;
 
+use super::aggregate::Aggregate;
 use super::aion::{Aion, Closed, Config, Offer, Told};
 use super::interval::Estimate;
 use super::moments::Moments;
@@ -61,6 +63,7 @@ impl Answer {
 pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximation) {
     let mut replay =
         Replay { aion: Aion::new(config.clone()), config, strata: BTreeMap::new(), answers: Vec::new() };
+    let is_sketched = config.aggregates.iter().any(|aggregate| aggregate.sketched().is_some());
     let mut rest = arrivals;
     while let Some(first) = rest.first() {
         let batch = rest.partition_point(|arrival| arrival.at_ms <= first.at_ms);
@@ -72,14 +75,22 @@ pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximat
         let times: Vec<i64> = rest[..batch].iter().map(|row| row.time_ms).collect();
         let groups: Vec<usize> = rest[..batch].iter().map(|row| row.group as usize).collect();
         let (mut rows, mut offers) = (Vec::new(), Vec::new());
+        let (mut in_time, mut in_time_offers) = (Vec::new(), Vec::new());
         replay.aion.offer(now, &times, Some(&groups), |row, offer: Offer| {
             if offer.is_asked() {
                 rows.push(row as u32);
                 offers.push(offer);
             }
+            if is_sketched && !matches!(offer, Offer::Late { .. }) {
+                in_time.push(row as u32);
+                in_time_offers.push(offer);
+            }
         });
         let told = Told { rows: &rows, offers: &offers, times: &times, groups: Some(&groups) };
         replay.aion.value(now, told, 0, |at| Some(rest[rows[at] as usize].value));
+        let bytes: Vec<[u8; 8]> = in_time.iter().map(|&row| rest[row as usize].value.to_le_bytes()).collect();
+        let told = Told { rows: &in_time, offers: &in_time_offers, times: &times, groups: Some(&groups) };
+        replay.aion.distinct(told, 0, |at| Some(&bytes[at]));
         rest = &rest[batch..];
         replay.answer(now);
     }
@@ -90,11 +101,18 @@ pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximat
     let mut answers = replay.answers;
     let exact = exact(config, arrivals);
     for answer in &mut answers {
-        let values = exact.get(&(answer.end_ms, answer.group)).copied().unwrap_or_default();
-        answer.rows = values.count;
+        let exact = exact.get(&(answer.end_ms, answer.group)).cloned().unwrap_or_default();
+        answer.rows = exact.moments.count;
+        let mut whole = Closed::whole(exact.moments.count, vec![exact.moments]);
+        whole.kept.samples = vec![Arc::new(exact.values)];
         for (aggregate, (_, so)) in config.aggregates.iter().zip(&mut answer.results) {
-            let whole = Closed::whole(values.count, vec![values]);
-            *so = aggregate.estimate(&[&whole], config.promise).value;
+            *so = match aggregate {
+                Aggregate::Distinct(_) => {
+                    let bits = whole.kept.samples[0].iter().map(|value| value.to_bits());
+                    bits.collect::<HashSet<_>>().len() as f64
+                }
+                _ => aggregate.estimate(&[&whole], config.promise).value,
+            };
         }
     }
     (answers, totals)
@@ -147,22 +165,37 @@ impl Replay<'_> {
     }
 }
 
-/// Values of every window and group, all of them.
-fn exact(config: &Config, arrivals: &[Arrival]) -> BTreeMap<(i64, u32), Moments> {
+/// Values of a window and group, all of them; one by one where moments are not enough.
+#[derive(Clone, Debug, Default)]
+struct Exact {
+    moments: Moments,
+    values: Vec<f64>,
+}
+
+fn exact(config: &Config, arrivals: &[Arrival]) -> BTreeMap<(i64, u32), Exact> {
     let grid = config.grid;
+    let is_needed =
+        |aggregate: &Aggregate| aggregate.kept_value().is_some() || aggregate.sketched().is_some();
+    let keeps = config.aggregates.iter().any(is_needed);
     // By sub-stream first, of which each row is in one.
-    let mut sub_streams: HashMap<(i64, u32), Sums> = HashMap::new();
+    let mut sub_streams: HashMap<(i64, u32), (Sums, Vec<f64>)> = HashMap::new();
     for row in arrivals {
-        sub_streams.entry((grid.sub_stream(row.time_ms), row.group)).or_default().push(row.value);
+        let (sums, values) = sub_streams.entry((grid.sub_stream(row.time_ms), row.group)).or_default();
+        sums.push(row.value);
+        if keeps {
+            values.push(row.value);
+        }
     }
     let mut in_order: Vec<_> = sub_streams.into_iter().collect();
     in_order.sort_unstable_by_key(|(key, _)| *key);
-    let mut windows: BTreeMap<(i64, u32), Moments> = BTreeMap::new();
-    for ((number, group), sums) in in_order {
+    let mut windows: BTreeMap<(i64, u32), Exact> = BTreeMap::new();
+    for ((number, group), (sums, values)) in in_order {
         let (start, sub_stream_end) = grid.stretch(number);
         let mut end = grid.end_after(sub_stream_end - 1);
         while grid.start_of(end) <= start {
-            windows.entry((end, group)).or_default().merge(&sums.moments());
+            let exact = windows.entry((end, group)).or_default();
+            exact.moments.merge(&sums.moments());
+            exact.values.extend(&values);
             end += grid.step_ms;
         }
     }

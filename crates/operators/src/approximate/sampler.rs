@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Float64Type, Schema, SchemaRef};
+use arrow::row::{RowConverter, SortField};
 use datafusion_common::DataFusionError;
 use datafusion_physical_expr::PhysicalExpr;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
@@ -28,7 +29,8 @@ use crate::{
 };
 use groups::Groups;
 pub use sample_column::SAMPLE_COLUMN;
-pub(super) use sample_column::Strata;
+use sample_column::Shape;
+pub(super) use sample_column::{Samples, Sketches, Strata};
 use values::Values;
 
 /// Leaves out rows that an approximate window can do without, and says when it answers: the watermark behind it is not the
@@ -47,6 +49,8 @@ pub struct SamplerSpec {
     pub keys: Vec<usize>,
     /// What the aggregates are of, numbers over the input's columns; evaluated over rows that are taken, once.
     pub values: Vec<Arc<dyn PhysicalExpr>>,
+    /// Whose distinct values are counted, over the input's columns; evaluated over every row in time.
+    pub distinct: Vec<Arc<dyn PhysicalExpr>>,
     /// What is computed of a group.
     pub aggregates: Vec<Aggregate>,
     /// What the user asked for.
@@ -69,9 +73,13 @@ pub struct SamplerSpec {
 impl SamplerSpec {
     /// The input's columns, then [`SAMPLE_COLUMN`].
     pub fn output_schema(&self) -> SchemaRef {
-        let sample = sample_column::field(self.values.len());
+        let sample = sample_column::field(&self.shape());
         let fields = self.input_schema.fields().iter().cloned().chain([Arc::new(sample)]);
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::of(&self.aggregates, self.values.len())
     }
 
     /// Every row that is taken is sent on, since what is computed behind needs each. Otherwise one of each group and
@@ -95,6 +103,10 @@ pub struct Sampler {
     clock: EventClock,
     groups: Option<Groups>,
     values: Values,
+    distinct: Values,
+    /// By expression: its values as bytes, equal ones alike.
+    as_bytes: Vec<RowConverter>,
+    shape: Shape,
     /// Rows to be sent on, by sub-stream.
     kept: BTreeMap<i64, Kept>,
     waiting: VecDeque<Waiting>,
@@ -117,6 +129,9 @@ struct Fate {
     offers: Vec<Offer>,
     late: Vec<u32>,
     sent: Vec<u32>,
+    /// Rows whose distinct values are counted, and why.
+    counted: Vec<u32>,
+    counted_offers: Vec<Offer>,
 }
 
 #[derive(Default)]
@@ -148,6 +163,10 @@ impl Sampler {
                 Some(Groups::new(Arc::new(keys)).map_err(fail)?)
             }
         };
+        let converter = |expression: &Arc<dyn PhysicalExpr>| {
+            let data_type = expression.data_type(&spec.input_schema)?;
+            Ok::<_, DataFusionError>(RowConverter::new(vec![SortField::new(data_type)])?)
+        };
         let mut aion = Aion::new(Config {
             grid,
             promise: spec.promise,
@@ -168,6 +187,9 @@ impl Sampler {
             },
             groups,
             values: Values::new(&spec.values, &spec.input_schema).map_err(fail)?,
+            distinct: Values::new(&spec.distinct, &spec.input_schema).map_err(fail)?,
+            as_bytes: spec.distinct.iter().map(converter).collect::<Result<_, _>>().map_err(fail)?,
+            shape: spec.shape(),
             kept: BTreeMap::new(),
             waiting: VecDeque::new(),
             watermark: EventTime::MIN.0,
@@ -213,12 +235,17 @@ impl Sampler {
         }
         self.aion.arrive(now);
         let mut fate = std::mem::take(&mut self.fate);
-        let Fate { told, offers, late, sent } = &mut fate;
-        [&mut *told, late, sent].into_iter().for_each(Vec::clear);
-        offers.clear();
+        let Fate { told, offers, late, sent, counted, counted_offers } = &mut fate;
+        [&mut *told, late, sent, counted].into_iter().for_each(Vec::clear);
+        [&mut *offers, counted_offers].into_iter().for_each(Vec::clear);
         let (verifies, sends_rows) = (self.spec.verifies, self.spec.sends_rows());
+        let counts_distinct = !self.spec.distinct.is_empty();
         let groups = self.groups.is_some().then_some(&*self.numbers);
         self.aion.offer(now, times, groups, |row, offer| {
+            if counts_distinct && (verifies || !matches!(offer, Offer::Late { .. })) {
+                counted.push(row as u32);
+                counted_offers.push(offer);
+            }
             if verifies || offer.is_asked() {
                 told.push(row as u32);
                 offers.push(offer);
@@ -242,6 +269,15 @@ impl Sampler {
             for (value, column) in columns.iter().enumerate() {
                 let column = column.as_primitive::<Float64Type>();
                 self.aion.value(now, told, value, |at| column.is_valid(at).then(|| column.value(at)));
+            }
+        }
+        if !counted.is_empty() {
+            let told = Told { rows: counted, offers: counted_offers, times, groups };
+            let columns = self.distinct.as_they_are(rows, told.rows)?;
+            for (which, (column, converter)) in columns.iter().zip(&self.as_bytes).enumerate() {
+                let bytes = converter.convert_columns(std::slice::from_ref(column))?;
+                let of = |at: usize| column.is_valid(at).then(|| bytes.row(at).data());
+                self.aion.distinct(told, which, of);
             }
         }
         self.keep(rows, times, sent, ingested)?;
@@ -333,7 +369,7 @@ impl Sampler {
         let rows = concat_batches(&self.spec.input_schema, &kept.batches)?;
         let of = |group: &u32| strata[*group as usize].as_ref().expect("a group with rows has a stratum");
         let closed: Vec<&Closed> = kept.groups.iter().map(of).collect();
-        let sample = sample_column::column(&closed, self.spec.values.len())?;
+        let sample = sample_column::column(&closed, &self.shape)?;
         let columns = rows.columns().iter().cloned().chain([sample]).collect();
         Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
     }

@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use super::delays::Delays;
+use super::distinct::Distinct;
 use super::stratum::Stratum;
 use super::sums::{Distances, Sums};
 
@@ -36,6 +39,24 @@ pub(crate) struct Cell {
     pub(crate) spacing: f64,
     /// By value.
     pub(crate) values: Vec<Sums>,
+    pub(crate) kept: Kept,
+}
+
+/// What moments do not tell of a group in a sub-stream. A window that looks at it copies none of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// By value: what was taken, where a percentile is asked for; else nothing.
+    pub(crate) samples: Vec<Arc<Vec<f64>>>,
+    /// By expression: the distinct values of all rows in time.
+    pub(crate) distinct: Vec<Arc<Distinct>>,
+}
+
+impl Kept {
+    /// Bytes held, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let samples = self.samples.iter().map(|sample| sample.capacity() * size_of::<f64>());
+        samples.sum::<usize>() + self.distinct.iter().map(|distinct| distinct.size()).sum::<usize>()
+    }
 }
 
 /// Which part of a sub-stream's rows has come, and how sure that is.

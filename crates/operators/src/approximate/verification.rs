@@ -1,4 +1,5 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::aggregate::Aggregate;
 use super::aion::Closed;
@@ -10,8 +11,18 @@ use super::sample_size::Promise;
 #[derive(Debug, Default)]
 pub(crate) struct Verification {
     /// By sub-stream and group: rows, and their values.
-    whole: BTreeMap<(i64, u32), (f64, Vec<Moments>)>,
+    whole: BTreeMap<(i64, u32), Whole>,
     waiting: VecDeque<Answered>,
+}
+
+/// All rows of a group in a sub-stream.
+#[derive(Debug, Default)]
+struct Whole {
+    rows: f64,
+    moments: Vec<Moments>,
+    /// By value, where a percentile is asked for.
+    values: Vec<Vec<f64>>,
+    distinct: Vec<HashSet<Box<[u8]>>>,
 }
 
 /// What a window says of each group and aggregate.
@@ -28,16 +39,31 @@ struct Answered {
 impl Verification {
     /// A row has come, in time or not.
     pub(crate) fn row(&mut self, sub_stream: i64, group: u32) {
-        self.whole.entry((sub_stream, group)).or_default().0 += 1.0;
+        self.whole.entry((sub_stream, group)).or_default().rows += 1.0;
     }
 
-    /// It has that value.
-    pub(crate) fn value(&mut self, sub_stream: i64, group: u32, value: usize, what: f64) {
-        let (_, values) = self.whole.entry((sub_stream, group)).or_default();
-        if values.len() <= value {
-            values.resize(value + 1, Moments::default());
+    /// It has that value, which `is_kept` for a percentile.
+    pub(crate) fn value(&mut self, sub_stream: i64, group: u32, value: usize, what: f64, is_kept: bool) {
+        let whole = self.whole.entry((sub_stream, group)).or_default();
+        if whole.moments.len() <= value {
+            whole.moments.resize(value + 1, Moments::default());
+            whole.values.resize(value + 1, Vec::new());
         }
-        values[value].push(what);
+        whole.moments[value].push(what);
+        if is_kept {
+            whole.values[value].push(what);
+        }
+    }
+
+    /// It has that value of those that are counted once.
+    pub(crate) fn distinct(&mut self, sub_stream: i64, group: u32, which: usize, what: &[u8]) {
+        let whole = self.whole.entry((sub_stream, group)).or_default();
+        if whole.distinct.len() <= which {
+            whole.distinct.resize(which + 1, HashSet::new());
+        }
+        if !whole.distinct[which].contains(what) {
+            whole.distinct[which].insert(what.into());
+        }
     }
 
     /// The window with that end has said this.
@@ -75,15 +101,22 @@ impl Verification {
         aggregate: Aggregate,
         promise: Promise,
     ) -> f64 {
+        let wholes = window.filter_map(|sub_stream| self.whole.get(&(sub_stream, group)));
+        if let Some(which) = aggregate.sketched() {
+            let all = wholes.filter_map(|whole| whole.distinct.get(which)).flatten();
+            return all.collect::<HashSet<_>>().len() as f64;
+        }
         let values = aggregate.value().map_or(0, |last| last + 1);
         let (mut rows, mut all) = (0.0, vec![Moments::default(); values]);
-        for sub_stream in window {
-            if let Some((count, values)) = self.whole.get(&(sub_stream, group)) {
-                rows += count;
-                all.iter_mut().zip(values).for_each(|(all, values)| all.merge(values));
-            }
+        let mut samples = vec![Vec::new(); values];
+        for whole in wholes {
+            rows += whole.rows;
+            all.iter_mut().zip(&whole.moments).for_each(|(all, values)| all.merge(values));
+            samples.iter_mut().zip(&whole.values).for_each(|(all, values)| all.extend(values));
         }
-        aggregate.estimate(&[&Closed::whole(rows, all)], promise).value
+        let mut closed = Closed::whole(rows, all);
+        closed.kept.samples = samples.into_iter().map(Arc::new).collect();
+        aggregate.estimate(&[&closed], promise).value
     }
 }
 
@@ -97,7 +130,7 @@ mod tests {
         let mut verification = Verification::default();
         let row = |verification: &mut Verification, sub_stream, what| {
             verification.row(sub_stream, 0);
-            verification.value(sub_stream, 0, 0, what);
+            verification.value(sub_stream, 0, 0, what, false);
         };
         [10.0, 20.0].into_iter().for_each(|what| row(&mut verification, 0, what));
         row(&mut verification, 1, 70.0);

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion_common::DFSchema;
+use arrow::array::RecordBatchOptions;
+use arrow::datatypes::{DataType, Schema};
+use arrow::record_batch::RecordBatch;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit, when};
 use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::utils::collect_columns;
 use laxity_operators::WindowKind;
 use laxity_operators::approximate::{Aggregate, Estimator, Promise, SamplerSpec, Shows};
 
@@ -34,20 +38,20 @@ impl Lowering<'_> {
     ) -> Lowered<(Relation, Vec<Sampled>)> {
         let Some(promise) = self.settings.approximate.promise() else { return Ok((input, vec![])) };
         let pending = self.approximable(&input)?;
-        let mut values: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+        let (mut values, mut distinct) = (Vec::new(), Vec::new());
         let (mut sampled, mut aggregates) = (Vec::new(), Vec::new());
         for (_, function) in functions {
             let (known, is_sample, shows) = known(function)?;
-            let mut value_of_rows = |expr: &Expr| -> Lowered<usize> {
-                let physical = self.physical(expr, schema)?;
-                let physical = input.map(&physical).map_err(|e| self.planner.fault(e))?;
-                let place = values.iter().position(|other| other.as_ref() == physical.as_ref());
-                Ok(place.unwrap_or_else(|| {
-                    values.push(physical);
-                    values.len() - 1
-                }))
+            let known = match known {
+                Aggregate::Percentile { .. } => self.percentile(function, schema, shows)?,
+                other => other,
             };
+            let mut value_of_rows = |expr: &Expr| self.place(expr, schema, &input, &mut values);
             let aggregate = match (known, &*function.params.args) {
+                (Aggregate::Distinct(_), _) => match value_of(function, known)? {
+                    Some(value) => Aggregate::Distinct(self.place(&value, schema, &input, &mut distinct)?),
+                    None => Aggregate::Whole,
+                },
                 (Aggregate::Ratio { .. }, [over, under]) => Aggregate::Ratio {
                     over: value_of_rows(over)?,
                     under: value_of_rows(under)?,
@@ -88,6 +92,7 @@ impl Lowering<'_> {
             window: pending.1,
             keys,
             values,
+            distinct,
             aggregates,
             asked: promise,
             promise: aim,
@@ -105,6 +110,67 @@ impl Lowering<'_> {
         }
         input.schema = spec.output_schema();
         Ok((input, sampled))
+    }
+
+    /// The number of an expression over the rows, among those known.
+    fn place(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        input: &Relation,
+        known: &mut Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Lowered<usize> {
+        let physical = self.physical(expr, schema)?;
+        let physical = input.map(&physical).map_err(|e| self.planner.fault(e))?;
+        let place = known.iter().position(|other| other.as_ref() == physical.as_ref());
+        Ok(place.unwrap_or_else(|| {
+            known.push(physical);
+            known.len() - 1
+        }))
+    }
+
+    /// Which percentile: one that is written out has a bound; of several, or with frequencies, all rows are needed.
+    fn percentile(
+        &self,
+        function: &AggregateFunction,
+        schema: &DFSchema,
+        shows: Shows,
+    ) -> Lowered<Aggregate> {
+        let refuse = |what: &str| {
+            Err(unsupported(what)
+                .hint("write PERCENTILE(x, 0.99), or RESET 'laxity.approximate.error' before this query"))
+        };
+        let one = match &*function.params.args {
+            [_, share] => {
+                let physical = self.physical(share, schema)?;
+                let is_list = matches!(share.get_type(schema), Ok(DataType::List(_)));
+                Some(physical).filter(|physical| !is_list && collect_columns(physical).is_empty())
+            }
+            _ => None,
+        };
+        let Some(one) = one else {
+            return match shows {
+                Shows::Value => Ok(Aggregate::Whole),
+                _ => refuse(
+                    "APPROX_ERROR takes a PERCENTILE of one share that is written out, without frequencies",
+                ),
+            };
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options);
+        let row = row.map_err(|error| Fault::internal(crate::error::NOWHERE, error))?;
+        let value = one.evaluate(&row).and_then(|value| value.into_array(1));
+        let value =
+            value.and_then(|value| ScalarValue::try_from_array(&value, 0)?.cast_to(&DataType::Float64));
+        match value.map_err(|e| self.planner.fault(e))? {
+            ScalarValue::Float64(Some(share)) if share > 0.0 && share < 1.0 => {
+                Ok(Aggregate::Percentile { value: 0, share })
+            }
+            _ => refuse(
+                "PERCENTILE of a sample has a bound above 0 and below 1: at 0 and 1 it is MIN and MAX, and a row that was left \
+                 out may be the one that it is about",
+            ),
+        }
     }
 
     /// The time column and the window of rows that may be left out.
@@ -174,11 +240,8 @@ fn known(function: &AggregateFunction) -> Lowered<(Aggregate, bool, Shows)> {
     if let Some((aggregate, is_sample)) = aggregate(name) {
         return Ok((aggregate, is_sample, Shows::Value));
     }
-    if ["approx_distinct", "percentile"].contains(&name) {
-        return Ok((Aggregate::Whole, false, Shows::Value));
-    }
     let hint = match name {
-        "min" | "max" => "use PERCENTILE(x, 0.99) or (x, 0.01), which sees every row that comes in time",
+        "min" | "max" => "use PERCENTILE(x, 0.99) or (x, 0.01), which has a bound",
         _ => "use COUNT, SUM, AVG, variances, standard deviations, PERCENTILE and APPROX_COUNT_DISTINCT",
     };
     Err(unsupported(&format!(
@@ -261,9 +324,14 @@ fn detail(spec: &SamplerSpec, promise: Promise) -> String {
     let by = if groups.is_empty() { String::new() } else { format!(" by {}", groups.join(", ")) };
     let values: Vec<String> = spec.values.iter().map(|value| plain(&value.to_string())).collect();
     let of = if values.is_empty() { String::new() } else { format!(", for {}", values.join(", ")) };
+    let distinct: Vec<String> = spec.distinct.iter().map(|value| plain(&value.to_string())).collect();
+    let distinct = match distinct.is_empty() {
+        true => String::new(),
+        false => format!(", distinct {} of every row", distinct.join(", ")),
+    };
     let when = if spec.only_behind { ", only while behind" } else { "" };
     format!(
-        "sample{by} within {} in {} of windows{of}{when}",
+        "sample{by} within {} in {} of windows{of}{distinct}{when}",
         percent(promise.error),
         percent(promise.confidence)
     )

@@ -79,6 +79,15 @@ fn what_has_no_bound_is_refused_with_a_way_out() {
     }
     assert!(approximate(&windowed("AVG(CAST(d AS DECIMAL(10, 2)))", "")).is_ok());
     check(&windowed("APPROX_ERROR(d)", ""), &["APPROX_ERROR takes one COUNT, SUM, AVG"]);
+    check(&windowed("MIN(d)", ""), &["PERCENTILE(x, 0.99) or (x, 0.01), which has a bound"]);
+    for share in ["0", "1.0", "1.5", "-0.5", "CAST(NULL AS DOUBLE)"] {
+        let percentile = windowed(&format!("PERCENTILE(d, {share})"), "");
+        check(&percentile, &["has a bound above 0 and below 1", "PERCENTILE(x, 0.99)"]);
+    }
+    for several in ["PERCENTILE(d, ARRAY[0.1, 0.9])", "PERCENTILE(d, 0.5, v)"] {
+        approximate(&windowed(several, "")).unwrap_or_else(|error| panic!("{error}"));
+        check(&windowed(&format!("APPROX_ERROR({several})"), ""), &["of one share that is written out"]);
+    }
     check(&windowed("APPROX_ERROR(SUM(d) - COUNT(*))", ""), &["ask for the error of each"]);
     check(&windowed("APPROX_ERROR(AVG(d) / SUM(v))", ""), &["ask for the error of each"]);
     check(&windowed("APPROX_ERROR(SUM(d) / COUNT(DISTINCT v))", ""), &["ask for the error of each"]);
@@ -146,8 +155,77 @@ fn the_error_of_a_quotient_is_its_own() {
     // Among the values is the product of both.
     let for_these = &plan[plan.find(", for ").unwrap_or_else(|| panic!("{plan}"))..];
     assert!(for_these.contains(" * "), "{plan}");
-    for quotient in ["SUM(d) / COUNT(*)", "(SUM(v) / COUNT(d))", "COUNT(k) / SUM(d)"] {
+    for quotient in [
+        "SUM(d) / COUNT(*)",
+        "(SUM(v) / COUNT(d))",
+        "COUNT(k) / SUM(d)",
+        "CAST(SUM(v) AS DOUBLE) / COUNT(*)",
+        "SUM(v) / CAST(COUNT(*) AS DOUBLE)",
+        "CAST(COUNT(k) AS DECIMAL(20, 4)) / CAST(COUNT(*) AS BIGINT)",
+        "CAST(SUM(v) / SUM(k) AS DOUBLE)",
+    ] {
         approximate(&windowed(&format!("APPROX_ERROR({quotient})"), ""))
             .unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn casts_that_round_have_another_error() {
+    for quotient in [
+        "CAST(SUM(d) AS INT) / COUNT(*)",
+        "CAST(SUM(d) AS DECIMAL(10, 0)) / SUM(v)",
+        "CAST(SUM(d) / SUM(v) AS INT)",
+    ] {
+        let error = approximate(&windowed(&format!("APPROX_ERROR({quotient})"), "")).unwrap_err();
+        assert!(error.contains("with a CAST to DOUBLE if any, since others round"), "{error}");
+    }
+}
+
+#[test]
+fn percentiles_are_sampled_and_distinct_values_are_of_every_row() {
+    let quality = "PERCENTILE(d, 0.5), APPROX_ERROR(PERCENTILE(d, 0.5)), APPROX_COUNT_DISTINCT(s) FILTER (WHERE v > 3), \
+                   APPROX_ERROR(APPROX_COUNT_DISTINCT(d)), AVG(v)";
+    let plan = approximate(&windowed(quality, "")).unwrap().explain;
+    assert!(plan.contains("windows, for d, v, "), "{plan}");
+    assert!(plan.contains(", distinct CASE WHEN v > 3 THEN s END, "), "{plan}");
+    assert!(plan.contains(" of every row\n"), "{plan}");
+    // All that is computed is of the sample's column: nothing else of a row is sent on.
+    assert!(plan.contains("| select ts, __sample"), "{plan}");
+}
+
+#[test]
+fn small_groups_have_exact_percentiles_and_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..40).map(|i| format!("1970-01-01 00:00:{:02},{},{}\n", i, i % 2, i % 7)).collect();
+    std::fs::write(folder.path().join("in.csv"), rows).unwrap();
+    let run = |set: &str| {
+        let text = format!(
+            "CREATE TABLE s (ts TIMESTAMP(3), k INT, d DOUBLE, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+             WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');
+             {set}
+             SELECT k, PERCENTILE(d, 0.5), APPROX_ERROR(PERCENTILE(d, 0.5)), PERCENTILE(d, 0.9), APPROX_COUNT_DISTINCT(d),
+                    APPROX_ERROR(APPROX_COUNT_DISTINCT(d)), APPROX_COUNT_DISTINCT(k), PERCENTILE(d, 0.5) FILTER (WHERE d > 9)
+             FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '20' SECOND)) GROUP BY window_start, window_end, k"
+        );
+        let file = SqlFile { path: folder.path().join("q.sql"), text };
+        let query = compile(&[file]).unwrap_or_else(|error| panic!("{error}")).queries.remove(0);
+        let mut rows = run_cells(&query);
+        rows.sort();
+        rows
+    };
+    // Of key 0 in the first window 0, 2, 4, 6, 1, 3, 5, 0, 2, 4: position 4.5 lies between 2 and 3, position 8.1 a tenth
+    // from 5 to 6.
+    let sampled = run("SET 'laxity.approximate.error' = '5%';");
+    let cells: Vec<Option<&str>> = sampled[0].iter().map(Option::as_deref).collect();
+    let expected = ["0", "2.5", "0.0", "5.1", "7", "0.0", "1"].map(Some);
+    assert_eq!(cells[..7], expected);
+    assert_eq!(cells[7], None);
+    let exact = run("");
+    let number = |cell: &Option<String>| cell.as_deref().map(|cell| cell.parse::<f64>().unwrap());
+    // DataFusion's sketch of 2¹⁴ registers has an error whoever looks at it: 1.96 · 1.04/128.
+    assert!((number(&exact[0][5]).unwrap() - 0.015_925).abs() < 1e-5, "{exact:?}");
+    for (a, b) in exact.iter().flatten().zip(sampled.iter().flatten()) {
+        let (a, b) = (number(a), number(b));
+        assert!(a == b || a.zip(b).is_some_and(|(a, b)| (a - b).abs() < 0.02), "{a:?} and {b:?}");
     }
 }

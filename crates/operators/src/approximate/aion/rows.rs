@@ -1,6 +1,8 @@
 //! Rows as they come: which are taken, and what their values are. What is left out costs a count.
 
 use super::super::doubt::Doubt;
+use std::sync::Arc;
+
 use super::super::group_history::GroupHistory;
 use super::super::sample_size::rate;
 use super::super::sub_stream::{Cell, SubStream};
@@ -48,7 +50,8 @@ pub(super) struct Plan {
 
 impl Aion {
     /// Rows of those times and groups have come; `tell` hears of each in turn what becomes of it, but not of those that are
-    /// counted and not the first of their group, unless results are verified. Without groups all are of group 0.
+    /// counted and not the first of their group, unless results are verified or distinct values counted. Without groups all
+    /// are of group 0.
     pub fn offer(
         &mut self,
         now: i64,
@@ -60,7 +63,7 @@ impl Aion {
         let zeros: Vec<usize>;
         let groups = match groups {
             // Then each row is told of.
-            None if self.config.verifies => {
+            None if self.tells_all() => {
                 zeros = vec![0; times.len()];
                 Some(&*zeros)
             }
@@ -125,12 +128,16 @@ impl Aion {
         let window_end = self.config.grid.end_after(end - 1);
         self.first_end = Some(self.first_end.map_or(window_end, |first| first.min(window_end)));
         let plan = self.plan(number, window_end);
+        let tells_all = self.tells_all();
         let Aion { sub_streams, random, config, totals, .. } = self;
         let cells = &mut sub_streams.entry(number).or_default().cells;
         let begun = |group: usize, random: &mut Dice| {
             let history = self.groups.get(group).filter(|_| group < GROUPS_MAX);
             let spacing = history.map_or(0.0, |history| spacing(config, plan, &self.doubt, history));
-            Cell::new(spacing, self.late.len(), random.share())
+            let mut cell = Cell::new(spacing, self.late.len(), random.share());
+            cell.kept.samples = vec![Arc::default(); self.late.len()];
+            cell.kept.distinct.clone_from(&self.no_distinct);
+            cell
         };
         let mut taken = 0;
         match groups {
@@ -147,7 +154,7 @@ impl Aion {
                     cell.seen += 1;
                     if cell.skip > 0 {
                         cell.skip -= 1;
-                        if first || config.verifies {
+                        if first || tells_all {
                             tell(row, Offer::Counted { first });
                         }
                     } else {
@@ -198,7 +205,7 @@ impl Aion {
                 let Some(what) = what(at) else { continue };
                 let group = told.groups.map_or(0, |groups| groups[told.rows[at] as usize]);
                 if self.config.verifies {
-                    self.verification.value(number, group as u32, value, what);
+                    self.verification.value(number, group as u32, value, what, self.keeps[value]);
                 }
                 if !told.offers[at].is_asked() {
                     continue;
@@ -215,10 +222,38 @@ impl Aion {
                 }
                 if let Some(cell) = sub_stream.cells.get_mut(group) {
                     cell.values[value].push(what);
+                    if self.keeps[value] {
+                        Arc::make_mut(&mut cell.kept.samples[value]).push(what);
+                    }
                 }
             }
             from = to;
         }
+    }
+
+    /// One of the expressions whose distinct values are counted, of rows in time, whether they were taken or not: `what` of the
+    /// place among them; nothing is told of NULL.
+    pub fn distinct<'a>(&mut self, told: Told<'_>, which: usize, what: impl Fn(usize) -> Option<&'a [u8]>) {
+        for (at, &row) in told.rows.iter().enumerate() {
+            let Some(what) = what(at) else { continue };
+            let row = row as usize;
+            let number = self.config.grid.sub_stream(told.times[row]);
+            let group = told.groups.map_or(0, |groups| groups[row]);
+            if self.config.verifies {
+                self.verification.distinct(number, group as u32, which, what);
+            }
+            if matches!(told.offers[at], Offer::Late { .. }) {
+                continue;
+            }
+            let cells = self.sub_streams.get_mut(&number).map(|sub_stream| &mut sub_stream.cells);
+            if let Some(cell) = cells.and_then(|cells| cells.get_mut(group)) {
+                Arc::make_mut(&mut cell.kept.distinct[which]).insert(what);
+            }
+        }
+    }
+
+    fn tells_all(&self) -> bool {
+        self.config.verifies || !self.no_distinct.is_empty()
     }
 
     /// As long as nothing more is learnt, it is the same for all rows of a sub-stream.

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, BooleanArray, Float64Array, Int64Array, UInt32Array, UInt64Array};
-use arrow::datatypes::{Float64Type, Int64Type, UInt32Type, UInt64Type};
+use arrow::array::{Array, BooleanArray, Float64Array, Int64Array, UInt8Array, UInt32Array, UInt64Array};
+use arrow::datatypes::{Float64Type, Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use laxity_graph::Approximation;
 
 use super::super::delays::Delays;
+use super::super::distinct::Distinct;
 use super::super::doubt::Doubt;
-use super::super::group_history::GroupHistory;
+use super::super::group_history::{GroupHistory, counted_lists};
 use super::super::late_values::LateValues;
 use super::super::rule::SlackControl;
-use super::super::sub_stream::{Cell, Share, SubStream};
+use super::super::sub_stream::{Cell, Kept, Share, SubStream};
 use super::super::sums::{Distances, Sums};
 use super::dice::Dice;
 use super::{Aion, GLANCES};
@@ -25,6 +26,16 @@ impl Aion {
         let histories = self.groups.iter().map(GroupHistory::numbers);
         let cells = || self.sub_streams.values().flat_map(|sub_stream| &sub_stream.cells);
         let values = |cell: &Cell| cell.values.iter().flat_map(Sums::numbers).collect();
+        let recent = self.groups.iter().map(GroupHistory::recent_numbers);
+        let samples = |cell: &Cell| {
+            let of = |sample: &Arc<Vec<f64>>| std::iter::once(sample.len() as f64).chain(sample.to_vec());
+            cell.kept.samples.iter().flat_map(of).collect()
+        };
+        // Of each expression there is a row.
+        let sketches = cells().flat_map(|cell| &cell.kept.distinct).map(|sketch| sketch.to_bytes());
+        let sketches: Vec<Vec<u8>> = sketches.collect();
+        let lengths = sketches.iter().map(Vec::len);
+        let sketches = self::lists(lengths, Arc::new(UInt8Array::from(sketches.concat())));
         let spacings = cells().map(|cell| cell.spacing);
         state
             .with("aion", self.own())?
@@ -37,9 +48,11 @@ impl Aion {
                     named("skip", UInt32Array::from_iter_values(cells().map(|cell| cell.skip))),
                     named("spacing", Float64Array::from_iter_values(spacings)),
                     numbers("values", cells().map(values)),
+                    numbers("samples", cells().map(samples)),
                 ],
             )?
-            .with("histories", vec![numbers("history", histories)])
+            .with("sketches", vec![("sketch".into(), sketches)])?
+            .with("histories", vec![numbers("history", histories), numbers("recent", recent)])
     }
 
     fn own(&self) -> Vec<NamedColumn> {
@@ -118,10 +131,16 @@ impl Aion {
         histories.expect_rows(own.only::<UInt64Type>("groups")? as usize)?;
         let all = histories.lists::<Float64Type>("history")?;
         let all = all.iter().map(|numbers| GroupHistory::from_numbers(numbers).ok_or(numbers.len()));
-        self.groups =
+        let all: Vec<GroupHistory> =
             all.collect::<std::result::Result<_, _>>().map_err(|n| not_so_many(&histories, "history", n))?;
+        let recent = histories.lists::<Float64Type>("recent")?;
+        let with_recent = |(history, numbers): (GroupHistory, &arrow::buffer::ScalarBuffer<f64>)| {
+            history.with_recent(numbers).ok_or_else(|| not_so_many(&histories, "recent", numbers.len()))
+        };
+        self.groups = all.into_iter().zip(&recent).map(with_recent).collect::<Result<_>>()?;
         let (sub_streams, cells) = (state.take("sub-streams")?, state.take("cells")?);
-        self.restore_sub_streams(&sub_streams, &cells)
+        let sketches = state.take("sketches")?;
+        self.restore_sub_streams(&sub_streams, &cells, &sketches)
     }
 
     fn restore_own(&mut self, own: &Part) -> Result<()> {
@@ -177,11 +196,11 @@ impl Aion {
         Ok(())
     }
 
-    fn restore_sub_streams(&mut self, part: &Part, cells: &Part) -> Result<()> {
+    fn restore_sub_streams(&mut self, part: &Part, cells: &Part, sketches: &Part) -> Result<()> {
         let numbers = part.values::<Int64Type>("number")?;
         let lengths = part.values::<UInt32Type>("cells")?;
         cells.expect_rows(lengths.iter().map(|&length| length as usize).sum())?;
-        let mut cells = self.restored_cells(cells)?.into_iter();
+        let mut cells = self.restored_cells(cells, sketches)?.into_iter();
         let word = |name: &str| part.values::<UInt32Type>(name);
         let (of, within, left) = (word("glance-of")?, word("glance-in")?, word("glance-left")?);
         let (seen, rows) = (part.values::<Float64Type>("seen")?, part.values::<Float64Type>("rows")?);
@@ -222,26 +241,43 @@ impl Aion {
         Ok(())
     }
 
-    fn restored_cells(&self, part: &Part) -> Result<Vec<Cell>> {
+    fn restored_cells(&self, part: &Part, sketches: &Part) -> Result<Vec<Cell>> {
         let word = |name: &str| part.values::<UInt32Type>(name);
         let (seen, taken, skip) = (word("seen")?, word("taken")?, word("skip")?);
         let spacing = part.values::<Float64Type>("spacing")?;
         let values = part.lists::<Float64Type>("values")?;
-        let cell = |row: usize| {
+        let samples = part.lists::<Float64Type>("samples")?;
+        let of_bytes = |bytes: &[u8]| {
+            let restored = Distinct::of_bytes(bytes).map(Arc::new);
+            restored.ok_or_else(|| sketches.mismatch("a sketch", format!("{} other bytes", bytes.len())))
+        };
+        let bytes = sketches.lists::<UInt8Type>("sketch")?;
+        let mut distinct = bytes.iter().map(|bytes| of_bytes(bytes));
+        let begun = seen.iter().filter(|&&seen| seen > 0).count();
+        sketches.expect_rows(begun * self.no_distinct.len())?;
+        let mut cell = |row: usize| {
             let (sums, rest) = values[row].as_chunks();
             let expected = if seen[row] > 0 { self.late.len() } else { 0 };
             if sums.len() != expected || !rest.is_empty() {
                 return Err(not_so_many(part, "values", values[row].len()));
             }
+            let lists = counted_lists(&samples[row]).filter(|lists| lists.len() == expected);
+            let Some(lists) = lists else { return Err(not_so_many(part, "samples", samples[row].len())) };
+            let of_cell = if seen[row] > 0 { self.no_distinct.len() } else { 0 };
+            let kept = Kept {
+                samples: lists.into_iter().map(|list| Arc::new(list.to_vec())).collect(),
+                distinct: distinct.by_ref().take(of_cell).collect::<Result<_>>()?,
+            };
             Ok(Cell {
                 seen: seen[row],
                 taken: taken[row],
                 skip: skip[row],
                 spacing: spacing[row],
                 values: sums.iter().map(|&numbers| Sums::of(numbers)).collect(),
+                kept,
             })
         };
-        (0..part.len()).map(cell).collect()
+        (0..part.len()).map(&mut cell).collect()
     }
 }
 

@@ -32,6 +32,7 @@ fn sampler() -> SamplerSpec {
         window: WindowKind::Tumble { size_ms: WINDOW_MS, offset_ms: 0 },
         keys: vec![1],
         values: vec![Arc::new(Column::new("value", 2))],
+        distinct: vec![],
         aggregates: vec![Aggregate::Sum(0), Aggregate::Rows],
         asked: PROMISE,
         promise: PROMISE,
@@ -43,7 +44,7 @@ fn sampler() -> SamplerSpec {
     }
 }
 
-/// SUM(value), its error and COUNT(*), by key.
+/// SUM(value), its error and COUNT(*), by key; then percentiles and distinct counts that the spec has.
 fn chain(spec: &SamplerSpec) -> Chain {
     let schema = spec.output_schema();
     let sample = Arc::new(Column::new(SAMPLE_COLUMN, 3));
@@ -59,6 +60,16 @@ fn chain(spec: &SamplerSpec) -> Chain {
             .unwrap();
         AggregateCall { expr: Arc::new(expr), filter: None }
     };
+    let mut more = Vec::new();
+    for &aggregate in &spec.aggregates {
+        let data_type = match aggregate {
+            Aggregate::Percentile { .. } => DataType::Float64,
+            Aggregate::Distinct(_) => DataType::UInt64,
+            _ => continue,
+        };
+        more.push(call(aggregate, Shows::Value, data_type));
+        more.push(call(aggregate, Shows::Error, DataType::Float64));
+    }
     let window = WindowAggregateSpec {
         name: "WindowAggregate".into(),
         input_schema: schema.clone(),
@@ -69,7 +80,10 @@ fn chain(spec: &SamplerSpec) -> Chain {
             call(Aggregate::Sum(0), Shows::Error, DataType::Float64),
             call(Aggregate::Rows, Shows::Value, DataType::Int64),
             call(Aggregate::Rows, Shows::Taken, DataType::Int64),
-        ],
+        ]
+        .into_iter()
+        .chain(more)
+        .collect(),
         allowed_lateness_ms: 0,
     };
     Chain::new(vec![
@@ -130,12 +144,69 @@ fn results_are_within_the_bound_and_of_fewer_rows() {
     assert!(sampled > 60, "{sampled} of 120 results are of less than half of the rows");
 }
 
+/// The median and the number of distinct values besides.
+fn ranked() -> SamplerSpec {
+    SamplerSpec {
+        distinct: vec![Arc::new(Column::new("value", 2))],
+        aggregates: vec![
+            Aggregate::Percentile { value: 0, share: 0.5 },
+            Aggregate::Distinct(0),
+            Aggregate::Sum(0),
+        ],
+        ..sampler()
+    }
+}
+
+#[test]
+fn percentiles_are_of_a_sample_and_distinct_counts_of_all() {
+    let rows = rows(60);
+    for hop in [false, true] {
+        let window = WindowKind::Hop { size_ms: 2 * WINDOW_MS, slide_ms: WINDOW_MS, offset_ms: 0 };
+        let spec = if hop { SamplerSpec { window, ..ranked() } } else { ranked() };
+        let answer = drive(&mut chain(&spec), steps(&rows, usize::MAX), 0);
+        let mut sampled = 0;
+        for row in answer.rows() {
+            let cells: Vec<&str> = row.split('|').collect();
+            // 10 … 16, each as often; the middle is 13, exactly.
+            assert!(["12.0", "13.0", "14.0"].contains(&cells[5]), "{row}");
+            assert_eq!((cells[7], cells[3] == "0"), ("7", false), "{row}");
+            let bound: f64 = cells[8].parse().unwrap();
+            assert!(bound <= 0.05, "{row}");
+            sampled += usize::from(cells[3] != cells[4]);
+        }
+        assert!(sampled > 40, "{sampled} of {} results are of a sample", answer.rows().len());
+    }
+}
+
+#[test]
+fn with_every_row_that_is_taken_sent_on_samples_are_sent_once() {
+    let mut spec = ranked();
+    spec.aggregates.push(Aggregate::Whole);
+    let rows = rows(12);
+    let whole = drive(&mut chain(&spec), steps(&rows, usize::MAX), 0);
+    for row in whole.rows() {
+        let cells: Vec<&str> = row.split('|').collect();
+        assert_eq!((cells[3], cells[5], cells[7]), (cells[4], "13.0", "7"), "{row}");
+    }
+}
+
+#[test]
+fn results_are_held_against_exact_ones() {
+    let spec = SamplerSpec { verifies: true, ..ranked() };
+    let mut sampler = Sampler::new(&spec, 100).unwrap();
+    drive(&mut sampler, steps(&rows(40), usize::MAX), 0);
+    let totals = sampler.approximation().unwrap();
+    assert!(totals.checked >= 70 && totals.within == totals.checked, "{totals:?}");
+}
+
 #[test]
 fn results_do_not_depend_on_how_rows_are_cut() {
     let rows = rows(30);
-    let whole = drive(&mut chain(&sampler()), steps(&rows, usize::MAX), 0);
-    let pieces = drive(&mut chain(&sampler()), steps(&rows, 1), 0);
-    assert_eq!(whole.rows(), pieces.rows());
+    for spec in [sampler(), ranked()] {
+        let whole = drive(&mut chain(&spec), steps(&rows, usize::MAX), 0);
+        let pieces = drive(&mut chain(&spec), steps(&rows, 1), 0);
+        assert_eq!(whole.rows(), pieces.rows());
+    }
 }
 
 #[test]
@@ -190,9 +261,10 @@ fn parts_of_a_sample_merge_into_one() {
         stratum: Stratum { taken: taken.len() as f64, ..Stratum::whole(id, total) },
         shifts: vec![(0.0, 0.0)],
         values: vec![taken.iter().copied().collect()],
+        kept: Default::default(),
     };
     let [a, b] = [closed(0, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 12.0), closed(2, &[7.0, 8.0, 9.0, 10.0], 9.0)];
-    let sample = |of: &[&Closed]| sample_column::column(of, 1).unwrap();
+    let sample = |of: &[&Closed]| sample_column::column(of, &Shape::of(&[], 1)).unwrap();
     for shows in [Shows::Value, Shows::Error, Shows::Taken] {
         let estimator = Estimator {
             aggregate: Aggregate::Sum(0),
@@ -355,8 +427,10 @@ fn a_restored_sampler_throws_the_same_dice() {
         SamplerSpec { rule: Rule::AqKSlack, ..sampler() },
         SamplerSpec { window: hop, only_behind: true, ..sampler() },
         SamplerSpec { aggregates: vec![Aggregate::Sum(0), Aggregate::Whole], ..sampler() },
+        ranked(),
     ];
-    for (spec, after) in ways.iter().zip([0x2000_0000_0000_8000, 0x8000_0000, 1, 0x1_0000_0000]) {
+    let after = [0x2000_0000_0000_8000, 0x8000_0000, 1, 0x1_0000_0000, 0x2000_0000_0000_8000];
+    for (spec, after) in ways.iter().zip(after) {
         let alone = drive(&mut chain(spec), steps(&rows, 9), 0);
         let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 100 };
         let mut restarted = restarted(spec, after).make(&context).unwrap();

@@ -42,6 +42,12 @@ impl Values {
 
     /// Them as DOUBLEs, of those rows.
     pub(super) fn of(&self, batch: &RecordBatch, rows: &[u32]) -> Result<Vec<ArrayRef>> {
+        let columns = self.as_they_are(batch, rows)?;
+        columns.iter().map(|column| Ok(cast(column, &DataType::Float64)?)).collect()
+    }
+
+    /// Them of their own types, of those rows.
+    pub(super) fn as_they_are(&self, batch: &RecordBatch, rows: &[u32]) -> Result<Vec<ArrayRef>> {
         if self.expressions.is_empty() {
             return Ok(Vec::new());
         }
@@ -49,10 +55,8 @@ impl Values {
         if rows.len() < batch.num_rows() {
             batch = take_record_batch(&batch, &UInt32Array::from(rows.to_vec()))?;
         }
-        let of = |expression: &Arc<dyn PhysicalExpr>| {
-            let column = expression.evaluate(&batch)?.into_array(batch.num_rows())?;
-            Ok(cast(&column, &DataType::Float64)?)
-        };
+        let of =
+            |expression: &Arc<dyn PhysicalExpr>| expression.evaluate(&batch)?.into_array(batch.num_rows());
         self.expressions.iter().map(of).collect()
     }
 }

@@ -313,6 +313,7 @@ fn session_expand(keys: &[usize], processing_time: bool) -> OperatorFactory {
 fn sampler() -> OperatorFactory {
     let promise = Promise { error: 0.05, confidence: 0.95 };
     SamplerSpec {
+        distinct: vec![],
         name: "Sample".into(),
         input_schema: schema(),
         time_column: TIME,

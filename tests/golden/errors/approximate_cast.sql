@@ -1,0 +1,7 @@
+-- The error of a quotient is not that of one whose parts are rounded first.
+CREATE TABLE flights (carrier STRING, event_ts TIMESTAMP(3), dep_delay_min INT, WATERMARK FOR event_ts AS event_ts)
+WITH ('connector' = 'filesystem', 'path' = 'data/flights.csv', 'format' = 'csv', 'csv.header' = 'true');
+SET 'laxity.approximate.error' = '5%';
+SELECT carrier, APPROX_ERROR(CAST(SUM(dep_delay_min) AS INT) / COUNT(*))
+FROM TABLE(TUMBLE(TABLE flights, DESCRIPTOR(event_ts), INTERVAL '2' HOUR))
+GROUP BY window_start, window_end, carrier;
