@@ -12,7 +12,7 @@ mod finish;
 mod keeping;
 mod restore;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,14 +23,14 @@ use std::time::Duration;
 
 use laxity_graph::ProcessingTime;
 use laxity_runtime::{LastCheckpoint, Outcome};
-use laxity_state::{KEPT, SourceEntry, StateError, StateFolder};
+use laxity_state::{KEPT, StateError, StateFolder};
 use parking_lot::{Condvar, Mutex};
 
 pub(crate) use self::finish::Finish;
 pub(crate) use self::keeping::{
     Keeping, KeptOutlet, KeptSource, Store, counts_of, instance_state, last_draft,
 };
-use self::keeping::{Progress, Taken};
+use self::keeping::{Progress, SourceRead, SourcesRead, Taken};
 pub use self::restore::is_complete;
 pub(crate) use self::restore::{Found, Restored, find};
 use crate::chain_of_causes;
@@ -64,18 +64,28 @@ struct Due {
 struct Held {
     keeping: Arc<Keeping>,
     since: ProcessingTime,
-    sources: Vec<SourceEntry>,
+    /// `None` until all of its tables have said how far it has read.
+    sources: Option<Vec<SourceRead>>,
 }
 
 /// One of which nothing is on its way.
 struct Drained {
-    held: Held,
+    keeping: Arc<Keeping>,
+    since: ProcessingTime,
+    sources: Vec<SourceRead>,
     is_last: bool,
 }
 
 /// How long a query is held at most, if its target is not longer than that: one that does not drain goes on without a
 /// checkpoint.
 const HOLD_NS_MAX: u64 = 5_000_000_000;
+
+/// So many queries are held at once: each waits for those that are copied before it. Picked: as many take a few
+/// milliseconds.
+const HELD_AT_ONCE: usize = 32;
+
+/// One that is held for longer waits for its own operators or outputs, and others do not wait for that.
+const SLOW_NS: u64 = 20_000_000;
 
 /// A query that holds more than this is copied by a thread of its own: a million groups take many milliseconds, and those
 /// that are held meanwhile should not wait for that.
@@ -158,11 +168,18 @@ impl Checkpoints {
     /// What the thread does that takes them.
     fn take_all(&self, shared: &Arc<Shared>, jobs: &Sender<Taken>, large: &Sender<Drained>) {
         let mut held: Vec<Held> = Vec::new();
+        let mut waiting: VecDeque<Arc<Keeping>> = VecDeque::new();
         loop {
             let now = shared.clock.now();
             let (due, last_until) = self.due(now);
-            for keeping in due {
-                held.extend(begin(shared, keeping, now));
+            waiting.extend(due);
+            let is_young = |one: &&Held| now.since_ns(one.since) < SLOW_NS;
+            let mut young = held.iter().filter(is_young).count();
+            while last_until.is_some() || young < HELD_AT_ONCE {
+                let Some(keeping) = waiting.pop_front() else { break };
+                let begun = begin(shared, keeping, now, last_until.is_some());
+                young += usize::from(begun.is_some());
+                held.extend(begun);
             }
             let is_last = last_until.is_some();
             held = held.into_iter().filter_map(|one| proceed(shared, one, jobs, large, is_last)).collect();
@@ -202,7 +219,7 @@ impl Checkpoints {
         // A query that is held takes nothing in: it is looked at often, at first.
         let now = shared.clock.now();
         if let Some(youngest) = held.iter().map(|one| one.since).max() {
-            let is_long = now.since_ns(youngest) > 20_000_000;
+            let is_long = now.since_ns(youngest) > SLOW_NS;
             std::thread::sleep(Duration::from_micros(if is_long { 1_000 } else { 100 }));
             return;
         }
@@ -213,15 +230,18 @@ impl Checkpoints {
     }
 }
 
-/// Holds a query. `None` if it cannot be checkpointed just now.
-fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime) -> Option<Held> {
+/// Holds a query. `None` if it cannot be checkpointed just now, or need not be.
+fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime, is_last: bool) -> Option<Held> {
+    if !is_last && keeping.is_left_out(shared) {
+        keeping.is_busy.store(false, Release);
+        return None;
+    }
     keeping.query.hold();
-    match keeping.sources(shared) {
-        Some(sources) => Some(Held { keeping, since: now, sources }),
-        None => {
-            let_go(shared, &keeping);
-            keeping.query.let_end();
-            keeping.is_busy.store(false, Release);
+    match keeping.sources(shared, true) {
+        SourcesRead::All(sources) => Some(Held { keeping, since: now, sources: Some(sources) }),
+        SourcesRead::Later => Some(Held { keeping, since: now, sources: None }),
+        SourcesRead::Unknown => {
+            give_up(shared, &keeping, "");
             None
         }
     }
@@ -230,18 +250,28 @@ fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime) -> Option<
 /// Takes the checkpoint of a held query once it is drained. `None` if it is held no longer, or by another thread.
 fn proceed(
     shared: &Shared,
-    held: Held,
+    mut held: Held,
     jobs: &Sender<Taken>,
     large: &Sender<Drained>,
     is_last: bool,
 ) -> Option<Held> {
-    let Held { keeping, since, sources } = &held;
+    let Held { keeping, since, sources } = &mut held;
     let query = &keeping.query;
     if query.stopped() {
         give_up(shared, keeping, "");
         return None;
     }
-    if !query.drained() {
+    if sources.is_none() {
+        match keeping.sources(shared, false) {
+            SourcesRead::All(read) => *sources = Some(read),
+            SourcesRead::Later => {}
+            SourcesRead::Unknown => {
+                give_up(shared, keeping, "");
+                return None;
+            }
+        }
+    }
+    if sources.is_none() || !query.drained() {
         let most_ns = HOLD_NS_MAX.max(query.target_ns().min(60_000_000_000));
         let is_stalled = || keeping.outlets.iter().any(|kept| shared.sinks.is_stalled(&kept.outlet));
         // At the end nobody waits for an output whose reader has stopped.
@@ -252,12 +282,14 @@ fn proceed(
         }
         return Some(held);
     }
-    if !is_last && keeping.is_as_saved(sources) {
-        give_up(shared, keeping, "");
+    let Held { keeping, since, sources } = held;
+    let sources = sources.unwrap_or_default();
+    if !is_last && keeping.is_as_saved(&sources) {
+        give_up(shared, &keeping, "");
         return None;
     }
-    let is_large = query.state_bytes.load(Relaxed) > LARGE_BYTES;
-    let drained = Drained { held, is_last };
+    let is_large = keeping.query.state_bytes.load(Relaxed) > LARGE_BYTES;
+    let drained = Drained { keeping, since, sources, is_last };
     match is_large {
         // The thread outlives this one's work.
         true => drop(large.send(drained)),
@@ -269,7 +301,7 @@ fn proceed(
 /// Takes the checkpoint of a query of which nothing is on its way, lets it go on, unless that is the last, and leaves the
 /// rest to those who write.
 fn take(shared: &Shared, drained: &Drained, jobs: &Sender<Taken>) {
-    let Drained { held: Held { keeping, since, sources }, is_last } = drained;
+    let Drained { keeping, since, sources, is_last } = drained;
     // An operator that panics ends its query and no other.
     let take = std::panic::AssertUnwindSafe(|| keeping.take(shared, sources.clone(), shared.clock.now()));
     let taken = std::panic::catch_unwind(take).unwrap_or_else(|panic| {
@@ -321,7 +353,7 @@ fn write_all(shared: &Shared, jobs: &Mutex<Receiver<Taken>>) {
 }
 
 fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
-    let Taken { keeping, mut draft, replies, awaited, mut outputs, pause_ns } = taken;
+    let Taken { keeping, mut draft, replies, awaited, mut outputs, handed, pause_ns } = taken;
     let query = &keeping.query;
     for _ in 0..awaited {
         match answer(shared, &replies) {
@@ -339,8 +371,11 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
         }
     }
     draft.manifest.outputs = keeping.output_entries(&outputs);
-    let progress =
-        Progress { sources: draft.manifest.sources.clone(), counts: counts_of(&draft.manifest.counts) };
+    let progress = Progress {
+        sources: draft.manifest.sources.clone(),
+        counts: counts_of(&draft.manifest.counts),
+        handed,
+    };
     let number = draft.manifest.checkpoint;
     let mut pause_ms = 100;
     let bytes = loop {
@@ -361,6 +396,7 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
         }
     };
     *keeping.last.lock() = Some(progress);
+    keeping.left_out.store(0, Relaxed);
     for (place, kept) in keeping.outlets.iter().enumerate() {
         if outputs.iter().any(|(of, _)| *of == place) {
             shared.sinks.commit(&kept.outlet, number);

@@ -23,6 +23,7 @@ use crate::worker::Unit;
 mod kept;
 mod place;
 
+use self::kept::SavedSource;
 use self::place::Place;
 
 /// How queries come in: one at a time, each whole or not at all.
@@ -46,6 +47,8 @@ struct Wanted {
     parts: Option<Parts>,
     /// What it has had, if it is restored.
     from: Option<Place>,
+    /// And what was saved of its source.
+    saved: Option<SavedSource>,
 }
 
 /// The operators of a query, as the scheduler and workers know them.
@@ -226,10 +229,10 @@ impl Submission {
             let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
             let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
             // Dead letters are written by the query that refuses the row.
-            // What a query with checkpoints holds is its own.
-            let rhythm = rhythm.filter(|_| !is_kept && !RefusedRows::are_kept(&scan.table))?;
-            let outlet =
-                Some(&outlets).filter(|outlets| outlets.len() == 1).map(|outlets| outlets[0].clone());
+            let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
+            // What the operators of a query with checkpoints hold is its own.
+            let outlets = Some(&outlets).filter(|outlets| outlets.len() == 1 && !is_kept);
+            let outlet = outlets.map(|outlets| outlets[0].clone());
             Some(Share { stage, rhythm, instance, outlet, batch_rows })
         };
         let wanted = sources.into_iter().filter_map(|source| {
@@ -237,13 +240,13 @@ impl Submission {
                 return None;
             };
             let share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
-            let from = match places.as_mut().and_then(|places| places.remove(&source.operator)) {
+            let (from, saved) = match places.as_mut().and_then(|places| places.remove(&source.operator)) {
                 Some(kept::From::Ended) => return None,
-                Some(kept::From::Place(place)) => Some(place),
-                Some(kept::From::Beginning) | None => None,
+                Some(kept::From::Place(place, saved)) => (Some(place), Some(saved)),
+                Some(kept::From::Beginning) | None => (None, None),
             };
             let query = query.clone();
-            Some(Wanted { spec: scan.clone(), query, source, rhythm, share, parts: None, from })
+            Some(Wanted { spec: scan.clone(), query, source, rhythm, share, parts: None, from, saved })
         });
         let mut wanted: Vec<Wanted> = wanted.collect();
         let mut entrances = Vec::new();
@@ -516,14 +519,26 @@ fn reader(wanted: &Wanted, read: &ScanSpec, is_shared: bool, start: ProcessingTi
         return reader;
     };
     let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: *batch_rows };
-    match stage.operator.make(&context) {
-        Ok(rest) => {
+    let made = stage.operator.make(&context).map_err(|error| error.to_string());
+    let made = made.and_then(|mut rest| {
+        let taken = wanted.saved.as_ref().map(|saved| {
+            let (taken, state) = saved.parts(stage);
+            rest.restore(state).map(|()| taken).map_err(|error| error.to_string())
+        });
+        Ok((rest, taken.transpose()?))
+    });
+    match made {
+        Ok((rest, taken)) => {
             instance.replace_operator(rest);
-            reader.sharing(stage.spec.clone(), *rhythm).with_outlet(outlet.clone())
+            let reader = reader.sharing(stage.spec.clone(), *rhythm).with_outlet(outlet.clone());
+            match taken {
+                Some(taken) => reader.going_on(taken),
+                None => reader,
+            }
         }
         // It was made before, with its source.
-        Err(error) => {
-            instance.fail(error.to_string());
+        Err(why) => {
+            instance.fail(why);
             reader
         }
     }

@@ -14,8 +14,8 @@ use laxity_connect::{
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{SharedSourceSpec, StreamBatch};
 use laxity_runtime::{
-    ArrowRows, Feed, FeedEvent, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader, Split,
-    Step, Write,
+    ArrowRows, Feed, FeedEvent, Given, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader,
+    Split, Step, Taken, Visited, Write,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -48,6 +48,16 @@ pub(crate) struct ReadUpTo {
     /// Of a table that comes in parts.
     pub offsets: Option<ScanPosition>,
     pub is_repeatable: bool,
+    /// See [`Given`].
+    pub taken: Option<Taken<ArrowRows>>,
+    pub handed: u64,
+}
+
+/// What a table says of that.
+pub(crate) enum Reading {
+    UpTo(ReadUpTo),
+    /// It is to be asked again once it was looked at.
+    Later,
 }
 
 /// How a query that comes later gets to the rows of a table that others read.
@@ -231,13 +241,26 @@ impl Table {
         }
     }
 
-    /// How far this source of a query has read it; `None` if that reads something else by now. Of a query that was held
-    /// before, nothing more is admitted from here on.
-    pub fn read_up_to(&self, query: &Query, source: OperatorId) -> Option<ReadUpTo> {
-        let cell = self.cell.lock();
-        let feed = cell.scan.as_ref()?;
-        let position = cell.intake.position_of(query, source)?;
-        Some(ReadUpTo { position, offsets: feed.place(position.rows), is_repeatable: feed.is_repeatable() })
+    /// How far this source of a query has read it, as [`Intake::visit`]; `None` if that reads something else by now.
+    pub fn read_up_to(&self, query: &Query, source: OperatorId, is_first: bool) -> Option<Reading> {
+        let mut cell = self.cell.lock();
+        let Cell { intake, scan, .. } = &mut *cell;
+        let feed = scan.as_ref()?;
+        Some(match intake.visit(query, source, is_first)? {
+            Visited::Later => Reading::Later,
+            Visited::Given(Given { position, taken, handed }) => Reading::UpTo(ReadUpTo {
+                position,
+                offsets: feed.place(position.rows),
+                is_repeatable: feed.is_repeatable(),
+                taken,
+                handed,
+            }),
+        })
+    }
+
+    /// See [`Intake::handed`].
+    pub fn handed(&self, query: &Query, source: OperatorId) -> Option<u64> {
+        self.cell.lock().intake.handed(query, source)
     }
 
     /// The query reads it no longer. True if nobody does: it is closed then.

@@ -7,7 +7,8 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::row_index::{Access, RowIndex};
 use crate::{
-    DeadRows, Emitted, Operator, OperatorError, Outbox, SourceOperator, SourceSpec, StreamBatch, Template,
+    DeadRows, Emitted, Operator, OperatorError, OperatorState, Outbox, SourceOperator, SourceSpec,
+    StateError, StreamBatch, Template,
 };
 
 /// How a query reads a table together with others: what the source does to every row is done once for all who ask the
@@ -29,6 +30,8 @@ pub struct SharedSource {
     source: SourceOperator,
     index: RowIndex,
     outbox: Outbox,
+    /// It has taken no rows, nor over what another had.
+    is_fresh: bool,
 }
 
 /// Rows as those who share the source see them.
@@ -49,7 +52,8 @@ impl SharedSource {
     /// If columns and schema do not fit each other.
     pub fn new(spec: &SourceSpec) -> Result<SharedSource, OperatorError> {
         let source = SourceOperator::new(spec)?;
-        Ok(SharedSource { spec: spec.clone(), source, index: RowIndex::default(), outbox: Outbox::default() })
+        let (index, outbox) = (RowIndex::default(), Outbox::default());
+        Ok(SharedSource { spec: spec.clone(), source, index, outbox, is_fresh: true })
     }
 
     /// Another at the same place of the stream, for some of those who have joined this one.
@@ -58,7 +62,33 @@ impl SharedSource {
     /// As for [`new`](SharedSource::new).
     pub fn fork(&self) -> Result<SharedSource, OperatorError> {
         let source = self.source.fork(&self.spec)?;
-        Ok(SharedSource { source, ..SharedSource::new(&self.spec)? })
+        Ok(SharedSource { source, is_fresh: self.is_fresh, ..SharedSource::new(&self.spec)? })
+    }
+
+    /// What each of those who share it would have saved of its own source.
+    ///
+    /// # Errors
+    /// If a table cannot be made of it.
+    pub fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.source.save()
+    }
+
+    /// Takes over what one that shares it has saved, which has come to the same place; the watermark then. Of several, none
+    /// is taken back.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn absorb(&mut self, state: OperatorState) -> Result<EventTime, OperatorError> {
+        let internal =
+            |message: String| OperatorError::Internal { operator: self.spec.name.clone(), message };
+        if std::mem::take(&mut self.is_fresh) {
+            self.source.restore(state).map_err(|error| internal(error.to_string()))?;
+        } else {
+            let mut other = SourceOperator::new(&self.spec)?;
+            other.restore(state).map_err(|error| internal(error.to_string()))?;
+            self.source.absorb(&other);
+        }
+        Ok(self.source.watermark())
     }
 
     /// Whether it does what is asked for.
@@ -86,6 +116,7 @@ impl SharedSource {
         ingested: ProcessingTime,
         dead: &mut Vec<DeadRows>,
     ) -> Result<FilledRows, OperatorError> {
+        self.is_fresh = false;
         let _done = self.source.on_batch(0, batch, ingested, &mut self.outbox)?;
         dead.append(&mut self.outbox.dead);
         let mut rows = None;

@@ -113,6 +113,14 @@ impl SourceOperator {
         Ok(SourceOperator { generator, sent: self.sent, ..SourceOperator::new(spec)? })
     }
 
+    /// Goes on as if it had seen what another of this place has, too: no watermark of either is taken back.
+    pub(crate) fn absorb(&mut self, other: &SourceOperator) {
+        self.sent = self.sent.max(other.sent);
+        if let (Some(own), Some(other)) = (&mut self.generator, &other.generator) {
+            own.absorb(other);
+        }
+    }
+
     /// The watermark behind the rows so far.
     pub(crate) fn watermark(&self) -> EventTime {
         self.sent

@@ -34,6 +34,57 @@ pub struct SharedStage {
     pub spec: Arc<SharedSourceSpec>,
     /// The rest, in place of the stage's operator.
     pub operator: OperatorFactory,
+    /// How many operators are chained in the rest.
+    pub links: usize,
+}
+
+impl SharedStage {
+    /// What the stage's operator would have saved: that of the part which is shared, and of the rest.
+    #[must_use]
+    pub fn whole(&self, source: OperatorState, rest: OperatorState) -> OperatorState {
+        whole(self.links, source, rest)
+    }
+
+    /// The reverse: of the part that is shared, and of the rest.
+    #[must_use]
+    pub fn parts(&self, whole: OperatorState) -> (OperatorState, OperatorState) {
+        parts(self.links, whole)
+    }
+}
+
+/// As the chain of a source and so many operators has it: the number of each goes before the names of its parts.
+fn whole(links: usize, source: OperatorState, rest: OperatorState) -> OperatorState {
+    let of_source = source.parts.into_iter().map(|part| part.renamed(|name| format!("0-{name}")));
+    let of_rest = rest.parts.into_iter().map(|part| {
+        part.renamed(|name| match link_of(name).filter(|_| links > 1) {
+            Some((link, name)) => format!("{}-{name}", link + 1),
+            None => format!("1-{name}"),
+        })
+    });
+    OperatorState { parts: of_source.chain(of_rest).collect() }
+}
+
+fn parts(links: usize, whole: OperatorState) -> (OperatorState, OperatorState) {
+    let (mut source, mut rest) = (OperatorState::default(), OperatorState::default());
+    for part in whole.parts {
+        let link = link_of(&part.name).map(|(link, _)| link);
+        let own = |name: &str| link_of(name).map_or(name, |(_, name)| name).to_owned();
+        match link {
+            Some(0) => source.parts.push(part.renamed(own)),
+            Some(link) if links > 1 => {
+                rest.parts.push(part.renamed(|name| format!("{}-{}", link - 1, own(name))));
+            }
+            Some(_) => rest.parts.push(part.renamed(own)),
+            // It fits nobody, which whoever takes it over says.
+            None => rest.parts.push(part),
+        }
+    }
+    (source, rest)
+}
+
+fn link_of(name: &str) -> Option<(usize, &str)> {
+    let (link, name) = name.split_once('-')?;
+    Some((link.parse().ok()?, name))
 }
 
 /// What a factory is told about the instance it makes.
@@ -168,5 +219,38 @@ impl Operator for Explained {
 impl fmt::Debug for OperatorFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OperatorFactory")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, RecordBatch};
+
+    use super::*;
+    use crate::StatePart;
+
+    #[test]
+    fn what_is_saved_is_the_same_whoever_does_the_source() {
+        let state = |names: &[&str]| {
+            let rows = |number: usize| {
+                RecordBatch::try_from_iter([("v", Arc::new(Int64Array::from(vec![number as i64])) as _)])
+                    .unwrap()
+            };
+            let parts = names.iter().enumerate();
+            let parts = parts.map(|(number, name)| StatePart { name: (*name).into(), rows: rows(number) });
+            OperatorState { parts: parts.collect() }
+        };
+        let names = |state: &OperatorState| -> Vec<String> {
+            state.parts.iter().map(|part| part.name.clone()).collect()
+        };
+        for (links, rest, names_of_whole) in [
+            (1, ["rows-0", "keys"], ["0-source", "0-watermark", "1-rows-0", "1-keys"]),
+            (2, ["0-rows-0", "1-keys"], ["0-source", "0-watermark", "1-rows-0", "2-keys"]),
+        ] {
+            let (source, rest) = (state(&["source", "watermark"]), state(&rest));
+            let all = whole(links, source.clone(), rest.clone());
+            assert_eq!(names(&all), names_of_whole);
+            assert_eq!(parts(links, all), (source, rest));
+        }
     }
 }

@@ -27,6 +27,12 @@ pub struct StatePart {
     pub rows: RecordBatch,
 }
 
+impl StatePart {
+    pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> String) -> StatePart {
+        StatePart { name: rename(&self.name), rows: self.rows }
+    }
+}
+
 /// Why state cannot be saved, or does not fit.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {

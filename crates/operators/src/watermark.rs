@@ -125,6 +125,12 @@ impl WatermarkGenerator {
         self.splits.as_mut().map_or(Ok(()), |splits| splits.restore(state))
     }
 
+    /// Goes on as if it had seen what another has, too: no watermark of either is taken back.
+    pub(crate) fn absorb(&mut self, other: &WatermarkGenerator) {
+        self.watermark = self.watermark.max(other.watermark);
+        self.time_max = self.time_max.max(other.time_max);
+    }
+
     /// Takes the next rows. Returns those that are not dead, with the watermark before each.
     pub(crate) fn observe(
         &mut self,

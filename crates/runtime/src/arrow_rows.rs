@@ -183,6 +183,7 @@ impl Front for SharedSource {
     type Batch = StreamBatch;
     type Spec = Arc<SharedSourceSpec>;
     type Dead = DeadRows;
+    type State = OperatorState;
     type Error = OperatorError;
 
     fn new(spec: &Arc<SharedSourceSpec>) -> Result<SharedSource, OperatorError> {
@@ -191,6 +192,18 @@ impl Front for SharedSource {
 
     fn fork(&self) -> Result<SharedSource, OperatorError> {
         self.fork()
+    }
+
+    fn save(&mut self) -> Result<OperatorState, OperatorError> {
+        let internal = |error: StateError| OperatorError::Internal {
+            operator: "shared source".into(),
+            message: error.to_string(),
+        };
+        self.save().map_err(internal)
+    }
+
+    fn absorb(&mut self, state: OperatorState) -> Result<EventTime, OperatorError> {
+        self.absorb(state)
     }
 
     fn serves(&self, spec: &Arc<SharedSourceSpec>) -> bool {

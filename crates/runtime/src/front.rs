@@ -15,6 +15,8 @@ pub trait Front: Sized {
     type Spec: Clone + Debug;
     /// Rows that are refused.
     type Dead;
+    /// What it holds between two batches, but for who has joined it.
+    type State: Clone + Debug;
     /// Why rows cannot be filled.
     type Error: Display;
 
@@ -29,6 +31,19 @@ pub trait Front: Sized {
     /// # Errors
     /// As [`new`](Front::new).
     fn fork(&self) -> Result<Self, Self::Error>;
+
+    /// What each who has joined it would have saved, had it done this itself.
+    ///
+    /// # Errors
+    /// If that cannot be put together.
+    fn save(&mut self) -> Result<Self::State, Self::Error>;
+
+    /// Takes over what was saved for one that has come to this place, and says the watermark then. Where another was taken
+    /// over before, nothing of that is taken back.
+    ///
+    /// # Errors
+    /// If it is another's.
+    fn absorb(&mut self, state: Self::State) -> Result<EventTime, Self::Error>;
 
     /// Whether it does what a reader asks for, but for its filter.
     fn serves(&self, spec: &Self::Spec) -> bool;
@@ -78,6 +93,7 @@ impl<B, D, E: Display> Front for Unshared<B, D, E> {
     type Batch = B;
     type Spec = Infallible;
     type Dead = D;
+    type State = Infallible;
     type Error = E;
 
     fn new(spec: &Infallible) -> Result<Self, E> {
@@ -86,6 +102,14 @@ impl<B, D, E: Display> Front for Unshared<B, D, E> {
 
     fn fork(&self) -> Result<Self, E> {
         match self.0 {}
+    }
+
+    fn save(&mut self) -> Result<Infallible, E> {
+        match self.0 {}
+    }
+
+    fn absorb(&mut self, state: Infallible) -> Result<EventTime, E> {
+        match state {}
     }
 
     fn serves(&self, spec: &Infallible) -> bool {

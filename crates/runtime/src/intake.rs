@@ -22,7 +22,7 @@ use std::sync::Arc;
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
 use self::group::Group;
-pub use self::reader::Reader;
+pub use self::reader::{Reader, Taken};
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::Spacing;
 use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Rhythm, Write};
@@ -87,6 +87,9 @@ pub struct Intake<C: Content> {
     readers: Vec<Reader<C>>,
     /// Who takes some, by what they ask for besides.
     groups: Vec<Group<C>>,
+    /// Who will read with others from a later place on, that of the nearest last: of restored queries what comes before
+    /// it is known already.
+    later: Vec<(u64, Reader<C>)>,
     ended: bool,
     dead_rows_seen: u64,
     /// Rows that it has given to those who read it from the first on, skipped ones included.
@@ -155,6 +158,26 @@ pub struct Split<C: Content> {
     ended: bool,
 }
 
+/// What a checkpoint hears of a reader of a query that is held.
+#[derive(Debug)]
+pub enum Visited<C: Content> {
+    /// That is what it was given.
+    Given(Given<C>),
+    /// It reads with others, and is being given what is held for it: to be asked again once the table was looked at.
+    Later,
+}
+
+/// How much of a table a reader was given.
+#[derive(Debug)]
+pub struct Given<C: Content> {
+    /// How much.
+    pub position: Position,
+    /// What of that is not in its operators; `None` of one that reads alone.
+    pub taken: Option<Taken<C>>,
+    /// Times that it was given rows or told of time since it began, where it reads with others; checkpoints do not count.
+    pub handed: u64,
+}
+
 /// A place in a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
@@ -186,6 +209,7 @@ impl<C: Content> Intake<C> {
             rows_offered: 0,
             readers: Vec::new(),
             groups: Vec::new(),
+            later: Vec::new(),
             ended: false,
             dead_rows_seen: 0,
             backlog_bytes: 0,
@@ -195,7 +219,15 @@ impl<C: Content> Intake<C> {
             look_at: ProcessingTime::ZERO,
             records: None,
         };
-        readers.into_iter().for_each(|reader| intake.add(reader));
+        for reader in readers {
+            match reader.had() {
+                had if reader.share().is_some() && had != Position::default() => {
+                    intake.later.push((had.rows, reader));
+                }
+                _ => intake.add(reader),
+            }
+        }
+        intake.later.sort_by_key(|(rows, _)| std::cmp::Reverse(*rows));
         intake.space();
         intake
     }
@@ -204,13 +236,15 @@ impl<C: Content> Intake<C> {
     pub fn of_split(id: OperatorId, split: Split<C>) -> Intake<C> {
         let Split { readers, groups, position, ended } = split;
         let mut intake = Intake { ended, groups, ..Intake::new(id, readers).from(position) };
+        debug_assert!(intake.later.is_empty(), "who reads with others leaves with its group");
         intake.space();
         intake
     }
 
     /// Who reads it.
     pub fn readers(&self) -> impl Iterator<Item = &Reader<C>> {
-        self.readers.iter().chain(self.groups.iter().flat_map(Group::readers))
+        let later = self.later.iter().map(|(_, reader)| reader);
+        self.readers.iter().chain(self.groups.iter().flat_map(Group::readers)).chain(later)
     }
 
     /// Queries whose windows are fired with those of others from their first row on, since this was asked last: their own
@@ -220,7 +254,19 @@ impl<C: Content> Intake<C> {
     }
 
     fn is_unread(&self) -> bool {
-        self.readers.is_empty() && self.groups.is_empty()
+        self.readers.is_empty() && self.groups.is_empty() && self.later.is_empty()
+    }
+
+    /// Those begin to read that have had what was offered so far.
+    fn wake_later(&mut self) {
+        while let Some((_, mut reader)) = self.later.pop_if(|(at, _)| *at <= self.rows_offered || self.ended)
+        {
+            let (had, dead_rows) = (reader.had().dead_rows, self.dead_rows_seen);
+            reader.catch_up();
+            let query = reader.query.clone();
+            self.add(reader);
+            query.had_dead(had.saturating_sub(dead_rows), dead_rows.saturating_sub(had));
+        }
     }
 
     /// One more, with others where it may be.
@@ -280,6 +326,7 @@ impl<C: Content> Intake<C> {
     /// A query reads it no longer: what it has not admitted is dropped. True if nobody is left.
     pub fn leave(&mut self, query: &Query, memory: &Memory) -> bool {
         self.readers.retain(|reader| !std::ptr::eq(&*reader.query, query));
+        self.later.retain(|(_, reader)| !std::ptr::eq(&*reader.query, query));
         self.groups.iter_mut().for_each(|group| group.leave(query));
         self.groups.retain(|group| !group.is_empty());
         if query.target_ns() <= self.spacing.target_ns() {
@@ -296,24 +343,48 @@ impl<C: Content> Intake<C> {
         Position { rows: self.rows_offered, dead_rows: self.dead_rows_seen }
     }
 
-    /// How much of the table this source of a query was given. `None` if it does not read it alone.
-    ///
-    /// Of a query that was [held](Query::hold) before, nothing more is admitted from this call on.
-    pub fn position_of(&self, query: &Query, source: OperatorId) -> Option<Position> {
-        let is_it = |reader: &&Reader<C>| std::ptr::eq(&*reader.query, query) && reader.source == source;
-        self.readers.iter().find(is_it).map(|reader| reader.position(self.position()))
+    /// How much of the table this source of a query was given, which was [held](Query::hold) before: nothing more is
+    /// admitted for it behind that. `is_first`: this hold's checkpoint has not asked before. `None` if it does not read it.
+    pub fn visit(&mut self, query: &Query, source: OperatorId, is_first: bool) -> Option<Visited<C>> {
+        let position = self.position();
+        let is_it = |reader: &Reader<C>| std::ptr::eq(&*reader.query, query) && reader.source == source;
+        if let Some(reader) = self.readers.iter().find(|reader| is_it(reader)) {
+            let given = Given { position: reader.position(position), taken: None, handed: 0 };
+            return Some(Visited::Given(given));
+        }
+        if let Some((_, reader)) = self.later.iter().find(|(_, reader)| is_it(reader)) {
+            let (position, taken) = (reader.had(), reader.taken.clone());
+            return Some(Visited::Given(Given { position, taken, handed: 0 }));
+        }
+        self.groups.iter_mut().find_map(|group| group.visit(query, source, is_first))
     }
 
-    /// The least that any of those was given who read it alone, in rows.
+    /// How often this source of a query was given rows or told of time, if it reads with others and nothing is held for it.
+    pub fn handed(&self, query: &Query, source: OperatorId) -> Option<u64> {
+        self.groups.iter().find_map(|group| group.handed(query, source))
+    }
+
+    /// The least that any of those was given who may be asked for that, in rows.
     pub fn least_rows(&self) -> u64 {
         let position = self.position();
-        self.readers.iter().map(|reader| reader.position(position).rows).min().unwrap_or(position.rows)
+        let alone = self.readers.iter().map(|reader| reader.position(position).rows);
+        alone
+            .chain(self.groups.iter().map(Group::least_rows))
+            .min()
+            .unwrap_or(position.rows)
+            .min(position.rows)
     }
 
     /// It begins there: dead rows among those it skips were counted.
     #[must_use]
     pub fn from(self, position: Position) -> Intake<C> {
-        Intake { rows_offered: position.rows, dead_rows_seen: position.dead_rows, ..self }
+        debug_assert_eq!(self.rows_offered, 0, "it has not begun");
+        let mut later = self.later;
+        for (rows, reader) in &mut later {
+            *rows += position.rows;
+            reader.begin_at(position);
+        }
+        Intake { rows_offered: position.rows, dead_rows_seen: position.dead_rows, later, ..self }
     }
 
     /// Readers have come or gone, or their targets have changed.
@@ -361,6 +432,7 @@ impl<C: Content> Intake<C> {
         let started = context.clock.now();
         let readers_before = self.readers.len();
         self.readers.retain(|reader| !reader.query.stopped());
+        self.later.retain(|(_, reader)| !reader.query.stopped());
         if self.is_unread() {
             self.count_backlog(0, context.memory);
             return (Step::Done, None);
@@ -435,7 +507,7 @@ impl<C: Content> Intake<C> {
             self.count(feed);
             match event {
                 FeedEvent::Batch(batch, arrival) => {
-                    self.offer(feed, batch, arrival, now, context);
+                    self.offer_all(feed, batch, arrival, now, context);
                     if let Some(step) = self.work(feed, started, context) {
                         return step;
                     }
@@ -485,6 +557,30 @@ impl<C: Content> Intake<C> {
         Ok(if now < self.look_at { Step::At { at: now, due } } else { wait })
     }
 
+    /// Offers a batch to every reader; in pieces, where some begin to read amid it.
+    fn offer_all<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+        &mut self,
+        feed: &F,
+        mut batch: C::Batch,
+        arrival: ProcessingTime,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
+        self.wake_later();
+        while let Some((at, _)) = self.later.last() {
+            let (rows, before) = (C::rows(&batch), at - self.rows_offered);
+            if before >= u64::from(rows) {
+                break;
+            }
+            let piece = C::slice(&batch, 0, before as usize);
+            batch = C::slice(&batch, before as usize, rows as usize - before as usize);
+            self.offer(feed, piece, arrival, now, context);
+            self.wake_later();
+        }
+        self.offer(feed, batch, arrival, now, context);
+        self.wake_later();
+    }
+
     /// Offers a batch to every reader.
     fn offer<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
         &mut self,
@@ -512,13 +608,14 @@ impl<C: Content> Intake<C> {
         started: ProcessingTime,
         context: &mut IntakeContext<'_, C, K, S>,
     ) -> Option<Step> {
-        let id = self.id;
+        let (id, place) = (self.id, self.position());
         let mut left = None;
         self.each_group(|group| {
             // Who comes after one that has used the quantum up waits for the next look.
             let is_left = match left {
                 None => {
-                    group.has_work() && group.work::<F, K, S>(id, started, feed.event_clock(), context)?
+                    group.has_work()
+                        && group.work::<F, K, S>(id, place, started, feed.event_clock(), context)?
                 }
                 Some(_) => group.has_work(),
             };
@@ -588,6 +685,8 @@ impl<C: Content> Intake<C> {
         now: ProcessingTime,
         context: &mut IntakeContext<'_, C, K, S>,
     ) -> Step {
+        // The table has become shorter than it was where it was left.
+        self.wake_later();
         self.groups.iter_mut().for_each(Group::end_of_input);
         let left = self.work(feed, now, context);
         self.readers.retain_mut(|reader| {
@@ -609,7 +708,8 @@ impl<C: Content> Intake<C> {
 
     /// Ends all who read it, for this reason.
     pub fn stop(&mut self, why: &str) {
-        for reader in self.readers.drain(..) {
+        let later = self.later.drain(..).map(|(_, reader)| reader);
+        for reader in self.readers.drain(..).chain(later) {
             end(&reader.query, why);
         }
         self.groups.drain(..).for_each(|mut group| group.stop(why));

@@ -43,8 +43,8 @@ pub use front::{Filled, Front, Unshared};
 pub use frontier::{Frontier, FrontierState};
 pub use instance::{Instance, InstanceState, RecordedArrival, Run, RunContext, Totals, panic_text};
 pub use intake::{
-    Feed, FeedEvent, Intake, IntakeContext, Position, Reader, SHARED_BY_MIN, SharedMember, SharedRecords,
-    SharedWork, Split, Step, TemplateWork,
+    Feed, FeedEvent, Given, Intake, IntakeContext, Position, Reader, SHARED_BY_MIN, SharedMember,
+    SharedRecords, SharedWork, Split, Step, Taken, TemplateWork, Visited,
 };
 pub use load::Load;
 pub use look_costs::LookCosts;

@@ -82,8 +82,31 @@ pub struct Query {
     /// `results`, so that a watermark that has nothing to settle need not take it.
     owed_window_ms: AtomicI64,
     late_windows: Mutex<BTreeMap<i64, u64>>,
-    /// The table that it shares with others, and what that had offered when it joined.
-    shared: Mutex<Option<(Arc<Offered>, OfferedRows)>>,
+    /// The table that it shares with others.
+    shared: Mutex<Option<SharedCounts>>,
+}
+
+/// What a table that is shared has offered, and how much of that is not this query's.
+#[derive(Debug)]
+struct SharedCounts {
+    offered: Arc<Offered>,
+    /// When it joined.
+    before: OfferedRows,
+    /// When it was held: others read on.
+    held_at: Option<OfferedRows>,
+}
+
+impl SharedCounts {
+    fn since(&self, now: OfferedRows) -> OfferedRows {
+        OfferedRows {
+            rows: now.rows.saturating_sub(self.before.rows),
+            dead_rows: now.dead_rows.saturating_sub(self.before.dead_rows),
+        }
+    }
+
+    fn own(&self) -> OfferedRows {
+        self.since(self.offered.rows())
+    }
 }
 
 /// What a query is promised, and how much it matters. Can be changed while it runs.
@@ -289,10 +312,13 @@ impl Query {
         }
     }
 
-    /// Lets it take nothing in, and not end. Once each table that it reads was [visited](crate::Intake::position_of) and it
+    /// Lets it take nothing in, and not end. Once each table that it reads was [visited](crate::Intake::visit) and it
     /// is [drained](Query::drained), what its instances and outputs hold is all there is of it, until
     /// [`let_go`](Query::let_go).
     pub fn hold(&self) {
+        if let Some(shared) = &mut *self.shared.lock() {
+            shared.held_at = None;
+        }
         self.hold.begin();
     }
 
@@ -359,39 +385,59 @@ impl Query {
     /// Reads a table with others from now on, or no longer.
     pub(crate) fn share(&self, offered: Option<&Arc<Offered>>) {
         let mut shared = self.shared.lock();
-        if let Some((offered, before)) = shared.take() {
-            let now = offered.rows();
-            self.rows_in.fetch_add(now.rows - before.rows, Relaxed);
-            self.rows_dead.fetch_add(now.dead_rows - before.dead_rows, Relaxed);
-            if let Some(progress) = offered.progress() {
+        if let Some(shared) = shared.take() {
+            let own = shared.own();
+            self.rows_in.fetch_add(own.rows, Relaxed);
+            self.rows_dead.fetch_add(own.dead_rows, Relaxed);
+            if let Some(progress) = shared.offered.progress() {
                 self.set_progress(progress);
             }
         }
-        *shared = offered.map(|offered| (offered.clone(), offered.rows()));
+        *shared = offered.map(|offered| SharedCounts {
+            offered: offered.clone(),
+            before: offered.rows(),
+            held_at: None,
+        });
+    }
+
+    /// It has had so many of the dead rows that the table which it shares will offer, and lacks so many of those before.
+    pub(crate) fn had_dead(&self, ahead: u64, missed: u64) {
+        if let Some(shared) = &mut *self.shared.lock() {
+            shared.before.dead_rows += ahead;
+        }
+        self.rows_dead.fetch_add(missed, Relaxed);
+    }
+
+    /// It is held, and this is where the table which it shares stands for it.
+    pub(crate) fn note_offered(&self) {
+        if let Some(shared) = &mut *self.shared.lock() {
+            shared.held_at = Some(shared.offered.rows());
+        }
     }
 
     /// Rows that it was offered and did not refuse.
     pub fn rows_in(&self) -> u64 {
-        let shared = self.shared.lock();
-        let offered = shared.as_ref().map_or(0, |(offered, before)| offered.rows().rows - before.rows);
+        let offered = self.shared.lock().as_ref().map_or(0, |shared| shared.own().rows);
         self.rows_in.load(Relaxed) + offered
     }
 
     /// Rows that could not be read.
     pub fn rows_dead(&self) -> u64 {
-        let shared = self.shared.lock();
-        let offered =
-            shared.as_ref().map_or(0, |(offered, before)| offered.rows().dead_rows - before.dead_rows);
+        let offered = self.shared.lock().as_ref().map_or(0, |shared| shared.own().dead_rows);
         self.rows_dead.load(Relaxed) + offered
     }
 
-    /// What it has counted.
+    /// What it has counted; of a query that is held, up to where its tables stood then.
     pub fn counts(&self) -> Counts {
+        let is_held = self.is_held();
+        let offered = self.shared.lock().as_ref().map_or_else(OfferedRows::default, |shared| {
+            shared.since(shared.held_at.filter(|_| is_held).unwrap_or_else(|| shared.offered.rows()))
+        });
         Counts {
-            rows_in: self.rows_in(),
+            rows_in: self.rows_in.load(Relaxed) + offered.rows,
             rows_out: self.rows_out.load(Relaxed),
             rows_late: self.rows_late.load(Relaxed),
-            rows_dead: self.rows_dead(),
+            rows_dead: self.rows_dead.load(Relaxed) + offered.dead_rows,
             rows_shed: self.rows_shed.load(Relaxed),
             rows_dropped: self.rows_dropped.load(Relaxed),
         }
@@ -412,14 +458,14 @@ impl Query {
     pub fn watermark(&self) -> Option<EventTime> {
         let own = EventTime(self.watermark_ms.load(Relaxed));
         let shared = self.shared.lock();
-        let of_table = shared.as_ref().map(|(offered, _)| offered.watermark()).filter(|_| self.drained());
+        let of_table = shared.as_ref().map(|shared| shared.offered.watermark()).filter(|_| self.drained());
         Some(of_table.unwrap_or(own).max(own)).filter(|&watermark| watermark != EventTime::MIN)
     }
 
     /// Part of its bounded inputs that was read, 0 to 1.
     pub fn progress(&self) -> Option<f64> {
-        if let Some((offered, _)) = &*self.shared.lock() {
-            return offered.progress();
+        if let Some(shared) = &*self.shared.lock() {
+            return shared.offered.progress();
         }
         let progress = f64::from_bits(self.progress_bits.load(Relaxed));
         (progress >= 0.0).then_some(progress)

@@ -34,6 +34,9 @@ pub trait Template<C: Content>: Clone {
 /// What a reader asks for of a front.
 pub(crate) type FrontSpec<C> = <<C as Content>::Front as Front>::Spec;
 
+/// What is kept of a front.
+pub(crate) type FrontState<C> = <<C as Content>::Front as Front>::State;
+
 /// Each query works for itself.
 #[derive(Clone, Copy, Debug)]
 pub enum NoTemplate {}

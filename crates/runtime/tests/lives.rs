@@ -45,6 +45,7 @@ fn random_lives_leave_nothing_behind() {
             ("done as one", seen.done_as_one),
             ("let go of their operators", seen.relieved),
             ("held", seen.held),
+            ("held while they read with others", seen.held_with_others),
             ("drained while they were held", seen.drained_while_held),
             ("ended otherwise while they were held", seen.stopped_while_held),
             ("went on while another was held", seen.others_went_on),

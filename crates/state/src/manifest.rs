@@ -57,6 +57,10 @@ pub struct SourceEntry {
     pub is_repeatable: bool,
     /// The wall clock when its first row was due, milliseconds since 1970.
     pub start_wall_ms: i64,
+    /// Least and latest event time, ms, of rows in its operators, where it read with others; the least is above the latest
+    /// if they held none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_times: Option<(i64, i64)>,
     /// Of a table in parts: where it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offsets: Option<Offsets>,

@@ -144,23 +144,23 @@ fn run_killed(folder: &Path, dice: &mut Dice) -> usize {
     }
 }
 
-#[test]
-fn killed_at_random_moments_it_writes_what_it_would_have_written() {
+/// Kills a script again and again, whose undisturbed run writes so many files, with so many lines each at least.
+fn is_what_it_would_have_been(script: &str, files: usize, lines_min: usize) {
     let runs = from_environment("CRASH_RUNS", 3);
     let mut dice = Dice(from_environment("SEED", 1));
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("in.csv"), rows(&mut dice)).unwrap();
-    fs::write(folder.join("script.sql"), SCRIPT).unwrap();
+    fs::write(folder.join("script.sql"), script).unwrap();
     let status = start(folder, &[]).wait().unwrap();
     assert!(status.success(), "{}", fs::read_to_string(folder.join("said.txt")).unwrap());
     let expected = written(folder);
-    assert_eq!(expected.len(), 8);
-    assert!(expected.values().all(|lines| lines.len() > 30), "each has results to lose");
+    assert_eq!(expected.len(), files);
+    assert!(expected.values().all(|lines| lines.len() > lines_min), "each has results to lose");
 
     fs::write(
         folder.join("script.sql"),
-        format!("SET 'execution.checkpointing.interval' = '100 ms';{SCRIPT}"),
+        format!("SET 'execution.checkpointing.interval' = '100 ms';{script}"),
     )
     .unwrap();
     let (mut lost, mut doubled, mut kills) = (0, 0, 0);
@@ -190,6 +190,47 @@ fn killed_at_random_moments_it_writes_what_it_would_have_written() {
     println!("{runs} runs, {kills} kills, {lost} lost, {doubled} doubled");
     assert!(kills >= runs as usize, "each run is killed at least once, as a rule");
     assert_eq!((lost, doubled), (0, 0));
+}
+
+#[test]
+fn killed_at_random_moments_it_writes_what_it_would_have_written() {
+    is_what_it_would_have_been(SCRIPT, 8, 30);
+}
+
+/// Queries that read a table with others, each by its filter: windows of two sizes, rows as they come, some without any,
+/// some into one folder.
+fn alike() -> String {
+    let mut script = "
+CREATE TABLE t (n BIGINT, k INT, v BIGINT, ts TIMESTAMP(3), a TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv', 'csv.ignore-parse-errors' = 'true',
+      'laxity.replay.time-column' = 'a', 'laxity.replay.speed' = '400');
+CREATE TABLE windows (c BIGINT, s BIGINT, d BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/${query}.csv', 'format' = 'csv', 'csv.header' = 'true');
+CREATE TABLE single (n BIGINT, v BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out/${query}.json', 'format' = 'json');
+CREATE TABLE many (q INT, c BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/many', 'format' = 'csv', 'sink.rolling-policy.file-size' = '1 kb');
+SET 'laxity.latency.target' = '50 ms';
+"
+    .to_owned();
+    for query in 0..24 {
+        // From 40 on there are none of them.
+        let (key, size) = (query * 2 + 1, if query % 3 == 0 { 60 } else { 5 });
+        let windows = format!(
+            "FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '{size}' SECOND)) WHERE k = {key} GROUP BY window_start, window_end"
+        );
+        let insert = match query % 6 {
+            4 => format!("INSERT INTO single SELECT n, v FROM t WHERE k = {key}"),
+            5 => format!("INSERT INTO many SELECT {query}, COUNT(*), window_end {windows}"),
+            _ => format!(
+                "INSERT INTO windows SELECT COUNT(*), SUM(v), COUNT(DISTINCT v), window_end {windows}"
+            ),
+        };
+        writeln!(script, "SET 'pipeline.name' = 'q{query}';\n{insert};").unwrap();
+    }
+    script
+}
+
+#[test]
+fn queries_that_read_together_go_on_from_a_place_of_their_own_each() {
+    is_what_it_would_have_been(&alike(), 18, 0);
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Receiver, channel};
 
 use laxity_connect::OutputPosition;
 use laxity_graph::{OperatorId, ProcessingTime};
-use laxity_operators::OperatorState;
+use laxity_operators::{OperatorState, SharedStage};
 use laxity_runtime::{ArrowRows, Counts, Instance, InstanceState, Outlet, Query};
 use laxity_state::{
     Draft, InstanceEntry, Manifest, Offsets, OutputEntry, QueryFolder, SourceEntry, StateFolder,
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 use super::finish::Finish;
 use crate::shared::Shared;
 use crate::sink_io::Prepared;
+use crate::tables::{Reading, Table};
 
 /// A query that is checkpointed.
 pub(crate) struct Keeping {
@@ -31,6 +33,31 @@ pub(crate) struct Keeping {
     pub is_busy: AtomicBool,
     /// How far the query was at the last one that is safe.
     pub last: Mutex<Option<Progress>>,
+    /// Since that, times that one was left out as nothing had come to the query.
+    pub left_out: AtomicU32,
+}
+
+/// A query that reads with others and gets nothing is saved once in so many times though, at least: its tables have been
+/// read on, and after a crash they are read from the place of the furthest behind.
+const LEFT_OUT_MAX: u32 = 30;
+
+/// How far a held query has read, as far as its tables can say.
+pub(crate) enum SourcesRead {
+    All(Vec<SourceRead>),
+    /// One of them has to be looked at first.
+    Later,
+    /// It ends, or reads on by a copy that is being opened.
+    Unknown,
+}
+
+/// How far a source has read.
+#[derive(Clone)]
+pub(crate) struct SourceRead {
+    pub entry: SourceEntry,
+    /// What it had that is not in its operators.
+    pub front: Option<OperatorState>,
+    /// See [`laxity_runtime::Given::handed`].
+    pub handed: u64,
 }
 
 /// How far a query has come: what it was given, and what came of it.
@@ -38,6 +65,8 @@ pub(crate) struct Keeping {
 pub(crate) struct Progress {
     pub sources: Vec<SourceEntry>,
     pub counts: Counts,
+    /// By source: how often it had been given something.
+    pub handed: Vec<u64>,
 }
 
 /// Where the checkpoints of a query are.
@@ -56,6 +85,8 @@ pub(crate) struct KeptSource {
     pub node: usize,
     pub operator: OperatorId,
     pub table: String,
+    /// How it reads with others, if it may.
+    pub stage: Option<SharedStage>,
 }
 
 /// An outlet of a query.
@@ -73,55 +104,104 @@ pub(crate) struct Taken {
     /// Outputs that will say.
     pub awaited: usize,
     pub outputs: Vec<(usize, OutputPosition)>,
+    pub handed: Vec<u64>,
     pub pause_ns: u64,
 }
 
 impl Keeping {
-    /// How far its sources have read. Of a query that is held; `None` if that cannot be told just now: it ends, or reads on
-    /// by a copy that is being opened.
-    pub fn sources(&self, shared: &Shared) -> Option<Vec<SourceEntry>> {
-        let tables = {
-            let registry = shared.registry.read();
-            if !registry.takes_in(self.query.id) {
-                return None;
+    /// How far its sources have read, of a query that is held. `is_first`: as it has just been.
+    pub fn sources(&self, shared: &Shared, is_first: bool) -> SourcesRead {
+        let Some(tables) = self.tables(shared) else { return SourcesRead::Unknown };
+        let (mut all, mut waits) = (Vec::new(), false);
+        for source in &self.sources {
+            match self.read(shared, &tables, source, is_first) {
+                SourcesRead::All(read) => all.extend(read),
+                SourcesRead::Later => waits = true,
+                SourcesRead::Unknown => return SourcesRead::Unknown,
             }
-            registry.get(self.query.id)?.tables().to_vec()
-        };
-        let entry = |source: &KeptSource| {
-            let none =
-                SourceEntry { node: source.node, table: source.table.clone(), ..SourceEntry::default() };
-            for table in &tables {
-                let Some(read) = table.read_up_to(&self.query, source.operator) else { continue };
-                let offsets = read.offsets.map(|place| Offsets {
-                    next: place
-                        .offsets
-                        .into_iter()
-                        .map(|((topic, part), next)| (topic, part, next))
-                        .collect(),
-                    dead_rows: place.dead_rows,
-                });
-                let schema = &table.spec.table.schema;
-                let columns = table.spec.columns.iter().map(|&column| schema.field(column).name().clone());
-                return Some(SourceEntry {
-                    columns: columns.collect(),
-                    rows: read.position.rows,
-                    dead_rows: read.position.dead_rows,
-                    is_repeatable: read.is_repeatable,
-                    start_wall_ms: table.environment.start_wall.0,
-                    offsets,
-                    ..none
-                });
+        }
+        if waits { SourcesRead::Later } else { SourcesRead::All(all) }
+    }
+
+    fn tables(&self, shared: &Shared) -> Option<Vec<Arc<Table>>> {
+        let registry = shared.registry.read();
+        registry
+            .takes_in(self.query.id)
+            .then(|| registry.get(self.query.id).map(|entry| entry.tables().to_vec()))?
+    }
+
+    fn read(
+        &self,
+        shared: &Shared,
+        tables: &[Arc<Table>],
+        source: &KeptSource,
+        is_first: bool,
+    ) -> SourcesRead {
+        let none = SourceEntry { node: source.node, table: source.table.clone(), ..SourceEntry::default() };
+        for table in tables {
+            let read = match table.read_up_to(&self.query, source.operator, is_first) {
+                None => continue,
+                Some(Reading::UpTo(read)) => read,
+                Some(Reading::Later) => {
+                    if is_first {
+                        shared.wake(vec![table.id]);
+                    }
+                    return SourcesRead::Later;
+                }
+            };
+            let offsets = read.offsets.map(|place| Offsets {
+                next: place.offsets.into_iter().map(|((topic, part), next)| (topic, part, next)).collect(),
+                dead_rows: place.dead_rows,
+            });
+            let schema = &table.spec.table.schema;
+            let columns = table.spec.columns.iter().map(|&column| schema.field(column).name().clone());
+            let event_times = read.taken.as_ref().map(|taken| match taken.event_times {
+                Some((least, latest)) => (least.0, latest.0),
+                None => (i64::MAX, i64::MIN),
+            });
+            let entry = SourceEntry {
+                columns: columns.collect(),
+                rows: read.position.rows,
+                dead_rows: read.position.dead_rows,
+                is_repeatable: read.is_repeatable,
+                start_wall_ms: table.environment.start_wall.0,
+                event_times,
+                offsets,
+                ..none
+            };
+            let front = read.taken.map(|taken| taken.front);
+            return SourcesRead::All(vec![SourceRead { entry, front, handed: read.handed }]);
+        }
+        // Looked at last: it may have ended meanwhile, and reads nothing then.
+        match self.query.has_ended(source.operator) {
+            true => {
+                let entry = SourceEntry { has_ended: true, ..none };
+                SourcesRead::All(vec![SourceRead { entry, front: None, handed: 0 }])
             }
-            // Looked at last: it may have ended meanwhile, and reads nothing then.
-            self.query.has_ended(source.operator).then_some(SourceEntry { has_ended: true, ..none })
+            false => SourcesRead::Unknown,
+        }
+    }
+
+    /// True if it reads with others and was given nothing since the last checkpoint, which is not too long ago: what it
+    /// holds is what was saved, and only its tables have been read on.
+    pub fn is_left_out(&self, shared: &Shared) -> bool {
+        let Some(handed) = self.last.lock().as_ref().map(|last| last.handed.clone()) else { return false };
+        let Some(tables) = self.tables(shared) else { return false };
+        let is_given_nothing = |(source, handed): (&KeptSource, u64)| {
+            tables.iter().find_map(|table| table.handed(&self.query, source.operator)) == Some(handed)
         };
-        self.sources.iter().map(entry).collect()
+        let is_quiet = self.query.drained() && self.sources.iter().zip(handed).all(is_given_nothing);
+        // Not all of them at once.
+        let most = LEFT_OUT_MAX - self.query.id.0 % (LEFT_OUT_MAX / 2);
+        is_quiet && self.left_out.fetch_add(1, Relaxed) + 1 < most
     }
 
     /// True if nothing has come in or out since the last checkpoint: another one would say the same.
-    pub fn is_as_saved(&self, sources: &[SourceEntry]) -> bool {
+    pub fn is_as_saved(&self, sources: &[SourceRead]) -> bool {
         let last = self.last.lock();
-        last.as_ref().is_some_and(|last| last.sources == sources && last.counts == self.query.counts())
+        let entries = || sources.iter().map(|source| &source.entry);
+        last.as_ref()
+            .is_some_and(|last| last.sources.iter().eq(entries()) && last.counts == self.query.counts())
     }
 
     /// All that the query is, but for what its outputs say. It is held and drained.
@@ -131,12 +211,19 @@ impl Keeping {
     pub fn take(
         self: &Arc<Keeping>,
         shared: &Shared,
-        sources: Vec<SourceEntry>,
+        sources: Vec<SourceRead>,
         now: ProcessingTime,
     ) -> Result<Taken, String> {
         let (mut instances, mut tables) = (Vec::new(), Vec::new());
         for instance in &self.instances {
             let InstanceState { frontier, out_watermark_ms, operator } = instance.save()?;
+            let source = self.sources.iter().position(|source| source.operator == instance.id);
+            let read =
+                source.and_then(|place| Some((self.sources[place].stage.as_ref()?, sources.get(place)?)));
+            let operator = match read {
+                Some((stage, SourceRead { front: Some(front), .. })) => stage.whole(front.clone(), operator),
+                _ => operator,
+            };
             instances.push(InstanceEntry {
                 node: instance.node,
                 instance: instance.number,
@@ -164,13 +251,14 @@ impl Keeping {
             checkpoint,
             taken_unix_ms: shared.clock.unix_start_ms() + (now.0 / 1_000_000) as i64,
             shape: self.store.shape.clone(),
-            sources,
+            sources: sources.iter().map(|source| source.entry.clone()).collect(),
             counts: count_names(self.query.counts()),
             instances,
             ..Manifest::default()
         };
         let draft = Draft { manifest, tables };
-        Ok(Taken { keeping: self.clone(), draft, replies, awaited, outputs, pause_ns: 0 })
+        let handed = sources.iter().map(|source| source.handed).collect();
+        Ok(Taken { keeping: self.clone(), draft, replies, awaited, outputs, handed, pause_ns: 0 })
     }
 
     /// Where the outputs stood, as a manifest has it.

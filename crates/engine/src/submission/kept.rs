@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use arrow::datatypes::Schema;
 use laxity_connect::SinkSpec;
-use laxity_graph::{NodeId, OperatorId};
-use laxity_operators::Stage;
-use laxity_runtime::{ArrowRows, Instance, LastCheckpoint, Outlet, Query, Source};
+use laxity_graph::{EventTime, NodeId, OperatorId};
+use laxity_operators::{OperatorState, SharedStage, Stage};
+use laxity_runtime::{ArrowRows, Instance, LastCheckpoint, Outlet, Query, Source, Taken};
 use parking_lot::Mutex;
 
 use super::place::Place;
@@ -32,10 +33,26 @@ pub(super) struct Kept {
 pub(super) enum From {
     /// As a query that was never there.
     Beginning,
-    /// It has had that.
-    Place(Place),
+    /// It has had that, and its first operator held this.
+    Place(Place, SavedSource),
     /// It has had all there is.
     Ended,
+}
+
+/// What was saved with a source, for when it reads with others.
+#[derive(Clone)]
+pub(super) struct SavedSource {
+    /// Of its first operator, with what others may do for it.
+    state: OperatorState,
+    event_times: Option<(EventTime, EventTime)>,
+}
+
+impl SavedSource {
+    /// What those have who do a part of it for others, and what is left for the operator itself.
+    pub fn parts(&self, stage: &SharedStage) -> (Taken<ArrowRows>, OperatorState) {
+        let (front, rest) = stage.parts(self.state.clone());
+        (Taken { front, event_times: self.event_times }, rest)
+    }
 }
 
 /// Looks for what it goes on from.
@@ -98,6 +115,10 @@ impl Kept {
             node: source.node.0,
             operator: source.operator,
             table: table_of(source.node),
+            stage: match &plan.dataflow.node(source.node).stage {
+                Stage::Source { shared, .. } => shared.clone(),
+                _ => None,
+            },
         };
         let store = found.store.clone();
         let keeping = Keeping {
@@ -117,6 +138,7 @@ impl Kept {
             finish: finish.clone(),
             is_busy: not_busy(),
             last: Mutex::default(),
+            left_out: AtomicU32::new(0),
         };
         write_last(shared, &keeping, &finish, &store);
         let Some(restored) = found.restored else {
@@ -202,5 +224,14 @@ fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) 
         );
         return From::Beginning;
     }
-    From::Place(Place::of(entry, schema))
+    let instances = restored.manifest.instances.iter().zip(&restored.tables);
+    let mut of_source =
+        instances.filter(|(instance, _)| (instance.node, instance.instance) == (source.node.0, 0));
+    let state = of_source.next().map(|(entry, tables)| instance_state(entry, tables.clone()).operator);
+    let event_times = match entry.event_times {
+        Some((least, latest)) => (least <= latest).then_some((EventTime(least), EventTime(latest))),
+        // It read alone, which keeps no account of that: there may be any.
+        None => Some((EventTime(i64::MIN / 2), EventTime::MAX)),
+    };
+    From::Place(Place::of(entry, schema), SavedSource { state: state.unwrap_or_default(), event_times })
 }

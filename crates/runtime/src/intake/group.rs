@@ -1,17 +1,18 @@
 mod seats;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::as_one::{AsOne, StepContext};
+use super::reader::Taken;
 use super::shared_work::{Record, SharedRecords};
-use super::{Feed, IntakeContext, Reader, end};
+use super::{Feed, Given, IntakeContext, Position, Reader, Visited, end};
 use crate::offered::Offered;
 use crate::pace::Pace;
-use crate::{Clock, Content, Filled, Front, Query, RecordedArrival, Rhythm, Template};
+use crate::{Clock, Content, Filled, Front, Parcel, Query, RecordedArrival, Rhythm, Template};
 
 /// Readers of a table that ask the same of its rows, but for their filters.
 ///
@@ -41,6 +42,14 @@ pub(super) struct Group<C: Content> {
     ready: VecDeque<u32>,
     /// Who waits for credit.
     behind: Vec<u32>,
+    /// Who waits to be let go.
+    parked: Vec<u32>,
+    /// Who is looked at before all others: a checkpoint waits for it, or it was let go.
+    first: VecDeque<u32>,
+    /// Members by their source, but for those of a template.
+    by_source: HashMap<OperatorId, u32>,
+    /// How far the table has come.
+    place: Position,
     watermark: EventTime,
     /// When the last batch was due.
     arrival: ProcessingTime,
@@ -68,10 +77,30 @@ struct Member<C: Content> {
     timer: Option<EventTime>,
     is_ready: bool,
     is_behind: bool,
+    is_parked: bool,
+    visit: Visit<C>,
+    /// Times that it was given rows or told of time, but for visits.
+    handed: u64,
     /// It is one of those of a template: of which, and which of them. Nothing is held for it or handed over to it then.
     seat: Option<(usize, u32)>,
     /// Its number where the group writes down what it does.
     recorded: usize,
+}
+
+impl<C: Content> Member<C> {
+    /// Those of a template hold nobody up, and where one that is held stands has been told.
+    fn may_leave(&self) -> bool {
+        self.seat.is_none() && !self.reader.query.is_held()
+    }
+}
+
+/// A checkpoint wants to know how far a member was given the table.
+enum Visit<C: Content> {
+    None,
+    /// At the next look all that is held for it goes to its operators.
+    Asked,
+    /// That was done here. What comes behind it waits until its query is let go.
+    Done(Position, Taken<C>),
 }
 
 /// A batch that rows are held of.
@@ -110,6 +139,10 @@ impl<C: Content> Group<C> {
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             behind: Vec::new(),
+            parked: Vec::new(),
+            first: VecDeque::new(),
+            by_source: HashMap::new(),
+            place: Position::default(),
             watermark: EventTime::MIN,
             arrival: ProcessingTime::ZERO,
             pace: Pace::default(),
@@ -160,9 +193,24 @@ impl<C: Content> Group<C> {
         spec: <C::Front as Front>::Spec,
         rhythm: Rhythm,
     ) -> Result<(), C::Error> {
+        let mut reader = reader;
+        let taken = reader.taken.take();
+        let event_times = taken.as_ref().and_then(|taken| taken.event_times);
+        if let Some(taken) = taken {
+            let watermark = self.front.absorb(taken.front)?;
+            if watermark > self.watermark {
+                self.watermark = watermark;
+                self.offered.set_watermark(watermark);
+            }
+        }
         let seat = self.take_seat(&reader, &spec, rhythm)?;
         self.seated.extend(seat.map(|_| reader.query.id));
-        self.join_at(seat, reader, spec, rhythm);
+        let number = self.join_at(seat, reader, spec, rhythm);
+        if let Some(member) = self.members[number as usize].as_mut().filter(|_| event_times.is_some()) {
+            // What it was told before is not known: it is told once more.
+            (member.event_times, member.told) = (event_times, EventTime::MIN);
+        }
+        self.set_timer(number);
         Ok(())
     }
 
@@ -172,7 +220,7 @@ impl<C: Content> Group<C> {
         reader: Reader<C>,
         spec: <C::Front as Front>::Spec,
         rhythm: Rhythm,
-    ) {
+    ) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.members.push(None);
             self.members.len() as u32 - 1
@@ -183,6 +231,9 @@ impl<C: Content> Group<C> {
             seat.and_then(|(place, _)| Some(self.as_one[place].as_ref()?.record.as_ref()?.place()));
         let record = self.record.as_ref();
         let recorded = record.map_or(0, |record| record.joined(&reader.query, reader.source, template));
+        if seat.is_none() {
+            self.by_source.insert(reader.source, number);
+        }
         self.members[number as usize] = Some(Member {
             reader,
             spec,
@@ -193,9 +244,13 @@ impl<C: Content> Group<C> {
             timer: None,
             is_ready: false,
             is_behind: false,
+            is_parked: false,
+            visit: Visit::None,
+            handed: 0,
             seat,
             recorded,
         });
+        number
     }
 
     /// A query is no member any more; what is held for it is dropped.
@@ -216,6 +271,9 @@ impl<C: Content> Group<C> {
         self.front.leave(number, &member.spec);
         member.reader.query.share(None);
         self.free.push(number);
+        if member.seat.is_none() {
+            self.by_source.remove(&member.reader.source);
+        }
         if let Some((place, seat)) = member.seat
             && let Some(one) = &mut self.as_one[place]
         {
@@ -259,7 +317,8 @@ impl<C: Content> Group<C> {
 
     /// Whether a member has left more unread than that.
     pub fn is_over(&self, backlog_bytes: u64) -> bool {
-        self.waiting().any(|member| member.reader.backlog_bytes() > backlog_bytes)
+        let waits_for_a_checkpoint = !self.parked.is_empty() && self.kept_bytes > backlog_bytes;
+        waits_for_a_checkpoint || self.waiting().any(|member| member.reader.backlog_bytes() > backlog_bytes)
     }
 
     fn waiting(&self) -> impl Iterator<Item = &Member<C>> {
@@ -368,6 +427,7 @@ impl<C: Content> Group<C> {
     pub fn work<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
         &mut self,
         table: OperatorId,
+        place: Position,
         started: ProcessingTime,
         clock: Option<laxity_graph::EventClock>,
         context: &mut IntakeContext<'_, C, K, S>,
@@ -375,8 +435,10 @@ impl<C: Content> Group<C> {
         // Time is asked for once in so many: it costs as much as a small message.
         const AT_ONCE: usize = 8;
         let mut now = started;
+        self.place = place;
         for done in 1_usize.. {
-            if let Some((target_ns, place)) = self.next_as_one()
+            if self.first.is_empty()
+                && let Some((target_ns, place)) = self.next_as_one()
                 && self.next_timer().is_none_or(|nearest_ns| target_ns <= nearest_ns)
             {
                 let mut step = StepContext {
@@ -420,6 +482,7 @@ impl<C: Content> Group<C> {
     /// Whether something is due.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
+            || !self.first.is_empty()
             || self.as_one.iter().flatten().any(|one| self.is_due(one))
             || self.timers.peek().is_some_and(|Reverse((at, ..))| *at <= self.watermark)
             || self.ended.is_some_and(|told| told < self.members.len())
@@ -433,6 +496,9 @@ impl<C: Content> Group<C> {
 
     fn next_due(&mut self) -> Option<u32> {
         loop {
+            if let Some(number) = self.first.pop_front() {
+                return Some(number);
+            }
             if let Some(told) = &mut self.ended {
                 // All of them, in order; what was ready is among them.
                 let number = *told;
@@ -496,12 +562,19 @@ impl<C: Content> Group<C> {
         let watermark = if has_ended { EventTime::MAX } else { self.watermark };
         let Some(mut member) = self.members[number as usize].take() else { return Ok(()) };
         member.is_ready = false;
-        if member.reader.query.stopped() {
+        let query = member.reader.query.clone();
+        if query.stopped() {
             self.let_go(&mut member);
+        } else if query.is_held() && matches!(member.visit, Visit::Asked) {
+            self.hand_over_all::<F>(&mut member, now, context.staged)?;
+            self.park(number, &mut member, table);
+        } else if query.is_held() || has_ended && !query.hold.may_come_to_end() {
+            self.park(number, &mut member, table);
         } else {
             let told = (watermark > member.told && (has_ended || member.rhythm != Rhythm::Rows))
                 .then_some(watermark);
             member.told = member.told.max(watermark);
+            member.handed += u64::from(told.is_some() || !member.held.is_empty());
             if member.held.is_empty() {
                 if let Some(watermark) = told {
                     member.reader.tell(watermark, self.arrival, now, context.staged);
@@ -522,6 +595,73 @@ impl<C: Content> Group<C> {
             self.set_timer(number);
         }
         Ok(())
+    }
+
+    /// All that a member has had goes to its operators, whose query is held: what is saved of it then is what came of the
+    /// table up to here.
+    fn hand_over_all<F: Feed<C>>(
+        &mut self,
+        member: &mut Member<C>,
+        now: ProcessingTime,
+        staged: &mut Vec<Parcel<C>>,
+    ) -> Result<(), C::Error> {
+        let batch = (!member.held.is_empty()).then(|| self.gather(&member.held)).transpose()?;
+        let is_news = self.watermark > member.told || member.told == EventTime::MAX;
+        let told = (is_news && member.rhythm != Rhythm::Rows && self.watermark > EventTime::MIN)
+            .then_some(self.watermark);
+        // Of the end it is told when it is let go.
+        member.told =
+            if member.told == EventTime::MAX { self.watermark } else { member.told.max(self.watermark) };
+        member.reader.admit_all::<F>(batch, told, self.arrival, now, staged);
+        self.let_go(member);
+        member.reader.query.note_offered();
+        let taken = Taken { front: self.front.save()?, event_times: member.event_times };
+        member.visit = Visit::Done(member.reader.position_with_others(self.place), taken);
+        Ok(())
+    }
+
+    /// A member is held: whatever comes for it waits until it is let go.
+    fn park(&mut self, number: u32, member: &mut Member<C>, table: OperatorId) {
+        if !std::mem::replace(&mut member.is_parked, true) {
+            self.parked.push(number);
+        }
+        // So the table is looked at then.
+        let _not_now = member.reader.query.has_credit(table);
+    }
+
+    /// See [`Intake::visit`](super::Intake::visit).
+    pub fn visit(&mut self, query: &Query, source: OperatorId, is_first: bool) -> Option<Visited<C>> {
+        let number = *self.by_source.get(&source)?;
+        let member = self.members[number as usize].as_mut();
+        let member = member.filter(|member| std::ptr::eq(&*member.reader.query, query))?;
+        match &member.visit {
+            Visit::Done(position, taken) if !is_first => {
+                let (position, taken, handed) = (*position, Some(taken.clone()), member.handed);
+                Some(Visited::Given(Given { position, taken, handed }))
+            }
+            Visit::Asked if !is_first => Some(Visited::Later),
+            _ => {
+                member.visit = Visit::Asked;
+                self.first.push_back(number);
+                Some(Visited::Later)
+            }
+        }
+    }
+
+    /// How often this source of a query was given rows or told of time; `None` if it is not a member.
+    pub fn handed(&self, query: &Query, source: OperatorId) -> Option<u64> {
+        let member = self.members[*self.by_source.get(&source)? as usize].as_ref()?;
+        (std::ptr::eq(&*member.reader.query, query) && member.held.is_empty() && !member.is_behind)
+            .then_some(member.handed)
+    }
+
+    /// The least that any member had when it was visited, in rows.
+    pub fn least_rows(&self) -> u64 {
+        let rows = self.members.iter().flatten().map(|member| match &member.visit {
+            Visit::Done(position, _) if member.reader.query.is_held() => position.rows,
+            _ => u64::MAX,
+        });
+        rows.min().unwrap_or(u64::MAX)
     }
 
     /// Rows held of several batches as one.
@@ -577,6 +717,28 @@ impl<C: Content> Group<C> {
                 self.dismiss(number);
             }
         }
+        for number in std::mem::take(&mut self.parked) {
+            let has_ended = self.ended.is_some();
+            let parked = self.members[number as usize].as_mut().filter(|member| member.is_parked);
+            let Some(member) = parked else { continue };
+            let query = &member.reader.query;
+            let is_let_go = query.has_credit(table) || !query.is_held();
+            if query.stopped() || is_let_go && (!has_ended || query.hold.may_come_to_end()) {
+                member.is_parked = false;
+                // Who has nothing to get stays quiet.
+                let is_due = member.timer.is_some_and(|at| at <= self.watermark)
+                    || !member.held.is_empty()
+                        && (member.rhythm == Rhythm::Rows
+                            || member.held.len() >= HELD_ROWS_MAX
+                            || self.kept_bytes > KEPT_BYTES_MAX
+                            || self.kept.len() > KEPT_MAX);
+                if has_ended || is_due {
+                    self.first.push_back(number);
+                }
+            } else {
+                self.parked.push(number);
+            }
+        }
     }
 
     /// The table has ended.
@@ -586,7 +748,9 @@ impl<C: Content> Group<C> {
 
     /// One that was told of the end is a member no more once it has everything.
     fn dismiss(&mut self, number: u32) {
-        let is_done = |member: &Member<C>| member.told == EventTime::MAX && !member.reader.is_behind();
+        let is_done = |member: &Member<C>| {
+            member.told == EventTime::MAX && !member.reader.is_behind() && !member.is_parked
+        };
         if self.members[number as usize].as_ref().is_some_and(is_done) {
             self.take_out(number);
         }
@@ -603,7 +767,7 @@ impl<C: Content> Group<C> {
 
     /// Whether that is so of a member that can leave with what it has: those of a template hold nobody up.
     pub fn any_may_leave(&self, leaves: impl Fn(&Reader<C>) -> bool) -> bool {
-        self.members.iter().flatten().any(|member| member.seat.is_none() && leaves(&member.reader))
+        self.members.iter().flatten().any(|member| member.may_leave() && leaves(&member.reader))
     }
 
     /// Those of whom that is so, as a group of their own that goes on from here.
@@ -614,17 +778,20 @@ impl<C: Content> Group<C> {
         let mut other = Group::new(self.front.fork()?, self.columns.clone());
         (other.watermark, other.arrival, other.ended) = (self.watermark, self.arrival, self.ended.map(|_| 0));
         for number in 0..self.members.len() as u32 {
-            let is_leaving = |member: &&Member<C>| member.seat.is_none() && leaves(&member.reader);
+            let is_leaving = |member: &&Member<C>| member.may_leave() && leaves(&member.reader);
             let Some(member) = self.members[number as usize].as_ref().filter(is_leaving) else { continue };
             let rows = (!member.held.is_empty()).then(|| self.gather(&member.held)).transpose()?;
             let Some(member) = self.take_out(number) else { continue };
-            let Member { reader, spec, rhythm, event_times, told, is_behind, .. } = member;
-            other.join_at(None, reader, spec, rhythm);
-            let number = other.members.len() as u32 - 1;
+            let Member { reader, spec, rhythm, event_times, told, is_behind, is_parked, handed, .. } = member;
+            let number = other.join_at(None, reader, spec, rhythm);
             let Some(member) = &mut other.members[number as usize] else { continue };
             (member.event_times, member.told, member.is_behind) = (event_times, told, is_behind);
+            (member.is_parked, member.handed) = (is_parked, handed);
             if is_behind {
                 other.behind.push(number);
+            }
+            if is_parked {
+                other.parked.push(number);
             }
             if let Some(batch) = rows {
                 let count = C::rows(&batch);

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,7 +8,7 @@ use laxity_sched::Stamps;
 
 use super::{Feed, HELD_RETRY_NS, IntakeContext, NO_PROGRESS, Position, TELL_TIME_EVERY_NS};
 use crate::payload::parcel;
-use crate::template::FrontSpec;
+use crate::template::{FrontSpec, FrontState};
 use crate::{Clock, Content, InFlight, Outlet, Parcel, Payload, Query, Rhythm};
 
 /// One query's end of a table.
@@ -35,6 +36,29 @@ pub struct Reader<C: Content> {
     pub(super) outlet: Option<Arc<Outlet>>,
     /// What it has had before, of a table that is read again from an earlier place.
     skips: Position,
+    /// What of it is not in its operators, where it has read with others before.
+    pub(super) taken: Option<Taken<C>>,
+}
+
+/// What a reader that reads with others has had and its operators do not hold.
+pub struct Taken<C: Content> {
+    /// What was done to the rows before they came to it.
+    pub front: FrontState<C>,
+    /// Least and latest event time that rows in its operators may have; `None` if they have none.
+    pub event_times: Option<(EventTime, EventTime)>,
+}
+
+impl<C: Content> Clone for Taken<C> {
+    fn clone(&self) -> Taken<C> {
+        Taken { front: self.front.clone(), event_times: self.event_times }
+    }
+}
+
+impl<C: Content> fmt::Debug for Taken<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Taken");
+        shown.field("front", &self.front).field("event_times", &self.event_times).finish()
+    }
 }
 
 /// Rows that no credit is there for.
@@ -71,6 +95,7 @@ impl<C: Content> Reader<C> {
             share: None,
             outlet: None,
             skips: Position::default(),
+            taken: None,
         }
     }
 
@@ -96,6 +121,35 @@ impl<C: Content> Reader<C> {
     #[must_use]
     pub fn skipping(self, skips: Position) -> Reader<C> {
         Reader { skips, ..self }
+    }
+
+    /// One that goes on from what it had when it read with others.
+    #[must_use]
+    pub fn going_on(self, taken: Taken<C>) -> Reader<C> {
+        Reader { taken: Some(taken), ..self }
+    }
+
+    /// Its table begins there, with what it skips behind that.
+    pub(super) fn begin_at(&mut self, place: Position) {
+        self.skips = Position {
+            rows: self.skips.rows + place.rows,
+            dead_rows: self.skips.dead_rows + place.dead_rows,
+        };
+    }
+
+    /// What it has had, of a reader that has not begun.
+    pub(super) fn had(&self) -> Position {
+        self.skips
+    }
+
+    /// The table has come to the first row that it has not had.
+    pub(super) fn catch_up(&mut self) {
+        self.skips.rows = 0;
+    }
+
+    /// What it was given, by others, of a table that has come this far.
+    pub(super) fn position_with_others(&self, table: Position) -> Position {
+        Position { rows: table.rows, dead_rows: table.dead_rows.max(self.skips.dead_rows) }
     }
 
     /// What it has had of a table that has come this far.
@@ -258,6 +312,31 @@ impl<C: Content> Reader<C> {
         self.send(progress, payload, staged);
     }
 
+    /// Admits all that waits and these rows behind it, whatever credit there is: its query is held, and what it has had is to
+    /// be in its operators. The end waits until it is let go.
+    pub(super) fn admit_all<F: Feed<C>>(
+        &mut self,
+        batch: Option<C::Batch>,
+        watermark: Option<EventTime>,
+        arrival: ProcessingTime,
+        now: ProcessingTime,
+        staged: &mut Vec<Parcel<C>>,
+    ) {
+        while let Some(Waiting { batch, arrival, bytes, watermark }) = self.backlog.pop_front() {
+            self.backlog_bytes -= bytes;
+            self.settle_one();
+            let watermark = watermark.filter(|&watermark| watermark < EventTime::MAX);
+            self.admit::<F>(batch, watermark, arrival, now, staged);
+        }
+        match (batch, watermark) {
+            (Some(batch), watermark) => self.admit::<F>(batch, watermark, arrival, now, staged),
+            (None, Some(watermark)) => {
+                self.signal(Stamps::admitted(arrival, now), Some(watermark), staged);
+            }
+            (None, None) => {}
+        }
+    }
+
     /// Says how far time is, behind what it has been offered so far.
     pub(super) fn tell(
         &mut self,
@@ -346,7 +425,6 @@ impl<C: Content> Reader<C> {
 
     /// No row is to come any more.
     pub(super) fn end_of_input(&mut self, now: ProcessingTime, staged: &mut Vec<Parcel<C>>) {
-        self.query.hold.on_end_of_input(self.source);
         self.signal(Stamps::admitted(now, now), Some(EventTime::MAX), staged);
     }
 
@@ -364,6 +442,9 @@ impl<C: Content> Reader<C> {
     }
 
     fn send(&self, progress: EventTime, payload: Payload<C::Batch>, staged: &mut Vec<Parcel<C>>) {
+        if payload.watermark == Some(EventTime::MAX) {
+            self.query.hold.on_end_of_input(self.source);
+        }
         let message = parcel::<C>(self.source, 0, progress, payload);
         self.query.admit(InFlight::one(message.rows, message.bytes));
         staged.push(message);

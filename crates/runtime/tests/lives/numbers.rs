@@ -221,6 +221,7 @@ impl Front for ByRest {
     type Batch = Vec<u64>;
     type Spec = Rest;
     type Dead = ();
+    type State = i64;
     type Error = String;
 
     fn new(_: &Rest) -> Result<ByRest, String> {
@@ -229,6 +230,15 @@ impl Front for ByRest {
 
     fn fork(&self) -> Result<ByRest, String> {
         Ok(ByRest { members: Vec::new(), ..*self })
+    }
+
+    fn save(&mut self) -> Result<i64, String> {
+        Ok(self.watermark)
+    }
+
+    fn absorb(&mut self, watermark: i64) -> Result<EventTime, String> {
+        self.watermark = self.watermark.max(watermark);
+        Ok(EventTime(self.watermark))
     }
 
     fn serves(&self, _: &Rest) -> bool {

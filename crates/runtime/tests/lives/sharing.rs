@@ -1,14 +1,16 @@
 //! When those who read a table together are told of what, and what it costs those who are not concerned.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use laxity_graph::{EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings};
 use laxity_runtime::{
-    Clock, InFlight, Intake, IntakeContext, Outcome, Outlet, Parcel, Process, Query, Reader, Rhythm, Split,
-    Step, Write, Written,
+    Clock, Counts, InFlight, Intake, IntakeContext, Outcome, Outlet, Parcel, Position, Process, Query,
+    Reader, Rhythm, Split, Step, Taken, Visited, Write, Written,
 };
+use proptest::prelude::*;
 
 use super::numbers::{Counting, Every, Numbers, Rest};
 
@@ -367,4 +369,135 @@ fn what_has_ended_comes_out_before_the_table_is_closed() {
     table.look(130);
     assert_eq!(begun + table.made().len() + table.told().len(), 60);
     assert_eq!(table.feed.next, read, "nothing more is read");
+}
+
+/// What was saved of a reader: where it stood, and what it had been told by then.
+struct Saved {
+    position: Position,
+    taken: Taken<Numbers>,
+    rows_in: u64,
+    told: Vec<Told>,
+}
+
+impl Table {
+    /// A checkpoint of one: it is held, its table is looked at, and it is let go.
+    fn save(&mut self, query: &Query, at_ms: u64, told: &mut Vec<Told>) -> Saved {
+        let source = OperatorId(query.id.0);
+        query.hold();
+        assert!(matches!(self.intake.visit(query, source, true), Some(Visited::Later)));
+        self.look(at_ms);
+        told.extend(self.told());
+        let Some(Visited::Given(given)) = self.intake.visit(query, source, false) else {
+            panic!("not given")
+        };
+        let rows_in = query.counts().rows_in;
+        // Held on for a while, it is given nothing.
+        let before = told.len();
+        self.look(at_ms + 150);
+        told.extend(self.told());
+        assert!(told[before..].iter().all(|(id, ..)| *id != query.id.0), "it is held");
+        assert_eq!(rows_in, query.counts().rows_in);
+        let own = told[..before].iter().filter(|(id, ..)| *id == query.id.0);
+        let told = own.cloned().collect();
+        let _ = query.let_go();
+        query.let_end();
+        Saved { position: given.position, taken: given.taken.unwrap(), rows_in, told }
+    }
+}
+
+#[test]
+fn who_gets_nothing_is_told_of_nothing_after_a_checkpoint() {
+    let process = process();
+    let queries: Vec<_> = (0..4).map(|id| query(id, 200, &process)).collect();
+    // No number leaves that.
+    let readers = queries.iter().map(|query| reader(query, 2, 2, WINDOWS));
+    let mut table = Table::new(readers.collect(), &process);
+    let mut told = Vec::new();
+    table.look(50);
+    let source = OperatorId(0);
+    assert_eq!(table.intake.handed(&queries[0], source), Some(0));
+    let first = table.save(&queries[0], 90, &mut told);
+    assert_eq!((first.position.rows, first.rows_in), (51, 51), "it was not read on for that");
+    (250..900).step_by(10).for_each(|at_ms| drop(table.look(at_ms)));
+    assert_eq!(told.len() + table.told().len(), 1, "the time at the checkpoint");
+    assert_eq!(table.intake.handed(&queries[0], source), Some(0));
+    assert_eq!(table.intake.handed(&queries[1], source), None, "it is another's");
+    let second = table.save(&queries[0], 900, &mut told);
+    assert_eq!(second.position.rows, second.rows_in);
+    assert!(second.rows_in > 800);
+}
+
+proptest! {
+    /// Each of many is saved at a time of its own, and all go on from there with one table.
+    #[test]
+    fn who_read_with_others_goes_on_from_where_each_was_saved(
+        members in prop::collection::vec((1_u64..60, 0_u64..600, prop::bool::ANY), 1..7),
+        pieces in (1_u64..40, 1_u64..40),
+        end in 700_u64..1_300,
+    ) {
+        let rhythm = |is_told: bool| if is_told { WINDOWS } else { Rhythm::Rows };
+        let world = |queries: &[Arc<Query>], at_once: u64, end: u64| {
+            let readers = queries.iter().zip(&members).map(|(query, (by, _, rows))| {
+                reader(query, *by, by / 2, rhythm(!rows))
+            });
+            let readers: Vec<_> = readers.collect();
+            let feed = Counting { start: ProcessingTime::ZERO, next: 0, end, gap_ns: MS * at_once, at_once };
+            (readers, feed)
+        };
+        let account = process();
+        let queries: Vec<_> = (0..members.len() as u32).map(|id| query(id, 200, &account)).collect();
+        let (readers, feed) = world(&queries, pieces.0, u64::MAX);
+        let mut table = Table { feed, ..Table::new(readers, &account) };
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        order.sort_by_key(|&member| members[member].1);
+        let (mut told, mut saved) = (Vec::new(), BTreeMap::new());
+        for member in order {
+            table.look(members[member].1);
+            told.extend(table.told());
+            let at_ms = table.clock.0.get() / MS;
+            saved.insert(member, table.save(&queries[member], at_ms, &mut told));
+        }
+
+        let account = process();
+        let again: Vec<_> = (0..members.len() as u32).map(|id| query(id, 200, &account)).collect();
+        let least = saved.values().map(|saved| saved.position.rows).min().unwrap();
+        // What was left longest ago may lie before the end of what is there, and some of it behind.
+        let (readers, feed) = world(&again, pieces.1, end);
+        let readers = readers.into_iter().enumerate().map(|(member, reader)| {
+            let Saved { position, taken, rows_in, .. } = &saved[&member];
+            let counts = Counts { rows_in: *rows_in, ..Counts::default() };
+            again[member].count_from(counts);
+            reader.skipping(Position { rows: position.rows - least, dead_rows: 0 }).going_on(taken.clone())
+        });
+        let begins = Position { rows: least, dead_rows: 0 };
+        let intake = Intake::new(OperatorId(0), readers.collect()).from(begins);
+        let mut table = Table { feed: Counting { next: least, ..feed }, intake, ..Table::new(vec![], &account) };
+        let mut now: Vec<Vec<(u64, Told)>> = vec![Vec::new(); members.len()];
+        for at_ms in (0..end + 200).step_by(10) {
+            table.look(at_ms);
+            for told in table.told() {
+                now[told.0 as usize].push((table.feed.next, told));
+            }
+        }
+        for (member, (by, _, is_rows)) in members.iter().enumerate() {
+            let saved = &saved[&member];
+            let before = saved.told.iter().flat_map(|(_, rows, _)| rows.clone());
+            let after = now[member].iter().flat_map(|(_, (_, rows, _))| rows.clone());
+            let all: Vec<u64> = before.chain(after).collect();
+            let wanted: Vec<u64> = (0..end.max(saved.position.rows)).filter(|number| number % by == by / 2).collect();
+            prop_assert_eq!(&all, &wanted, "member {}", member);
+            prop_assert_eq!(again[member].rows_in(), end.max(saved.position.rows));
+            let marks: Vec<i64> = now[member].iter().filter_map(|(_, told)| told.2).collect();
+            prop_assert_eq!(marks.last(), Some(&i64::MAX));
+            prop_assert!(again[member].has_ended(OperatorId(member as u32)));
+            // A window that was open when it was saved ends in time, whether or not more comes for it.
+            let last = (0..saved.position.rows).rev().find(|number| number % by == by / 2);
+            let Some(last) = last.filter(|_| !is_rows) else { continue };
+            let window_end = (last / 100 + 1) * 100;
+            if window_end > saved.position.rows && window_end + pieces.1 < end {
+                let fired = now[member].iter().find(|(_, told)| told.2.is_some_and(|at| at >= window_end as i64 - 1));
+                prop_assert!(fired.unwrap().0 <= window_end + 10 + 2 * pieces.1);
+            }
+        }
+    }
 }

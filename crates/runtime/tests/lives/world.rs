@@ -9,8 +9,8 @@ use laxity_graph::{
 };
 use laxity_runtime::{
     Blueprint, Clock, InFlight, Instance, Intake, IntakeContext, LateWay, Outcome, Outlet, Parcel, Payload,
-    Process, Promise, Query, Reader, Registry, Retiring, Rhythm, Role, RunContext, Split, Step, Write,
-    Written, expand,
+    Process, Promise, Query, Reader, Registry, Retiring, Rhythm, Role, RunContext, Split, Step, Visited,
+    Write, Written, expand,
 };
 use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, RunReport, Shards, Stamps, Work};
 use rand_core::{Rng, SeedableRng};
@@ -50,7 +50,8 @@ pub struct World {
 /// A query that is held, and what it had been given by then.
 struct Still {
     query: QueryId,
-    rows_given: u64,
+    /// `None` until it is in its operators, of one that reads with others.
+    rows_given: Option<u64>,
     /// What its output held once it was drained.
     count: Option<u64>,
     /// What others had written when it was held.
@@ -75,6 +76,7 @@ pub struct Seen {
     pub done_as_one: u64,
     pub relieved: u64,
     pub held: u64,
+    pub held_with_others: u64,
     pub drained_while_held: u64,
     pub stopped_while_held: u64,
     pub others_went_on: u64,
@@ -377,19 +379,46 @@ impl World {
         }
         let query = entry.query.clone();
         query.hold();
-        let of_query = entry.tables().iter().filter_map(|table| self.tables.get(table));
-        let is_reader = |reader: &&Reader<Numbers>| Arc::ptr_eq(&reader.query, &query);
-        let mut positions = of_query.filter_map(|table| {
-            let source = table.intake.readers().find(is_reader)?.source;
-            table.intake.position_of(&query, source)
-        });
-        let position = positions.next();
-        drop(positions);
-        // It reads with others, has come to its end, or is on its way to a copy.
-        let Some(position) = position else { return self.let_go(&query) };
+        let with_others = match self.visit(&query, true) {
+            Some(Visited::Given(_)) => false,
+            Some(Visited::Later) => true,
+            // It is done as one with others, has come to its end, or is on its way to a copy.
+            None => return self.let_go(&query),
+        };
+        let rows_given = self.rows_given(&query, with_others);
         let of_others = self.written_by_others(id);
-        self.held.push(Still { query: id, rows_given: position.rows, count: None, of_others });
+        self.held.push(Still { query: id, rows_given, count: None, of_others });
         self.seen.held += 1;
+        self.seen.held_with_others += u64::from(with_others);
+    }
+
+    /// Asks the tables of a held query how far it has come.
+    fn visit(&mut self, query: &Arc<Query>, is_first: bool) -> Option<Visited<Numbers>> {
+        let now = self.now.now();
+        for id in self.registry.get(query.id)?.tables() {
+            let Some(table) = self.tables.get_mut(id) else { continue };
+            let is_reader = |reader: &&Reader<Numbers>| Arc::ptr_eq(&reader.query, query);
+            let Some(source) = table.intake.readers().find(is_reader).map(|reader| reader.source) else {
+                continue;
+            };
+            let visited = table.intake.visit(query, source, is_first);
+            if matches!(visited, Some(Visited::Later)) {
+                table.look = Some(now);
+            }
+            return visited;
+        }
+        None
+    }
+
+    /// What it was given, as far as that is known.
+    fn rows_given(&mut self, query: &Arc<Query>, with_others: bool) -> Option<u64> {
+        match self.visit(query, false)? {
+            Visited::Given(given) => {
+                assert_eq!(given.taken.is_some(), with_others);
+                Some(given.position.rows)
+            }
+            Visited::Later => None,
+        }
     }
 
     fn written_by_others(&self, id: QueryId) -> u64 {
@@ -407,6 +436,18 @@ impl World {
         let Some(query) = query.filter(|query| !query.stopped()) else {
             self.held.swap_remove(place);
             self.seen.stopped_while_held += 1;
+            return;
+        };
+        let Some(rows_given) = rows_given else {
+            match self.visit(&query, false) {
+                Some(Visited::Given(given)) => self.held[place].rows_given = Some(given.position.rows),
+                Some(Visited::Later) => {}
+                // It ends.
+                None => {
+                    self.held.swap_remove(place);
+                    self.let_go(&query);
+                }
+            }
             return;
         };
         if !query.drained() {

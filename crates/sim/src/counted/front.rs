@@ -85,6 +85,7 @@ impl Front for CountedFront {
     type Batch = CountedRows;
     type Spec = CountedSpec;
     type Dead = Infallible;
+    type State = EventTime;
     type Error = Infallible;
 
     fn new(spec: &CountedSpec) -> Result<CountedFront, Infallible> {
@@ -99,6 +100,15 @@ impl Front for CountedFront {
 
     fn fork(&self) -> Result<CountedFront, Infallible> {
         Ok(CountedFront { watermark: self.watermark, rows: self.rows, ..CountedFront::new(&self.spec)? })
+    }
+
+    fn save(&mut self) -> Result<EventTime, Infallible> {
+        Ok(self.watermark)
+    }
+
+    fn absorb(&mut self, watermark: EventTime) -> Result<EventTime, Infallible> {
+        self.watermark = self.watermark.max(watermark);
+        Ok(self.watermark)
     }
 
     fn serves(&self, spec: &CountedSpec) -> bool {

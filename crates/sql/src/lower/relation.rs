@@ -445,7 +445,11 @@ impl Shareable {
     /// The source as one that is shared, with the chain that begins with it; `None` if it has to see every row.
     pub fn stage(self, chain: &[OperatorFactory]) -> Option<SharedStage> {
         let spec = SharedSourceSpec { source: self.source, access: self.access?, template: None };
-        Some(SharedStage { spec: Arc::new(spec), operator: Chain::factory(chain[1..].to_vec()) })
+        Some(SharedStage {
+            spec: Arc::new(spec),
+            operator: Chain::factory(chain[1..].to_vec()),
+            links: chain.len() - 1,
+        })
     }
 }
 
