@@ -93,6 +93,8 @@ pub(crate) fn find(
         && settings.memory_limit_bytes.is_none()
         && settings.idle_timeout.is_none()
         && !settings.shed
+        // What is done as one cannot be saved yet.
+        && settings.checkpoint_interval.is_none()
         && settings.parallelism == 1;
     let [source, window, sink] = dataflow.nodes() else { return };
     let (Stage::Source { shared: Some(shared), .. }, Stage::Sink(sink)) = (&source.stage, &sink.stage) else {

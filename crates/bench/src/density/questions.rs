@@ -3,6 +3,7 @@
 
 mod busy_neighbour;
 mod change_one;
+mod checkpoints;
 mod live_table;
 mod no_rows;
 mod nothing_shared;
@@ -60,6 +61,7 @@ pub const ALL: &[Question] = &[
     Question { name: "templates", run: templates::run },
     Question { name: "change-one", run: change_one::run },
     Question { name: "registered", run: registered::run },
+    Question { name: "checkpoints", run: checkpoints::run },
 ];
 
 impl Setting<'_> {

@@ -113,6 +113,7 @@ fn what_may_differ_otherwise_or_fail_has_none() {
         ("laxity.shed", "true"),
         ("laxity.memory.limit", "10 mb"),
         ("laxity.row.error", "dead-letter"),
+        ("execution.checkpointing.interval", "10 s"),
         ("laxity.allowed.lateness", "1 s"),
         ("table.exec.source.idle-timeout", "1 s"),
         ("parallelism.default", "2"),
