@@ -6,7 +6,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use arrow::array::ArrayRef;
-use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
@@ -345,5 +344,5 @@ impl Sessions {
 }
 
 fn gone(id: SessionId) -> DataFusionError {
-    ArrowError::InvalidArgumentError(format!("session {id} is gone")).into()
+    DataFusionError::Internal(format!("session {id} is gone"))
 }
