@@ -25,8 +25,6 @@ pub struct MessageContext {
     pub target_ns: u64,
     /// C_o(n): predicted CPU time of the message.
     pub cost_ns: u64,
-    /// Predicted CPU time of the messages that wait for the operator already.
-    pub backlog_ns: u64,
     /// C_path(o): predicted CPU time from behind the operator to the sink.
     pub path_cost_ns: u64,
     /// Rows; 0 for a bare watermark.
@@ -50,7 +48,6 @@ impl MessageContext {
             frontier: ProcessingTime(head.deadline.0.saturating_sub(query.target_ns)),
             target_ns: query.target_ns,
             cost_ns: operator.cost_ns(head.rows.into()) as u64,
-            backlog_ns: 0,
             path_cost_ns: operator.path_cost_ns,
             rows: head.rows,
             weight: query.weight,

@@ -176,7 +176,6 @@ impl<T> Scheduler<T> {
             frontier,
             target_ns: operator.target_ns,
             cost_ns: operator.cost.predict_ns(message.rows),
-            backlog_ns: operator.backlog_ns(),
             path_cost_ns: operator.path_cost_ns,
             rows: message.rows,
             weight: f64::from(operator.weight),

@@ -67,7 +67,6 @@ fn figure_4_start_deadline_is_60() {
         frontier: ProcessingTime(30),
         target_ns: 50,
         cost_ns: 20,
-        backlog_ns: 0,
         path_cost_ns: 0,
         rows: 1,
         weight: 1.0,

@@ -35,18 +35,7 @@ pub(super) const PARTS: Figure = Figure {
 const POLICIES: [&str; 14] = super::POLICIES;
 
 /// The whole first, then without each part.
-const ABLATED: [&str; 10] = [
-    "laxity",
-    "laxity:forecasts=off",
-    "laxity:short=off",
-    "laxity:backlog=off",
-    "laxity:ease=off",
-    "laxity:press=off",
-    "laxity:finish=off",
-    "laxity:overload=off",
-    "laxity:rates=off",
-    "llf",
-];
+const ABLATED: [&str; 4] = ["laxity", "laxity:forecasts=off", "laxity:overload=off", "llf"];
 
 /// What became of a query.
 #[derive(Clone, Debug)]

@@ -59,13 +59,9 @@ const PREDICTED: [(&str, Oracle); 31] = [
     ("llf", Oracle::Key(Key::Laxity)),
     ("llf:topology-only", Oracle::Key(Key::Laxity)),
     ("edf", Oracle::Key(Key::Deadline)),
-    // What is left of the default without what it weighs: t_MF + L, of which each part says when it differs.
-    (
-        "laxity:forecasts=off:short=off:backlog=off:ease=off:press=off:finish=off:overload=off:memory=off",
-        Oracle::Key(Key::Target),
-    ),
-    // Work is short or long where it is known what results cost; who is not weighed otherwise keeps to the target.
-    ("laxity:short=off:backlog=off:ease=off:press=off:overload=off", Oracle::Key(Key::Target)),
+    // What is left of the default without what it gives up: t_MF + L.
+    ("laxity:forecasts=off:overload=off:memory=off", Oracle::Key(Key::Target)),
+    ("laxity:overload=off", Oracle::Key(Key::Target)),
     ("sjf", Oracle::Key(Key::Cost)),
     ("fcfs", Oracle::Key(Key::Ingestion)),
     ("fifo", Oracle::Key(Key::Equal)),

@@ -84,7 +84,6 @@ mod tests {
             frontier: ProcessingTime(0),
             target_ns: 0,
             cost_ns: 100_000,
-            backlog_ns: 0,
             path_cost_ns: 0,
             rows: 1,
             weight: 1.0,

@@ -119,16 +119,6 @@ impl<T> Operator<T> {
         self.resume || !self.mailbox.is_empty()
     }
 
-    /// Predicted CPU time of what waits.
-    #[inline]
-    pub fn backlog_ns(&self) -> u64 {
-        if self.mailbox.is_empty() {
-            return 0;
-        }
-        let (fixed_ns, per_row_ns) = self.cost.line();
-        (fixed_ns * self.mailbox.len() as f64 + per_row_ns * self.mailbox.rows() as f64) as u64
-    }
-
     /// Priority of what it would run next. A resumption has that of its message and, where urgency is
     /// inherited, of what waits behind it.
     #[inline]

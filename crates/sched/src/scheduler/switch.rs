@@ -94,7 +94,6 @@ pub(super) fn rank_operator_again<T>(
         frontier: now,
         target_ns,
         cost_ns: cost.predict_ns(0),
-        backlog_ns: 0,
         path_cost_ns: operator.path_cost_ns,
         rows: 0,
         weight: f64::from(operator.weight),
@@ -108,8 +107,6 @@ pub(super) fn rank_operator_again<T>(
         context.frontier = ProcessingTime(queued.deadline.0.saturating_sub(target_ns));
         context.rows = queued.message.rows;
         context.cost_ns = cost.predict_ns(queued.message.rows);
-        let urgency = rank.message(&context);
-        context.backlog_ns += context.cost_ns;
-        urgency
+        rank.message(&context)
     });
 }

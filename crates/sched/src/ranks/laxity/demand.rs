@@ -7,15 +7,15 @@ pub(super) struct Demand {
     pub of: u32,
     pub deadline: ProcessingTime,
     pub work_ns: u64,
-    /// Utility lost if it is late. Positive.
-    pub value: f64,
+    /// Utility lost for each ns of work that is late. Positive.
+    pub worth: f64,
 }
 
 /// Picks what to give up so that the rest can be done in time on `workers` equal workers.
 ///
 /// Processor demand test: in order of deadline, the work due by each deadline must not exceed the capacity until
 /// then. Where it does, what was worth least per unit of work among that due by then is given up, until it fits.
-/// With equal values this is Moore and Hodgson's rule (Moore 1968), which gives up the fewest; with other values
+/// With equal values of jobs this is Moore and Hodgson's rule (Moore 1968), which gives up the fewest; with other values
 /// that problem is NP-hard and this is its greedy form. Workers are taken as one that is `workers` times as fast,
 /// so that with several a job that fits may still be late.
 ///
@@ -29,12 +29,12 @@ pub(super) fn give_up(
     demands.sort_unstable_by_key(|demand| (demand.deadline, demand.of));
     let workers = workers.max(1) as f64;
     let mut work_ns = 0.0;
-    // A heap by worth per work of all that is due so far, least first.
+    // A heap by worth of all that is due so far, least first.
     let mut due: std::collections::BinaryHeap<Worth> = std::collections::BinaryHeap::new();
     let mut is_given_up = vec![false; demands.len()];
     for (place, demand) in demands.iter().enumerate() {
         work_ns += demand.work_ns as f64;
-        due.push(Worth { per_work: demand.value / demand.work_ns.max(1) as f64, place });
+        due.push(Worth { per_work: demand.worth, place });
         let capacity_ns = demand.deadline.since_ns(now) as f64 * workers;
         while work_ns > capacity_ns {
             let Some(least) = due.pop() else { break };
@@ -51,6 +51,39 @@ pub(super) fn give_up(
         }
         !goes
     });
+}
+
+/// Where what was given up may stand so that all that is kept is still done in time, as early as that goes: `put` is
+/// told the first of those kept that it goes before, `None` where it must go behind all. `kept` is by deadline,
+/// `given_up` by work, shortest first.
+pub(super) fn put_before(
+    kept: &[Demand],
+    given_up: &[Demand],
+    workers: usize,
+    now: ProcessingTime,
+    mut put: impl FnMut(&Demand, Option<&Demand>),
+) {
+    let workers = workers.max(1) as f64;
+    let mut work_ns = 0.0;
+    // By place: what more could be done before it and all after it were still in time.
+    let mut spare_ns: Vec<f64> = kept
+        .iter()
+        .map(|kept| {
+            work_ns += kept.work_ns as f64;
+            kept.deadline.since_ns(now) as f64 * workers - work_ns
+        })
+        .collect();
+    for place in (1..spare_ns.len()).rev() {
+        spare_ns[place - 1] = spare_ns[place - 1].min(spare_ns[place]);
+    }
+    let (mut more_ns, mut place) = (0.0, 0);
+    for given_up in given_up {
+        more_ns += given_up.work_ns as f64;
+        while spare_ns.get(place).is_some_and(|&spare_ns| spare_ns < more_ns) {
+            place += 1;
+        }
+        put(given_up, kept.get(place));
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -84,7 +117,7 @@ mod tests {
             of: of as u32,
             deadline: ProcessingTime(due),
             work_ns,
-            value,
+            worth: value / work_ns.max(1) as f64,
         };
         of.iter().enumerate().map(made).collect()
     }
@@ -153,6 +186,46 @@ mod tests {
                 work_ns += demand.work_ns;
                 prop_assert!(work_ns <= demand.deadline.0 * m as u64);
             }
+        }
+
+        #[test]
+        fn what_is_kept_fits_with_what_goes_before_it(
+            of in prop::collection::vec((0u64..40, 1u64..15, 0.1f64..9.0), 0..9), m in 1usize..4
+        ) {
+            let (mut kept, mut gone) = (jobs(&of), Vec::new());
+            give_up(&mut kept, &mut gone, m, ProcessingTime::ZERO);
+            gone.sort_unstable_by_key(|gone| (gone.work_ns, gone.of));
+            let mut before = vec![0; kept.len()];
+            put_before(&kept, &gone, m, ProcessingTime::ZERO, |gone, kept_of| {
+                let Some(kept_of) = kept_of else { return };
+                before[kept.iter().position(|kept| kept.of == kept_of.of).unwrap()] += gone.work_ns;
+            });
+            let mut work_ns = 0;
+            for (kept, before_ns) in kept.iter().zip(before) {
+                work_ns += before_ns + kept.work_ns;
+                prop_assert!(work_ns <= kept.deadline.0 * m as u64);
+            }
+        }
+
+        #[test]
+        fn the_shortest_goes_first_where_there_is_room(
+            of in prop::collection::vec((20u64..60, 1u64..15, 0.1f64..9.0), 1..9)
+        ) {
+            // One that is past beside others that fit: before the first that leaves room for it.
+            let (mut kept, mut gone) = (jobs(&of), Vec::new());
+            give_up(&mut kept, &mut gone, 1, ProcessingTime::ZERO);
+            let late = Demand { of: 99, deadline: ProcessingTime(0), work_ns: 3, worth: 1.0 };
+            let mut place = None;
+            put_before(&kept, &[late], 1, ProcessingTime::ZERO, |_, before| place = Some(before.map(|b| b.of)));
+            let fits = |at: usize| {
+                let mut work_ns = 0;
+                kept.iter().enumerate().all(|(of, kept)| {
+                    work_ns += kept.work_ns + if of == at { 3 } else { 0 };
+                    work_ns <= kept.deadline.0
+                })
+            };
+            let first = (0..kept.len()).find(|&at| fits(at)).map(|at| kept[at].of);
+            prop_assert_eq!(place, Some(first));
         }
     }
 }

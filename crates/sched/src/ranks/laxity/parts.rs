@@ -4,41 +4,15 @@ use crate::{Fault, Parameters};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub forecasts: bool,
-    pub short: bool,
-    pub backlog: bool,
-    pub ease: bool,
-    pub press: bool,
-    pub finish: bool,
     pub overload: bool,
-    pub rates: bool,
     pub memory: bool,
 }
 
 impl Parts {
-    pub const ALL: Parts = Parts {
-        forecasts: true,
-        short: true,
-        backlog: true,
-        ease: true,
-        press: true,
-        finish: true,
-        overload: true,
-        rates: true,
-        memory: true,
-    };
+    pub const ALL: Parts = Parts { forecasts: true, overload: true, memory: true };
 
-    fn named(&mut self) -> [(&'static str, &mut bool); 9] {
-        [
-            ("forecasts", &mut self.forecasts),
-            ("short", &mut self.short),
-            ("backlog", &mut self.backlog),
-            ("ease", &mut self.ease),
-            ("press", &mut self.press),
-            ("finish", &mut self.finish),
-            ("overload", &mut self.overload),
-            ("rates", &mut self.rates),
-            ("memory", &mut self.memory),
-        ]
+    fn named(&mut self) -> [(&'static str, &mut bool); 3] {
+        [("forecasts", &mut self.forecasts), ("overload", &mut self.overload), ("memory", &mut self.memory)]
     }
 
     /// `overload=off`, as often as wanted; and how the rank is written then.
