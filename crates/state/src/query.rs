@@ -1,10 +1,13 @@
 //! The checkpoints of one query: written, found again, and removed.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use parking_lot::Mutex;
 
 use crate::folder::StateError;
 use crate::manifest::{Manifest, PartEntry, StoredFile, Unreadable};
@@ -20,6 +23,17 @@ const MANIFEST: &str = "manifest.json";
 #[derive(Clone, Debug)]
 pub struct QueryFolder {
     path: PathBuf,
+    /// Nobody else writes here, so what is there is looked for once: a look reads every manifest.
+    known: Arc<Mutex<Known>>,
+}
+
+/// What is known to be in a query's folder.
+#[derive(Debug, Default)]
+struct Known {
+    /// Numbers of checkpoints; `None` before the first look. Each was whole when it was written or looked at.
+    whole: Option<BTreeSet<u64>>,
+    /// Nothing that was begun and not finished is there.
+    is_clean: bool,
 }
 
 /// A checkpoint that is to be written.
@@ -61,7 +75,7 @@ pub struct Checkpoints {
 
 impl QueryFolder {
     pub(crate) fn new(path: PathBuf) -> QueryFolder {
-        QueryFolder { path }
+        QueryFolder { path, known: Arc::default() }
     }
 
     /// The folder.
@@ -100,8 +114,11 @@ impl QueryFolder {
     pub fn write(&self, draft: Draft) -> Result<u64, StateError> {
         let Draft { mut manifest, tables } = draft;
         let number = manifest.checkpoint;
+        let mut known = self.known.lock();
         std::fs::create_dir_all(&self.path).map_err(StateError::io("create", &self.path))?;
-        self.clean();
+        if !std::mem::replace(&mut known.is_clean, false) {
+            self.clean();
+        }
         let unfinished = self.path.join(format!(".{}.tmp", folder_of(number)));
         std::fs::create_dir(&unfinished).map_err(StateError::io("create", &unfinished))?;
         manifest.version = VERSION;
@@ -124,6 +141,10 @@ impl QueryFolder {
         let path = self.path.join(folder_of(number));
         std::fs::rename(&unfinished, &path).map_err(StateError::io("write", &path))?;
         sync(&self.path)?;
+        known.is_clean = true;
+        if let Some(whole) = &mut known.whole {
+            whole.insert(number);
+        }
         Ok(manifest.files.iter().map(|file| file.bytes).sum::<u64>() + text.len() as u64)
     }
 
@@ -132,14 +153,41 @@ impl QueryFolder {
     /// # Errors
     /// If the folder cannot be read. What cannot be removed is left for the next time.
     pub fn keep_last(&self, kept: usize) -> Result<(), StateError> {
-        for checkpoint in self.checkpoints()?.whole.into_iter().skip(kept) {
-            // The manifest first: what is left of it is no checkpoint any more.
-            let _next_time = std::fs::remove_file(checkpoint.path.join(MANIFEST));
-            for StoredFile { name, .. } in &checkpoint.manifest.files {
-                let _next_time = std::fs::remove_file(checkpoint.path.join(name));
+        let mut known = self.known.lock();
+        let whole = match &mut known.whole {
+            Some(whole) => whole,
+            none => {
+                let found = self.checkpoints()?.whole;
+                // By the folder, which somebody may have copied.
+                none.insert(
+                    found.iter().filter_map(|one| number_of(one.path.file_name()?.to_str()?)).collect(),
+                )
             }
-            let _next_time = std::fs::remove_dir(&checkpoint.path);
+        };
+        let mut surplus = whole.len().saturating_sub(kept);
+        whole.retain(|&number| {
+            let is_surplus = surplus > 0;
+            surplus = surplus.saturating_sub(1);
+            !is_surplus || self.remove(number).is_err()
+        });
+        Ok(())
+    }
+
+    /// Removes a checkpoint, if it is still what was written.
+    fn remove(&self, number: u64) -> io::Result<()> {
+        let path = self.path.join(folder_of(number));
+        let text = match std::fs::read_to_string(path.join(MANIFEST)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let Ok(manifest) = Manifest::of_text(&text) else { return Ok(()) };
+        // The manifest first: what is left of it is no checkpoint any more.
+        std::fs::remove_file(path.join(MANIFEST))?;
+        for StoredFile { name, .. } in &manifest.files {
+            let _is_left = std::fs::remove_file(path.join(name));
         }
+        let _is_left = std::fs::remove_dir(&path);
         Ok(())
     }
 

@@ -77,14 +77,71 @@ fn the_last_are_kept_and_what_others_put_there_stays() {
 
 #[test]
 fn what_was_not_finished_is_not_there_and_goes() {
-    let (_folder, query) = written([1]);
+    let (folder, query) = written([1]);
     let unfinished = query.path().join(".chk-2.tmp");
     std::fs::create_dir(&unfinished).unwrap();
     std::fs::write(unfinished.join("0-0-0-x.arrow"), "half").unwrap();
     assert_eq!(query.checkpoints().unwrap().whole.len(), 1);
+    let query = StateFolder::look_for(folder.path(), "q");
     query.write(draft(2)).unwrap();
     assert!(!unfinished.exists());
     assert_eq!(query.checkpoints().unwrap().whole.len(), 2);
+    assert!(query.write(draft(2)).is_err());
+    assert!(unfinished.exists(), "what fails leaves it");
+    query.write(draft(3)).unwrap();
+    assert!(!unfinished.exists());
+}
+
+proptest! {
+    /// Whoever looks, and whoever has looked before: the last are there, and those between that were harmed.
+    #[test]
+    fn the_last_are_kept_however_often_the_folder_is_opened(
+        steps in prop::collection::vec((0..4_u8, 1..4_usize), 1..24),
+    ) {
+        let (folder, mut query) = written([1]);
+        let (mut whole, mut harmed) = (vec![1], Vec::new());
+        let mut last = 1;
+        for (step, kept) in steps {
+            match step {
+                0 | 1 => {
+                    last += 1;
+                    query.write(draft(last)).unwrap();
+                    whole.push(last);
+                }
+                2 => {
+                    query.keep_last(kept).unwrap();
+                    let surplus = whole.len().saturating_sub(kept);
+                    whole.drain(..surplus);
+                }
+                // By another process, which looks for itself.
+                _ => {
+                    if whole.len() > 1 {
+                        let first = whole.remove(0);
+                        std::fs::write(query.path().join(format!("chk-{first}/manifest.json")), "{}").unwrap();
+                        harmed.insert(0, first);
+                    }
+                    query = StateFolder::look_for(folder.path(), "q");
+                }
+            }
+            let found = query.checkpoints().unwrap();
+            let numbers: Vec<u64> = found.whole.iter().rev().map(|one| one.manifest.checkpoint).collect();
+            prop_assert_eq!(&numbers, &whole);
+            prop_assert_eq!(found.damaged.len(), harmed.len());
+        }
+    }
+}
+
+#[test]
+fn one_that_was_harmed_since_it_was_written_stays() {
+    let (_folder, query) = written(1..=3);
+    query.keep_last(3).unwrap();
+    std::fs::write(query.path().join("chk-1/manifest.json"), "{}").unwrap();
+    query.write(draft(4)).unwrap();
+    query.write(draft(5)).unwrap();
+    query.keep_last(3).unwrap();
+    let found = query.checkpoints().unwrap();
+    let numbers: Vec<u64> = found.whole.iter().map(|one| one.manifest.checkpoint).collect();
+    assert_eq!((numbers, found.damaged.len()), (vec![5, 4, 3], 1));
 }
 
 #[test]
