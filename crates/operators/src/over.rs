@@ -176,7 +176,7 @@ impl OverAggregate {
             }
             // What comes behind the watermark is taken when it rises the next time.
             let due = if time > seen { time } else { seen.saturating_add(1) };
-            self.frames.wait(key, time, due);
+            self.frames.accept(key, time, due, seen);
             arrived.push(row as u32, key, time, due);
         }
         if !late.is_empty() {

@@ -24,8 +24,12 @@ struct Frame {
     times: VecDeque<i64>,
     /// Of bounded ROWS, how many count.
     rows: u64,
-    /// Time of the last row taken.
+    /// Time of the last row taken, or a later one at which a timer of Flink's went off.
     taken: i64,
+    /// Of a bounded RANGE, the watermark at which the key is forgotten.
+    forgotten_at: Option<i64>,
+    /// What was `forgotten_at` before rows moved it on, later than the watermark. Ascending.
+    superseded: VecDeque<i64>,
     /// Of the rows that wait, those whose time is later than of all that are due before: when they are due, and their
     /// time. Both ascend.
     waiting: VecDeque<(i64, i64)>,
@@ -52,6 +56,8 @@ impl Default for Frame {
             times: VecDeque::new(),
             rows: 0,
             taken: i64::MIN,
+            forgotten_at: None,
+            superseded: VecDeque::new(),
             waiting: VecDeque::new(),
             anew_from: Vec::new(),
         }
@@ -59,6 +65,37 @@ impl Default for Frame {
 }
 
 impl Frame {
+    fn is_forgotten(&self, watermark: i64) -> bool {
+        self.forgotten_at.is_some_and(|at| watermark >= at)
+    }
+
+    /// What Flink's timers have done up to a watermark. One that forgets the key, but was superseded, still counts as
+    /// the time of a row that was taken.
+    fn go_on_to(&mut self, seen: i64) {
+        if self.is_forgotten(seen) {
+            self.forgotten_at = None;
+            self.superseded.clear();
+            self.taken = i64::MIN;
+            while self.waiting.front().is_some_and(|(due, _)| *due <= seen) {
+                self.waiting.pop_front();
+            }
+            self.anew_from.push(seen.saturating_add(1));
+        }
+        while let Some(at) = self.superseded.pop_front_if(|at| *at <= seen) {
+            self.taken = self.taken.max(at);
+        }
+    }
+
+    /// As Flink sets the timer that forgets: half as long again as the row counts, moved on only by a row that would
+    /// count beyond it.
+    fn remember(&mut self, time: i64, preceding_ms: i64) {
+        let needed = time.saturating_add(preceding_ms).saturating_add(1);
+        if self.forgotten_at.is_none_or(|at| at < needed) {
+            self.superseded.extend(self.forgotten_at);
+            self.forgotten_at = Some(time.saturating_add(longest_memory_ms(preceding_ms)));
+        }
+    }
+
     /// The latest time of the rows that are due at a watermark which is not below that of the last step.
     fn last_due(&self, watermark: i64) -> i64 {
         let due = self.waiting.partition_point(|(due, _)| *due <= watermark);
@@ -81,11 +118,18 @@ impl Frame {
     }
 
     fn take(&mut self, due: i64, time: i64) {
-        self.taken = time;
+        // What is due before the key was forgotten says nothing of what comes after.
+        if self.anew_from.is_empty() {
+            self.taken = self.taken.max(time);
+        }
         while self.waiting.front().is_some_and(|(waiting, _)| *waiting <= due) {
             self.waiting.pop_front();
         }
     }
+}
+
+fn longest_memory_ms(preceding_ms: i64) -> i64 {
+    preceding_ms.saturating_add(preceding_ms / 2).saturating_add(1)
 }
 
 impl Frames {
@@ -106,18 +150,25 @@ impl Frames {
     }
 
     /// Whether a row, which is behind the watermark `seen`, comes too late. As in Flink: always, where all rows before
-    /// count; otherwise if a row of its key and of its time or a later one has been taken. Where the key has been
-    /// forgotten meanwhile, the row counts as its first.
+    /// count; otherwise if a row of its key and of its time or a later one has been taken, or a timer of the key has
+    /// gone off then. Where the key has been forgotten meanwhile, the row counts as its first.
     pub(super) fn is_late(&mut self, key: u32, time: i64, seen: i64) -> bool {
         if !self.is_bounded() {
             return true;
         }
-        let taken = self.by_key[key as usize].last_due(seen);
-        if self.is_forgotten(taken, seen) {
-            self.by_key[key as usize].anew_from.push(seen.saturating_add(1));
-            return false;
+        let frame = &mut self.by_key[key as usize];
+        frame.go_on_to(seen);
+        time <= frame.last_due(seen)
+    }
+
+    /// Takes a row that came when the watermark was `seen`, and waits until it is `due`.
+    pub(super) fn accept(&mut self, key: u32, time: i64, due: i64, seen: i64) {
+        if let OverFrame::Range { preceding_ms: Some(ms) } = self.frame {
+            let frame = &mut self.by_key[key as usize];
+            frame.go_on_to(seen);
+            frame.remember(time, ms);
         }
-        time <= taken
+        self.wait(key, time, due);
     }
 
     /// Takes note of a row that waits.
@@ -134,15 +185,10 @@ impl Frames {
         }
     }
 
-    fn is_forgotten(&self, taken: i64, watermark: i64) -> bool {
-        self.memory_ms().is_some_and(|memory_ms| watermark >= taken.saturating_add(memory_ms))
-    }
-
-    /// How long a key is remembered behind its last row: half as long again as its rows count, which is the longest
-    /// that Flink's timers take. `None`: for ever.
+    /// How long a key is remembered behind its last row at most. `None`: for ever.
     pub(super) fn memory_ms(&self) -> Option<i64> {
         match self.frame {
-            OverFrame::Range { preceding_ms: Some(ms) } => Some(ms.saturating_add(ms / 2).saturating_add(1)),
+            OverFrame::Range { preceding_ms: Some(ms) } => Some(longest_memory_ms(ms)),
             _ => None,
         }
     }
@@ -218,8 +264,7 @@ impl Frames {
 
     /// The keys that are not forgotten, or have rows waiting.
     pub(super) fn kept(&self, watermark: i64, waiting: impl Iterator<Item = u32>) -> Vec<u32> {
-        let mut is_kept: Vec<bool> =
-            self.by_key.iter().map(|frame| !self.is_forgotten(frame.taken, watermark)).collect();
+        let mut is_kept: Vec<bool> = self.by_key.iter().map(|frame| !frame.is_forgotten(watermark)).collect();
         waiting.for_each(|key| is_kept[key as usize] = true);
         (0..is_kept.len() as u32).filter(|key| is_kept[*key as usize]).collect()
     }
@@ -235,11 +280,18 @@ impl Frames {
     pub(super) fn save(&self) -> Vec<NamedColumn> {
         let times = self.by_key.iter().flat_map(|frame| frame.times.iter().copied());
         let anew = self.by_key.iter().flat_map(|frame| frame.anew_from.iter().copied());
+        let superseded = self.by_key.iter().flat_map(|frame| frame.superseded.iter().copied());
         let (times, anew) = (Int64Array::from_iter_values(times), Int64Array::from_iter_values(anew));
+        let superseded = Int64Array::from_iter_values(superseded);
         vec![
             named("rows", UInt64Array::from_iter_values(self.by_key.iter().map(|frame| frame.rows))),
             named("taken", Int64Array::from_iter_values(self.by_key.iter().map(|frame| frame.taken))),
+            named("forgotten-at", self.by_key.iter().map(|frame| frame.forgotten_at).collect::<Int64Array>()),
             ("times".into(), lists(self.by_key.iter().map(|frame| frame.times.len()), Arc::new(times))),
+            (
+                "superseded".into(),
+                lists(self.by_key.iter().map(|frame| frame.superseded.len()), Arc::new(superseded)),
+            ),
             (
                 "anew-from".into(),
                 lists(self.by_key.iter().map(|frame| frame.anew_from.len()), Arc::new(anew)),
@@ -250,13 +302,20 @@ impl Frames {
     pub(super) fn restore(&mut self, part: &Part) -> state::Result<()> {
         let (rows, taken) = (part.values::<UInt64Type>("rows")?, part.values::<Int64Type>("taken")?);
         let (times, anew) = (part.lists::<Int64Type>("times")?, part.lists::<Int64Type>("anew-from")?);
-        let frames = rows.iter().zip(&taken).zip(times.iter().zip(&anew));
-        self.by_key.extend(frames.map(|((&rows, &taken), (times, anew))| Frame {
-            times: times.iter().copied().collect(),
-            rows,
-            taken,
-            waiting: VecDeque::new(),
-            anew_from: anew.to_vec(),
+        let forgotten_at = part.optional::<Int64Type>("forgotten-at")?;
+        let superseded = part.lists::<Int64Type>("superseded")?;
+        let timers = forgotten_at.iter().zip(&superseded);
+        let frames = rows.iter().zip(&taken).zip(times.iter().zip(&anew)).zip(timers);
+        self.by_key.extend(frames.map(|(((&rows, &taken), (times, anew)), (forgotten_at, superseded))| {
+            Frame {
+                times: times.iter().copied().collect(),
+                rows,
+                taken,
+                forgotten_at,
+                superseded: superseded.iter().copied().collect(),
+                waiting: VecDeque::new(),
+                anew_from: anew.to_vec(),
+            }
         }));
         self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();
         Ok(())

@@ -9,7 +9,7 @@ use crate::OperatorState;
 use crate::state::{NamedColumn, Result, bug, named};
 
 /// Columns of the keys' table before those of the keys themselves.
-const OWN: usize = 4;
+const OWN: usize = 6;
 
 impl OverAggregate {
     pub(super) fn saved(&mut self) -> Result<OperatorState> {

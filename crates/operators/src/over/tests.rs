@@ -13,6 +13,7 @@ use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 use datafusion_physical_expr::expressions::{col, lit};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 struct Row {
@@ -95,29 +96,43 @@ fn computed(row: &Row, frame: &[&Row]) -> String {
     .join("|")
 }
 
-/// A row that was not late: when it is due, and whether all rows of its key before have been forgotten.
+/// A row that was not late: when it is due, and from when on rows of its key count without those before, if these have
+/// been forgotten.
 struct Accepted<'a> {
     row: &'a Row,
     key: Option<i64>,
     due: i64,
-    begins_anew: bool,
+    anew_from: Option<i64>,
+}
+
+/// What Flink has of a key, of a bounded RANGE: when it forgets it, and when it would have before rows moved that on.
+#[derive(Default)]
+struct Timers {
+    forgets_at: Option<i64>,
+    superseded: Vec<i64>,
+    anew_from: i64,
 }
 
 /// Results in order, and the late rows.
 fn literally(rows: &[Row], before: &[i64], frame: OverFrame, has_keys: bool) -> (Vec<String>, Vec<String>) {
     let mut accepted: Vec<Accepted> = Vec::new();
     let mut late = Vec::new();
+    let mut timers: BTreeMap<Option<i64>, Timers> = BTreeMap::new();
     for (row, &seen) in rows.iter().zip(before) {
         let key = row.key.filter(|_| has_keys);
-        let mut begins_anew = false;
+        let timers = timers.entry(key).or_insert_with(|| Timers { anew_from: i64::MIN, ..Timers::default() });
+        let is_forgotten = timers.forgets_at.is_some_and(|at| seen >= at);
+        if is_forgotten {
+            *timers = Timers { anew_from: seen + 1, ..Timers::default() };
+        }
         if row.time <= seen {
-            let taken = accepted.iter().filter(|a| a.key == key && a.due <= seen).map(|a| a.row.time).max();
+            let rows = accepted.iter().filter(|a| a.key == key && a.due <= seen && a.due >= timers.anew_from);
+            let gone_off = timers.superseded.iter().copied().filter(|at| *at <= seen);
+            let taken = rows.map(|a| a.row.time).chain(gone_off).max();
             let is_late = match frame {
                 OverFrame::Rows { preceding: None } | OverFrame::Range { preceding_ms: None } => true,
-                OverFrame::Rows { .. } => taken.is_some_and(|taken| row.time <= taken),
-                OverFrame::Range { preceding_ms: Some(ms) } => {
-                    begins_anew = taken.is_some_and(|taken| seen > taken + ms + ms / 2);
-                    taken.is_some_and(|taken| row.time <= taken) && !begins_anew
+                OverFrame::Rows { .. } | OverFrame::Range { .. } => {
+                    taken.is_some_and(|taken| row.time <= taken)
                 }
             };
             if is_late {
@@ -125,15 +140,21 @@ fn literally(rows: &[Row], before: &[i64], frame: OverFrame, has_keys: bool) -> 
                 continue;
             }
         }
+        if let OverFrame::Range { preceding_ms: Some(ms) } = frame
+            && timers.forgets_at.is_none_or(|at| at < row.time + ms + 1)
+        {
+            timers.superseded.extend(timers.forgets_at);
+            timers.forgets_at = Some(row.time + ms + ms / 2 + 1);
+        }
         let due = row.time.max(seen.saturating_add(1));
-        accepted.push(Accepted { row, key, due, begins_anew });
+        accepted.push(Accepted { row, key, due, anew_from: is_forgotten.then(|| seen + 1) });
     }
     // A stable sort: rows of one time stay in the order of their arrival.
     accepted.sort_by_key(|a| (a.due, a.row.time));
     let result = accepted.iter().enumerate().map(|(at, a)| {
         let of_key = |other: &&Accepted| other.key == a.key;
-        let anew = accepted.iter().filter(|o| o.key == a.key && o.begins_anew && o.due <= a.due);
-        let anew = anew.map(|o| o.due).max().unwrap_or(i64::MIN);
+        let anew = accepted.iter().filter(|o| o.key == a.key).filter_map(|o| o.anew_from);
+        let anew = anew.filter(|from| *from <= a.due).max().unwrap_or(i64::MIN);
         let first = accepted.iter().position(|o| o.key == a.key && o.due >= anew).unwrap_or(0);
         let peers = accepted[at + 1..].iter().take_while(|o| (o.due, o.row.time) == (a.due, a.row.time));
         let rows = accepted[first..=at].iter().filter(of_key);
