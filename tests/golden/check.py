@@ -406,7 +406,7 @@ def partitions():
     folders = defaultdict(list)
     for f in FLIGHTS:
         if f["carrier"] in ("AA", "B6"):
-            origin = "__HIVE_DEFAULT_PARTITION__" if f["origin"] == "LGA" else f["origin"]
+            origin = "__DEFAULT_PARTITION__" if f["origin"] == "LGA" else f["origin"]
             late = "true" if f["dep_delay_min"] > 15 else "false"
             folders[f"by_airport/late={late}/origin={origin}"].append((f["flight"], f["dep_delay_min"]))
     return folders

@@ -48,7 +48,7 @@ impl PartitionColumn {
 pub(crate) fn default_name(options: &OptionReader<'_>) -> Result<String, OptionError> {
     let key = "partition.default-name";
     match options.text(key) {
-        None => Ok("__HIVE_DEFAULT_PARTITION__".to_owned()),
+        None => Ok("__DEFAULT_PARTITION__".to_owned()),
         Some("") => Err(options.error(key, "empty; a folder has a name")),
         Some(name) => Ok(name.to_owned()),
     }
@@ -189,7 +189,7 @@ mod tests {
         );
         assert_eq!(folder_name("k", Some("Zürich"), ""), "k=Zürich");
         assert_eq!(folder_name("k", None, "none"), "k=none");
-        assert_eq!(folder_name("k", Some(""), "__HIVE_DEFAULT_PARTITION__"), "k=__HIVE_DEFAULT_PARTITION__");
+        assert_eq!(folder_name("k", Some(""), "__DEFAULT_PARTITION__"), "k=__DEFAULT_PARTITION__");
         for name in ["a/b", "x=1%", "100%", "%zz", "..", "Zürich", "\u{1}"] {
             let path = Path::new("t").join(folder_name("k", Some(name), "none")).join("part-0-0.csv");
             assert_eq!(value_of(&path, "k").as_deref(), Some(name));

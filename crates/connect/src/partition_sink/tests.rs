@@ -78,7 +78,7 @@ fn rows_go_into_the_folders_of_their_values() {
         &[(4, None, Some(12)), (5, Some(""), Some(12)), (6, day, None), (7, day, Some(11))],
     ))
     .unwrap();
-    let none = "__HIVE_DEFAULT_PARTITION__";
+    let none = "__DEFAULT_PARTITION__";
     let expected = owned(&[
         ("hour=11/day=2024-03-01/part-3-0.csv", "v\n1\n3\n7\n"),
         ("hour=11/day=a%2Fb/part-3-0.csv", "v\n2\n"),
