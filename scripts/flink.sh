@@ -33,7 +33,8 @@ install() {
     [ -e "$HOME_DIR/lib" ] && return
     local work
     work=$(mktemp -d)
-    trap 'rm -rf "$work"' RETURN
+    # Else it would run again when the caller returns, who knows no such folder.
+    trap 'rm -rf "$work"; trap - RETURN' RETURN
     mkdir -p "$HOME_DIR"/{log,conf,opt,bin}
     pip download -q --no-deps --only-binary=:all: --python-version 311 --implementation cp -d "$work" apache-flink==2.3.0
     (cd "$work" && python3 -m zipfile -e apache_flink-*.whl scripts)

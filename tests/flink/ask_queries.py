@@ -16,15 +16,24 @@ BATCH = 16
 
 def answer(gateway: str, wanted: list[str], data: pathlib.Path) -> dict[str, str]:
     """Query: its line, which is the query, the types of its columns, and its rows in the order of their texts."""
-    session = Session(gateway, PROPERTIES)
-    for statement in queries.tables().replace("DATA", str(data)).split(";"):
+    bounded = [query for query in wanted if queries.is_bounded(query)]
+    others = [query for query in wanted if not queries.is_bounded(query)]
+    lines = asked(gateway, PROPERTIES, others, data) if others else {}
+    if bounded:
+        lines.update(asked(gateway, PROPERTIES | {"execution.runtime-mode": "batch"}, bounded, data))
+    return lines
+
+
+def asked(gateway: str, properties: dict[str, str], wanted: list[str], data: pathlib.Path) -> dict[str, str]:
+    session = Session(gateway, properties)
+    for statement in queries.tables().replace("DATA/", f"{data}/").split(";"):
         if statement.strip():
             session.run(statement)
     lines: dict[str, str] = {}
     planned: list[tuple[str, list[str]]] = []
     for number, query in enumerate(wanted):
         try:
-            session.run(f"CREATE TEMPORARY VIEW q{number} AS {query}")
+            session.run(f"CREATE TEMPORARY VIEW q{number} AS {queries.in_flink(query)}")
             _, columns = session.run(f"DESCRIBE q{number}")
         except Refused as refused:
             lines[query] = f"{query}\t!plan"
@@ -42,7 +51,7 @@ def run(session: Session, planned: list[tuple[str, list[str]]]) -> dict[str, str
     for number, (query, types) in enumerate(planned):
         items = ", ".join(f"CAST(c{at} AS STRING)" for at in range(len(types)))
         # Not from a view: its text loses the brackets of PARTITION BY (k, g).
-        parts.append(f"SELECT {number} AS query, ARRAY[{items}] AS cells FROM ({query})")
+        parts.append(f"SELECT {number} AS query, ARRAY[{items}] AS cells FROM ({queries.in_flink(query)})")
     try:
         _, answered = session.run(" UNION ALL ".join(parts), rows_as_json=True)
     except Refused as refused:

@@ -4,6 +4,7 @@ import pathlib
 import re
 
 from gateway import Session
+from queries import in_flink
 from goldens import ROOT
 from line import escaped
 from flink_sql import statements
@@ -17,11 +18,12 @@ def asked(gateway: str, data: pathlib.Path, properties: dict[str, str]) -> list[
     """Query, and its rows in the order of their texts."""
     lines = []
     tables = re.sub(r"WITH \('connector' = 'nexmark'.*?\)", f"WITH ('connector' = 'filesystem', 'path' = '{data}/nexmark.jsonl', 'format' = 'json')", (EXAMPLES / "tables.sql").read_text())
+    side_input = f"'path' = '{EXAMPLES}/data/"
     for path in sorted(EXAMPLES.glob("q*.sql")):
         if path.stem in NOT_ASKED:
             continue
         session = Session(gateway, properties)
-        for statement in [*statements(tables), *statements(path.read_text())]:
+        for statement in [*statements(tables), *statements(in_flink(path.read_text()).replace("'path' = 'data/", side_input))]:
             query = re.match(r"INSERT INTO \w+\s", statement)
             if query is None:
                 session.run(statement)

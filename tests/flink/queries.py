@@ -6,6 +6,7 @@ What is generated depends on the seed alone. `ask_queries.py` asks Flink for the
 import json
 import pathlib
 import random
+import re
 
 ROWS = 36
 BASE_S = 1_704_067_200  # 2024-01-01 00:00:00
@@ -28,6 +29,16 @@ AGGREGATES = [
 CONDITIONS = ["n > 3", "b", "k = 'a'", "x < 2.5", "s IS NOT NULL", "d >= 1.5", "MOD(id, 3) = 0", "NOT b OR n IS NULL", "FALSE"]
 FILTERED = [
     "COUNT(*)", "SUM(n)", "AVG(x)", "MIN(d)", "MAX(s)", "COUNT(DISTINCT n)", "COUNT(DISTINCT s)", "SUM(DISTINCT n)", "SUM(d)", "MAX(t)",
+]  # fmt: skip
+# Of each the order of the rows matters, or their whole number.
+ORDERED = [
+    "FIRST_VALUE(n)", "FIRST_VALUE(s)", "LAST_VALUE(l)", "LAST_VALUE(s)", "LISTAGG(s)", "LISTAGG(k, '-')", "ARRAY_AGG(n)", "ARRAY_AGG(s)",
+    "PERCENTILE(x, 0.5)", "PERCENTILE(n, 0.9)", "PERCENTILE(l, ARRAY[0.1, 0.5])", "PERCENTILE(x, 0.25, g)",
+]  # fmt: skip
+# Calls that stand alone before OVER.
+OVERS = [
+    "COUNT(*)", "COUNT(n)", "SUM(n)", "SUM(l)", "SUM(x)", "SUM(d)", "AVG(n)", "AVG(x)", "AVG(d)", "MIN(n)", "MAX(l)", "MIN(x)", "MAX(d)",
+    "MIN(s)", "MAX(s)", "MAX(b)", "MAX(t)", "STDDEV_POP(x)", "COUNT(DISTINCT n)", "COUNT(DISTINCT s)", "SUM(DISTINCT n)", "SUM(n + g)",
 ]  # fmt: skip
 WHERES = ["n IS NOT NULL", "k <> 'b'", "x > 0.5", "id > 5 AND id < 30", "b IS TRUE", "FALSE", "k IS NULL OR k IN ('a', 'c')"]
 KEYS = [[], ["k"], ["k"], ["k"], ["g"], ["k", "g"], ["b"], ["s"]]
@@ -77,16 +88,41 @@ def shown(ms: int) -> str:
 
 def write(folder: pathlib.Path, seed: int) -> None:
     (folder / "streams.sql").write_text(tables() + "\n")
+    write_lines(folder / "data/names.jsonl", names(random.Random(f"{seed} names")))
     for name, made in streams(seed).items():
-        (folder / "data" / f"{name}.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made))
+        write_lines(folder / "data" / f"{name}.jsonl", made)
+
+
+def write_lines(path: pathlib.Path, made: list[dict]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made))
 
 
 def tables() -> str:
-    return "\n".join(
+    return "\n".join([*streamed(), others()])
+
+
+def streamed() -> list[str]:
+    return [
         f"CREATE TABLE {name} ({COLUMNS}, WATERMARK FOR t AS t - INTERVAL '{delay_s}' SECOND) "
         f"WITH ('connector' = 'filesystem', 'path' = 'DATA/{name}.jsonl', 'format' = 'json');"
         for name, (delay_s, _) in STREAMS.items()
+    ]
+
+
+def others() -> str:
+    """What is looked up in, and what says of each row where it came from."""
+    return "\n".join(
+        [
+            "CREATE TABLE names (k STRING, g INT, name STRING, worth DECIMAL(6, 2)) WITH ('connector' = 'filesystem', 'path' = 'DATA/names.jsonl', 'format' = 'json');",
+            "CREATE TABLE filed (id INT, name STRING METADATA FROM 'file.name', size BIGINT METADATA FROM 'file.size') WITH ('connector' = 'filesystem', 'path' = 'DATA/calm.jsonl', 'format' = 'json');",
+        ]
     )
+
+
+def names(rng: random.Random) -> list[dict]:
+    """A key may come twice, not at all, or be NULL."""
+    made = [{"k": k, "g": g, "name": f"{k}{g}", "worth": rng.choice([None, 1.5, -3.25, 100.0])} for k in ["a", "b"] for g in (1, 2)]
+    return [*made, {"k": "a", "g": 1, "name": "again", "worth": 2.0}, {"k": None, "g": 3, "name": None, "worth": 0.0}]
 
 
 def seconds(count: int) -> str:
@@ -279,10 +315,96 @@ def windowed_rows(rng: random.Random) -> str:
     return f"{select(['window_start', 'window_end', 'window_time', 'id', 'k', 'x'])} FROM TABLE({window(rng, any_stream(rng))}){where}"
 
 
+def over(rng: random.Random) -> str:
+    keys = rng.choice(KEYS)
+    partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    frame = rng.choice(
+        [
+            "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN 4 PRECEDING AND CURRENT ROW", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+            f"RANGE BETWEEN {seconds(3)} PRECEDING AND CURRENT ROW", f"RANGE BETWEEN {seconds(15)} PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "",
+        ]
+    )  # fmt: skip
+    window = f"({partition}ORDER BY t {frame}".rstrip() + ")"
+    calls = rng.sample(OVERS, rng.randint(1, 3))
+    where = f" WHERE {rng.choice(WHERES)}" if rng.random() < 0.2 else ""
+    if rng.random() < 0.5:
+        return f"{select(['id', *keys, *(f'{call} OVER w' for call in calls)])} FROM {any_stream(rng)}{where} WINDOW w AS {window}"
+    return f"{select(['id', *keys, *(f'{call} OVER {window}' for call in calls)])} FROM {any_stream(rng)}{where}"
+
+
+def numbered(rng: random.Random) -> str:
+    """Rows of a key counted as they come, and a window over what OVER gives."""
+    keys = rng.choice([["k"], ["g"], ["k", "g"]])
+    inner = f"SELECT id, t, k, g, SUM(n) OVER (PARTITION BY {', '.join(keys)} ORDER BY t ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS m FROM {rng.choice(PUNCTUAL)}"
+    items = ["window_start", "window_end", *keys, *rng.sample(["MAX(m)", "MIN(m)", "SUM(m)", "COUNT(*)"], 2)]
+    return f"{select(items)} FROM (WITH inside AS ({inner}) SELECT * FROM TABLE(TUMBLE(TABLE inside, DESCRIPTOR(t), {seconds(10)}))) GROUP BY {', '.join(['window_start', 'window_end', *keys])}"
+
+
+def ordered_aggregate(rng: random.Random) -> str:
+    keys = rng.choice(KEYS)
+    items = ["window_start", "window_end", *keys, *rng.sample(ORDERED, rng.randint(1, 3))]
+    windowed = window(rng, any_stream(rng), kinds="T", offsets=False)
+    return f"{select(items)} FROM TABLE({windowed}) GROUP BY {', '.join(['window_start', 'window_end', *keys])}"
+
+
+def unnested(rng: random.Random) -> str:
+    table = rng.choice(PUNCTUAL)
+    value, columns, items = rng.choice(
+        [
+            ("ARRAY[n, g, CAST(NULL AS INT)]", "u (x)", ["u.x"]), ("ARRAY[s, k]", "u (x)", ["u.x"]), ("ARRAY[ROW(n, s), ROW(g, k)]", "u (x, y)", ["u.x", "u.y"]),
+            ("MAP['n', n, 'g', g]", "u (x, y)", ["u.x", "u.y"]), ("CASE WHEN b THEN ARRAY[n] END", "u (x)", ["u.x"]),
+            ("ARRAY_REMOVE(ARRAY[g, 1, 2], g)", "u (x)", ["u.x"]),
+        ]
+    )  # fmt: skip
+    join = rng.choice(["CROSS JOIN UNNEST(r.v) AS {}", "LEFT JOIN UNNEST(r.v) AS {} ON TRUE"]).format(columns)
+    where = rng.choice(["", "", f" WHERE {items[0]} IS NOT NULL", f" WHERE {items[-1]} IS NULL"])
+    inner = f"SELECT id, t, k, {value} AS v FROM {table}"
+    return f"{select(['r.id', 'r.k', *items])} FROM ({inner}) r {join}{where}"
+
+
+def lookup(rng: random.Random) -> str:
+    join = rng.choice(["JOIN", "LEFT JOIN"])
+    on = rng.choice(["a.k = z.k", "a.k = z.k AND a.g = z.g", "a.g = z.g", "a.k = z.k AND z.g = 1", "a.k = z.k AND a.n > z.g", "a.k = z.k AND z.worth > 1"])
+    where = rng.choice(["", "", " WHERE z.name IS NOT NULL", " WHERE a.n > 2", " WHERE z.worth IS NULL"])
+    return (
+        f"{select(['a.id', 'a.k', 'z.name', 'z.worth', rng.choice(['z.g', 'a.n + z.g', 'UPPER(z.name)'])])} "
+        f"FROM (SELECT id, k, g, n, PROCTIME() AS p FROM {any_stream(rng)}) a {join} names FOR SYSTEM_TIME AS OF a.p AS z ON {on}{where}"
+    )
+
+
+def watermark(rng: random.Random) -> str:
+    return f"{select(['id', 't', 'CURRENT_WATERMARK(t)'])} FROM {any_stream(rng)}{rng.choice(['', ' WHERE n > 3'])}"
+
+
+def where_from(rng: random.Random) -> str:
+    return f"{select(rng.sample(['id', 'name', 'size', 'id + size'], 3))} FROM filed WHERE {rng.choice(['id > 30', 'MOD(id, 7) = 0', 'CHAR_LENGTH(name) = id'])}"
+
+
+def bounded(rng: random.Random) -> str:
+    """Columns as texts, as nothing can be put around it."""
+    items = [f"CAST({column} AS STRING)" for column in rng.sample(["id", "k", "n", "x", "d", "s", "b", "t"], 3)]
+    order = rng.choice(["n, id", "x DESC, id", "k DESC, id DESC", "s NULLS LAST, id", "d NULLS FIRST, id", "t DESC, id", "b, l DESC, id"])
+    offset = rng.choice(["", "", f" OFFSET {rng.choice([1, 5])} ROWS"])
+    where = f" WHERE {rng.choice(WHERES)}" if rng.random() < 0.3 else ""
+    return f"{select(items)} FROM {any_stream(rng)}{where} ORDER BY {order}{offset} FETCH NEXT {rng.choice([1, 4, 9])} ROWS ONLY"
+
+
+def is_bounded(query: str) -> bool:
+    """Whether Flink is asked in its batch mode: in the other one an outer join and a limit take back what they said."""
+    return "FOR SYSTEM_TIME" in query or "ROWS ONLY" in query
+
+
+def in_flink(query: str) -> str:
+    """Its files cannot be looked up in; a table that does not change can as well be joined."""
+    return re.sub(r" FOR SYSTEM_TIME AS OF \w+\.\w+", "", query)
+
+
 TEMPLATES = [
     (windowed_aggregate, 140), (filtered_aggregate, 50), (session_aggregate, 45), (legacy_window, 40), (cascade, 25), (regrouped, 20),
     (top_n, 35), (top_n_of_groups, 12), (deduplication, 20), (window_join, 45), (join_of_aggregates, 20), (interval_join, 50),
-    (union, 12), (distinct, 6), (windowed_rows, 10),
+    (union, 12), (distinct, 6), (windowed_rows, 10), (over, 80), (numbered, 10), (ordered_aggregate, 30), (unnested, 30), (lookup, 30),
+    (watermark, 10), (where_from, 4), (bounded, 20),
 ]  # fmt: skip
 
 

@@ -43,7 +43,7 @@ pub(crate) enum Relation {
 }
 
 /// A table as CREATE TABLE declares it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// What is physically there, then METADATA columns.
     pub spec: Arc<TableSpec>,

@@ -19,12 +19,13 @@ use laxity_operators::{LateColumn, Stage};
 
 use self::scope::Scope;
 use crate::catalog::{Catalog, Relation, Table, TableColumn};
-use crate::data_type::{FlinkType, UTC, display};
+use crate::data_type::{FlinkType, display};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
 use crate::lower::LookupSource;
 use crate::parse::{StatementParser, words_to_parse};
 use crate::planning::Planner;
 use crate::policy::PolicySetting;
+use crate::proctime;
 use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::side_by_side::{cores, on_deep_stack, side_by_side};
 use crate::statement::{
@@ -466,8 +467,7 @@ impl Session<'_> {
                 }
                 ColumnKind::Computed(expr) if is_proctime(expr) => {
                     columns.push(TableColumn::ProcessingTime);
-                    let data_type = DataType::Timestamp(TimeUnit::Millisecond, Some(UTC.into()));
-                    fields.push(Field::new(&column.name.value, data_type, false));
+                    fields.push(Field::new(&column.name.value, proctime::data_type(), false));
                 }
                 ColumnKind::Computed(expr) => {
                     let planned = planner.expression(expr, &physical)?;

@@ -84,6 +84,9 @@ pub(crate) fn public_names() -> impl Iterator<Item = &'static str> {
     PUBLIC.iter().copied()
 }
 
+/// A column of the table below, in place of which it stands until the query is planned: `proctime.rs`.
+pub(crate) const PROCTIME: &str = "flink_proctime";
+
 /// The watermark where a row is, NULL before there is one.
 pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
 

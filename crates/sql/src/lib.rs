@@ -25,6 +25,7 @@ mod origin;
 mod parse;
 mod planning;
 mod policy;
+mod proctime;
 mod refuse;
 mod reserved;
 mod rewrite;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_common::{Column, JoinType, Result};
+use datafusion_common::{Column, JoinType, Result, TableReference};
 use datafusion_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Spanned, TableFactor, TableVersion};
@@ -50,7 +50,8 @@ impl RelationPlanner for LookupPlanner {
         let column = match &time {
             SqlExpr::Identifier(column) => Column::new_unqualified(&column.value),
             SqlExpr::CompoundIdentifier(parts) if parts.len() == 2 => {
-                Column::new(Some(parts[0].value.as_str()), &parts[1].value)
+                // Not from a text, which would be brought to lower case.
+                Column::new(Some(TableReference::bare(parts[0].value.as_str())), &parts[1].value)
             }
             _ => {
                 let fault =

@@ -40,7 +40,7 @@ use crate::slips;
 use crate::unnest::{self, UnnestPlanner};
 use crate::window_function::{self, WindowFunctionPlanner};
 use crate::written_out::{self, WrittenOut};
-use crate::{data_type, dialect, functions, group_window, operands, refuse, rewrite};
+use crate::{data_type, dialect, functions, group_window, operands, proctime, refuse, rewrite};
 
 /// Plans queries against a catalog: SQL to an optimised logical plan with Flink's meaning.
 pub(crate) struct Planner<'a> {
@@ -98,6 +98,8 @@ impl<'a> Planner<'a> {
             .sql_statement_to_plan(statement)
             .and_then(unnest::with_joins)
             .map_err(|error| self.fault(error))?;
+        let plan =
+            proctime::as_columns(plan, self.place_of_word("proctime")).map_err(|error| self.fault(error))?;
         lookup::check(&plan)?;
         let plan = operands::with_flink_types(plan).map_err(|error| self.fault(error))?;
         written_out::refuse_large_expressions(&plan)?;
@@ -127,6 +129,9 @@ impl<'a> Planner<'a> {
                 scan.schema(),
                 &mut datafusion_sql::planner::PlannerContext::new(),
             )?;
+            if proctime::calls(&planned) {
+                return Err(proctime::misplaced(self.place_of_word("proctime")));
+            }
             LogicalPlanBuilder::from(scan).project([planned])?.build().and_then(operands::with_flink_types)
         };
         let plan = plan().and_then(analyze).map_err(|error| self.fault(error))?;
@@ -145,6 +150,11 @@ impl<'a> Planner<'a> {
             })
         });
         unqualified.map(|t| t.data).map_err(|error| self.fault(error))
+    }
+
+    fn place_of_word(&self, lower_case: &str) -> Location {
+        let word = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(lower_case));
+        self.tokens.iter().find(word).map_or(NOWHERE, |token| token.span.start)
     }
 
     /// Types, then the rewrites that hold for streams.
@@ -216,8 +226,21 @@ struct TopOrder {
     limit: Option<LimitClause>,
 }
 
+/// `FETCH NEXT n ROWS ONLY` as the LIMIT that it is.
+fn fetched(query: &mut Query) {
+    let Some(fetch) = query.fetch.take_if(|fetch| !fetch.with_ties && !fetch.percent) else { return };
+    let one = || SqlExpr::value(datafusion_sql::sqlparser::ast::Value::Number("1".into(), false));
+    let limit = Some(fetch.quantity.unwrap_or_else(one));
+    let offset = match query.limit_clause.take() {
+        Some(LimitClause::LimitOffset { offset, .. }) => offset,
+        _ => None,
+    };
+    query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: Vec::new() });
+}
+
 impl TopOrder {
     fn take(query: &mut Query) -> std::result::Result<TopOrder, Box<Fault>> {
+        fetched(query);
         let order = TopOrder { order_by: query.order_by.take(), limit: query.limit_clause.take() };
         if let Some(OrderByKind::Expressions(by)) = order.order_by.as_ref().map(|order| &order.kind) {
             by.iter().try_for_each(|order| refuse::refuse_unsupported_in(&order.expr))?;

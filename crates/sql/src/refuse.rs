@@ -151,7 +151,8 @@ fn check_query(query: &Query) -> Result<(), Box<Fault>> {
 /// Where a query is ordered or limited, if it is.
 pub(crate) fn place_of_order(query: &Query) -> Option<Location> {
     let order = query.order_by.as_ref().map(Spanned::span);
-    Some(order.or(query.limit_clause.as_ref().map(Spanned::span))?.start)
+    let limit = || query.limit_clause.as_ref().map(Spanned::span).or(query.fetch.as_ref().map(Spanned::span));
+    Some(order.or_else(limit)?.start)
 }
 
 fn check_alias(alias: Option<&TableAlias>) -> Result<(), Box<Fault>> {

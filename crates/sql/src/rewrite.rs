@@ -584,8 +584,8 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         }
         "unix_timestamp" => renamed("flink_unix_timestamp"),
         "proctime" => {
-            Err(Fault::unsupported(span, "PROCTIME() is a column of a table, not part of an expression")
-                .hint("declare `p AS PROCTIME()` in CREATE TABLE and use p, or use CURRENT_TIMESTAMP"))
+            arity(0, 0)?;
+            Ok(Some(call(functions::PROCTIME, [], &span)))
         }
         "timestampadd" | "timestampdiff" => {
             arity(3, 3)?;

@@ -285,9 +285,10 @@ impl Gather {
             if sorted.is_empty() {
                 return Ok(None);
             }
-            let position = (count - 1) as f64 * share;
+            // Counted from 1, as in Flink, which costs a digit of the share between two values.
+            let position = (count - 1) as f64 * share + 1.0;
             let (lower, upper) = (position.floor(), position.ceil());
-            let (low, high) = (nth(lower as i64), nth((upper as i64).min(count - 1)));
+            let (low, high) = (nth(lower as i64 - 1), nth((upper as i64).min(count) - 1));
             Ok(Some(match lower == upper || low == high {
                 true => low,
                 false => (upper - position) * low + (position - lower) * high,

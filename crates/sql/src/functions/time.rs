@@ -87,6 +87,16 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         signature: volatile,
     },
     FlinkFunction {
+        name: super::PROCTIME,
+        parameters: &[],
+        least: 0,
+        most: 0,
+        returns: |_| crate::proctime::data_type(),
+        // A column of a table takes its place: `proctime.rs`.
+        invoke: |_, _| datafusion_common::internal_err!("a processing time is no expression"),
+        signature: volatile,
+    },
+    FlinkFunction {
         name: super::CURRENT_WATERMARK,
         parameters: &[Parameter::Time],
         least: 1,
