@@ -31,7 +31,7 @@ pub trait Adapter: Driver + Send {
 pub enum AdapterError {
     /// Over HTTP.
     #[error(transparent)]
-    Http(#[from] crate::http::HttpError),
+    Http(#[from] laxity_gateway::HttpError),
     /// Its threads.
     #[error(transparent)]
     Jvm(#[from] crate::jvm::JvmError),

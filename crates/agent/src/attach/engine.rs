@@ -1,11 +1,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use laxity_gateway::Tls;
 use regex::Regex;
 use serde::Deserialize;
 
 use super::options::EngineOptions;
-use crate::Tls;
 use crate::metric::Metric;
 use crate::quantity::duration;
 use crate::threads::{Names, SeriesSpec, ThreadsSpec, own_engine, storm};

@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use laxity_gateway::{Http, HttpError, Tls};
 use serde::de::DeserializeOwned;
 
 use super::answers::{
@@ -13,7 +14,6 @@ use super::matching::{Found, Matched, Wanted, match_threads};
 use super::window::window_in;
 use crate::adapter::{KernelTimes, Notes};
 use crate::clock::{since_boot_ns, wall_ms};
-use crate::http::{Http, HttpError, Tls};
 use crate::linux::{
     executable_lines, listens_on, process_status, processes, thread_ids, thread_status, ticks_per_second,
 };
