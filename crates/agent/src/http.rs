@@ -1,3 +1,5 @@
+//! The agent's HTTP client, with TLS where it is asked for. It reads engines, metrics and SQL gateways.
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
