@@ -1,3 +1,5 @@
+//! What the agent asks of an engine, whichever it is, and what the adapters of all engines share.
+
 use std::collections::BTreeSet;
 
 use crate::linux::cpu_times_ns;

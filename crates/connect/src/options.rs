@@ -1,3 +1,6 @@
+//! The WITH clause as every connector and format reads it, so that all mistakes in it are told in the same way. Values
+//! are written as in Flink.
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -1,3 +1,5 @@
+//! All figures by name, and how one is run: the files that it leaves behind are written here.
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! One connection to an engine, and whom it is trusted by.
+//! One connection to an engine, with TLS where it is asked for.
 
 use std::fs;
 use std::path::Path;

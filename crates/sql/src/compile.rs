@@ -1,3 +1,6 @@
+//! From files of SQL to queries that can run: statements take effect in their order, and the queries among them are
+//! planned side by side. Whatever goes wrong, a panic too, comes out as a `SqlError`.
+
 mod scope;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

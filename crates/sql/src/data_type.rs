@@ -1,3 +1,5 @@
+//! Names of types: read as Flink reads them, brought to types of Arrow, and written again for messages.
+
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};

@@ -1,3 +1,6 @@
+//! Mistakes as a user sees them, with the place and the line. What is shown of a script is short, and has no secrets
+//! and no control characters.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::LazyLock;

@@ -1,3 +1,6 @@
+//! What can be said of a query without running it: the answer of EXPLAIN, and the text by which a checkpoint is known
+//! to fit.
+
 use std::fmt::Write;
 
 use laxity_connect::{Delivery, ScanSpec, SinkSpec};

@@ -1,3 +1,6 @@
+//! From the words of a file to its statements: sqlparser reads the queries, and what stands around them is read here.
+//! What would take it very long, or very deep, is refused before.
+
 use std::collections::BTreeMap;
 
 use datafusion_sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};

@@ -1,3 +1,6 @@
+//! The way of one query from syntax to an optimised plan: what is put in before DataFusion's planner, what after it,
+//! and how the errors of either get a place in the file.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! The check before planning, while every expression still has its place in the file: what is not supported is named
+//! there.
+
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{

@@ -1,3 +1,6 @@
+//! From Flink's syntax to DataFusion's, where only the spelling differs. Functions that compute something else are in
+//! `functions.rs`.
+
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;

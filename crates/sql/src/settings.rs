@@ -1,3 +1,5 @@
+//! SET and RESET: which keys there are, what their values may be, and what is said of a key that nobody has.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! TUMBLE, HOP, CUMULATE and SESSION in FROM: from the call to a node of the logical plan, past which only some filters
+//! may be moved. Lowering decides which operator assigns the windows.
+
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;

@@ -1,3 +1,5 @@
+//! The engines in the configuration file: what each kind must say, and what may be said in place of its defaults.
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

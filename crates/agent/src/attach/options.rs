@@ -1,3 +1,5 @@
+//! What `laxity attach` and `laxity restore` are told on the command line, and what holds where nothing is said.
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

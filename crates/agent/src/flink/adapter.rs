@@ -1,3 +1,6 @@
+//! Flink as an engine of the agent: jobs and metrics from its REST interface, threads from dumps, and the two brought
+//! together.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! An engine of named threads as the agent sees it: jobs and operators are what its thread names say.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! Plans one query with all that is in force at its place. It changes nothing of the session, so that many queries can
+//! be planned at one time.
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! GROUP BY becomes an aggregation over windows. One that has no window is refused, with an example of what to write.
+
 use std::sync::Arc;
 
 use datafusion_common::DFSchema;

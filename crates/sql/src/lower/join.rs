@@ -1,3 +1,6 @@
+//! Which join is meant: of windows, within an interval of time, or with a table that rows are looked up in. Any other
+//! one would have to keep its rows for ever, and is refused.
+
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;

@@ -1,3 +1,6 @@
+//! ROW_NUMBER() as Top-N: the conditions around it say which ranks are kept. It is done within windows, where a rank
+//! becomes final.
+
 use std::sync::Arc;
 
 use datafusion_common::ScalarValue;

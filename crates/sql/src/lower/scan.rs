@@ -1,3 +1,6 @@
+//! Where rows enter a dataflow: the columns and the watermark of a table, and windows where no aggregation assigns
+//! them.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

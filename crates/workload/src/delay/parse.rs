@@ -1,3 +1,5 @@
+//! Delays as people write them. What is printed parses to the same delay.
+
 use std::fmt;
 use std::str::FromStr;
 
