@@ -19,11 +19,12 @@ use laxity_connect::{
 };
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
+use laxity_text::closest;
 
 use self::scope::Scope;
 use crate::catalog::{Catalog, Relation, Table, TableColumn};
 use crate::data_type::{FlinkType, UTC, display};
-use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
+use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind};
 use crate::lower::LookupSource;
 use crate::parse::{StatementParser, words_to_parse};
 use crate::planning::Planner;
@@ -783,7 +784,7 @@ fn unknown_column(name: &Ident, schema: &SchemaRef) -> Box<Fault> {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let fault =
         Fault::new(SqlErrorKind::UnknownColumn, name.span.start, format!("unknown column '{}'", name.value));
-    match did_you_mean(&name.value, names.iter().copied()) {
+    match closest(&name.value, names.iter().copied()) {
         Some(near) => fault.hint(format!("did you mean '{near}'?")),
         None => fault.hint(format!("the columns are {}", names.join(", "))),
     }

@@ -98,7 +98,7 @@ fn parse_nested(
     let name = word.value.to_ascii_uppercase();
     if !NAMES.contains(&name.as_str()) {
         let unsupported = ["MULTISET", "RAW", "INTERVAL", "SYMBOL", "VARIANT"].contains(&name.as_str());
-        let suggestion = crate::error::did_you_mean(&name, NAMES.iter().copied());
+        let suggestion = laxity_text::closest(&name, NAMES.iter().copied());
         let message = match (unsupported, suggestion) {
             (true, _) => format!("type {name} is not supported; the types are {}", NAMES.join(", ")),
             (_, Some(near)) => format!("unknown type '{}'; did you mean {near}?", word.value),

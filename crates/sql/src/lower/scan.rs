@@ -169,7 +169,8 @@ impl Lowering<'_> {
         let Some(option) = table.options.entries.get("laxity.max.event.ahead") else {
             return Ok(self.settings.max_event_ahead_ms);
         };
-        let ahead = crate::settings::parse_duration(&option.value)
+        let ahead = laxity_text::parse_flink_duration(&option.value)
+            .ok()
             .filter(|ahead| !ahead.is_zero())
             .ok_or_else(|| {
                 Fault::new(
