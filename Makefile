@@ -22,15 +22,18 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate crash-test attach-demo attach-test kafka-test postgres-test flink-check bench-attach clean
+.PHONY: help program build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate crash-test attach-demo attach-test kafka-test postgres-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
 
-build: ## build the laxity program (release, about 9 minutes on two cores the first time)
-	cargo build --locked --release -p laxity-cli -p laxity-bench
+program: ## build the program laxity alone
+	cargo build --locked --release -p laxity-cli
 
-run: build ## run the main job at nine tenths of what this machine can do; POLICY=fifo or POLICY=os to compare, FOR='20 s'
+build: ## build laxity, its agent and its benchmarks
+	cargo build --locked --release -p laxity-cli -p laxity-agent -p laxity-bench
+
+run: program ## run the main job at nine tenths of what this machine can do; POLICY=fifo or POLICY=os to compare, FOR='20 s'
 	$(LAXITY) run $(FILE) --shared --policy $(POLICY) $(if $(PACE),--pace $(PACE)) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
 
 test: ## run every test, then model-check the workers' sleeping protocol
@@ -62,7 +65,7 @@ bench-small: build ## see that every benchmark still runs
 	$(TARGET_DIR)/release/laxity-bench approximate --small --runs $(TARGET_DIR)/bench-runs
 	$(TARGET_DIR)/release/laxity-bench density --small --runs $(TARGET_DIR)/bench-runs
 
-figures: build ## make the figures of the papers in the simulator; FIGURE=cameo-8a for one, SCALE=small for seconds
+figures: program ## make the figures of the papers in the simulator; FIGURE=cameo-8a for one, SCALE=small for seconds
 	$(LAXITY) bench $(FIGURE) --scale $(SCALE) --out $(FIGURES)
 
 simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin elsewhere or to replay
@@ -77,10 +80,10 @@ attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn
 attach-test: build ## test attaching and submitting on a real Flink, which is installed and started (one to two minutes)
 	LAXITY=$(LAXITY) scripts/attach-test.sh
 
-kafka-test: build ## test tables in Kafka on a real broker, which is installed and started (two to three minutes)
+kafka-test: program ## test tables in Kafka on a real broker, which is installed and started (two to three minutes)
 	LAXITY=$(LAXITY) scripts/kafka-test.sh
 
-postgres-test: build ## test tables in PostgreSQL on a real server, which is started (one minute)
+postgres-test: program ## test tables in PostgreSQL on a real server, which is started (one minute)
 	LAXITY=$(LAXITY) scripts/postgres-test.sh
 
 flink-check: ## ask a real Flink, which is installed and started, what Laxity is compared with (ten minutes and more); SEED=2, FRESH=yes, OLDER=no

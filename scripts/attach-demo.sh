@@ -16,8 +16,8 @@ cd "$(dirname "$0")/.."
 PHASE=${PHASE:-15} ROUNDS=${ROUNDS:-3}
 LAXITY=${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity}
 if [ ! -x "$LAXITY" ]; then
-    cargo build -q -p laxity-agent --example laxity-agent
-    LAXITY=${CARGO_TARGET_DIR:-target}/debug/examples/laxity-agent
+    cargo build -q -p laxity-agent
+    LAXITY=${CARGO_TARGET_DIR:-target}/debug/laxity-agent
 fi
 export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
 STATE=$(mktemp -d)

@@ -18,8 +18,8 @@ done
 (cd scripts/attach && python3 -B -m doctest workload.py summary.py bench.py)
 LAXITY=${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity}
 if [ ! -x "$LAXITY" ]; then
-    cargo build -q --locked -p laxity-agent --example laxity-agent
-    LAXITY=${CARGO_TARGET_DIR:-target}/debug/examples/laxity-agent
+    cargo build -q --locked -p laxity-agent
+    LAXITY=${CARGO_TARGET_DIR:-target}/debug/laxity-agent
 fi
 export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
 timeout -k 20 300 scripts/flink.sh install || { echo "attach-test: Flink could not be installed" >&2; exit 1; }

@@ -25,8 +25,8 @@ cd "$(dirname "$0")/.."
 TARGET=${CARGO_TARGET_DIR:-target}
 LAXITY=${LAXITY:-$TARGET/release/laxity}
 if [ ! -x "$LAXITY" ]; then
-    cargo build -q --release -p laxity-agent --example laxity-agent
-    LAXITY=$TARGET/release/examples/laxity-agent
+    cargo build -q --release -p laxity-agent
+    LAXITY=$TARGET/release/laxity-agent
 fi
 export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
 export STORM_HOME=${STORM_HOME:-$PWD/target/storm-2.8.3}

@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-PACKAGES=(-p laxity-graph -p laxity-sched -p laxity-policies -p laxity-runtime -p laxity-workload -p laxity-sim)
+PACKAGES=(-p laxity-graph -p laxity-text -p laxity-sched -p laxity-policies -p laxity-runtime -p laxity-workload -p laxity-sim)
 TARGET=wasm32-unknown-unknown
 TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 TOOLCHAIN=$TARGET_DIR/wasm-toolchain

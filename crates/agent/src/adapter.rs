@@ -1,3 +1,5 @@
+//! What the agent asks of an engine, whichever it is, and what the adapters of all engines share.
+
 use std::collections::BTreeSet;
 
 use crate::linux::cpu_times_ns;
@@ -31,7 +33,7 @@ pub trait Adapter: Driver + Send {
 pub enum AdapterError {
     /// Over HTTP.
     #[error(transparent)]
-    Http(#[from] crate::http::HttpError),
+    Http(#[from] laxity_gateway::HttpError),
     /// Its threads.
     #[error(transparent)]
     Jvm(#[from] crate::jvm::JvmError),

@@ -1,3 +1,5 @@
+//! One agent over all engines of a machine: what a round does and in which order, and when a policy is due.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! Where deciding ends and writing begins: translators make a plan, the applier carries it out, a dry run only prints
+//! it.
+
 use std::collections::BTreeMap;
 
 use crate::ThreadId;

@@ -1,3 +1,5 @@
+//! Engines are read apart from the agent's loop: a round goes by the last look there is, however old it is.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The agent's `/metrics` without a web framework: it answers one short request at a time.
+
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,3 +1,5 @@
+//! The one picture of every engine: adapters draw it; ranks and translators never see the engine itself.
+
 use std::sync::Arc;
 use std::time::Duration;
 

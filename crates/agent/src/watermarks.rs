@@ -1,3 +1,5 @@
+//! Klink's forecasts (§3.1) for engines that tell only where their watermarks are now.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 

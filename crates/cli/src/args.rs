@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -34,9 +35,19 @@ pub enum Command {
     /// Look at what queries have saved.
     State(StateArgs),
     /// Schedule the threads of an engine that runs already: Flink, Storm or any other.
-    Attach(Box<laxity_agent::AttachArgs>),
+    #[command(disable_help_flag = true)]
+    Attach(AgentArgs),
     /// Put back what an agent that was killed has changed.
-    Restore(laxity_agent::RestoreArgs),
+    #[command(disable_help_flag = true)]
+    Restore(AgentArgs),
+}
+
+/// What the program `laxity-agent` takes: 'laxity attach --help' shows it.
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    /// Passed on.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    pub args: Vec<OsString>,
 }
 
 /// What `run` takes.

@@ -1,5 +1,6 @@
 //! The `laxity` program: wiring only. Start with [`run::run`].
 
+mod agent;
 mod approx;
 mod args;
 mod bench;
@@ -64,18 +65,9 @@ fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Bench(args) => (bench::bench(args, screen)?, 0),
         Command::State(args) => (state::state(args)?, 0),
         Command::Submit(args) => return submit::submit(args).map(|()| ExitCode::SUCCESS),
-        Command::Attach(args) => return attached(laxity_agent::attach::attach(args)),
-        Command::Restore(args) => return attached(laxity_agent::attach::restore(args)),
+        Command::Attach(args) => return Err(agent::become_agent("attach", args.args.clone())),
+        Command::Restore(args) => return Err(agent::become_agent("restore", args.args.clone())),
     };
     screen::print(&text);
     Ok(ExitCode::from(if refused > 0 { failure::FILE_REFUSED } else { failure::SUCCESS }))
-}
-
-/// The agent prints as it goes; what is left is how it ended.
-fn attached(outcome: Result<(), laxity_agent::AttachError>) -> Result<ExitCode, Failure> {
-    match outcome {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) if error.is_users() => Err(Failure::User(error.text())),
-        Err(error) => Err(Failure::World(anyhow::anyhow!(error.text()))),
-    }
 }

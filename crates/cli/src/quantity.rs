@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use laxity_text::QuantityError as Misread;
+
 /// A duration as a person types it: `50ms`, `20 s`, `1.5 min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HumaneDuration(pub Duration);
@@ -20,37 +22,17 @@ pub struct Factor(pub f64);
 #[derive(Debug, PartialEq, Eq)]
 pub struct QuantityError(String);
 
-const DURATION_UNITS: &[(&str, f64)] = &[
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("sec", 1.0),
-    ("min", 60.0),
-    ("m", 60.0),
-    ("h", 3_600.0),
-    ("d", 86_400.0),
-];
-
-const BYTE_UNITS: &[(&str, f64)] = &[
-    ("b", 1.0),
-    ("kb", 1024.0),
-    ("mb", 1_048_576.0),
-    ("gb", 1_073_741_824.0),
-    ("tb", 1_099_511_627_776.0),
-    ("kib", 1024.0),
-    ("mib", 1_048_576.0),
-    ("gib", 1_073_741_824.0),
-];
+const DURATION: &str = "a number and a unit, as in '50 ms', '20 s' or '2 min'";
+const BYTES: &str = "a number and a unit, as in '512 mb' or '2 gb'";
 
 impl FromStr for HumaneDuration {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<HumaneDuration, QuantityError> {
-        let seconds = scaled(text, DURATION_UNITS, "a number and a unit, as in '50 ms', '20 s' or '2 min'")?;
-        let duration = Duration::try_from_secs_f64(seconds)
-            .map_err(|_| QuantityError(format!("'{text}' is longer than any run")))?;
+        let duration = match laxity_text::parse_duration(text) {
+            Err(Misread::TooLarge) => return Err(QuantityError(format!("'{text}' is longer than any run"))),
+            read => read.map_err(|error| QuantityError::of(text, error, DURATION))?,
+        };
         if duration.is_zero() {
             return Err(QuantityError(format!("'{text}' is no time at all")));
         }
@@ -62,12 +44,13 @@ impl FromStr for HumaneBytes {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<HumaneBytes, QuantityError> {
-        let bytes = scaled(text, BYTE_UNITS, "a number and a unit, as in '512 mb' or '2 gb'")?;
-        if bytes < 1.0 {
-            return Err(QuantityError(format!("'{text}' is no memory at all")));
+        match laxity_text::parse_bytes(text) {
+            Ok(0) => Err(QuantityError(format!("'{text}' is no memory at all"))),
+            Ok(bytes) => Ok(HumaneBytes(bytes)),
+            // Nobody has 2⁶⁴ bytes.
+            Err(Misread::TooLarge) => Ok(HumaneBytes(u64::MAX)),
+            Err(error) => Err(QuantityError::of(text, error, BYTES)),
         }
-        // Saturates: nobody has 2⁶⁴ bytes.
-        Ok(HumaneBytes(bytes as u64))
     }
 }
 
@@ -91,18 +74,10 @@ impl fmt::Display for QuantityError {
 
 impl std::error::Error for QuantityError {}
 
-fn scaled(text: &str, units: &[(&str, f64)], expected: &str) -> Result<f64, QuantityError> {
-    let trimmed = text.trim();
-    let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-    let (number, unit) = (&trimmed[..digits], trimmed[digits..].trim().to_lowercase());
-    let wrong = || QuantityError(format!("'{text}' should be {expected}"));
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    match units.iter().find(|(name, _)| *name == unit) {
-        Some((_, factor)) => Ok(number * factor),
-        None if unit.is_empty() => {
-            Err(QuantityError(format!("'{text}' has no unit: it should be {expected}")))
-        }
-        None => Err(wrong()),
+impl QuantityError {
+    fn of(text: &str, error: Misread, expected: &str) -> QuantityError {
+        let unit = if error == Misread::NoUnit { "has no unit: it " } else { "" };
+        QuantityError(format!("'{text}' {unit}should be {expected}"))
     }
 }
 

@@ -1,11 +1,12 @@
 //! `laxity submit`: the same files on a Flink cluster, through its SQL gateway.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use laxity_agent::attach::attach;
-use laxity_agent::{AttachArgs, Gateway, GatewayError, GatewaySession, Tls};
+use laxity_gateway::{Gateway, GatewayError, GatewaySession, Tls};
 use laxity_sql::{FlinkScript, FlinkStatement};
 
+use crate::agent::become_agent;
 use crate::args::SubmitArgs;
 use crate::failure::Failure;
 use crate::screen;
@@ -50,18 +51,19 @@ pub fn submit(args: &SubmitArgs) -> Result<(), Failure> {
     }
     let mut addresses: Vec<String> = started.iter().map(|job| job.job_manager.clone()).collect();
     addresses.dedup();
-    let wish = |job: &Started| format!("{}={} ms", job.name, job.target_ms);
-    let agent = AttachArgs {
-        flink: addresses,
-        ca: args.ca.clone(),
-        job: started.iter().map(wish).collect(),
-        plain: args.plain,
-        ..AttachArgs::default()
-    };
-    attach(&agent).map_err(|error| {
-        let text = format!("{}\n(the jobs run, without an agent)", error.text());
-        if error.is_users() { Failure::User(text) } else { Failure::World(anyhow::anyhow!(text)) }
-    })
+    let wish = |job: &Started| OsString::from(format!("{}={} ms", job.name, job.target_ms));
+    let mut options: Vec<OsString> = Vec::new();
+    let mut option = |name: &str, value: OsString| options.extend([name.into(), value]);
+    addresses.into_iter().for_each(|address| option("--flink", address.into()));
+    started.iter().for_each(|job| option("--job", wish(job)));
+    if let Some(ca) = &args.ca {
+        option("--ca", ca.into());
+    }
+    if args.plain {
+        options.push("--plain".into());
+    }
+    screen::print("the jobs run; now the agent, which they do not need\n");
+    Err(become_agent("attach", options))
 }
 
 /// A session for each script, with its tables and views, in which every query can be planned.

@@ -1,3 +1,6 @@
+//! Who reads and who writes which regular file, within this process: many readers or one writer. Other processes are
+//! not kept away.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};

@@ -1,3 +1,6 @@
+//! How files are unpacked and packed. What was packed so far can be read at any time, and not only once the file is
+//! complete.
+
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;

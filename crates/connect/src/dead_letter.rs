@@ -1,3 +1,6 @@
+//! Rows that cannot be read: counted, and written down where the table asks for it. They stop no query until there are
+//! more of them than the table allows.
+
 mod file;
 mod refused;
 

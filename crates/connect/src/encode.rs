@@ -1,3 +1,5 @@
+//! CSV and JSON on their way out: Arrow writes the text, after what it would spell otherwise than Flink was changed.
+
 mod record;
 
 use std::io::{self, Write};

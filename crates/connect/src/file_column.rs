@@ -1,3 +1,6 @@
+//! Columns that are not in a file but told by where it lies: what is known of the file itself, and values in the names
+//! of its folders. Each has one value for all rows of a file.
+
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

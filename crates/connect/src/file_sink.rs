@@ -1,3 +1,6 @@
+//! The writing half of `filesystem`: which file or folder a query writes, and whether that can be cut back to what it
+//! was at a checkpoint.
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! `filesystem`: files and folders as tables. Reading is here; writing is in `file_sink.rs`, and reading at a pace in
+//! `replay.rs`.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,6 @@
+//! `json`: one object a line or a record, with Flink's options. Arrow's decoder reads as much as it can; what only
+//! Flink would read is for `json/field.rs`.
+
 mod field;
 mod record;
 

@@ -1,3 +1,5 @@
+//! Which files are new or have grown since the last look. Nothing waits here: the scan decides when it is looked again.
+
 use std::collections::{HashMap, VecDeque};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,12 @@
+//! The WITH clause as every connector and format reads it, so that all mistakes in it are told in the same way. Values
+//! are written as in Flink.
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
+
+use laxity_text::{closest, parse_flink_bytes, parse_flink_duration};
 
 use crate::root::ROOT_OPTION;
 use crate::{OptionError, TableSpec};
@@ -146,7 +151,9 @@ impl<'a> OptionReader<'a> {
     /// # Errors
     /// If it is none.
     pub fn duration(&self, key: &str) -> Result<Option<Duration>, OptionError> {
-        self.parsed(key, "a duration such as '500 ms', '10 s', '5 min', '1 h' or '2 d'", parse_duration)
+        self.parsed(key, "a duration such as '500 ms', '10 s', '5 min', '1 h' or '2 d'", |text| {
+            parse_flink_duration(text).ok()
+        })
     }
 
     /// A size as Flink writes it: powers of 1 024.
@@ -154,7 +161,7 @@ impl<'a> OptionReader<'a> {
     /// # Errors
     /// If it is none.
     pub fn bytes(&self, key: &str) -> Result<Option<u64>, OptionError> {
-        self.parsed(key, "a size such as '64 kb', '256 mb' or '1 gb'", parse_bytes)
+        self.parsed(key, "a size such as '64 kb', '256 mb' or '1 gb'", |text| parse_flink_bytes(text).ok())
     }
 
     /// One ASCII character; `\t` may be written as such.
@@ -204,87 +211,5 @@ fn quoted(names: &[&str]) -> String {
 }
 
 fn did_you_mean<'a>(given: &str, valid: impl Iterator<Item = &'a str>) -> String {
-    // A third of the letters wrong is still a typing error; more is another word.
-    let limit = (given.chars().count() / 3).max(2);
-    valid
-        .map(|name| (edit_distance(&given.to_lowercase(), &name.to_lowercase()), name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, name)| format!(", did you mean '{name}'?"))
-        .unwrap_or_default()
-}
-
-/// Levenshtein distance.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
-fn split_unit(text: &str) -> Option<(u64, String)> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    Some((text[..digits].parse().ok()?, text[digits..].trim().to_ascii_lowercase()))
-}
-
-/// Flink's duration syntax. A number without unit is milliseconds, as there.
-fn parse_duration(text: &str) -> Option<Duration> {
-    let (number, unit) = split_unit(text)?;
-    let unit_ns: u64 = match unit.as_str() {
-        "ns" | "nano" | "nanosecond" | "nanoseconds" => 1,
-        "us" | "µs" | "micro" | "microsecond" | "microseconds" => 1_000,
-        "" | "ms" | "milli" | "millisecond" | "milliseconds" => 1_000_000,
-        "s" | "sec" | "second" | "seconds" => 1_000_000_000,
-        "m" | "min" | "minute" | "minutes" => 60_000_000_000,
-        "h" | "hour" | "hours" => 3_600_000_000_000,
-        "d" | "day" | "days" => 86_400_000_000_000,
-        _ => return None,
-    };
-    Some(Duration::from_nanos(number.checked_mul(unit_ns)?))
-}
-
-/// Flink's memory-size syntax: powers of 1 024.
-fn parse_bytes(text: &str) -> Option<u64> {
-    let (number, unit) = split_unit(text)?;
-    let shift = match unit.as_str() {
-        "" | "b" | "bytes" => 0,
-        "k" | "kb" | "kibibytes" => 10,
-        "m" | "mb" | "mebibytes" => 20,
-        "g" | "gb" | "gibibytes" => 30,
-        _ => return None,
-    };
-    number.checked_mul(1 << shift)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_and_sizes_are_flinks() {
-        assert_eq!(parse_duration("500 ms"), Some(Duration::from_millis(500)));
-        assert_eq!(parse_duration("10s"), Some(Duration::from_secs(10)));
-        assert_eq!(parse_duration("2 min"), Some(Duration::from_secs(120)));
-        assert_eq!(parse_duration("7"), Some(Duration::from_millis(7)));
-        assert_eq!(parse_duration("fast"), None);
-        assert_eq!(parse_duration("1 fortnight"), None);
-        assert_eq!(parse_bytes("256 mb"), Some(256 << 20));
-        assert_eq!(parse_bytes("12"), Some(12));
-        assert_eq!(parse_bytes("-1"), None);
-    }
-
-    #[test]
-    fn distance_counts_edits() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("path", "path"), 0);
-    }
+    closest(given, valid).map(|name| format!(", did you mean '{name}'?")).unwrap_or_default()
 }

@@ -1,3 +1,6 @@
+//! Where the bytes of rows leave the program: files, pipes and the standard streams. Whether one may stall for ever is
+//! known when it is opened, because such a one needs a thread that may wait.
+
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};

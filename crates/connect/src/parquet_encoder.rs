@@ -1,3 +1,6 @@
+//! `parquet` as a format, and its writing half; reading is in `parquet_file.rs`. Unlike lines of text, a file cannot be
+//! read before it is complete.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Reading one Parquet file, piece by piece. A damaged file is an error of its table, also where the library panics.
+
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

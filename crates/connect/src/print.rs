@@ -1,3 +1,5 @@
+//! `print`: rows on standard output or standard error, with values spelled as Java prints them for Flink.
+
 use std::fmt::Write as _;
 
 use arrow::array::{Array, AsArray, RecordBatch};

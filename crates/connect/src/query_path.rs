@@ -1,3 +1,5 @@
+//! `${query}` in a path: one table that many queries write, each to a place of its own.
+
 use std::path::PathBuf;
 
 use crate::options::OptionReader;

@@ -1,3 +1,6 @@
+//! From the files of a table to rows, whatever their format. When rows are due, and where bad ones go, is for the scans
+//! that use it.
+
 use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

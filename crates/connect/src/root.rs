@@ -1,3 +1,5 @@
+//! Keeps tables of SQL that is not ours within one folder, whatever paths they name.
+
 use std::io;
 use std::path::{Component, Path, PathBuf};
 

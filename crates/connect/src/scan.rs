@@ -1,3 +1,6 @@
+//! Tables that are read, as the engine sees them: what a connector must offer, and how a scan is opened, or goes on
+//! after a restart. Time is an argument, so that a simulator can drive a scan too.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! Tables that are written, as the engine sees them: encoding, which never blocks, is apart from writing, which may.
+//! Checkpoints ask the writing side what of its bytes will survive.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! More load from one file than it holds: a replay repeats its rows at later times and with other keys.
+
 use std::fmt::Write;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! How pipes, terminals and devices are read without any worker ever waiting for them.
+
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read};

@@ -1,3 +1,6 @@
+//! What SQL hands to a connector, a table as it is declared, and the errors that come back. An error says whether the
+//! user can fix it.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

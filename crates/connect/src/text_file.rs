@@ -1,3 +1,6 @@
+//! Between the bytes of a text file and a decoder of its format: keeps the place, the line numbers and a bound on
+//! memory. Where a record ends is for the decoder to say.
+
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Times in text as CSV, JSON and options have them, read fast where they are written in the usual way.
+
 use arrow::array::timezone::Tz;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::{Time32MillisecondType, TimeUnit};

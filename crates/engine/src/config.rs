@@ -1,3 +1,5 @@
+//! What can be chosen of an engine before it starts, with the reason for each default.
+
 use std::str::FromStr;
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! The one place that knows whether the scheduler or the operating system decides; the rest of the engine hands its
+//! messages over here either way.
+
 use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};

@@ -1,3 +1,6 @@
+//! The engine's front door: what an embedder calls to start it, to bring queries in and to end them, while workers and
+//! writers run behind it.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

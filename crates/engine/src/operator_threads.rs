@@ -1,3 +1,5 @@
+//! The policy `os`, a baseline alone: threads block where a mailbox is full, and no promise is looked at.
+
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;

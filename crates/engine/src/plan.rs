@@ -1,3 +1,5 @@
+//! What a query is when it comes to the engine, and how its instances and outputs are made of that.
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! The state that workers, writers and callers have in common, and what each of them does with tables and outputs
+//! through it. Who adds a lock reads the order of locks first.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,3 +1,6 @@
+//! What can be asked of a running engine: figures in full for people, counts alone for who asks often, and measurements
+//! for the simulator.
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::{Approximation, EventTime, ProcessingTime, QueryId};

@@ -1,3 +1,6 @@
+//! From a plan to a query that runs: its parts are made, its outputs and tables opened, those of others joined where
+//! they can be; what fails half-way is undone.
+
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;

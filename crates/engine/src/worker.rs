@@ -1,3 +1,5 @@
+//! The loop of a worker thread, and what is measured of it on the way; nothing is decided here.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,3 +1,5 @@
+//! The numbers of a figure, on their way from its run to its csv, its plots and its verdict.
+
 use std::fmt::Display;
 
 /// What an experiment gives: the raw rows, and the charts made of them.

@@ -1,3 +1,6 @@
+//! A simulation for a figure, by the name of its policy. Two names are baselines that are no policies: `OS` and
+//! `ORLEANS`.
+
 use std::time::Duration;
 
 use hdrhistogram::Histogram;

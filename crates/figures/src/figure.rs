@@ -1,3 +1,5 @@
+//! What a figure consists of, and how a verdict is weighed from single claims about its numbers.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,6 +1,10 @@
+//! All figures by name, and how one is run: the files that it leaves behind are written here.
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use laxity_text::closest;
 
 use crate::{ExperimentError, Figure, Run, Scale, Verdict, csv, plot, results};
 use crate::{aion, aurora, cameo, klink, lachesis, laxity, thesis};
@@ -31,7 +35,7 @@ pub fn find(name: &str) -> Result<&'static Figure, FigureError> {
         return Ok(figure);
     }
     let known: Vec<&str> = all.iter().map(|figure| figure.name).collect();
-    let nearest = known.iter().min_by_key(|other| distance(name, other)).copied().unwrap_or("none");
+    let nearest = closest(name, known.iter().copied());
     Err(FigureError::Unknown { name: name.into(), nearest, known: known.join(", ") })
 }
 
@@ -67,12 +71,15 @@ pub struct Report {
 #[derive(Debug, thiserror::Error)]
 pub enum FigureError {
     /// The user named one that is not there.
-    #[error("no figure {name:?}; did you mean {nearest:?}? There are: {known}")]
+    #[error(
+        "no figure {name:?}{}; there are: {known}",
+        nearest.map_or_else(String::new, |nearest| format!(", did you mean {nearest:?}?"))
+    )]
     Unknown {
         /// As asked for.
         name: String,
-        /// The nearest name there is.
-        nearest: &'static str,
+        /// The name there is that may have been meant.
+        nearest: Option<&'static str>,
         /// All names.
         known: String,
     },
@@ -142,22 +149,6 @@ fn read_or_empty(path: &Path) -> Result<String, FigureError> {
     }
 }
 
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,14 +163,7 @@ mod tests {
         let Err(FigureError::Unknown { nearest, known, .. }) = find("thesis-1,1") else {
             panic!("found what is not there")
         };
-        assert_eq!(nearest, "thesis-1.1");
+        assert_eq!(nearest, Some("thesis-1.1"));
         assert!(known.contains("thesis-1.1"));
-    }
-
-    #[test]
-    fn distance_is_levenshteins() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

@@ -1,3 +1,6 @@
+//! The graph that SQL compiles to, and that the engine and the simulator both run; how it is cut into parallel
+//! instances follows from its edges.
+
 use crate::{QuerySettings, WindowShape};
 
 /// One query as a directed acyclic graph of operators, before parallel copies are made.

@@ -1,3 +1,5 @@
+//! What a late result is still worth, for policies that weigh lateness; a latency target alone implies a curve.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What a user promises and allows for one query: its target, its limits, its checkpoints, what becomes of bad rows.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

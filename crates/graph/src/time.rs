@@ -1,3 +1,6 @@
+//! The two times that must never be mixed, of the event and of its handling, and the one clock that leads from one to
+//! the other.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! WHERE and SELECT without aggregates: what most rows meet first behind their source, so only columns that are read
+//! are filtered.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};

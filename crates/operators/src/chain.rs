@@ -1,3 +1,6 @@
+//! Several operators as one that the scheduler sees: between them rows cost no message, and a long answer of one still
+//! stops at the quantum.
+
 use std::collections::VecDeque;
 
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};

@@ -1,3 +1,6 @@
+//! `CURRENT_WATERMARK` in two operators: the watermark before a row must be kept at the source, and is read where the
+//! function stands.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};

@@ -1,3 +1,6 @@
+//! Where DataFusion's expressions are evaluated, for all operators: what is cheap is not computed, and errors of a
+//! user's rows are told from our own.
+
 mod fault;
 mod few_rows;
 mod identity;

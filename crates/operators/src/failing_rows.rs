@@ -1,3 +1,5 @@
+//! How a query goes on after a row that no expression can compute: the batch is cut in halves until that row is alone.
+
 use arrow::array::RecordBatch;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 

@@ -1,3 +1,6 @@
+//! Where NaN and -0 stand in comparisons: Flink and Arrow differ, and Flink is followed, in generated code and in
+//! `compare` alike.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};

@@ -1,3 +1,6 @@
+//! GROUP BY inside a slice, a session or a window: keys get numbers, and every aggregate keeps its state by number.
+//! Start with `Aggregation`.
+
 mod accumulate;
 mod few_keys;
 mod fold;

@@ -1,3 +1,5 @@
+//! The words for joins, the same for window, interval and lookup joins; not every one of those offers them all.
+
 use std::fmt;
 use std::sync::Arc;
 

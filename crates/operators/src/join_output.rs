@@ -1,3 +1,5 @@
+//! The last step that every join shares: who found the pairs, and how, is not known here.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, new_null_array};

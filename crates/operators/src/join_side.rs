@@ -1,3 +1,5 @@
+//! What a join remembers of one input: rows are found by the number of their key, which both sides share.
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;

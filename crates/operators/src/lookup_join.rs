@@ -1,3 +1,6 @@
+//! A stream enriched from a table at processing time; the table is read elsewhere, and a batch keeps the version it
+//! began with.
+
 mod table;
 
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! The contract between operators and whoever runs them: what a call may do, what it says of lateness and faults, and
+//! how it ends its query.
+
 use std::fmt;
 use std::sync::Arc;
 

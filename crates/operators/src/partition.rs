@@ -1,3 +1,5 @@
+//! Which parallel instance a row goes to; keyed operators rely on it to see all rows of their keys.
+
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use datafusion_common::hash_utils::{RandomState, create_hashes};

@@ -1,3 +1,5 @@
+//! The memory of one side of a join: rows come in small batches, are numbered once and are read in any order.
+
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, interleave, take, take_record_batch};
 use arrow::datatypes::SchemaRef;

@@ -1,3 +1,5 @@
+//! GROUP BY over SESSION; windows that rows make, and not the clock, so they are joined as rows between them come.
+
 mod sessions;
 #[cfg(test)]
 mod tests;

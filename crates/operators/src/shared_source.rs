@@ -1,3 +1,5 @@
+//! The first operator of many queries over one table, done once: the columns, the watermark, and whose each row is.
+
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};

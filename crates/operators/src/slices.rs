@@ -1,3 +1,6 @@
+//! Which stretch of event time a row is aggregated into, and which stretches a window is merged of; saturates at both
+//! ends of time.
+
 use crate::WindowKind;
 
 /// Cuts event time into slices such that each window is a run of whole slices: rows are aggregated once per

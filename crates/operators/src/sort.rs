@@ -1,3 +1,6 @@
+//! Stands last in a query over bounded tables and gives its rows an order, once all have come; a LIMIT bounds what is
+//! kept until then.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};

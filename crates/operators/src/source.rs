@@ -1,3 +1,6 @@
+//! The operator behind every table: what a connector reads has neither computed columns nor a watermark before it has
+//! been here.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};

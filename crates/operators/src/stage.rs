@@ -1,3 +1,5 @@
+//! Between SQL, which describes operators, and the engine, which makes as many instances of each as it needs.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! Behind a shared source: rows are marked with their query on the way in, and results are sorted out by query on the
+//! way out.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};

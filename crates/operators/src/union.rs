@@ -1,3 +1,5 @@
+//! Where several inputs become one; their watermarks were put together before, by whoever runs the instance.
+
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;

@@ -1,3 +1,5 @@
+//! `CROSS JOIN UNNEST` of arrays and maps: one row may become any number, so the answer is given in pieces.
+
 use std::ops::Range;
 use std::sync::Arc;
 

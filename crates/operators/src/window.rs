@@ -1,3 +1,6 @@
+//! Which windows hold an instant, as arithmetic alone; slices are tested against it, and the scheduler is told of
+//! windows from here.
+
 use laxity_graph::WindowShape;
 
 /// How event time is cut into windows: Flink's windowing table functions.

@@ -1,3 +1,6 @@
+//! GROUP BY over TUMBLE, HOP, CUMULATE and windows that rows bring with them. The state stands in parts, how rows find
+//! theirs in `placement`, how windows go out in `firing`.
+
 mod firing;
 mod parts;
 mod placement;

@@ -1,3 +1,6 @@
+//! Windows as columns, for queries that do not aggregate them at once: joins of windows, Top-N, several aggregations
+//! over one.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, Int64Array, RecordBatch, UInt32Array};

@@ -1,3 +1,5 @@
+//! For ranks by QoS curves: an operator that several queries read has to answer to the curve of each of them.
+
 use laxity_graph::{OperatorId, QueryId};
 use laxity_sched::{OperatorSnapshot, Snapshot};
 

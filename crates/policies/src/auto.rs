@@ -1,3 +1,5 @@
+//! The traversal that chooses between two others by what they would cost (Aurora §5.3).
+
 use laxity_graph::{OperatorId, ProcessingTime};
 use laxity_sched::{CallCost, Dispatch, OperatorSnapshot, Plan};
 

@@ -1,3 +1,5 @@
+//! The rank by QoS at a size where not every operator can be looked at in every cycle (Aurora §6.2).
+
 use laxity_graph::QosCurve;
 use laxity_sched::{OperatorSnapshot, Snapshot};
 

@@ -1,3 +1,5 @@
+//! Dates that change often, for ranks that look at an operator only when its date has come.
+
 /// A calendar queue: who is due next, in constant amortised time where due times are spread evenly.
 ///
 /// R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event set problem",

@@ -1,3 +1,5 @@
+//! A rank for little memory (Babcock et al., SIGMOD 2003), which pays for it with latency.
+
 use laxity_graph::OperatorId;
 use laxity_sched::{
     Cycled, Needs, OperatorSnapshot, QuerySnapshot, Rank, Reads, Scale, Snapshot, rank_operators,

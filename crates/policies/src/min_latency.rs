@@ -1,3 +1,5 @@
+//! The traversal for early results (Aurora §4.1.2), one of the two that `auto` chooses from.
+
 use laxity_graph::OperatorId;
 use laxity_sched::{OperatorSnapshot, Plan};
 

@@ -1,3 +1,5 @@
+//! The traversal for little memory (Aurora §4.1.2), in the greedy form that the paper's example has.
+
 use laxity_graph::OperatorId;
 use laxity_sched::{OperatorSnapshot, Plan};
 

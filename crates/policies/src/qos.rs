@@ -1,3 +1,5 @@
+//! Aurora's rank by QoS curves, in its exact form; the form with buckets is `Bucketed`.
+
 use std::cmp::Ordering;
 
 use laxity_graph::ProcessingTime;

@@ -1,3 +1,5 @@
+//! A baseline of Klink's evaluation, which the paper describes in one sentence: most of it is our reading.
+
 use laxity_graph::{EventTime, QueryId};
 use laxity_sched::{
     Backlog, Cycled, MessageContext, Needs, QuerySnapshot, Rank, Reads, Snapshot, rank_queries,

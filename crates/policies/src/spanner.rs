@@ -1,3 +1,5 @@
+//! Around any plan: only the most urgent part of a query is served in one dispatch (Aurora §4.1.1).
+
 use laxity_graph::{OperatorId, ProcessingTime};
 use laxity_sched::{Dispatch, OperatorSnapshot, Plan, QuerySnapshot};
 

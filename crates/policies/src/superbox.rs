@@ -1,3 +1,6 @@
+//! What all traversals share: the graph of a unit, and the paper's cost, selectivity and tuple as they are measured
+//! here.
+
 use laxity_graph::OperatorId;
 use laxity_sched::OperatorSnapshot;
 

@@ -1,3 +1,5 @@
+//! A rank for shares of the machine instead of deadlines (Cameo §5.4).
+
 use std::collections::VecDeque;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};

@@ -1,3 +1,6 @@
+//! Which table is to be looked at next, and when: a driver asks here until when it may sleep, since rows that wait in a
+//! table wake nobody.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -1,3 +1,5 @@
+//! The runtime with real rows, as the engine runs it: what joins its generic parts to `laxity-operators`.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};

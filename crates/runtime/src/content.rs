@@ -1,3 +1,6 @@
+//! The seam between the runtime and its rows: whatever the runtime needs to know of a batch or an operator is asked
+//! here.
+
 use std::fmt::{Debug, Display};
 
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};

@@ -1,3 +1,6 @@
+//! From a dataflow to instances that are connected: numbers, channels, routes and outlets. Drivers differ in what a
+//! part is made of alone.
+
 use std::sync::Arc;
 
 use laxity_graph::{Dataflow, NodeId, OperatorId, Partitioning};

@@ -1,3 +1,5 @@
+//! The seam for work on a table that several readers share; the operators behind it cannot tell whether it was shared.
+
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};
 use std::marker::PhantomData;

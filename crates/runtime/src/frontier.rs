@@ -1,3 +1,5 @@
+//! How far event time has come at an instance that hears several others.
+
 use laxity_graph::EventTime;
 
 /// The watermark of an operator instance: the minimum over its input channels, leaving out idle ones.

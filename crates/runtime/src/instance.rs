@@ -1,3 +1,6 @@
+//! How an operator is run: a message is taken, worked off for a quantum at most, and what comes of it is staged with
+//! its stamps. What fails or panics here ends its own query alone.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,3 +1,5 @@
+//! How much of a look's time is the look itself and how much is its rows, for who has to predict it.
+
 /// What looks at tables cost: the sums of a least-squares line of time by rows, over all tables.
 ///
 /// A look that finds no row is left out: it was made to decode ahead, or to tell the time.

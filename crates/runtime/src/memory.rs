@@ -1,3 +1,6 @@
+//! The rule that keeps the process alive when state grows faster than it is freed; it holds sources back before it ends
+//! anybody.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 

@@ -1,3 +1,6 @@
+//! The runtime's last word on a result: from here on the driver writes, and says when it has, so that latency ends
+//! there.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 

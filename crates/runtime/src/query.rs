@@ -1,3 +1,6 @@
+//! The record of a query that everything else points to: credit, counts, promise, how it stands. Many threads read and
+//! change it at once.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};

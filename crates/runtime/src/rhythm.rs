@@ -1,3 +1,5 @@
+//! Which visits of a shared table a reader can be spared; what it is not told of must not change its results.
+
 use laxity_graph::{Dataflow, EventTime};
 
 use crate::results::DueBy;

@@ -1,3 +1,5 @@
+//! From one instance to the next: rows go by key or in turn, watermarks to all, and order is kept by channel.
+
 use std::sync::Arc;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};

@@ -1,3 +1,5 @@
+//! Work that waits, for ranks that go by slack and for what nodes report to each other.
+
 use laxity_graph::{OperatorId, ProcessingTime};
 
 use crate::{Elsewhere, OperatorSnapshot, QuerySnapshot, Snapshot};

@@ -1,3 +1,6 @@
+//! Cameo's context of a message, and its TRANSFORM: from a message's progress to the end of the window that it waits
+//! for.
+
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
 use crate::{OperatorSnapshot, Snapshot};

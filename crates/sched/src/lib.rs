@@ -42,7 +42,7 @@ pub use policy::{
 pub use ranks::{CORE, Edf, Fcfs, Fifo, HighestRate, Laxity, Llf, SIGMA};
 pub use recipe::{
     Catalogue, Fault, Narrowing, Parameters, PlanEntry, PolicyDescription, Preset, RankEntry, RankRecipe,
-    Recipe, UnknownPolicy, format_duration, parse_duration_ns,
+    Recipe, UnknownPolicy, format_duration,
 };
 pub use scheduler::Scheduler;
 pub use shards::{Address, Outlook, Placement, Shard, Shards, Top};

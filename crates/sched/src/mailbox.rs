@@ -1,3 +1,5 @@
+//! Where messages wait. The order inside an operator is made here, the order among operators in the run queue.
+
 use std::collections::VecDeque;
 
 use laxity_graph::ProcessingTime;

@@ -1,3 +1,5 @@
+//! What ranks go by while memory is short: when that begins, when it ends, and which query frees most.
+
 use laxity_graph::ProcessingTime;
 
 use crate::{Memory, OperatorSnapshot, QuerySnapshot, Snapshot, rank_queries};

@@ -1,3 +1,5 @@
+//! The words between a driver and the scheduler: plain values without behaviour.
+
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
 
 /// What the scheduler must know of a query.

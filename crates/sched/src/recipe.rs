@@ -15,7 +15,7 @@ use crate::{Composition, Needs, Periodic, Plan, Rank, Train, Traversal, Unit};
 pub use catalogue::{Catalogue, Narrowing, PlanEntry, PolicyDescription, Preset, RankEntry};
 pub use fault::{Fault, UnknownPolicy};
 pub use parameters::Parameters;
-pub use parts::{format_duration, parse_duration_ns};
+pub use parts::format_duration;
 
 use parts::format_train;
 

@@ -1,3 +1,5 @@
+//! The order among units that wait. Nearly every message passes here, so it is laid out for the cache.
+
 /// The units that wait for a worker, most urgent first: an indexed 4-ary heap.
 ///
 /// A key, its tie and its unit are one integer, and the four children of a slot are one cache line, so that a

@@ -1,3 +1,5 @@
+//! The mechanism of every policy: what waits, who runs and what a grant is. What goes first is the policy's to say.
+
 mod deferral;
 mod exchange;
 mod follow;

@@ -1,3 +1,5 @@
+//! Which rows are dropped when no order is good enough, of queries that allow it.
+
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
 use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};

@@ -1,3 +1,5 @@
+//! What a rank by cycle may know: the scheduler fills it in for our engine, an agent for any other.
+
 use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};

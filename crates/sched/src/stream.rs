@@ -1,3 +1,5 @@
+//! When the windows of a query end, by streams: forecasts and what was told by other nodes, put together.
+
 use std::collections::VecDeque;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};

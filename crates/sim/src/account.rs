@@ -1,3 +1,5 @@
+//! How a query fares, result by result; at the end its account becomes a [`QueryOutcome`].
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;

@@ -1,3 +1,5 @@
+//! The kind of simulation that has no real rows, for large scales; the other kind has real operators.
+
 mod front;
 
 use std::collections::VecDeque;

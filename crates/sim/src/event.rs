@@ -1,3 +1,5 @@
+//! What a simulation tells of itself. Two runs are the same if the digests of their events are.
+
 use std::fmt;
 
 use laxity_graph::{EventTime, ProcessingTime};

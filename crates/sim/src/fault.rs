@@ -1,3 +1,5 @@
+//! What can go wrong in a simulation, and what it does to cores, arrivals and sinks.
+
 use std::time::Duration;
 
 use laxity_graph::{ProcessingTime, QueryId};

@@ -1,3 +1,5 @@
+//! What a table reads: the arrivals of a workload, decoded ahead where that is asked for, and shared by its copies.
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

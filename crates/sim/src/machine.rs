@@ -1,3 +1,5 @@
+//! The state of a simulated machine between two events; what changes it stands in `world`.
+
 use std::fmt;
 
 use laxity_graph::{ProcessingTime, WorkerId};

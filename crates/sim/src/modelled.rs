@@ -1,3 +1,5 @@
+//! What the simulated world asks of its rows and operators, so that it is written once for counted and for real ones.
+
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! One scheduler or several shards behind one face, so that the rest of the simulator need not ask which.
+
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_sched::{Config, Grant, Message, OperatorSpec, QuerySpec, Recipe, RunReport, Scheduler, Shards};
 

@@ -1,3 +1,5 @@
+//! What figures, tests and users read of a simulation once it has ended.
+
 use hdrhistogram::Histogram;
 use laxity_graph::{EventTime, ProcessingTime, QueryId};
 use laxity_sched::Lateness;

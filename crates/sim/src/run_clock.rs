@@ -1,3 +1,5 @@
+//! Virtual time inside a run: it moves for the operator that computes, and stands still for the world around it.
+
 use std::cell::{Cell, RefCell};
 
 use laxity_graph::{EventTime, ProcessingTime};

@@ -1,3 +1,5 @@
+//! Random simulations that test everything together: a failure is known by its seed, and the seed repeats it.
+
 use std::time::Duration;
 
 use laxity_graph::{

@@ -1,3 +1,5 @@
+//! The options of a simulation, with the defaults that figures and tests start from.
+
 use std::time::Duration;
 
 use laxity_sched::{Config, Recipe};

@@ -1,3 +1,5 @@
+//! Where a simulation begins, and what is said of one that cannot.
+
 use laxity_sched::Recipe;
 use laxity_workload::{DelayError, Workload};
 

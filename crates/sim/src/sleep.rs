@@ -1,3 +1,5 @@
+//! Operators that wait for something outside, as for a remote system: the same rows wait under every policy.
+
 use laxity_workload::{DelayError, DelaySampler, Sleep};
 use rand_core::Rng;
 use rand_pcg::Pcg32;

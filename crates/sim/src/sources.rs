@@ -1,3 +1,5 @@
+//! How a simulation reads tables: what a look costs, who shares a table, and what is done once for all who share it.
+
 use laxity_graph::{QueryId, WindowShape};
 use laxity_workload::Cost;
 

@@ -1,3 +1,5 @@
+//! A simulated table between its feed and the runtime, which decides when to look at it and what to admit.
+
 use std::rc::Rc;
 
 use laxity_graph::{EventClock, ProcessingTime};

@@ -1,3 +1,5 @@
+//! The baseline without a scheduler of ours: the operating system decides, and a rank may set nice values (Lachesis).
+
 mod eevdf;
 mod nice;
 

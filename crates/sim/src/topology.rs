@@ -1,3 +1,5 @@
+//! Who is where: instances, machines and the routes between them, under numbers of the whole simulation.
+
 use std::ops::Range;
 
 use laxity_graph::{NodeId, OperatorId, Partitioning, QueryId, WindowShape};

@@ -1,3 +1,5 @@
+//! Windows of which only row counts are kept: which are open, what a watermark closes, and who is late for all.
+
 use std::collections::VecDeque;
 
 use laxity_graph::{EventTime, ProcessingTime, WindowShape};

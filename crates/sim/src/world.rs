@@ -1,3 +1,5 @@
+//! The loop of the simulator: it takes the next event in virtual time; what follows from it stands in the files below.
+
 mod arrive;
 mod deploy;
 mod ending;

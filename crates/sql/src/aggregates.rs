@@ -1,3 +1,5 @@
+//! Aggregate functions: types and rounding of Flink, put into the plan before DataFusion gives them its own.
+
 mod gathered;
 
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! What a name in FROM stands for. Queries are planned later than they are read, and each sees the catalog as it was at
+//! its place of the script.
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;

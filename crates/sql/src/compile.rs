@@ -1,4 +1,8 @@
+//! From files of SQL to queries that can run: statements take effect in their order, and the queries among them are
+//! planned side by side. Whatever goes wrong, a panic too, comes out as a `SqlError`.
+
 mod scope;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
@@ -6,31 +10,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::SchemaRef;
 use datafusion_expr::{Expr, LogicalPlanBuilder};
-use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident};
-use datafusion_sql::sqlparser::tokenizer::{Location, Span, TokenWithSpan};
-use laxity_connect::{
-    Connector, OptionError, PartitionColumn, PrimaryKey, ScanSpec, SinkSpec, SplitColumn, TableSpec,
-    validate_sink,
-};
+use datafusion_sql::sqlparser::ast::Ident;
+use datafusion_sql::sqlparser::tokenizer::{Span, TokenWithSpan};
+use laxity_connect::{OptionError, ScanSpec, SinkSpec, validate_sink};
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
+use laxity_text::closest;
 
 use self::scope::Scope;
-use crate::catalog::{Catalog, Relation, Table, TableColumn};
-use crate::data_type::{FlinkType, display};
-use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind, did_you_mean};
+use crate::catalog::{Catalog, Relation, Table};
+use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind};
 use crate::lower::LookupSource;
 use crate::parse::{StatementParser, words_to_parse};
 use crate::planning::Planner;
 use crate::policy::PolicySetting;
-use crate::proctime;
 use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::side_by_side::{cores, on_deep_stack, side_by_side};
-use crate::statement::{
-    ColumnKind, CreateTable, CreateView, DropObject, Statement, StatementKind, WithOptions,
-};
+use crate::statement::{CreateTable, CreateView, DropObject, Statement, StatementKind, WithOptions};
 use crate::template::Templates;
 use crate::words::words_within;
 use crate::written_out::WrittenOut;
@@ -412,142 +410,8 @@ impl Session<'_> {
             return Ok(());
         }
         let planner = Planner::new(self.catalog.now(), place.tokens);
-        let mut seen: Vec<&str> = Vec::new();
-        for column in &create.columns {
-            if seen.contains(&column.name.value.as_str()) {
-                return Err(Fault::new(
-                    SqlErrorKind::Invalid,
-                    column.name.span.start,
-                    format!("column '{}' is declared twice", column.name.value),
-                ));
-            }
-            seen.push(&column.name.value);
-        }
-
-        let mut physical = Vec::new();
-        let mut metadata = Vec::new();
-        let mut written_metadata = None;
-        for column in &create.columns {
-            match &column.kind {
-                ColumnKind::Physical(flink) => {
-                    physical.push(Field::new(&column.name.value, flink.data_type.clone(), flink.nullable));
-                }
-                ColumnKind::Computed(_) => {}
-                ColumnKind::Metadata { data_type, key, is_virtual, at } => {
-                    let (field, is_written) = metadata_field(create, &column.name, data_type, key, *at)?;
-                    metadata.push(field);
-                    written_metadata = written_metadata.or((!is_virtual && !is_written).then_some(*at));
-                }
-            }
-        }
-        if let (true, Some(ColumnKind::Metadata { at, .. })) =
-            (physical.is_empty(), create.columns.first().map(|column| &column.kind))
-        {
-            let message = "a table has a column besides those of METADATA";
-            return Err(Fault::new(SqlErrorKind::Invalid, *at, message));
-        }
-        mark_partitions(create, &mut physical)?;
-        mark_primary_key(create, &mut physical);
-        physical.append(&mut metadata);
-        if create.watermark.is_some() && connector_of(create).is_some_and(|connector| connector.has_splits())
-        {
-            physical.push(SplitColumn::field());
-        }
-        let physical: SchemaRef = Arc::new(Schema::new(physical));
-        let mut columns = Vec::new();
-        let mut fields = Vec::new();
-        for column in &create.columns {
-            match &column.kind {
-                ColumnKind::Physical(flink) | ColumnKind::Metadata { data_type: flink, .. } => {
-                    let index =
-                        physical.index_of(&column.name.value).map_err(|e| Fault::internal(NOWHERE, e))?;
-                    columns.push(TableColumn::Physical(index));
-                    // A source's NOT NULL is checked where rows are decoded.
-                    fields.push(Field::new(&column.name.value, flink.data_type.clone(), flink.nullable));
-                }
-                ColumnKind::Computed(expr) if is_proctime(expr) => {
-                    columns.push(TableColumn::ProcessingTime);
-                    fields.push(Field::new(&column.name.value, proctime::data_type(), false));
-                }
-                ColumnKind::Computed(expr) => {
-                    let planned = planner.expression(expr, &physical)?;
-                    let data_type = type_of(&planned, &physical)?;
-                    columns.push(TableColumn::Computed(planned));
-                    fields.push(Field::new(&column.name.value, data_type, true));
-                }
-            }
-        }
-        let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let known = |name: &Ident| schema.index_of(&name.value).map_err(|_| unknown_column(name, &schema));
-        for key in &create.primary_key {
-            known(key)?;
-        }
-        let watermark = match &create.watermark {
-            None => None,
-            Some(watermark) => {
-                let column = known(&watermark.column)?;
-                check_time_attribute(&watermark.column, schema.field(column).data_type())?;
-                let expr = planner.expression(&watermark.expr, &schema)?;
-                let wanted = schema.field(column).data_type();
-                let given = type_of(&expr, &schema)?;
-                if !matches!(given, DataType::Timestamp(..) | DataType::Null) {
-                    return Err(Fault::new(
-                        SqlErrorKind::Type,
-                        watermark.at,
-                        format!("the watermark must be {}, not {}", display(wanted), display(&given)),
-                    )
-                    .hint(format!("write {0} - INTERVAL '5' SECOND", watermark.column.value)));
-                }
-                let expr = if given.equals_datatype(wanted) {
-                    expr
-                } else {
-                    datafusion_expr::cast(expr, wanted.clone())
-                };
-                Some((column, expr))
-            }
-        };
-        let file = &self.files[place.file];
-        let spec = TableSpec {
-            name: create.name.value.clone(),
-            schema: physical,
-            options: create
-                .options
-                .entries
-                .iter()
-                .map(|(key, option)| (key.clone(), option.value.clone()))
-                .collect(),
-            base: file.path.parent().map(PathBuf::from).unwrap_or_default(),
-        };
-        let spec = Arc::new(spec);
-        let (mut written, mut lengths) = (Vec::new(), Vec::new());
-        for column in &create.columns {
-            let length = match &column.kind {
-                ColumnKind::Physical(flink) => flink.length,
-                ColumnKind::Metadata { is_virtual: false, .. } => None,
-                ColumnKind::Metadata { .. } | ColumnKind::Computed(_) => continue,
-            };
-            written.push(spec.schema.index_of(&column.name.value).map_err(|e| Fault::internal(NOWHERE, e))?);
-            lengths.push(length);
-        }
-        let is_whole = written.iter().copied().eq(0..spec.schema.fields().len());
-        let sink = match is_whole {
-            true => Arc::clone(&spec),
-            false => {
-                let schema = spec.schema.project(&written).map_err(|e| Fault::internal(NOWHERE, e))?;
-                Arc::new(TableSpec { schema: Arc::new(schema), ..spec.as_ref().clone() })
-            }
-        };
-        let table = Table {
-            spec,
-            sink,
-            written_metadata,
-            schema,
-            columns,
-            lengths,
-            watermark,
-            options: create.options.clone(),
-            file: place.file,
-        };
+        let folder = self.files[place.file].path.parent().map(PathBuf::from).unwrap_or_default();
+        let table = table::declared(create, &planner, folder, place.file)?;
         let origin = self.scope().origin(place);
         self.catalog.insert(create.name.value.clone(), Relation::Table(Arc::new(table)), origin);
         Ok(())
@@ -663,87 +527,6 @@ fn default_name(statement: &Statement) -> String {
     }
 }
 
-fn connector_of(create: &CreateTable) -> Option<&'static dyn Connector> {
-    laxity_connect::connector(&create.options.entries.get("connector")?.value)
-}
-
-/// A column `… METADATA FROM 'file.path'`, and whether a table that is written takes it.
-fn metadata_field(
-    create: &CreateTable,
-    name: &Ident,
-    data_type: &FlinkType,
-    key: &str,
-    at: Location,
-) -> Done<(Field, bool)> {
-    let connector = create.options.entries.get("connector").map_or("", |option| option.value.as_str());
-    let fault = |message: String| Fault::new(SqlErrorKind::Invalid, at, message);
-    let keys = connector_of(create).map_or(&[][..], |connector| connector.metadata());
-    if keys.is_empty() {
-        return Err(fault(format!("connector '{connector}' has no METADATA columns; 'filesystem' has")));
-    }
-    let Some(metadata) = keys.iter().find(|metadata| metadata.key == key) else {
-        let keys: Vec<String> = keys.iter().map(|metadata| format!("'{}'", metadata.key)).collect();
-        return Err(fault(format!("connector '{connector}' has no metadata '{key}'"))
-            .hint(format!("METADATA FROM takes {}", keys.join(", "))));
-    };
-    if !(metadata.fits)(&data_type.data_type) {
-        let given = display(&data_type.data_type);
-        let message = format!("'{key}' is {}, which is not read as {given}", metadata.sql_type);
-        return Err(fault(message).hint("declare it so, and CAST it in the query"));
-    }
-    let field = metadata.field(&name.value, data_type.data_type.clone(), data_type.nullable);
-    Ok((field, metadata.is_written))
-}
-
-/// Marks the columns of PARTITIONED BY.
-fn mark_partitions(create: &CreateTable, physical: &mut [Field]) -> Done<()> {
-    let connector = create.options.entries.get("connector").map_or("", |option| option.value.as_str());
-    for (place, name) in create.partitioned_by.iter().enumerate() {
-        let fault = |message: String| Fault::new(SqlErrorKind::Invalid, name.span.start, message);
-        if connector != "filesystem" {
-            return Err(fault(format!(
-                "a table of connector '{connector}' has no partitions; 'filesystem' has"
-            )));
-        }
-        if create.partitioned_by[..place].contains(name) {
-            return Err(fault(format!("column '{}' is named twice in PARTITIONED BY", name.value)));
-        }
-        let found = physical.iter_mut().find(|field| *field.name() == name.value);
-        let Some(field) = found else {
-            let is_other = create.columns.iter().any(|column| column.name.value == name.value);
-            return Err(match is_other {
-                true => fault(format!("column '{}' is not stored, and names no folder", name.value)),
-                false => fault(format!("unknown column '{}'", name.value)),
-            });
-        };
-        if !PartitionColumn::fits(field.data_type()) {
-            let message =
-                format!("column '{}' is {}, which names no folder", name.value, display(field.data_type()));
-            return Err(fault(message)
-                .hint("partition by a STRING, BOOLEAN, whole number, DECIMAL, DATE or TIMESTAMP"));
-        }
-        *field = PartitionColumn::mark(field.clone(), place);
-    }
-    match create.partitioned_by.first() {
-        Some(first) if create.partitioned_by.len() == physical.len() => Err(Fault::new(
-            SqlErrorKind::Invalid,
-            first.span.start,
-            "a column besides those of PARTITIONED BY is needed: they are in no file",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Marks the stored columns of PRIMARY KEY, for connectors that write by key. That all are columns is checked where they
-/// are all known.
-fn mark_primary_key(create: &CreateTable, physical: &mut [Field]) {
-    for (place, name) in create.primary_key.iter().enumerate() {
-        if let Some(field) = physical.iter_mut().find(|field| *field.name() == name.value) {
-            *field = PrimaryKey::mark(field.clone(), place);
-        }
-    }
-}
-
 /// Checks that a table can be written.
 fn check_written(table: &Table) -> Done<()> {
     if let Some(at) = table.written_metadata {
@@ -780,36 +563,10 @@ fn unknown_column(name: &Ident, schema: &SchemaRef) -> Box<Fault> {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let fault =
         Fault::new(SqlErrorKind::UnknownColumn, name.span.start, format!("unknown column '{}'", name.value));
-    match did_you_mean(&name.value, names.iter().copied()) {
+    match closest(&name.value, names.iter().copied()) {
         Some(near) => fault.hint(format!("did you mean '{near}'?")),
         None => fault.hint(format!("the columns are {}", names.join(", "))),
     }
-}
-
-fn check_time_attribute(name: &Ident, data_type: &DataType) -> Done<()> {
-    if matches!(data_type, DataType::Timestamp(TimeUnit::Millisecond, _)) {
-        return Ok(());
-    }
-    Err(Fault::new(
-        SqlErrorKind::Type,
-        name.span.start,
-        format!(
-            "an event-time column must be TIMESTAMP(3) or TIMESTAMP_LTZ(3), but '{}' is {}",
-            name.value,
-            display(data_type)
-        ),
-    )
-    .hint("compute one: ts AS TO_TIMESTAMP(text) or ts AS TO_TIMESTAMP_LTZ(millis, 3)"))
-}
-
-fn is_proctime(expr: &SqlExpr) -> bool {
-    matches!(expr, SqlExpr::Function(function) if function.name.to_string().eq_ignore_ascii_case("proctime"))
-}
-
-fn type_of(expr: &Expr, schema: &SchemaRef) -> Done<DataType> {
-    use datafusion_expr::ExprSchemable;
-    let schema = crate::lower::df_schema(schema)?;
-    expr.get_type(&schema).map_err(|error| Fault::internal(NOWHERE, error))
 }
 
 /// Puts an error about an option at the option.

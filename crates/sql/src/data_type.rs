@@ -1,9 +1,11 @@
+//! Names of types: read as Flink reads them, brought to types of Arrow, and written again for messages.
+
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::dialect::FlinkDialect;
 use crate::reserved::refuse_reserved;
@@ -95,20 +97,49 @@ fn parse_nested(
     }
     let name = word.value.to_ascii_uppercase();
     if !NAMES.contains(&name.as_str()) {
-        let unsupported = ["MULTISET", "RAW", "INTERVAL", "SYMBOL", "VARIANT"].contains(&name.as_str());
-        let suggestion = crate::error::did_you_mean(&name, NAMES.iter().copied());
-        let message = match (unsupported, suggestion) {
-            (true, _) => format!("type {name} is not supported; the types are {}", NAMES.join(", ")),
-            (_, Some(near)) => format!("unknown type '{}'; did you mean {near}?", word.value),
-            _ => format!("unknown type '{}'; the types are {}", word.value, NAMES.join(", ")),
-        };
-        return error(&message, &start);
+        return error(&unknown(&word.value), &start);
     }
     parser.next_token();
+    let mut flink = match name.as_str() {
+        "ARRAY" => array(parser, pending_close, depth)?,
+        "MAP" => map(parser, pending_close, depth)?,
+        "ROW" => row(parser, pending_close, depth)?,
+        "CHAR" | "VARCHAR" => characters(parser, &name, &start)?,
+        "TIME" => time(parser, &start)?,
+        "TIMESTAMP" | "TIMESTAMP_LTZ" => timestamp(parser, &name, &start)?,
+        "DECIMAL" | "NUMERIC" => decimal(parser, &name, &start)?,
+        "BINARY" | "VARBINARY" => of(written(&name, &parameters(parser, 1)?), DataType::Binary),
+        _ => of(name.clone(), simple(parser, &name)),
+    };
+    if *pending_close == 0 {
+        if parser.parse_keywords(&[Keyword::NOT, Keyword::NULL]) {
+            flink.nullable = false;
+            flink.sql.push_str(" NOT NULL");
+        } else {
+            let _ = parser.parse_keyword(Keyword::NULL);
+        }
+    }
+    Ok(flink)
+}
 
-    let mut sql = name.clone();
-    let mut char_length = None;
-    let data_type = match name.as_str() {
+/// What is said of a name that is no type.
+fn unknown(written: &str) -> String {
+    let name = written.to_ascii_uppercase();
+    let unsupported = ["MULTISET", "RAW", "INTERVAL", "SYMBOL", "VARIANT"].contains(&name.as_str());
+    match (unsupported, laxity_text::closest(&name, NAMES.iter().copied())) {
+        (true, _) => format!("type {name} is not supported; the types are {}", NAMES.join(", ")),
+        (_, Some(near)) => format!("unknown type '{written}'; did you mean {near}?"),
+        _ => format!("unknown type '{written}'; the types are {}", NAMES.join(", ")),
+    }
+}
+
+fn of(sql: String, data_type: DataType) -> FlinkType {
+    FlinkType { data_type, nullable: true, sql, length: None }
+}
+
+/// Types without parameters.
+fn simple(parser: &mut Parser, name: &str) -> DataType {
+    match name {
         "BOOLEAN" => DataType::Boolean,
         "TINYINT" => DataType::Int8,
         "SMALLINT" => DataType::Int16,
@@ -120,147 +151,132 @@ fn parse_nested(
             DataType::Float64
         }
         "STRING" => DataType::Utf8,
-        "CHAR" | "VARCHAR" => {
-            let given = parameters(parser, 1)?;
-            push_parameters(&mut sql, &given);
-            let length = given.first().map(|length| u32::try_from(*length).ok().filter(|n| *n <= LENGTH_MAX));
-            char_length = match (name.as_str(), length) {
-                (_, Some(None | Some(0))) => {
-                    return error(&format!("the length of a {name} is 1 to {LENGTH_MAX}"), &start);
-                }
-                ("CHAR", length) => Some(CharLength::Exactly(length.flatten().unwrap_or(1))),
-                // Without a length Flink's VARCHAR is a STRING.
-                (_, length) => length.flatten().map(CharLength::AtMost),
-            };
-            DataType::Utf8
-        }
         "BYTES" => DataType::Binary,
-        "BINARY" | "VARBINARY" => {
-            push_parameters(&mut sql, &parameters(parser, 1)?);
-            DataType::Binary
-        }
         "DATE" => DataType::Date32,
-        "TIME" => {
-            let precision = parameters(parser, 1)?;
-            push_parameters(&mut sql, &precision);
-            if precision.first().is_some_and(|p| *p > 9) {
-                return error("TIME takes a precision from 0 to 9", &start);
-            }
-            let _ = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
-            DataType::Time32(TimeUnit::Millisecond)
-        }
-        "DECIMAL" | "NUMERIC" => {
-            let given = parameters(parser, 2)?;
-            push_parameters(&mut sql, &given);
-            let precision = given.first().copied().unwrap_or(10);
-            let scale = given.get(1).copied().unwrap_or(0);
-            if precision == 0 || precision > 38 || scale > precision {
-                return error(
-                    &format!(
-                        "DECIMAL({precision}, {scale}): the precision must be 1 to 38, the scale 0 to the precision"
-                    ),
-                    &start,
-                );
-            }
-            DataType::Decimal128(precision as u8, scale as i8)
-        }
-        "TIMESTAMP" | "TIMESTAMP_LTZ" => {
-            let given = parameters(parser, 1)?;
-            push_parameters(&mut sql, &given);
-            let precision = given.first().copied().unwrap_or(6);
-            let unit = match precision {
-                0 => TimeUnit::Second,
-                1..=3 => TimeUnit::Millisecond,
-                4..=6 => TimeUnit::Microsecond,
-                7..=9 => TimeUnit::Nanosecond,
-                _ => return error(&format!("{name} takes a precision from 0 to 9"), &start),
-            };
-            let mut local = name == "TIMESTAMP_LTZ";
-            if parser.parse_keywords(&[Keyword::WITH, Keyword::LOCAL, Keyword::TIME, Keyword::ZONE]) {
-                local = true;
-                sql = sql.replacen("TIMESTAMP", "TIMESTAMP_LTZ", 1);
-            } else if parser.parse_keywords(&[Keyword::WITH, Keyword::TIME, Keyword::ZONE]) {
-                return error("TIMESTAMP WITH TIME ZONE is not supported; use TIMESTAMP_LTZ", &start);
-            } else {
-                let _ = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
-            }
-            DataType::Timestamp(unit, local.then(|| UTC.into()))
-        }
-        "ARRAY" => {
-            open(parser, '<')?;
-            let element = parse_nested(parser, pending_close, depth + 1)?;
-            close(parser, pending_close)?;
-            sql = format!("ARRAY<{}>", element.sql);
-            DataType::List(Arc::new(Field::new("item", element.data_type, element.nullable)))
-        }
-        "MAP" => {
-            open(parser, '<')?;
-            let key = parse_nested(parser, pending_close, depth + 1)?;
-            parser.expect_token(&Token::Comma)?;
-            let value = parse_nested(parser, pending_close, depth + 1)?;
-            close(parser, pending_close)?;
-            sql = format!("MAP<{}, {}>", key.sql, value.sql);
-            let entries = Fields::from(vec![
-                Field::new("keys", key.data_type, false),
-                Field::new("values", value.data_type, value.nullable),
-            ]);
-            DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
-        }
-        _ => {
-            let parenthesised = parser.consume_token(&Token::LParen);
-            if !parenthesised {
-                open(parser, '<')?;
-            }
-            let mut fields = Vec::new();
-            let mut written = Vec::new();
-            loop {
-                let field = parser.parse_identifier()?;
-                refuse_reserved(&field).map_err(|fault| {
-                    // Errors of the parser carry their place as text.
-                    let (hint, at) = (fault.hint.unwrap_or_default(), fault.at);
-                    let text =
-                        format!("{}; {hint} at Line: {}, Column: {}", fault.message, at.line, at.column);
-                    ParserError::ParserError(text)
-                })?;
-                let inner = parse_nested(parser, pending_close, depth + 1)?;
-                if let Token::SingleQuotedString(_) = parser.peek_token_ref().token {
-                    parser.next_token();
-                }
-                written.push(format!("`{}` {}", field.value, inner.sql));
-                fields.push(Field::new(field.value, inner.data_type, inner.nullable));
-                if *pending_close > 0 || !parser.consume_token(&Token::Comma) {
-                    break;
-                }
-            }
-            if parenthesised {
-                parser.expect_token(&Token::RParen)?;
-            } else {
-                close(parser, pending_close)?;
-            }
-            sql = format!("ROW<{}>", written.join(", "));
-            DataType::Struct(fields.into())
-        }
-    };
-    let mut nullable = true;
-    if *pending_close == 0 {
-        if parser.parse_keywords(&[Keyword::NOT, Keyword::NULL]) {
-            nullable = false;
-            sql.push_str(" NOT NULL");
-        } else {
-            let _ = parser.parse_keyword(Keyword::NULL);
-        }
+        other => unreachable!("{other} is among the names and has no type"),
     }
-    Ok(FlinkType { data_type, nullable, sql, length: char_length })
 }
 
-fn error<T>(
-    message: &str,
-    at: &datafusion_sql::sqlparser::tokenizer::TokenWithSpan,
-) -> Result<T, ParserError> {
+fn characters(parser: &mut Parser, name: &str, start: &TokenWithSpan) -> Result<FlinkType, ParserError> {
+    let given = parameters(parser, 1)?;
+    let length = given.first().map(|length| u32::try_from(*length).ok().filter(|n| *n <= LENGTH_MAX));
+    let length = match (name, length) {
+        (_, Some(None | Some(0))) => {
+            return error(&format!("the length of a {name} is 1 to {LENGTH_MAX}"), start);
+        }
+        ("CHAR", length) => Some(CharLength::Exactly(length.flatten().unwrap_or(1))),
+        // Without a length Flink's VARCHAR is a STRING.
+        (_, length) => length.flatten().map(CharLength::AtMost),
+    };
+    Ok(FlinkType { length, ..of(written(name, &given), DataType::Utf8) })
+}
+
+fn time(parser: &mut Parser, start: &TokenWithSpan) -> Result<FlinkType, ParserError> {
+    let precision = parameters(parser, 1)?;
+    if precision.first().is_some_and(|p| *p > 9) {
+        return error("TIME takes a precision from 0 to 9", start);
+    }
+    let _ = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
+    Ok(of(written("TIME", &precision), DataType::Time32(TimeUnit::Millisecond)))
+}
+
+fn decimal(parser: &mut Parser, name: &str, start: &TokenWithSpan) -> Result<FlinkType, ParserError> {
+    let given = parameters(parser, 2)?;
+    let precision = given.first().copied().unwrap_or(10);
+    let scale = given.get(1).copied().unwrap_or(0);
+    if precision == 0 || precision > 38 || scale > precision {
+        let message = format!(
+            "DECIMAL({precision}, {scale}): the precision must be 1 to 38, the scale 0 to the precision"
+        );
+        return error(&message, start);
+    }
+    Ok(of(written(name, &given), DataType::Decimal128(precision as u8, scale as i8)))
+}
+
+fn timestamp(parser: &mut Parser, name: &str, start: &TokenWithSpan) -> Result<FlinkType, ParserError> {
+    let given = parameters(parser, 1)?;
+    let unit = match given.first().copied().unwrap_or(6) {
+        0 => TimeUnit::Second,
+        1..=3 => TimeUnit::Millisecond,
+        4..=6 => TimeUnit::Microsecond,
+        7..=9 => TimeUnit::Nanosecond,
+        _ => return error(&format!("{name} takes a precision from 0 to 9"), start),
+    };
+    let mut sql = written(name, &given);
+    let mut local = name == "TIMESTAMP_LTZ";
+    if parser.parse_keywords(&[Keyword::WITH, Keyword::LOCAL, Keyword::TIME, Keyword::ZONE]) {
+        local = true;
+        sql = sql.replacen("TIMESTAMP", "TIMESTAMP_LTZ", 1);
+    } else if parser.parse_keywords(&[Keyword::WITH, Keyword::TIME, Keyword::ZONE]) {
+        return error("TIMESTAMP WITH TIME ZONE is not supported; use TIMESTAMP_LTZ", start);
+    } else {
+        let _ = parser.parse_keywords(&[Keyword::WITHOUT, Keyword::TIME, Keyword::ZONE]);
+    }
+    Ok(of(sql, DataType::Timestamp(unit, local.then(|| UTC.into()))))
+}
+
+fn array(parser: &mut Parser, pending_close: &mut usize, depth: usize) -> Result<FlinkType, ParserError> {
+    open(parser)?;
+    let element = parse_nested(parser, pending_close, depth + 1)?;
+    close(parser, pending_close)?;
+    let sql = format!("ARRAY<{}>", element.sql);
+    Ok(of(sql, DataType::List(Arc::new(Field::new("item", element.data_type, element.nullable)))))
+}
+
+fn map(parser: &mut Parser, pending_close: &mut usize, depth: usize) -> Result<FlinkType, ParserError> {
+    open(parser)?;
+    let key = parse_nested(parser, pending_close, depth + 1)?;
+    parser.expect_token(&Token::Comma)?;
+    let value = parse_nested(parser, pending_close, depth + 1)?;
+    close(parser, pending_close)?;
+    let sql = format!("MAP<{}, {}>", key.sql, value.sql);
+    let entries = Fields::from(vec![
+        Field::new("keys", key.data_type, false),
+        Field::new("values", value.data_type, value.nullable),
+    ]);
+    let entries = Field::new("entries", DataType::Struct(entries), false);
+    Ok(of(sql, DataType::Map(Arc::new(entries), false)))
+}
+
+/// `ROW<name type, …>`, or the same in parentheses.
+fn row(parser: &mut Parser, pending_close: &mut usize, depth: usize) -> Result<FlinkType, ParserError> {
+    let parenthesised = parser.consume_token(&Token::LParen);
+    if !parenthesised {
+        open(parser)?;
+    }
+    let mut fields = Vec::new();
+    let mut written = Vec::new();
+    loop {
+        let field = parser.parse_identifier()?;
+        refuse_reserved(&field).map_err(|fault| {
+            // Errors of the parser carry their place as text.
+            let (hint, at) = (fault.hint.unwrap_or_default(), fault.at);
+            let text = format!("{}; {hint} at Line: {}, Column: {}", fault.message, at.line, at.column);
+            ParserError::ParserError(text)
+        })?;
+        let inner = parse_nested(parser, pending_close, depth + 1)?;
+        if let Token::SingleQuotedString(_) = parser.peek_token_ref().token {
+            parser.next_token();
+        }
+        written.push(format!("`{}` {}", field.value, inner.sql));
+        fields.push(Field::new(field.value, inner.data_type, inner.nullable));
+        if *pending_close > 0 || !parser.consume_token(&Token::Comma) {
+            break;
+        }
+    }
+    if parenthesised {
+        parser.expect_token(&Token::RParen)?;
+    } else {
+        close(parser, pending_close)?;
+    }
+    Ok(of(format!("ROW<{}>", written.join(", ")), DataType::Struct(fields.into())))
+}
+
+fn error<T>(message: &str, at: &TokenWithSpan) -> Result<T, ParserError> {
     Err(ParserError::ParserError(format!("{message}{}", at.span.start)))
 }
 
-fn open(parser: &mut Parser, _bracket: char) -> Result<(), ParserError> {
+fn open(parser: &mut Parser) -> Result<(), ParserError> {
     if parser.consume_token(&Token::Lt) {
         return Ok(());
     }
@@ -292,11 +308,13 @@ fn parameters(parser: &mut Parser, count_max: usize) -> Result<Vec<u64>, ParserE
     Ok(values)
 }
 
-fn push_parameters(sql: &mut String, parameters: &[u64]) {
-    if !parameters.is_empty() {
-        let written: Vec<_> = parameters.iter().map(u64::to_string).collect();
-        sql.push_str(&format!("({})", written.join(", ")));
+/// A type's name with its parameters, if it has any.
+fn written(name: &str, parameters: &[u64]) -> String {
+    if parameters.is_empty() {
+        return name.to_string();
     }
+    let parameters: Vec<_> = parameters.iter().map(u64::to_string).collect();
+    format!("{name}({})", parameters.join(", "))
 }
 
 /// The type that a column has in Flink, where the planner or a function of DataFusion's uses one that Flink does

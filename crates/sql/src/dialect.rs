@@ -1,3 +1,6 @@
+//! What sqlparser does not know of Flink's expressions. Where it has no tree for one, a call with a name of its own
+//! stands for it until the query is planned.
+
 use datafusion_sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, ObjectName, Value,

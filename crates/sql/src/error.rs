@@ -1,3 +1,6 @@
+//! Mistakes as a user sees them, with the place and the line. What is shown of a script is short, and has no secrets
+//! and no control characters.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -199,34 +202,6 @@ impl Fault {
 /// The place of something whose place is not known.
 pub(crate) const NOWHERE: Location = Location { line: 0, column: 0 };
 
-/// The choice closest to what was written, if it is close enough to have been meant.
-pub(crate) fn did_you_mean<'a>(written: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let folded = written.to_lowercase();
-    choices
-        .into_iter()
-        .map(|choice| (edit_distance(&folded, &choice.to_lowercase()), choice))
-        // Half of a short name, or more than a third of a long one, is no slip of the finger.
-        .filter(|(distance, choice)| *distance <= choice.chars().count().min(written.chars().count()) / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, choice)| choice)
-}
-
-/// Levenshtein distance.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,13 +255,5 @@ mod tests {
             let error = fault.into_error("a.sql".as_ref(), line).to_string();
             assert_eq!(error, format!("a.sql:1:3: {shown}\n  | {shown}\n  |   ^"));
         }
-    }
-
-    #[test]
-    fn near_names_are_suggested_and_far_ones_are_not() {
-        assert_eq!(did_you_mean("carier", ["carrier", "delay"]), Some("carrier"));
-        assert_eq!(did_you_mean("Delay", ["carrier", "delay"]), Some("delay"));
-        assert_eq!(did_you_mean("airport", ["carrier", "delay"]), None);
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
     }
 }

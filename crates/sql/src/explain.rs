@@ -1,4 +1,8 @@
+//! What can be said of a query without running it: the answer of EXPLAIN, and the text by which a checkpoint is known
+//! to fit.
+
 use std::fmt::Write;
+use std::time::Duration;
 
 use laxity_connect::{Delivery, ScanSpec, SinkSpec};
 use laxity_graph::{Checkpoints, Dataflow, NodeId, Partitioning, WindowShape};
@@ -18,7 +22,7 @@ pub(crate) fn explain(
     let query = &dataflow.settings;
     // Writing to a String cannot fail.
     let _ = writeln!(text, "query {}", query.name);
-    let _ = write!(text, "  target {}", span_text(query.latency_target.duration()));
+    let _ = write!(text, "  target {}", laxity_text::duration_text(query.latency_target.duration()));
     if query.latency_target == laxity_graph::LatencyTarget::DEFAULT {
         text.push_str(" (default)");
     }
@@ -26,7 +30,7 @@ pub(crate) fn explain(
     if let Some(qos) = &query.qos {
         text.push_str(", utility");
         for point in qos.points() {
-            let latency = span_text(std::time::Duration::from_nanos(point.latency_ns));
+            let latency = laxity_text::duration_text(Duration::from_nanos(point.latency_ns));
             let _ = write!(text, " ({latency},{})", point.utility);
         }
     }
@@ -34,7 +38,7 @@ pub(crate) fn explain(
         text.push_str(", may shed rows");
     }
     if let Some(timeout) = query.idle_timeout {
-        let _ = write!(text, ", idle timeout {}", span_text(timeout));
+        let _ = write!(text, ", idle timeout {}", laxity_text::duration_text(timeout));
     }
     if let Some(bytes) = query.memory_limit_bytes {
         let _ = write!(text, ", memory limit {} bytes", bytes);
@@ -63,7 +67,7 @@ pub(crate) fn checkpoints_text(
     dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>,
     checkpoints: &Checkpoints,
 ) -> String {
-    let mut text = format!("checkpoints every {}", span_text(checkpoints.interval));
+    let mut text = format!("checkpoints every {}", laxity_text::duration_text(checkpoints.interval));
     match &checkpoints.folder {
         Some(folder) => {
             let _ = write!(text, " in {}", folder.display());
@@ -179,19 +183,8 @@ pub(crate) fn window_text(kind: WindowKind) -> String {
     }
 }
 
-/// Milliseconds in the largest unit that leaves a whole number.
+/// Milliseconds, which may be before, in the largest unit that leaves a whole number.
 pub(crate) fn duration_text(ms: i64) -> String {
-    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)] {
-        if ms != 0 && ms % size == 0 {
-            return format!("{} {unit}", ms / size);
-        }
-    }
-    format!("{ms} ms")
-}
-
-fn span_text(duration: std::time::Duration) -> String {
-    match i64::try_from(duration.as_millis()) {
-        Ok(ms) if duration.as_nanos() == u128::from(ms.unsigned_abs()) * 1_000_000 => duration_text(ms),
-        _ => format!("{duration:?}"),
-    }
+    let sign = if ms < 0 { "-" } else { "" };
+    format!("{sign}{}", laxity_text::duration_text(Duration::from_millis(ms.unsigned_abs())))
 }

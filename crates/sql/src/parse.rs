@@ -1,13 +1,17 @@
+//! From the words of a file to its statements: sqlparser reads the queries, and what stands around them is read here.
+//! What would take it very long, or very deep, is refused before.
+
 use std::collections::BTreeMap;
 
 use datafusion_sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
+use laxity_text::closest;
 
 use crate::data_type;
 use crate::dialect::FlinkDialect;
-use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
+use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::reserved::refuse_reserved;
 use crate::slips;
 use crate::statement::{
@@ -789,7 +793,7 @@ fn unsupported_statement(word: &str, span: Span) -> Box<Fault> {
         span.start,
         format!("expected a statement, found '{word}'; statements begin with {}", KNOWN.join(", ")),
     );
-    match did_you_mean(word, KNOWN.iter().copied()) {
+    match closest(word, KNOWN.iter().copied()) {
         Some(near) => fault.hint(format!("did you mean {near}?")),
         None => fault,
     }

@@ -1,3 +1,6 @@
+//! The way of one query from syntax to an optimised plan: what is put in before DataFusion's planner, what after it,
+//! and how the errors of either get a place in the file.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -31,10 +34,11 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use laxity_connect::is_bounded;
+use laxity_text::closest;
 
 use crate::aggregates;
 use crate::catalog::{CatalogAt, Relation, Source, Table};
-use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
+use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::lookup::{self, LookupPlanner};
 use crate::slips;
 use crate::unnest::{self, UnnestPlanner};
@@ -405,7 +409,7 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
                 }
                 let fault =
                     Fault::new(SqlErrorKind::UnknownTable, place(name), format!("unknown table '{name}'"));
-                return match did_you_mean(name, context.catalog.names()) {
+                return match closest(name, context.catalog.names()) {
                     Some(near) => fault.hint(format!("did you mean '{near}'?")),
                     None => fault.hint(known_tables(context.catalog)),
                 };
@@ -450,7 +454,7 @@ fn unknown_column(
     let fault = Fault::new(SqlErrorKind::UnknownColumn, at, format!("unknown column '{written}'"));
     let mut names: Vec<&str> = valid.iter().map(|column| column.name.as_str()).collect();
     names.dedup();
-    match did_you_mean(name, names.iter().copied()) {
+    match closest(name, names.iter().copied()) {
         Some(near) if near != name => fault.hint(format!("did you mean '{near}'?")),
         _ if names.is_empty() => fault,
         _ => fault.hint(format!("the columns are {}", names.join(", "))),

@@ -1,3 +1,5 @@
+//! One policy for the whole process, however many files name one: where two differ, both places are told.
+
 use std::path::PathBuf;
 
 use datafusion_sql::sqlparser::ast::Ident;

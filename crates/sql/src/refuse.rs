@@ -1,3 +1,6 @@
+//! The check before planning, while every expression still has its place in the file: what is not supported is named
+//! there.
+
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
@@ -6,11 +9,12 @@ use datafusion_sql::sqlparser::ast::{
     Visitor,
 };
 use datafusion_sql::sqlparser::tokenizer::{Location, Span};
+use laxity_text::closest;
 
 use crate::aggregates;
 use crate::approximate;
 use crate::dialect::{ORDERED, PARTITIONED, TABLE};
-use crate::error::{Fault, SqlErrorKind, did_you_mean};
+use crate::error::{Fault, SqlErrorKind};
 use crate::functions;
 use crate::reserved::refuse_reserved;
 use crate::rewrite;
@@ -378,7 +382,7 @@ fn check_function(function: &Function) -> Result<(), Box<Fault>> {
         .chain(approximate::NAMES.iter().copied())
         .chain(aggregates::NAMES.iter().copied())
         .collect();
-    Err(match did_you_mean(&name, names) {
+    Err(match closest(&name, names) {
         Some(near) => fault.hint(format!("did you mean {}?", near.to_uppercase())),
         None => fault.hint("docs/sql.md lists the functions; there are no user-defined ones"),
     })

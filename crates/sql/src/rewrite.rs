@@ -1,3 +1,6 @@
+//! From Flink's syntax to DataFusion's, where only the spelling differs. Functions that compute something else are in
+//! `functions.rs`.
+
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
@@ -451,159 +454,243 @@ fn error_of(argument: &Expr, span: Span) -> Result<Expr, Box<Fault>> {
     Ok(Expr::Function(error))
 }
 
+/// A call as the planner reads it; nothing where that is as it is written.
 fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
     if function.over.is_some() {
         return Ok(None);
     }
-    let span = function.name.span();
     let name = function.name.to_string().to_lowercase();
     let Some(mut args) = plain_arguments(function) else { return Ok(None) };
     if !TYPED_BY_ARGUMENTS.contains(&name.as_str()) {
         args.iter_mut().for_each(restore_literal);
     }
-    let count = args.len();
-    let arity = |least: usize, most: usize| {
+    let written = Call { function, name, args, span: function.name.span() };
+    match written.name.as_str() {
+        "if" | "ifnull" | "nullif" | "greatest" | "least" => written.choice().map(Some),
+        "mod" | "concat" | "row" => written.composed().map(Some),
+        "locate" | "instr" | "is_alpha" | "is_digit" | "is_decimal" => written.of_text().map(Some),
+        "sha224" | "sha256" | "sha384" | "sha512" | "to_base64" => written.encoded().map(Some),
+        "approx_rows" | "approx_seen" | "approx_error" => written.approximated().map(Some),
+        "current_timestamp"
+        | "now"
+        | "current_row_timestamp"
+        | "localtimestamp"
+        | "current_date"
+        | "current_time"
+        | "localtime"
+        | "proctime" => written.clock().map(Some),
+        "timestampadd" | "timestampdiff" => written.time_apart(),
+        "log" if written.args.len() == 1 => Ok(Some(written.renamed("ln"))),
+        "rand" if written.args.is_empty() => Ok(Some(written.renamed("random"))),
+        "e" if written.args.is_empty() => Ok(Some(written.call("exp", [number("1")]))),
+        "unix_timestamp" if written.args.is_empty() => {
+            let now = written.call("flink_now", []);
+            Ok(Some(written.call("flink_time_part", [text("EPOCH"), now])))
+        }
+        name => match (of(TIME_PARTS, name), of(RENAMED, name)) {
+            (Some(part), _) => written.time_part(part).map(Some),
+            (_, Some(to)) => Ok(Some(written.renamed(to))),
+            _ => Ok(Some(written.in_lower_case())),
+        },
+    }
+}
+
+/// Functions that have another name there, or are our own.
+const RENAMED: &[(&str, &str)] = &[
+    ("sign", "flink_sign"),
+    ("ceiling", "ceil"),
+    ("truncate", "flink_truncate"),
+    ("substr", "flink_substring"),
+    ("substring", "flink_substring"),
+    ("regexp", "flink_regexp"),
+    ("regexp_replace", "flink_regexp_replace"),
+    ("uuid", "flink_uuid"),
+    ("unix_timestamp", "flink_unix_timestamp"),
+];
+
+/// Functions that take a field out of a time.
+const TIME_PARTS: &[(&str, &str)] = &[
+    ("year", "YEAR"),
+    ("quarter", "QUARTER"),
+    ("month", "MONTH"),
+    ("week", "WEEK"),
+    ("dayofyear", "DOY"),
+    ("dayofmonth", "DAY"),
+    ("dayofweek", "DOW"),
+    ("hour", "HOUR"),
+    ("minute", "MINUTE"),
+    ("second", "SECOND"),
+];
+
+fn of(table: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
+    table.iter().find(|(from, _)| *from == name).map(|(_, to)| *to)
+}
+
+/// A call as it is written.
+struct Call<'a> {
+    function: &'a Function,
+    /// In lower case.
+    name: String,
+    args: Vec<Expr>,
+    span: Span,
+}
+
+impl Call<'_> {
+    fn arity(&self, least: usize, most: usize) -> Result<(), Box<Fault>> {
+        let count = self.args.len();
         if (least..=most).contains(&count) {
             return Ok(());
         }
         let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
         Err(Fault::new(
             SqlErrorKind::Invalid,
-            span.start,
-            format!("{} takes {expected} arguments, not {count}", name.to_uppercase()),
+            self.span.start,
+            format!("{} takes {expected} arguments, not {count}", self.name.to_uppercase()),
         ))
-    };
-    let renamed = |to: &str| Ok(Some(call(to, args.iter().cloned(), &span)));
-    let part = |unit: &str| {
-        arity(1, 1)?;
-        Ok(Some(call("flink_time_part", [text(unit), args[0].clone()], &span)))
-    };
-    match name.as_str() {
-        "if" => {
-            arity(3, 3)?;
-            Ok(Some(case(args[0].clone(), args[1].clone(), Some(args[2].clone()))))
-        }
-        "ifnull" => {
-            arity(2, 2)?;
-            renamed("coalesce")
-        }
-        "nullif" => {
-            arity(2, 2)?;
-            let equal = binary(nested(args[0].clone()), BinaryOperator::Eq, nested(args[1].clone()));
-            Ok(Some(case(equal, Expr::Value(Value::Null.with_empty_span()), Some(args[0].clone()))))
-        }
-        "mod" => {
-            arity(2, 2)?;
-            Ok(Some(nested(binary(args[0].clone(), BinaryOperator::Modulo, args[1].clone()))))
-        }
-        "concat" => {
-            arity(1, usize::MAX)?;
-            let joined = args
-                .into_iter()
-                .map(nested)
-                .reduce(|left, right| binary(left, BinaryOperator::StringConcat, right));
-            Ok(joined.map(nested))
-        }
-        "greatest" | "least" => {
-            arity(1, usize::MAX)?;
-            // Flink: NULL if any argument is; DataFusion skips NULLs.
-            let any_null = args
-                .iter()
-                .map(|arg| Expr::IsNull(Box::new(nested(arg.clone()))))
-                .reduce(|left, right| binary(left, BinaryOperator::Or, right));
-            let value = call(&name, args.iter().cloned(), &span);
-            Ok(any_null.map(|any| case(any, Expr::Value(Value::Null.with_empty_span()), Some(value))))
-        }
-        "log" if count == 1 => renamed("ln"),
-        "sign" => renamed("flink_sign"),
-        "ceiling" => renamed("ceil"),
-        "truncate" => renamed("flink_truncate"),
-        "rand" if count == 0 => renamed("random"),
-        "year" => part("YEAR"),
-        "quarter" => part("QUARTER"),
-        "month" => part("MONTH"),
-        "week" => part("WEEK"),
-        "dayofyear" => part("DOY"),
-        "dayofmonth" => part("DAY"),
-        "dayofweek" => part("DOW"),
-        "hour" => part("HOUR"),
-        "minute" => part("MINUTE"),
-        "second" => part("SECOND"),
-        "substr" | "substring" => renamed("flink_substring"),
-        "regexp" => renamed("flink_regexp"),
-        "regexp_replace" => renamed("flink_regexp_replace"),
-        "is_alpha" | "is_digit" | "is_decimal" => {
-            arity(1, 1)?;
-            renamed(&format!("flink_{name}"))
-        }
-        "locate" if count == 3 => renamed("flink_locate"),
-        "locate" => {
-            arity(2, 3)?;
-            Ok(Some(call("strpos", [args[1].clone(), args[0].clone()], &span)))
-        }
-        "instr" => {
-            arity(2, 2)?;
-            renamed("strpos")
-        }
-        "uuid" => renamed("flink_uuid"),
-        "row" => {
-            let names = (0..).map(|place| text(&format!("EXPR${place}")));
-            let fields = names.zip(args).flat_map(|(name, field)| [name, field]);
-            Ok(Some(call("named_struct", fields, &span)))
-        }
-        "sha224" | "sha256" | "sha384" | "sha512" => {
-            arity(1, 1)?;
-            // DataFusion's digests are bytes; Flink's are hexadecimal text.
-            Ok(Some(call("encode", [call(&name, args, &span), text("hex")], &span)))
-        }
-        "to_base64" => {
-            arity(1, 1)?;
-            Ok(Some(call("encode", args.into_iter().chain([text("base64pad")]), &span)))
-        }
-        "approx_rows" | "approx_seen" => {
-            arity(0, 0)?;
-            if function.filter.is_some() {
-                let message = format!("{} counts all rows, and takes no FILTER", name.to_uppercase());
-                return Err(Fault::unsupported(span, &message).hint("write COUNT(*) FILTER (WHERE …)"));
+    }
+
+    /// Another call in its place.
+    fn call(&self, name: &str, args: impl IntoIterator<Item = Expr>) -> Expr {
+        call(name, args, &self.span)
+    }
+
+    fn renamed(&self, to: &str) -> Expr {
+        self.call(to, self.args.iter().cloned())
+    }
+
+    fn arg(&self, place: usize) -> Expr {
+        self.args[place].clone()
+    }
+
+    /// One of the arguments.
+    fn choice(self) -> Result<Expr, Box<Fault>> {
+        match self.name.as_str() {
+            "if" => {
+                self.arity(3, 3)?;
+                Ok(case(self.arg(0), self.arg(1), Some(self.arg(2))))
             }
-            Ok(Some(call(&name, [number("1")], &span)))
+            "ifnull" => {
+                self.arity(2, 2)?;
+                Ok(self.renamed("coalesce"))
+            }
+            "nullif" => {
+                self.arity(2, 2)?;
+                let equal = binary(nested(self.arg(0)), BinaryOperator::Eq, nested(self.arg(1)));
+                Ok(case(equal, null(), Some(self.arg(0))))
+            }
+            // GREATEST and LEAST. Flink: NULL if any argument is; DataFusion skips NULLs.
+            name => {
+                self.arity(1, usize::MAX)?;
+                let is_null = |arg: &Expr| Expr::IsNull(Box::new(nested(arg.clone())));
+                let or = |left, right| binary(left, BinaryOperator::Or, right);
+                let any_null = self.args[1..].iter().map(is_null).fold(is_null(&self.args[0]), or);
+                Ok(case(any_null, null(), Some(self.renamed(name))))
+            }
         }
-        "approx_error" => {
-            arity(1, 1)?;
-            error_of(&args[0], span).map(Some)
+    }
+
+    /// An expression of all arguments.
+    fn composed(self) -> Result<Expr, Box<Fault>> {
+        match self.name.as_str() {
+            "mod" => {
+                self.arity(2, 2)?;
+                Ok(nested(binary(self.arg(0), BinaryOperator::Modulo, self.arg(1))))
+            }
+            "concat" => {
+                self.arity(1, usize::MAX)?;
+                let joined = |left, right| binary(left, BinaryOperator::StringConcat, right);
+                let others = self.args[1..].iter().cloned().map(nested);
+                Ok(nested(others.fold(nested(self.arg(0)), joined)))
+            }
+            // ROW.
+            _ => {
+                let names = (0..).map(|place| text(&format!("EXPR${place}")));
+                let fields = names.zip(self.args.clone()).flat_map(|(name, field)| [name, field]);
+                Ok(self.call("named_struct", fields))
+            }
         }
-        "e" if count == 0 => Ok(Some(call("exp", [number("1")], &span))),
-        "current_timestamp" | "now" | "current_row_timestamp" => Ok(Some(call("flink_now", [], &span))),
-        "localtimestamp" => Ok(Some(cast(call("flink_now", [], &span), "TIMESTAMP(3)"))),
-        "current_date" => Ok(Some(cast(call("flink_now", [], &span), "DATE"))),
-        "current_time" | "localtime" => {
-            Ok(Some(cast(cast(call("flink_now", [], &span), "TIMESTAMP(3)"), "TIME")))
+    }
+
+    fn of_text(self) -> Result<Expr, Box<Fault>> {
+        match self.name.as_str() {
+            "locate" if self.args.len() == 3 => Ok(self.renamed("flink_locate")),
+            "locate" => {
+                self.arity(2, 3)?;
+                Ok(self.call("strpos", [self.arg(1), self.arg(0)]))
+            }
+            "instr" => {
+                self.arity(2, 2)?;
+                Ok(self.renamed("strpos"))
+            }
+            // IS_ALPHA and its like.
+            name => {
+                self.arity(1, 1)?;
+                Ok(self.renamed(&format!("flink_{name}")))
+            }
         }
-        "unix_timestamp" if count == 0 => {
-            Ok(Some(call("flink_time_part", [text("EPOCH"), call("flink_now", [], &span)], &span)))
+    }
+
+    /// Bytes as text.
+    fn encoded(self) -> Result<Expr, Box<Fault>> {
+        self.arity(1, 1)?;
+        Ok(match self.name.as_str() {
+            "to_base64" => self.call("encode", [self.arg(0), text("base64pad")]),
+            // DataFusion's digests are bytes; Flink's are hexadecimal text.
+            digest => self.call("encode", [self.renamed(digest), text("hex")]),
+        })
+    }
+
+    fn approximated(self) -> Result<Expr, Box<Fault>> {
+        if self.name == "approx_error" {
+            self.arity(1, 1)?;
+            return error_of(&self.args[0], self.span);
         }
-        "unix_timestamp" => renamed("flink_unix_timestamp"),
-        "proctime" => {
-            arity(0, 0)?;
-            Ok(Some(call(functions::PROCTIME, [], &span)))
+        self.arity(0, 0)?;
+        if self.function.filter.is_some() {
+            let message = format!("{} counts all rows, and takes no FILTER", self.name.to_uppercase());
+            return Err(Fault::unsupported(self.span, &message).hint("write COUNT(*) FILTER (WHERE …)"));
         }
-        "timestampadd" | "timestampdiff" => {
-            arity(3, 3)?;
-            let unit = match &args[0] {
-                Expr::Identifier(ident) => unit_named(&ident.value),
-                Expr::Value(_) => return Ok(None),
-                _ => None,
-            };
-            let unit = unit.ok_or_else(|| unknown_unit(&args[0].to_string(), span))?;
-            let args = [text(unit), args[1].clone(), args[2].clone()];
-            let days = ["DAY", "WEEK", "MONTH", "QUARTER", "YEAR"].contains(&unit);
-            Ok(Some(call(if name == "timestampadd" && days { "flink_date_add" } else { &name }, args, &span)))
+        Ok(self.call(&self.name, [number("1")]))
+    }
+
+    /// The time of day.
+    fn clock(self) -> Result<Expr, Box<Fault>> {
+        let now = self.call("flink_now", []);
+        match self.name.as_str() {
+            "localtimestamp" => Ok(cast(now, "TIMESTAMP(3)")),
+            "current_date" => Ok(cast(now, "DATE")),
+            "current_time" | "localtime" => Ok(cast(cast(now, "TIMESTAMP(3)"), "TIME")),
+            "proctime" => {
+                self.arity(0, 0)?;
+                Ok(self.call(functions::PROCTIME, []))
+            }
+            _ => Ok(now),
         }
-        _ => {
-            let mut lower = with_arguments(function, args);
-            lower.name = ObjectName::from(vec![Ident::with_span(span, name.trim_matches('`'))]);
-            Ok(Some(Expr::Function(lower)))
-        }
+    }
+
+    fn time_part(self, part: &str) -> Result<Expr, Box<Fault>> {
+        self.arity(1, 1)?;
+        Ok(self.call("flink_time_part", [text(part), self.arg(0)]))
+    }
+
+    /// TIMESTAMPADD and TIMESTAMPDIFF; nothing where they are rewritten already.
+    fn time_apart(self) -> Result<Option<Expr>, Box<Fault>> {
+        self.arity(3, 3)?;
+        let unit = match &self.args[0] {
+            Expr::Identifier(ident) => unit_named(&ident.value),
+            Expr::Value(_) => return Ok(None),
+            _ => None,
+        };
+        let unit = unit.ok_or_else(|| unknown_unit(&self.args[0].to_string(), self.span))?;
+        let days = ["DAY", "WEEK", "MONTH", "QUARTER", "YEAR"].contains(&unit);
+        let to = if self.name == "timestampadd" && days { "flink_date_add" } else { &self.name };
+        Ok(Some(self.call(to, [text(unit), self.arg(1), self.arg(2)])))
+    }
+
+    fn in_lower_case(self) -> Expr {
+        let mut lower = with_arguments(self.function, self.args);
+        lower.name = ObjectName::from(vec![Ident::with_span(self.span, self.name.trim_matches('`'))]);
+        Expr::Function(lower)
     }
 }
 
@@ -738,6 +825,10 @@ fn nested(expr: Expr) -> Expr {
 
 fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.with_empty_span())
 }
 
 fn case(condition: Expr, result: Expr, otherwise: Option<Expr>) -> Expr {

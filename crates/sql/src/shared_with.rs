@@ -1,3 +1,6 @@
+//! What the queries of one process will do together, as EXPLAIN tells it: read a table, compute, or write to the same
+//! place.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

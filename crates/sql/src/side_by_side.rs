@@ -1,3 +1,6 @@
+//! Threads for planning: many queries at a time, and each on a stack that is deep enough. Answers and errors come in
+//! the order of the script, as if there were one thread.
+
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::atomic::AtomicUsize;

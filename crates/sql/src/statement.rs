@@ -1,3 +1,6 @@
+//! The syntax of what a script may say, between `parse.rs`, which makes it, and `compile.rs`, which executes it.
+//! Queries in it are trees of sqlparser's.
+
 use std::collections::BTreeMap;
 
 use datafusion_sql::sqlparser::ast::{Expr, Ident, Query};

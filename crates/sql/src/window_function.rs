@@ -1,3 +1,6 @@
+//! TUMBLE, HOP, CUMULATE and SESSION in FROM: from the call to a node of the logical plan, past which only some filters
+//! may be moved. Lowering decides which operator assigns the windows.
+
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
@@ -17,9 +20,10 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::tokenizer::{Location, Span};
 use laxity_operators::WindowKind;
+use laxity_text::closest;
 
 use crate::dialect::{ORDERED, PARTITIONED, TABLE};
-use crate::error::{Fault, SqlErrorKind, did_you_mean};
+use crate::error::{Fault, SqlErrorKind};
 use crate::explain::duration_text;
 use crate::planning::{fault_in_error, time_part_of};
 
@@ -174,7 +178,7 @@ pub(crate) fn check_name(name: &ObjectName) -> Result<(), Box<Fault>> {
         name.span().start,
         format!("unknown table function '{name}'; there are TUMBLE, HOP, CUMULATE and SESSION"),
     );
-    Err(match did_you_mean(&written, WINDOW_FUNCTIONS.iter().copied()) {
+    Err(match closest(&written, WINDOW_FUNCTIONS.iter().copied()) {
         Some(near) => fault.hint(format!("did you mean {}?", near.to_uppercase())),
         None => fault,
     })

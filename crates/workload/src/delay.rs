@@ -1,3 +1,6 @@
+//! Delays of the network, by law or as recorded, drawn from a seed; also their bounds and moments, for who must know
+//! them.
+
 mod parse;
 
 use std::sync::Arc;

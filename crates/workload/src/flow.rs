@@ -1,3 +1,5 @@
+//! Shorthand in which the modelled queries of this crate are written.
+
 use laxity_graph::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning, QuerySettings, WindowShape};
 
 use crate::{Cost, Sleep, Stage, StageKind};

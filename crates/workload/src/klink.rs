@@ -1,3 +1,5 @@
+//! What the workloads of Klink's evaluation have in common; the queries stand in files of their own.
+
 use std::time::Duration;
 
 use laxity_graph::{Dataflow, LatencyTarget, NodeId, ProcessingTime, QuerySettings};

@@ -1,3 +1,5 @@
+//! How busy a workload keeps a machine, by arithmetic alone; the other way round, which rates or costs give a load.
+
 use laxity_graph::{Dataflow, NodeId, Partitioning};
 
 use crate::{Offered, Stage, StageKind, Workload, WorkloadError};

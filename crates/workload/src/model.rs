@@ -1,3 +1,5 @@
+//! Queries as the simulator knows them: what they cost and how many rows they make, not what they compute.
+
 use std::fmt;
 
 use laxity_graph::{Dataflow, EventClock, EventTime, NodeId, ProcessingTime};

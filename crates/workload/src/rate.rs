@@ -1,3 +1,5 @@
+//! How many rows come when, from constant to bursty rates, and the walk along such a curve.
+
 use std::sync::Arc;
 
 use rand_distr::{Distribution, OpenClosed01};

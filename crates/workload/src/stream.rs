@@ -1,3 +1,5 @@
+//! What reaches a source, when, and with which watermarks: drawn from a seed, or as it was recorded.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;

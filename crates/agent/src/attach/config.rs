@@ -1,3 +1,5 @@
+//! The configuration file of `laxity attach` as options. An error names the key that is wrong and what was expected.
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

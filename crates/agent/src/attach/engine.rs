@@ -1,11 +1,13 @@
+//! The engines in the configuration file: what each kind must say, and what may be said in place of its defaults.
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use laxity_gateway::Tls;
 use regex::Regex;
 use serde::Deserialize;
 
 use super::options::EngineOptions;
-use crate::Tls;
 use crate::metric::Metric;
 use crate::quantity::duration;
 use crate::threads::{Names, SeriesSpec, ThreadsSpec, own_engine, storm};

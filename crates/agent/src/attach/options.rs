@@ -1,8 +1,11 @@
+//! What `laxity attach` and `laxity restore` are told on the command line, and what holds where nothing is said.
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use laxity_gateway::Tls;
 
 use super::config::{ConfigError, File};
 use super::default_state;
@@ -10,7 +13,7 @@ use crate::agent::{JobWish, PolicyUse};
 use crate::exchange::ExchangeOptions;
 use crate::quantity::duration;
 use crate::threads::{ThreadsEngine, ThreadsSpec};
-use crate::{Adapter, AdapterError, Flink, PolicyError, Ranges, Tls, Translator, Wishes};
+use crate::{Adapter, AdapterError, Flink, PolicyError, Ranges, Translator, Wishes};
 
 /// Schedule the threads of an engine that runs already, so that urgent jobs stay fast while others fill the machine.
 #[derive(Args, Clone, Debug, Default)]
@@ -249,7 +252,7 @@ pub(super) fn flink(url: &str, tls: Tls) -> Result<EngineOptions, String> {
             Ok(EngineOptions::Flink { url: url.to_owned(), tls })
         }
         _ => {
-            let url = crate::http::without_secret(url);
+            let url = laxity_gateway::without_secret(url);
             Err(format!("{url:?} is no address; expected as in http://127.0.0.1:8081"))
         }
     }

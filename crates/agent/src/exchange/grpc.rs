@@ -1,3 +1,5 @@
+//! Reports between agents over gRPC: the only file of the exchange that touches the network.
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};

@@ -1,3 +1,5 @@
+//! How reports of other agents complete what is read here. Reads no clock and no network: time is an argument.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 

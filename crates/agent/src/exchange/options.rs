@@ -1,3 +1,6 @@
+//! How agents are told of each other, and by what they trust each other: beyond one machine only with certificates of
+//! both sides.
+
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,8 +1,12 @@
+//! Flink as an engine of the agent: jobs and metrics from its REST interface, threads from dumps, and the two brought
+//! together.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use laxity_gateway::{Http, HttpError, Tls};
 use serde::de::DeserializeOwned;
 
 use super::answers::{
@@ -13,7 +17,6 @@ use super::matching::{Found, Matched, Wanted, match_threads};
 use super::window::window_in;
 use crate::adapter::{KernelTimes, Notes};
 use crate::clock::{since_boot_ns, wall_ms};
-use crate::http::{Http, HttpError, Tls};
 use crate::linux::{
     executable_lines, listens_on, process_status, processes, thread_ids, thread_status, ticks_per_second,
 };
@@ -151,22 +154,14 @@ impl Flink {
     fn check_interval(&mut self, entries: &[ConfigEntry]) {
         const KEY: &str = "metrics.fetcher.update-interval";
         let given = entries.iter().find(|entry| entry.key == KEY).map_or("10000", |entry| &entry.value);
-        let digits: String = given.chars().take_while(char::is_ascii_digit).collect();
-        let unit = given[digits.len()..].trim();
-        let factor = match unit {
-            "" | "ms" => 1,
-            "s" => 1_000,
-            "min" => 60_000,
-            _ => return,
-        };
-        match digits.parse::<u64>().map(|number| number * factor) {
-            Ok(0) => self.notes.say(format!(
+        match laxity_text::parse_flink_duration(given) {
+            Ok(Duration::ZERO) => self.notes.say(format!(
                 "metrics are switched off ({KEY}: 0): only policies that need none can rank, such as static and random"
             )),
-            Ok(interval_ms) if interval_ms > 2_000 => self.notes.say(format!(
-                "Flink renews its metrics every {} s only; set {KEY}: 1000 in its configuration for ranks that follow \
+            Ok(interval) if interval > Duration::from_secs(2) => self.notes.say(format!(
+                "Flink renews its metrics every {} only; set {KEY}: 1000 in its configuration for ranks that follow \
                  the load",
-                interval_ms / 1_000
+                laxity_text::duration_text(interval)
             )),
             _ => {}
         }

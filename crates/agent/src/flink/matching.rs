@@ -1,3 +1,5 @@
+//! Which thread works for which subtask. Flink does not tell thread ids, so names, attempts and start times must do.
+
 use std::collections::BTreeMap;
 
 use super::names::{Role, TaskName};

@@ -1,3 +1,5 @@
+//! Thread names of a TaskManager: the only sign of which subtask a thread works for.
+
 /// What a thread name of a TaskManager says: `Legacy Source Thread - Source: clicks[1] (1/3)#0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TaskName {

@@ -13,18 +13,9 @@ pub(super) fn window_in(description: &str) -> Option<WindowShape> {
     Some(WindowShape { size_ms, slide_ms, is_aligned: slide != "gap" && !arguments.contains("offset=[") })
 }
 
-/// `1 s`, `10 min`: as Flink's plans write durations.
+/// `1 s`, `10 min`: as Flink's plans write durations, of which the least is a millisecond.
 fn duration_ms(text: &str) -> Option<i64> {
-    let (number, unit) = text.trim().split_once(' ')?;
-    let unit_ms = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.parse::<i64>().ok()?.checked_mul(unit_ms)
+    i64::try_from(laxity_text::parse_duration(text).ok()?.as_millis()).ok().filter(|&ms| ms > 0)
 }
 
 #[cfg(test)]
@@ -46,5 +37,6 @@ mod tests {
         check("SESSION(win_start=[a], win_end=[b], gap=[5 s])", Some((5_000, 5_000, false)));
         check("TUMBLE(time_col=[t], size=[1 d], offset=[8 h])", Some((86_400_000, 86_400_000, false)));
         check("OTHER(size=[1 s])", None);
+        check("TUMBLE(time_col=[t], size=[1 us])", None);
     }
 }

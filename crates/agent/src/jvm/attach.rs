@@ -1,3 +1,6 @@
+//! Asks a Java virtual machine for its threads. SIGQUIT ends a process that does not catch it, so that is looked at
+//! first.
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,3 +1,5 @@
+//! Several virtual machines asked for their threads at once, within one bounded wait.
+
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! From a [`Plan`] to the kernel: whatever is changed stands in the journal before.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};

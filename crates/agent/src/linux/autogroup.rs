@@ -1,3 +1,6 @@
+//! The nice value of a session: where the kernel makes autogroups, a thread's own counts only among those of its
+//! session.
+
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};

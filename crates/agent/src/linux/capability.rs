@@ -1,3 +1,5 @@
+//! Which permissions are missing for what the agent is to change, found before it changes anything, with advice.
+
 use std::fmt;
 use std::fs;
 use std::path::Path;

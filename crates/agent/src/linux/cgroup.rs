@@ -1,3 +1,5 @@
+//! The cpu controller of cgroups, version 1 and 2, through its files: one interface over the two.
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

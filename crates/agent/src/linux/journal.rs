@@ -1,3 +1,5 @@
+//! An agent that is killed leaves a file from which all that it changed can be undone.
+
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,3 +1,6 @@
+//! Threads and processes as `/proc` shows them, read with few system calls, because reading is most of what an agent
+//! costs.
+
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;

@@ -1,3 +1,6 @@
+//! Undoes what a journal speaks of, at the end of an agent or after its crash. A thread id that was used again is left
+//! alone.
+
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! A safety net for the real-time class: an agent that hangs must not leave a machine that nobody else can use.
+
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

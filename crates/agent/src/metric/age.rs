@@ -1,3 +1,5 @@
+//! How old the head of a queue is in an engine that tells only how many rows came and how many were taken.
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 

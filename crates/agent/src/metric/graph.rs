@@ -1,3 +1,6 @@
+//! Where each metric that a policy asks for comes from. One that cannot be had is an error when the policy asks, not a
+//! gap later.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::age::HeadAges;

@@ -1,3 +1,5 @@
+//! A report for monitoring: the names and the help texts of the agent's own metrics stand here.
+
 use std::fmt::Write;
 
 use super::{Report, Row};

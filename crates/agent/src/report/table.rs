@@ -1,3 +1,5 @@
+//! A report for a terminal, cut to its width and height.
+
 use super::{Report, Row};
 use crate::SERVICE_GROUP;
 use crate::exchange::Neighbour;

@@ -1,12 +1,15 @@
+//! An engine of named threads as the agent sees it: jobs and operators are what its thread names say.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
+
+use laxity_gateway::{Http, Tls};
 
 use super::graphite::Graphite;
 use super::series::{Sums, parse_prometheus, sum};
 use super::{Names, ThreadsSpec};
 use crate::adapter::{KernelTimes, Notes};
 use crate::clock::since_boot_ns;
-use crate::http::{Http, Tls};
 use crate::linux::{executable_lines, processes, thread_ids, thread_name, ticks_per_second};
 use crate::metric::{Driver, Metric, Values};
 use crate::topology::{Operator, Query, Task, Thread, ThreadId, Topology, Wishes};

@@ -1,3 +1,5 @@
+//! Engines whose thread names are known beforehand: Apache Storm, and our own with a thread per operator.
+
 use std::time::Duration;
 
 use regex::Regex;

@@ -1,3 +1,5 @@
+//! From named samples, of Prometheus or Graphite, to one number for each metric and operator.
+
 use std::collections::HashMap;
 
 use super::SeriesSpec;

@@ -1,3 +1,6 @@
+//! Translators on small topologies, with the expected settings written out. Cannot catch: what the kernel makes of
+//! them.
+
 use super::*;
 use crate::topology::tests::chains;
 use crate::topology::{Task, Thread};

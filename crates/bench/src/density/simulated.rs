@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use laxity_text::parse_ns;
 
 use super::DensityArgs;
 use super::launch::Launcher;
@@ -144,14 +145,7 @@ fn answer(text: &str) -> Option<Answer> {
 
 /// A duration as the program shows it; '-' is none.
 fn milliseconds(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 6] =
-        [("ns", 1e-6), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("min", 6e4), ("h", 3.6e6)];
-    if text == "-" {
-        return Some(0.0);
-    }
-    let (number, unit) = text.split_once(' ')?;
-    let (_, factor) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
-    Some(number.parse::<f64>().ok()? * factor)
+    if text == "-" { Some(0.0) } else { parse_ns(text).ok().map(|ns| ns / 1e6) }
 }
 
 #[cfg(test)]

@@ -1,3 +1,6 @@
+//! What the simulator is asked and what a person reads of it: who keeps his target, why who does not, and how many
+//! tenants would fit.
+
 use std::time::Duration;
 
 use hdrhistogram::Histogram;

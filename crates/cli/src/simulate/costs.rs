@@ -1,3 +1,6 @@
+//! What a short run of the files here teaches: the time of each operator and what came when, kept as JSON so that many
+//! questions can be asked of one run.
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;

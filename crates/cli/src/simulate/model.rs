@@ -1,3 +1,6 @@
+//! From measured costs to the simulator's workload: each query becomes a dataflow of costs, and every tenant a copy of
+//! all of them, a little apart in time.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

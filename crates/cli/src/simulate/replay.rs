@@ -1,3 +1,5 @@
+//! How a few seconds that were recorded become arrivals for as long as the simulation lasts, at any rate.
+
 use std::sync::Arc;
 
 use laxity_graph::{EventClock, EventTime, ProcessingTime};

@@ -1,3 +1,5 @@
+//! The costs of work that was done once for several queries, and what of it is done once when there are more tenants.
+
 use std::collections::HashMap;
 
 use laxity_engine::{LookCosts, SharedWork, TemplateWork};

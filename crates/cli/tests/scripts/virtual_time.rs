@@ -1,3 +1,7 @@
+//! Real operators in virtual time, held against results worked out without them: the same under every policy, on any
+//! number of cores, with pauses, restarts, other seeds and rows cut anew. Cannot catch: what threads and real tables
+//! do.
+
 use std::time::Duration;
 
 use arrow::array::RecordBatch;

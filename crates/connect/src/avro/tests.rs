@@ -1,3 +1,6 @@
+//! Records of `avro` there and back, and their bytes worked out by hand. Cannot catch: what
+//! Flink itself would write otherwise; none runs here.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

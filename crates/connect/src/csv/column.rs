@@ -1,3 +1,6 @@
+//! The second half of reading CSV: the fields of one column become an array, and a value that is wrong is told with its
+//! row. Records were found before, by `split.rs`.
+
 use std::sync::Arc;
 
 use arrow::array::{

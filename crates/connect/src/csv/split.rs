@@ -1,3 +1,6 @@
+//! The first half of reading CSV: where records and fields begin and end, with quotes and escapes undone. What the
+//! fields hold is not looked at; that is for `column.rs`.
+
 use super::CsvOptions;
 
 /// Where the fields of some records lie in the text.

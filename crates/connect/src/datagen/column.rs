@@ -1,3 +1,6 @@
+//! The values of one column of `datagen`, random or a sequence. A generator keeps nothing from row to row, so that a
+//! scan can begin at any row.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringBuilder};

@@ -1,3 +1,6 @@
+//! Rates, values and options of `datagen`, in virtual time: neither the steps of reading nor a restart may change a
+//! row.
+
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimestampMillisecondType};
 use laxity_graph::{EventTime, ProcessingTime};

@@ -1,3 +1,5 @@
+//! One open file for all scans that put their bad rows into it, so that lines of different queries do not mix.
+
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;

@@ -1,3 +1,5 @@
+//! When a table that rows are looked up in is read again: at intervals, or at a time of the day in UTC.
+
 use std::time::Duration;
 
 use crate::OptionError;

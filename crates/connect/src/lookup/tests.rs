@@ -1,3 +1,6 @@
+//! Lookup tables over real files that change while they are followed. The clock is real too: a version that does not
+//! come fails after some seconds.
+
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;

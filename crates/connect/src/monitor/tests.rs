@@ -1,3 +1,6 @@
+//! Files and folders that are written while a table reads them, also in the middle of a row. Every poll is a look, so
+//! that no test waits for a clock.
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;

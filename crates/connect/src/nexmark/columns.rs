@@ -1,3 +1,6 @@
+//! From events of Nexmark to the columns that a table declares. A column or a field that the generator does not know is
+//! refused before any row is made.
+
 use std::sync::Arc;
 
 use arrow::array::{

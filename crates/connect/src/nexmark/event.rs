@@ -1,3 +1,6 @@
+//! The events of Nexmark: how often each kind comes, what it refers to, and how large it is. An event is made from the
+//! seed and its number, without those before it.
+
 /// How many of each kind there are, how large, and how often one of few is meant. Defaults and what they do are those of
 /// Nexmark's own generator.
 #[derive(Clone, Debug)]

@@ -1,3 +1,6 @@
+//! Shares, references, sizes and pace of Nexmark's events, and that they are the same however they are read. Cannot
+//! catch: draws that are not those of Nexmark's own generator, which is not run here.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};

@@ -1,3 +1,6 @@
+//! The writing end of a sink of many files: takes frames from the encoder and puts their bytes where they belong. A few
+//! files are open at a time, however many there are.
+
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,3 +1,6 @@
+//! Records of `json` and `csv` as a queue brings them: which are good, with good and bad ones mixed at random. Cannot
+//! catch: what a real queue does; records are made in memory here.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! A replay that repeats its files: what the first pass has decoded is kept where memory suffices, and decoded again
+//! where it does not.
+
 use std::sync::Arc;
 
 use super::piece::{DecoderStep, PieceDecoder, TimedBatch};

@@ -1,3 +1,6 @@
+//! The decoding step of a replay: each row of a piece gets the time at which it is due, which never falls from row to
+//! row.
+
 use std::path::Path;
 use std::sync::Arc;
 

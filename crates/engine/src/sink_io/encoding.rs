@@ -1,3 +1,6 @@
+//! The half of an output that workers use: several queries may write one table through one encoder, and the last to end
+//! completes it.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

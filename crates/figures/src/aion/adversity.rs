@@ -1,3 +1,5 @@
+//! Aion where its assumptions do not hold: its answers may miss the bound there, but they must say so.
+
 use laxity_operators::approximate::{Aggregate, Answer, Arrival, Config, Grid, Rule, Span, replay};
 
 use super::trial::{PROMISE, wilson};

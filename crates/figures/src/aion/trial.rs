@@ -1,3 +1,5 @@
+//! One configuration of Aion's experiments, run by every method over the same streams.
+
 use laxity_operators::approximate::{Answer, Config, Promise, Rule, replay};
 
 use super::workload::{Delays, Stream, Workload};

@@ -1,3 +1,5 @@
+//! Inputs for the figures of Aion: rows, their network delays and the gaps between them (thesis, section 4.2.1).
+
 use laxity_operators::approximate::{Aggregate, Arrival, Grid, Span};
 use laxity_workload::{Delay, WorkloadError};
 

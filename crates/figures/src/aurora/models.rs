@@ -1,3 +1,5 @@
+//! Aurora's Figs. 3 and 5: what a thread per box costs, and what scheduling whole applications saves.
+
 use laxity_workload::aurora::Trees;
 
 use super::{PAPER, mean_latency_s, sized};

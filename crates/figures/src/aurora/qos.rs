@@ -1,3 +1,6 @@
+//! Aurora's Figs. 11, 13 and 14: QoS-aware scheduling, and what buckets lose and save. Costs of ordering are a model,
+//! not measured.
+
 use laxity_sim::{Overheads, Setup};
 use laxity_workload::aurora::Trees;
 

@@ -1,3 +1,5 @@
+//! Aurora's Figs. 8 and 9: what trains and superboxes save of the overhead of calls.
+
 use laxity_workload::aurora::Trees;
 use laxity_workload::{Arrival, Arrivals, Offered, Workload};
 

@@ -1,3 +1,5 @@
+//! Aurora's Figs. 6 and 7: min-cost, min-latency and min-memory inside a superbox, by latency and by memory.
+
 use std::time::Duration;
 
 use laxity_graph::{Dataflow, EventTime, ProcessingTime};

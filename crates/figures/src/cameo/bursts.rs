@@ -1,3 +1,5 @@
+//! Cameo's Figs. 9 and 10: load that is uneven in time, and load that is uneven over sources.
+
 use laxity_workload::ipq::Tenants;
 
 use super::PAPER;

@@ -1,3 +1,5 @@
+//! Cameo's Figs. 11 and 13 to 15: what its own choices are worth, and what wrong costs do to it.
+
 use laxity_workload::ipq::{Ipq, Tenants};
 
 use super::PAPER;

@@ -1,3 +1,5 @@
+//! Cameo's Fig. 8: urgent jobs beside bulk jobs, as load rises or worker threads get fewer.
+
 use laxity_sim::Outcome;
 use laxity_workload::ipq::Tenants;
 

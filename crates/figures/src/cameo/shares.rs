@@ -1,3 +1,5 @@
+//! Cameo's Fig. 6: every dataflow gets the share of the machine that its tokens say, all times a tenth of the paper's.
+
 use std::time::Duration;
 
 use laxity_graph::{LatencyTarget, ProcessingTime, QuerySettings};

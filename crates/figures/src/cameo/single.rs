@@ -1,3 +1,5 @@
+//! Cameo's Fig. 7: one query alone on one server, as other figures of the paper run it too.
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;

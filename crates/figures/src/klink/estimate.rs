@@ -1,3 +1,6 @@
+//! Klink's Figs. 9c and 9d: how often its forecasts are right, and what its cycles cost. The cost is a model, not
+//! measured.
+
 use laxity_graph::EventTime;
 use laxity_sched::{EpochDelays, SwmEstimator};
 use laxity_workload::{Batching, Delay, Rate, Stream, Watermarks};

@@ -1,3 +1,5 @@
+//! Klink's Fig. 6: more and more queries of YSB under every policy, by latency, slowdown and throughput.
+
 use super::PAPER;
 use super::bench::{Bench, COLUMNS, OTHERS, POLICIES, Seen, Trial, chart, counts, record, sixty};
 use crate::figure::laxity_beside;

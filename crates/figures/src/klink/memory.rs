@@ -1,3 +1,5 @@
+//! Klink's Figs. 8, 9a and 9b: use of memory and CPU where memory is short.
+
 use super::PAPER;
 use super::bench::{Bench, COLUMNS, Trial, chart, counts, record, sixty};
 use crate::experiment::{OS, simulate};

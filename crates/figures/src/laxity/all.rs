@@ -1,3 +1,5 @@
+//! Every policy on the workloads of all papers, at a load that can be borne and at one that cannot.
+
 use laxity_sim::{Cut, Outcome};
 use laxity_workload::catalogue;
 

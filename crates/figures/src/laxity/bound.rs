@@ -1,3 +1,5 @@
+//! Policies against the clairvoyant bound, where it can be computed: on one core, with chains without windows.
+
 use std::collections::BTreeMap;
 
 use laxity_graph::{ProcessingTime, QueryId};

@@ -1,3 +1,6 @@
+//! Policies on random workloads: judging seeds for the verdict on the default, training seeds for what its parts are
+//! worth.
+
 use std::time::Duration;
 
 use laxity_sim::{Cluster, Cut, Fault, FaultKind, Keep, Outcome, Overheads, Setup};

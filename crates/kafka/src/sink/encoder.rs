@@ -1,3 +1,6 @@
+//! From rows to the key, value, timestamp and headers of records. It runs on a worker and never speaks to a broker;
+//! `output.rs` does.
+
 use arrow::array::{Array, AsArray, MapArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema, TimeUnit, TimestampMillisecondType};

@@ -1,3 +1,6 @@
+//! Options of tables that are written, and the records that rows become. Cannot catch: what a broker makes of them;
+//! none runs here.
+
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};

@@ -1,3 +1,6 @@
+//! Messages on their way from the client's thread to the scan: their parts are kept apart, so that keys and values can
+//! be decoded together, and parts that nobody reads are not copied.
+
 use std::sync::Arc;
 
 use laxity_connect::Records;

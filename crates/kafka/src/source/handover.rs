@@ -1,3 +1,6 @@
+//! Where the client's thread and the scan meet. The scan never waits here; the thread does when too many bytes lie
+//! here.
+
 use std::sync::Arc;
 
 use laxity_connect::{ConnectError, Waker};

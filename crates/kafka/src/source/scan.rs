@@ -1,3 +1,6 @@
+//! From messages to rows: keys and values are decoded piece by piece on a worker, and offsets say where a restored
+//! query goes on.
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! Options and METADATA of tables that are read. Cannot catch: what a broker or the client would say to them; none runs
+//! here.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Which estimator answers for which aggregate of a query.
+
 use super::aion::Closed;
 use super::distinct::{Seen, distinct_count};
 use super::interval::{Estimate, Pair, Taken, average, count, deviation, ratio, rows, sum, variance};

@@ -1,3 +1,6 @@
+//! The law by which a window knows, at any instant, which share of its rows has come, and how many more would come if
+//! it waited.
+
 /// How long rows take from their event to their arrival: an empirical law, which forgets.
 ///
 /// Delays below 64 ms are told apart by the millisecond, longer ones within 3 %; each class keeps the mean of what is in

@@ -1,3 +1,6 @@
+//! Sub-streams of Farhat's thesis, section 4.2.1, for windows of any length and distance; rows are counted by them and
+//! never by window.
+
 /// Where windows end, and how event time is cut into sub-streams: each window is a run of whole ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {

@@ -1,3 +1,6 @@
+//! How large a sample of a group has to be, learnt from the sub-streams before it (Farhat's thesis, Eq. 4.1); what is
+//! not known well enough is kept whole.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

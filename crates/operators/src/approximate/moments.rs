@@ -1,3 +1,5 @@
+//! The numbers from which means, variances and their errors are computed, in a form in which parts can be put together.
+
 /// Count, mean and central sums up to the fourth power of some values, merged without loss.
 ///
 /// Pébay, "Formulas for Robust, One-Pass Parallel Computation of Covariances and Arbitrary-Order Statistical Moments"

@@ -1,3 +1,5 @@
+//! How far SUM(a) / SUM(b) may be off, computed as an aggregate function over what a sampler took.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

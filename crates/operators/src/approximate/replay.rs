@@ -1,3 +1,6 @@
+//! Aion driven by a list of arrivals, each answer beside the exact one: what its tests and the figures of the thesis
+//! are made with.
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 

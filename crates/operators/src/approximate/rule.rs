@@ -1,3 +1,6 @@
+//! Aion and the rules that its thesis compares it with, down to the controller of quality-driven K-slack (Ji et al.,
+//! DEBS 2015).
+
 use super::normal::quantile;
 use super::sample_size::Promise;
 

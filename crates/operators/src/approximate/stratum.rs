@@ -1,3 +1,6 @@
+//! How much of a total is not known, for rows that were left out and for rows that have not come; every interval is a
+//! sum over these.
+
 use super::moments::Moments;
 
 /// What is known of the rows of one sub-stream, or of one group in it, and of how many of them were taken.

@@ -1,3 +1,5 @@
+//! What is counted while rows come: by stretch of event time and by group, until windows close over it.
+
 use std::sync::Arc;
 
 use super::delays::Delays;

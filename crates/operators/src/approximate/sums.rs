@@ -1,3 +1,5 @@
+//! What a row costs on its way into a sample: a few additions here, of which moments are made once, when a window asks.
+
 use super::moments::Moments;
 
 /// Moments in the making: sums of powers around the first value, which take no division per value.

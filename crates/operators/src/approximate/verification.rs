@@ -1,3 +1,6 @@
+//! The check of approximate results against exact ones while a query runs; it keeps all that sampling would save, and
+//! only where it is asked for.
+
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! Filters and projections on rows written by hand: NULL as SQL has it, which row and which part of an expression is
+//! blamed, and watermarks that stay with their rows.
+
 use arrow::array::{BooleanArray, Int64Array};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::ScalarValue;

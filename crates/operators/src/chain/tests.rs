@@ -1,3 +1,6 @@
+//! Chains of operators that repeat rows, cut anywhere, against the same chains uncut. Cannot catch: what real operators
+//! do inside one.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};

@@ -1,3 +1,6 @@
+//! From the error of a whole batch to the row, the part of the expression and the place in the file that are to blame;
+//! none of it costs anything before an expression has failed.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! A second evaluator, for small messages, where an array for each step costs more than the work; a property test holds
+//! it to the results of the first.
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! What is asked of an aggregate function, so that ours and DataFusion's stand side by side.
+
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};

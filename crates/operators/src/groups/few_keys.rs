@@ -1,3 +1,5 @@
+//! Keys before they are many enough for a hash table: most slices and sessions have a few groups and never need one.
+
 use std::ops::Range;
 use std::sync::Arc;
 

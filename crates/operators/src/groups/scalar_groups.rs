@@ -1,3 +1,5 @@
+//! The slow way for aggregate functions that know one group only, kept from becoming slower with the number of keys.
+
 use std::mem::size_of_val;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! How one batch finds its pairs in the other side's buffer, and can stop and go on anywhere, since a batch may have
+//! any number of them.
+
 use std::ops::Range;
 
 use arrow::array::{RecordBatch, UInt32Array};

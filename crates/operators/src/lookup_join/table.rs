@@ -1,3 +1,5 @@
+//! The side of a lookup join that comes from outside: whole versions of a table, exchanged while batches are joined.
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,3 +1,6 @@
+//! What an index can use of a filter: it is taken apart into comparisons with constants, and what cannot be looked up
+//! is left to the filter itself.
+
 use std::ops::Bound;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! Filters joined by AND: which part is indexed is learnt from the stream, since the form of a filter does not say how
+//! many rows it keeps.
+
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;

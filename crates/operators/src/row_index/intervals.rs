@@ -1,3 +1,5 @@
+//! Range filters of many queries over one expression: who wants this value, without asking all of them.
+
 use std::ops::Bound;
 
 use super::key::{Key, KeyRef};

@@ -1,3 +1,6 @@
+//! One order and one equality for the values of an index, the same for a constant in a filter and for a column of a
+//! batch.
+
 use std::hash::{Hash, Hasher};
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, LargeStringArray, StringArray, StringViewArray};

@@ -1,3 +1,6 @@
+//! The index against the filters themselves, random ones over random rows: nobody misses a row that he would keep.
+//! Cannot catch: what is wrong in the filter's own evaluation.
+
 use std::collections::BTreeSet;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};

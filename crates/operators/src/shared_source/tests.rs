@@ -1,3 +1,6 @@
+//! A shared source against one of its own for each member, with random batches and forks: the same rows, judged by the
+//! same watermarks. Cannot catch: how readers are told of time, which is the runtime's.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, TimestampMillisecondArray};

@@ -1,3 +1,6 @@
+//! Tables' columns and watermarks from rows written by hand: clocks that are wrong, rows without time, extreme times
+//! and topics in parts. Cannot catch: what a connector gives for a part.
+
 use arrow::array::{Int64Array, StringArray};
 use arrow::datatypes::{Field, IntervalMonthDayNano, Schema};
 use datafusion_common::ScalarValue;

@@ -1,3 +1,6 @@
+//! From parts to the result of one window, in steps that can be left between any two: a window of many groups may not
+//! hold a worker longer than its quantum.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

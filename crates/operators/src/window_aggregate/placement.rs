@@ -1,3 +1,6 @@
+//! Which slice a row belongs to and for which of its windows it came too late, judged by the watermark before that row;
+//! quick where a whole batch has one answer.
+
 use std::collections::HashMap;
 
 use super::Windowing;

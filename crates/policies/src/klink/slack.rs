@@ -1,3 +1,5 @@
+//! Klink's slack without its loop: the sum of Eq. 8 as one formula, with what had to be corrected in the print.
+
 use laxity_graph::ProcessingTime;
 
 use laxity_sched::SwmForecast;

@@ -1,3 +1,6 @@
+//! P-tuples by hand, and properties of the order: buckets that are kept up against buckets made anew, and against exact
+//! tuples. Cannot catch: costs that are estimated wrongly, because tests set them.
+
 use std::time::Duration;
 
 use laxity_graph::{OperatorId, QosCurve, QueryId};

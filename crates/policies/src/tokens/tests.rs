@@ -1,3 +1,6 @@
+//! Shares of one worker in virtual time, against numbers worked out by hand. Cannot catch: what several workers make of
+//! shares.
+
 use laxity_graph::{EventTime, WorkerId};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The reference that every policy is compared with, step by step. It shares no code with the scheduler's mechanism.
+
 use std::collections::BTreeMap;
 
 use laxity_graph::ProcessingTime;

@@ -1,3 +1,5 @@
+//! Which policies the harness runs, and how much of each one's picks the model can predict.
+
 use std::collections::BTreeMap;
 
 use laxity_graph::OperatorId;

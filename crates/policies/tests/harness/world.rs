@@ -1,3 +1,5 @@
+//! What happens in a run of the harness: each operation goes to the scheduler and to the model, and both must agree.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 

@@ -1,3 +1,6 @@
+//! The deepest sharing of a table: queries that differ in a constant have one operator, state and all, and only their
+//! results part.
+
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;

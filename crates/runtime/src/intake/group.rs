@@ -1,3 +1,6 @@
+//! Many readers of a table at the cost of those who have rows in a batch: who waits for a window's end is left alone
+//! until then.
+
 mod seats;
 
 use std::cmp::Reverse;

@@ -1,3 +1,6 @@
+//! What a table knows of one query that reads it: the credit that it waits for, its backlog, and what it has had so
+//! far. A reader that is behind holds up no other.
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;

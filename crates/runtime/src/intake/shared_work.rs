@@ -1,3 +1,6 @@
+//! The books of work that is done for several queries at once, which no single query's account would show; `laxity
+//! simulate` reads them.
+
 use std::sync::Arc;
 
 use laxity_graph::OperatorId;

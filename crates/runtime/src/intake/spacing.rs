@@ -1,3 +1,5 @@
+//! How often a table is looked at: too seldom makes rows late, too often costs more than the rows.
+
 use laxity_graph::ProcessingTime;
 
 /// How far apart looks at a table are, at least: a share of the nearest target that reads it.

@@ -1,3 +1,6 @@
+//! For which queries it is known, before a result comes out, that one should have; for the others silence proves
+//! nothing.
+
 use laxity_graph::{Dataflow, EventClock, EventTime, ProcessingTime};
 
 /// What makes a result of a query due, as far as that is known before it comes.

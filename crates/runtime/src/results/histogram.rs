@@ -1,3 +1,5 @@
+//! Latencies of every query at a price that ten thousand quiet ones can pay.
+
 /// Counts of values in the buckets of an HDR histogram of three significant digits; small while it has seen few of them.
 ///
 /// The first `FEW` values are kept as the numbers of their buckets, two bytes each; from then on there are pages of

@@ -1,3 +1,5 @@
+//! What a person sees live of a query: how late its results were lately, and not since it began.
+
 use laxity_graph::ProcessingTime;
 
 use super::histogram::{Bucket, Coarse};

@@ -1,3 +1,5 @@
+//! The list of debts behind every figure of lateness: a query that stalls looks worse with time, and never better.
+
 use std::collections::VecDeque;
 
 use laxity_graph::{EventTime, ProcessingTime};

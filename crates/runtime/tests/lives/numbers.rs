@@ -1,3 +1,6 @@
+//! The smallest rows and operators that the runtime can be driven with: each number is known, so one that is lost,
+//! doubled or out of order is seen at once.
+
 use std::collections::BTreeMap;
 
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};

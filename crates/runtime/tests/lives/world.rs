@@ -1,3 +1,6 @@
+//! The engine in one thread: what threads do at once there are single steps here, in random order, with checks on the
+//! way. Cannot catch: what only the order of memory between real threads brings about.
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

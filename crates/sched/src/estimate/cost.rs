@@ -1,3 +1,5 @@
+//! What a run will cost, learnt from what runs have cost: every rank by cost or slack stands on this.
+
 /// Predicted CPU time of an operator: C_o(n) = a + b·n, so that a 1-row and an 8 192-row message are both
 /// predicted.
 ///

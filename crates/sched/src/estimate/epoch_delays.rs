@@ -1,3 +1,5 @@
+//! Klink's statistic of delays as the paper prints it. No rank goes by it: it is here to be compared with ours.
+
 use std::collections::VecDeque;
 
 use super::swm::SwmEstimator;

@@ -1,3 +1,5 @@
+//! Cameo's forecast of how far a source will be when. It says nothing rather than what its samples do not support.
+
 use std::collections::VecDeque;
 
 use laxity_graph::{EventTime, ProcessingTime};

@@ -1,3 +1,5 @@
+//! Klink's forecast of when windows can close: what slack and forecast deadlines are made of.
+
 use std::collections::VecDeque;
 
 use laxity_graph::{EventTime, ProcessingTime};

@@ -1,3 +1,5 @@
+//! What a rank declares of itself once, so that the core keeps and tells only what it needs.
+
 /// What a rank goes by and wants to be told. Whoever drives it reads this, once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {

@@ -1,3 +1,5 @@
+//! Costs made wrong on purpose, around any rank (Cameo §6.3).
+
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 

@@ -1,3 +1,5 @@
+//! The rank for the least mean latency of rows, without targets: the paper's, and the variant of Haren and Lachesis.
+
 use laxity_graph::OperatorId;
 
 use crate::{Cycled, Needs, OperatorSnapshot, Rank, Reads, Scale, Snapshot, rank_operators};

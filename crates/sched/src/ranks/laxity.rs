@@ -1,3 +1,5 @@
+//! The rank that rules where none is asked for. What is given up under overload is decided in `demand`.
+
 mod demand;
 mod parts;
 mod spent;

@@ -1,3 +1,5 @@
+//! Tables of names, apart from the grammar that reads them: a crate adds policies and leaves the parser alone.
+
 use super::{Fault, Narrows, Parameters, RankRecipe, Recipe};
 use crate::{Needs, Plan, WaitBound};
 

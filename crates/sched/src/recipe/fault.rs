@@ -1,3 +1,5 @@
+//! What a user is told whose text names no policy: which part is wrong, and what could stand there.
+
 use super::parse::PARTS;
 use super::parts::list;
 

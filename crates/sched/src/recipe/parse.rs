@@ -1,3 +1,5 @@
+//! The grammar of policy texts. It knows no policy: all names are looked up in the catalogue.
+
 use super::catalogue::Named;
 use super::parts::{parse_duration_ns, parse_train, split};
 use super::{Catalogue, Fault, Narrows, Parameters, RankRecipe, Recipe, UnknownPolicy};

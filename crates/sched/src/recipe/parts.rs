@@ -1,5 +1,7 @@
 //! Trains and times by name.
 
+use std::time::Duration;
+
 use super::Fault;
 use crate::Train;
 
@@ -55,22 +57,14 @@ pub(super) fn format_train(train: Train) -> String {
     }
 }
 
-const TIME_UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-
-/// `50ms`, `50 ms`, `2s`: a whole number and a unit.
-pub fn parse_duration_ns(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let (_, unit_ns) = TIME_UNITS.iter().find(|(name, _)| *name == unit.trim_start())?;
-    number.parse::<u64>().ok()?.checked_mul(*unit_ns)
+/// `50ms`, `50 ms`, `1.5 min`: a number and a unit.
+pub(super) fn parse_duration_ns(text: &str) -> Option<u64> {
+    u64::try_from(laxity_text::parse_duration(text).ok()?.as_nanos()).ok()
 }
 
 /// In the largest unit in which it is whole.
 pub fn format_duration(ns: u64) -> String {
-    let (name, unit_ns) =
-        TIME_UNITS.iter().find(|(_, unit_ns)| ns.is_multiple_of(*unit_ns)).expect("ns divides all");
-    format!("{}{name}", ns / unit_ns)
+    laxity_text::duration_word(Duration::from_nanos(ns))
 }
 
 /// `a, b or c`.

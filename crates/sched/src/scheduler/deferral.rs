@@ -1,3 +1,5 @@
+//! How far above a window its rows may already wait for its end, for ranks that forecast watermarks.
+
 use laxity_graph::OperatorId;
 
 use super::operator::Operator;

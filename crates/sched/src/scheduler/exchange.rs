@@ -1,3 +1,5 @@
+//! The scheduler as one node of several: what it tells the others, and what it makes of what they tell.
+
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WindowShape};
 
 use crate::{CostReport, Elsewhere, Scheduler, StreamReport};

@@ -1,3 +1,5 @@
+//! When a worker may take its own result one operator further instead of asking who is next.
+
 use laxity_graph::{OperatorId, ProcessingTime, WorkerId};
 
 use crate::{Scheduler, Train, Unit};

@@ -1,3 +1,5 @@
+//! How queries come, change and go, and how costs travel up their paths.
+
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::operator::{Links, Operator, Query, Run};

@@ -1,3 +1,5 @@
+//! Whether a run may take one more message in: judged here by slack, carried out by the driver.
+
 use laxity_graph::{ProcessingTime, WorkerId};
 
 use crate::{Event, Message, Scheduler};

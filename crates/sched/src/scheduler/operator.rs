@@ -1,3 +1,5 @@
+//! The state that is kept of every query and operator; the states and their meaning stand at `Operator`.
+
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
 use crate::context::Channel;

@@ -1,3 +1,5 @@
+//! How a worker goes through its unit by a traversal, and how it is measured what each call costs.
+
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
 use crate::{Dispatch, Scheduler, Train, Traversal};

@@ -1,3 +1,5 @@
+//! Bounded mailboxes: where producers stop, when they go on, and why nobody waits for ever.
+
 use laxity_graph::{OperatorId, ProcessingTime};
 
 use crate::Scheduler;

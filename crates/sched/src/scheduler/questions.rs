@@ -1,3 +1,5 @@
+//! What drivers, reports and tests may ask of a scheduler at any time, without changing it.
+
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use crate::{CallCost, Composition, Config, Memory, Needs, Scheduler};

@@ -1,3 +1,5 @@
+//! Who is next: the most urgent unit, or now and then the one that has waited too long.
+
 use laxity_graph::{OperatorId, ProcessingTime};
 
 use super::plans::Call;

@@ -1,3 +1,6 @@
+//! Which window ends are on their way through a query: forecasts learn from when they come in, ranks see when they are
+//! out.
+
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
 use super::operator::Operator;

@@ -1,3 +1,5 @@
+//! Another policy under running queries. It costs time in proportion to all that waits.
+
 use laxity_graph::{OperatorId, ProcessingTime};
 
 use super::operator::{Operator, UrgentBy};

@@ -1,3 +1,5 @@
+//! Where the state of the scheduler becomes a [`Snapshot`], which is all that ranks by cycle see of it.
+
 use laxity_graph::{OperatorId, ProcessingTime, QosCurve};
 
 use super::operator::{Operator, Query};

@@ -1,3 +1,5 @@
+//! Where a worker looks for work when there are several shards, decided without taking a lock.
+
 use rand_core::Rng;
 
 /// What a shard says of itself to workers elsewhere: how urgent the most urgent unit is that waits there.

@@ -1,3 +1,5 @@
+//! From the ids of the process to a shard and the ids that are used in it.
+
 use std::collections::BTreeMap;
 
 use laxity_graph::{OperatorId, QueryId};

@@ -1,3 +1,5 @@
+//! One scheduler among several: it translates ids, and leaves every decision to the [`Scheduler`] inside.
+
 use std::collections::BTreeMap;
 
 use laxity_graph::{EventTime, IdSpace, OperatorId, ProcessingTime, QueryId, WorkerId};

@@ -1,3 +1,6 @@
+//! What is shed, by hand, against all shares tried, and against the demand of every millisecond. Cannot catch: what
+//! answers from fewer rows are worth.
+
 use laxity_graph::QosCurve;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! The best schedule, found by trying all: for a handful of jobs, against which the bounds for many are checked.
+
 use std::collections::HashMap;
 
 use super::Job;

@@ -1,3 +1,5 @@
+//! Lateness that no schedule avoids, for any number of jobs, with the reason why.
+
 use std::collections::BinaryHeap;
 
 use super::Job;

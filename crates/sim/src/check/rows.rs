@@ -1,3 +1,5 @@
+//! The checker that follows counts of rows, operator by operator: none is lost, none is made up.
+
 use laxity_graph::EventTime;
 use laxity_workload::StageKind;
 

@@ -1,3 +1,5 @@
+//! The checker of waiting: it judges from outside, so it counts as ready only what certainly is.
+
 use std::collections::{BTreeSet, HashMap};
 
 use laxity_graph::ProcessingTime;

@@ -1,3 +1,5 @@
+//! A model of Linux's fair scheduler, for the baseline of a thread per operator.
+
 use std::collections::BTreeSet;
 
 /// Earliest eligible virtual deadline first (Stoica and Abdel-Wahab 1995; Linux `kernel/sched/fair.c` since 6.6).

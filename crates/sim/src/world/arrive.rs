@@ -1,3 +1,5 @@
+//! The way in, from what a table brings to rows that are admitted, and where it is held up.
+
 use laxity_graph::OperatorId;
 use laxity_runtime::{IntakeContext, Look, Split, Step};
 

@@ -1,3 +1,5 @@
+//! The start of a query: each machine that has a part of it hears of its operators and tables.
+
 use std::collections::BTreeMap;
 
 use laxity_graph::QueryId;

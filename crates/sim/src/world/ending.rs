@@ -1,3 +1,5 @@
+//! The end of a simulation: totals become the outcome, and checkers compare what they saw with what is left.
+
 use laxity_graph::ProcessingTime;
 
 use super::{Totals, Traveller, World};

@@ -1,3 +1,5 @@
+//! What a machine tells its neighbours, over a network that takes time; what they make of it is the scheduler's matter.
+
 use laxity_graph::OperatorId;
 use laxity_sched::{CostReport, StreamReport};
 

@@ -1,3 +1,5 @@
+//! Scheduled sources: a look at a table is a message with a deadline, and competes with operators for the cores.
+
 use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 use laxity_runtime::{InFlight, Intake, Look, Parcel, Payload, Run, Split, Step};
 use laxity_sched::RunReport;

@@ -1,3 +1,5 @@
+//! The tables of a simulation before its time begins: which feeds are one table, and who reads it.
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;

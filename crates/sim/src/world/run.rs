@@ -1,3 +1,5 @@
+//! The life of a grant on a simulated core: worked out at once, and let out when its time has passed.
+
 use laxity_graph::{EventTime, WorkerId};
 use laxity_runtime::{InFlight, MERGED_MESSAGES_MAX, Parcel, Run};
 use laxity_sched::{Message, RunReport, Work};

@@ -1,3 +1,5 @@
+//! The way out of a run: to operators on the same machine, over the network, or out of a sink.
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::ProcessingTime;

@@ -1,3 +1,5 @@
+//! The life of a thread on a simulated core, where the operating system shares the cores and no scheduler of ours does.
+
 use laxity_graph::ProcessingTime;
 use laxity_runtime::InFlight;
 use laxity_sched::{Message, Work};

@@ -1,3 +1,6 @@
+//! Plans one query with all that is in force at its place. It changes nothing of the session, so that many queries can
+//! be planned at one time.
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +10,7 @@ use datafusion_expr::LogicalPlan;
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 use laxity_connect::{SinkSpec, TableSpec, validate_lookup, validate_source};
 use laxity_operators::{LateColumn, Stage};
+use laxity_text::closest;
 
 use super::{
     CompileOptions, Done, LateSink, PathPlace, Place, PlannedQuery, SqlFile, check_written, option_fault,
@@ -14,7 +18,7 @@ use super::{
 };
 use crate::catalog::{CatalogAt, Relation, Table};
 use crate::data_type::{display, flink_type};
-use crate::error::{Fault, NOWHERE, SqlErrorKind, did_you_mean};
+use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::explain::{explain, shape};
 use crate::lower::{LookupSource, Lowering};
 use crate::origin::Origin;
@@ -174,7 +178,7 @@ impl Scope<'_> {
                     NOWHERE,
                     format!("'laxity.late.table' names the unknown table '{name}'"),
                 );
-                Err(match did_you_mean(name, self.catalog.names()) {
+                Err(match closest(name, self.catalog.names()) {
                     Some(near) => fault.hint(format!("did you mean '{near}'?")),
                     None => fault.hint("write its CREATE TABLE before this"),
                 })
@@ -236,7 +240,7 @@ impl Scope<'_> {
             name.span.start,
             format!("unknown table '{}'", name.value),
         );
-        match did_you_mean(&name.value, self.catalog.names()) {
+        match closest(&name.value, self.catalog.names()) {
             Some(near) => fault.hint(format!("did you mean '{near}'?")),
             None => fault,
         }

@@ -1,3 +1,5 @@
+//! Arithmetic of decimals with Flink's precision, scale and rounding; what does not fit 38 digits is NULL and no error.
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 

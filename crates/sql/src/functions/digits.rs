@@ -1,3 +1,6 @@
+//! Rounding of numbers by the digits that they are written with, as Java does it; binary arithmetic would round some
+//! halves the other way.
+
 /// A decimal number of any length: `±0.d1d2d3… · 10^point`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Digits {

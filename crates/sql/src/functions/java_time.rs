@@ -1,3 +1,5 @@
+//! Times in text, by Java's patterns and by Flink's rules for CAST, with what Java forgives, such as a 30 February.
+
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
 
 /// A date and time pattern of Java, as `DATE_FORMAT` and `TO_TIMESTAMP` take it.

@@ -1,3 +1,6 @@
+//! Functions on numbers of every type, with the result types of Flink. Those that are of DOUBLEs alone are in
+//! `math.rs`.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, PrimitiveArray};

@@ -1,3 +1,6 @@
+//! Functions on texts, and casts to text, with the results of Flink: positions and lengths count characters and not
+//! bytes.
+
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, StringArray, StringBuilder};

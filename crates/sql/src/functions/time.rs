@@ -1,3 +1,5 @@
+//! Functions on dates and times, in UTC. How times are read from text and written is in `java_time.rs`.
+
 use std::sync::Arc;
 
 use arrow::array::{

@@ -1,5 +1,8 @@
+//! GROUP BY becomes an aggregation over windows. One that has no window is refused, with an example of what to write.
+
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion_common::DFSchema;
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::AggregateFunction;
@@ -11,7 +14,7 @@ use laxity_operators::approximate::SAMPLE_COLUMN;
 use laxity_operators::{AggregateCall, Template, WindowAggregateSpec, WindowInput, WindowKind};
 
 use super::approximate::Sampled;
-use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, plain};
+use super::relation::{Open, OpenStage, Output, PendingWindow, Relation, Role, Slot, column_of, plain};
 use super::scan::df_schema;
 use super::{Lowered, Lowering, unsupported};
 use crate::error::{Fault, NOWHERE};
@@ -140,52 +143,8 @@ impl Lowering<'_> {
         if let Ok(member) = input.schema.index_of(Template::MEMBER) {
             key_columns.push(columns.add(input.column(member)));
         }
-        let column_at = |role: Role| match input.position(role).map(|p| input.outputs[p].slot) {
-            Some(Slot::Column(column)) => Ok(column),
-            _ => Err(Fault::internal(NOWHERE, format!("{role:?} has no column"))),
-        };
-        let windows = match &input.window {
-            Some(pending) => WindowInput::Assign {
-                time_column: columns.add(input.column(pending.time)),
-                window: pending.kind,
-                processing_time: pending.processing,
-            },
-            None => WindowInput::Attached {
-                start_column: columns.add(input.column(column_at(Role::WindowStart)?)),
-                end_column: columns.add(input.column(column_at(Role::WindowEnd)?)),
-            },
-        };
-        let sample =
-            input.schema.index_of(SAMPLE_COLUMN).ok().map(|column| columns.add(input.column(column)));
-        // Arguments become columns of the operator's input; literals, as in COUNT(*), stay what they are.
-        let mut rewritten = Vec::new();
-        let mut sampled = sampled.into_iter();
-        for (name, mut function) in functions {
-            if let (Some(Sampled::Estimated(estimator)), Some(sample)) = (sampled.next(), sample) {
-                // The sampler has evaluated argument and filter already.
-                function.func = estimator.function();
-                let column = datafusion_common::Column::new_unqualified(format!("c{sample}"));
-                function.params.args = vec![Expr::Column(column)];
-                function.params.filter = None;
-                rewritten.push((name, function));
-                continue;
-            }
-            let mut as_column = |expr: &mut Expr| -> Lowered<()> {
-                if !matches!(expr, Expr::Literal(..)) {
-                    let physical = self.physical(expr, schema)?;
-                    let index = columns.add(input.map(&physical).map_err(fault)?);
-                    *expr = Expr::Column(datafusion_common::Column::new_unqualified(format!("c{index}")));
-                }
-                Ok(())
-            };
-            for argument in &mut function.params.args {
-                as_column(argument)?;
-            }
-            if let Some(filter) = &mut function.params.filter {
-                as_column(filter)?;
-            }
-            rewritten.push((name, function));
-        }
+        let windows = window_input(&input, &mut columns)?;
+        let functions = self.of_columns(functions, sampled, &input, schema, &mut columns)?;
         let window = input.window.clone();
         let unfired = input.unfired;
         let late = input.late_columns(&self.late_columns, &columns.exprs);
@@ -193,74 +152,21 @@ impl Lowering<'_> {
         let mut prepared = Relation { window: None, ..input }.calc(columns.exprs).map_err(fault)?;
         prepared.outputs.clear();
 
-        // Names c0, c1, … are unique where the columns' own need not be.
-        let numbered = prepared.schema.fields().iter().enumerate();
-        let numbered = numbered.map(|(i, field)| Arc::new(field.as_ref().clone().with_name(format!("c{i}"))));
-        let numbered = super::relation::schema_of(numbered.collect());
-        let numbered_df = df_schema(&numbered)?;
-        let mut calls = Vec::new();
-        let mut texts = Vec::new();
-        for (name, function) in rewritten {
-            let expr = Expr::AggregateFunction(function);
-            let lowered = LoweredAggregateBuilder::new(
-                &expr,
-                &numbered_df,
-                &numbered,
-                &ExecutionProps::new(),
-                &PhysicalPlanningContext::default(),
-            )
-            .with_name(name.clone())
-            .build()
-            .map_err(fault)?;
-            texts.push(plain(&name));
-            calls.push(AggregateCall { expr: lowered.aggregate, filter: lowered.filter });
-        }
-
-        let key_names: Vec<_> =
-            key_columns.iter().map(|column| prepared.schema.field(*column).name().clone()).collect();
-        let mut details = vec![];
-        details.push(match &window {
-            Some(pending) => format!("window {}", window_text(pending.kind)),
-            None => "window of the input".to_string(),
-        });
-        if !key_names.is_empty() {
-            details.push(format!("group by {}", key_names.join(", ")));
-        }
-        if !texts.is_empty() {
-            details.push(format!("compute {}", texts.join(", ")));
-        }
+        let key_names = key_columns.iter().map(|column| prepared.schema.field(*column).name().as_str());
+        let mut details = aggregate_details(window.as_ref(), key_names, &functions);
         details.extend(self.lateness_detail());
         let spec = WindowAggregateSpec {
             name: "WindowAggregate".into(),
             input_schema: Arc::clone(&prepared.schema),
             windows,
             keys: key_columns.clone(),
-            aggregates: calls,
+            aggregates: self.calls(functions, &prepared.schema)?,
             allowed_lateness_ms: self.settings.allowed_lateness_ms,
         };
         let schema = spec.output_schema().map_err(|error| Fault::internal(NOWHERE, error))?;
         let input_schema = Arc::clone(&prepared.schema);
         let (edge, parallelism) = self.keyed(prepared, &key_columns, true)?;
-
-        let aggregates = schema.fields().len() - key_columns.len() - 3;
-        let window_at = key_columns.len() + aggregates;
-        let mut outputs: Vec<Output> = keys
-            .iter()
-            .map(|key| match key {
-                Key::Column(index) => Output { slot: Slot::Column(*index), role: Role::Plain },
-                Key::Window(role) => {
-                    let offset = match role {
-                        Role::WindowStart => 0,
-                        Role::WindowEnd => 1,
-                        _ => 2,
-                    };
-                    Output { slot: Slot::Column(window_at + offset), role: *role }
-                }
-            })
-            .collect();
-        outputs.extend(
-            (0..aggregates).map(|i| Output { slot: Slot::Column(key_columns.len() + i), role: Role::Plain }),
-        );
+        let outputs = aggregate_outputs(&keys, key_columns.len(), spec.aggregates.len());
         Ok(Relation {
             open: Open {
                 name: spec.name.clone(),
@@ -280,6 +186,128 @@ impl Lowering<'_> {
             unfired: None,
         })
     }
+
+    /// The functions with columns of the operator's input, named by their places `c0`, `c1` …, as arguments and filters.
+    /// Literals, as in COUNT(*), stay what they are.
+    fn of_columns(
+        &self,
+        functions: Vec<(String, AggregateFunction)>,
+        sampled: Vec<Sampled>,
+        input: &Relation,
+        schema: &DFSchema,
+        columns: &mut Columns,
+    ) -> Lowered<Vec<(String, AggregateFunction)>> {
+        let sample =
+            input.schema.index_of(SAMPLE_COLUMN).ok().map(|column| columns.add(input.column(column)));
+        let numbered =
+            |index: usize| Expr::Column(datafusion_common::Column::new_unqualified(format!("c{index}")));
+        let mut sampled = sampled.into_iter();
+        let mut rewritten = Vec::new();
+        for (name, mut function) in functions {
+            let params = &mut function.params;
+            if let (Some(Sampled::Estimated(estimator)), Some(sample)) = (sampled.next(), sample) {
+                // The sampler has evaluated argument and filter already.
+                params.args = vec![numbered(sample)];
+                params.filter = None;
+                function.func = estimator.function();
+            } else {
+                for expr in params.args.iter_mut().chain(params.filter.as_deref_mut()) {
+                    if !matches!(expr, Expr::Literal(..)) {
+                        let physical = self.physical(expr, schema)?;
+                        let mapped = input.map(&physical).map_err(|error| self.planner.fault(error))?;
+                        *expr = numbered(columns.add(mapped));
+                    }
+                }
+            }
+            rewritten.push((name, function));
+        }
+        Ok(rewritten)
+    }
+
+    /// The functions as the operator calls them, over columns that [`Lowering::of_columns`] has numbered.
+    fn calls(
+        &self,
+        functions: Vec<(String, AggregateFunction)>,
+        schema: &SchemaRef,
+    ) -> Lowered<Vec<AggregateCall>> {
+        // Names c0, c1, … are unique where the columns' own need not be.
+        let numbered = schema.fields().iter().enumerate();
+        let numbered = numbered.map(|(i, field)| Arc::new(field.as_ref().clone().with_name(format!("c{i}"))));
+        let numbered = super::relation::schema_of(numbered.collect());
+        let numbered_df = df_schema(&numbered)?;
+        let call = |(name, function): (String, AggregateFunction)| {
+            let lowered = LoweredAggregateBuilder::new(
+                &Expr::AggregateFunction(function),
+                &numbered_df,
+                &numbered,
+                &ExecutionProps::new(),
+                &PhysicalPlanningContext::default(),
+            )
+            .with_name(name)
+            .build()
+            .map_err(|error| self.planner.fault(error))?;
+            Ok(AggregateCall { expr: lowered.aggregate, filter: lowered.filter })
+        };
+        functions.into_iter().map(call).collect()
+    }
+}
+
+/// How the operator learns of a row's windows: it assigns them, or they stand in columns already.
+fn window_input(input: &Relation, columns: &mut Columns) -> Lowered<WindowInput> {
+    let mut column_of_role = |role: Role| match input.position(role).map(|p| input.outputs[p].slot) {
+        Some(Slot::Column(column)) => Ok(columns.add(input.column(column))),
+        _ => Err(Fault::internal(NOWHERE, format!("{role:?} has no column"))),
+    };
+    Ok(match &input.window {
+        Some(pending) => WindowInput::Assign {
+            time_column: columns.add(input.column(pending.time)),
+            window: pending.kind,
+            processing_time: pending.processing,
+        },
+        None => WindowInput::Attached {
+            start_column: column_of_role(Role::WindowStart)?,
+            end_column: column_of_role(Role::WindowEnd)?,
+        },
+    })
+}
+
+fn aggregate_details<'a>(
+    window: Option<&PendingWindow>,
+    key_names: impl Iterator<Item = &'a str>,
+    functions: &[(String, AggregateFunction)],
+) -> Vec<String> {
+    let window = match window {
+        Some(pending) => format!("window {}", window_text(pending.kind)),
+        None => "window of the input".to_string(),
+    };
+    let keys: Vec<&str> = key_names.collect();
+    let computed: Vec<String> = functions.iter().map(|(name, _)| plain(name)).collect();
+    let mut details = vec![window];
+    if !keys.is_empty() {
+        details.push(format!("group by {}", keys.join(", ")));
+    }
+    if !computed.is_empty() {
+        details.push(format!("compute {}", computed.join(", ")));
+    }
+    details
+}
+
+/// The logical columns, of an operator that emits its keys, the aggregates, and the window's start, end and time.
+fn aggregate_outputs(keys: &[Key], key_columns: usize, aggregates: usize) -> Vec<Output> {
+    let window_at = key_columns + aggregates;
+    let of_key = |key: &Key| match key {
+        Key::Column(index) => Output { slot: Slot::Column(*index), role: Role::Plain },
+        Key::Window(role) => {
+            let offset = match role {
+                Role::WindowStart => 0,
+                Role::WindowEnd => 1,
+                _ => 2,
+            };
+            Output { slot: Slot::Column(window_at + offset), role: *role }
+        }
+    };
+    let of_aggregate = |column| Output { slot: Slot::Column(column), role: Role::Plain };
+    keys.iter().map(of_key).chain((key_columns..window_at).map(of_aggregate)).collect()
 }
 
 /// Whether a key has the usual name of a window's column but is another.

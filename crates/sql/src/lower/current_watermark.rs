@@ -1,3 +1,6 @@
+//! `CURRENT_WATERMARK(t)`, which no expression over a row can answer: an operator behind the source adds it as a
+//! column. Elsewhere it is refused.
+
 use std::sync::Arc;
 
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};

@@ -1,3 +1,6 @@
+//! Which join is meant: of windows, within an interval of time, or with a table that rows are looked up in. Any other
+//! one would have to keep its rows for ever, and is refused.
+
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -15,6 +18,9 @@ use crate::explain::duration_text;
 use crate::lookup::lookup_below;
 use crate::planning::time_part_of;
 
+/// Expressions over the logical columns of the left and the right side that a join compares.
+type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
 /// A column of one side, with a constant added: `left.t + 5 s`.
 #[derive(Debug, Clone, Copy)]
 struct TimeTerm {
@@ -31,6 +37,16 @@ struct Bounds {
     right_time: usize,
     lower_ms: Option<i64>,
     upper_ms: Option<i64>,
+}
+
+/// What an interval join waits for: `lower_ms <= left.t - right.t <= upper_ms`.
+struct Interval {
+    left_time: usize,
+    right_time: usize,
+    lower_ms: i64,
+    upper_ms: i64,
+    /// The bounds exclude each other, and both are 0 here.
+    is_empty: bool,
 }
 
 impl Lowering<'_> {
@@ -90,9 +106,9 @@ impl Lowering<'_> {
         kind: JoinKind,
         left: Relation,
         right: Relation,
-        starts: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
-        ends: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
-        keys: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+        starts: Pair,
+        ends: Pair,
+        keys: Vec<Pair>,
     ) -> Lowered<Relation> {
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
         let (left, left_keys) = self.key_columns(left, &left_keys)?;
@@ -161,55 +177,13 @@ impl Lowering<'_> {
         kind: JoinKind,
         left: Relation,
         right: Relation,
-        keys: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+        keys: Vec<Pair>,
     ) -> Lowered<Relation> {
         if matches!(kind, JoinKind::Semi | JoinKind::Anti) {
             return Err(unsupported("EXISTS and IN between streams are supported within windows only")
                 .hint("compare window_start and window_end of both sides as well"));
         }
-        let mut bounds: Option<Bounds> = None;
-        let mut residual = Vec::new();
-        let mut processing = false;
-        let conjuncts: Vec<Expr> = join
-            .filter
-            .iter()
-            .flat_map(|filter| split_conjunction(filter))
-            .cloned()
-            .flat_map(split_between)
-            .collect();
-        for conjunct in conjuncts {
-            let found = self.time_bound(&conjunct, join, &left, &right, &mut processing);
-            let fits = |b: &Bounds, f: &Bounds| b.left_time == f.left_time && b.right_time == f.right_time;
-            match (found, &mut bounds) {
-                (Some(found), None) => bounds = Some(found),
-                (Some(found), Some(known)) if fits(known, &found) => {
-                    known.lower_ms = known.lower_ms.into_iter().chain(found.lower_ms).max();
-                    known.upper_ms = known.upper_ms.into_iter().chain(found.upper_ms).min();
-                }
-                _ => residual.push(conjunct),
-            }
-        }
-        // Equal time attributes are the closest interval there is.
-        for (l, r) in &keys {
-            if let (Some(l), Some(r)) = (column_of(l), column_of(r))
-                && left.outputs[l].role.time_attribute() == Some(false)
-                && right.outputs[r].role.time_attribute() == Some(false)
-                && bounds.is_none()
-            {
-                bounds = Some(Bounds { left_time: l, right_time: r, lower_ms: Some(0), upper_ms: Some(0) });
-            }
-        }
-        let Some(Bounds { left_time, right_time, lower_ms: Some(lower_ms), upper_ms: Some(upper_ms) }) =
-            bounds
-        else {
-            return Err(unbounded(&left, &right, processing, bounds.is_some()));
-        };
-        // Bounds that exclude each other match nothing; outer rows have nothing to wait for.
-        let is_empty = lower_ms > upper_ms;
-        let (lower_ms, upper_ms) = if is_empty { (0, 0) } else { (lower_ms, upper_ms) };
-        if is_empty {
-            residual.push(datafusion_expr::lit(false));
-        }
+        let (interval, residual) = self.interval(join, &left, &right, &keys)?;
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
         let (left, left_keys) = self.key_columns(left, &left_keys)?;
         let (right, right_keys) = self.key_columns(right, &right_keys)?;
@@ -221,15 +195,7 @@ impl Lowering<'_> {
             Some(filter) => Some(self.joined_expression(&filter, join, &left, &right)?),
             None => None,
         };
-        let mut details = vec![match is_empty {
-            true => format!("{} join, no interval", kind_text(kind)),
-            false => format!(
-                "{} join, {} <= left.time - right.time <= {}",
-                kind_text(kind),
-                duration_text(lower_ms),
-                duration_text(upper_ms)
-            ),
-        }];
+        let mut details = vec![interval.detail(kind)];
         details.extend(keys_detail(&left.schema, &left_keys, &right.schema, &right_keys));
         details.extend(condition.as_ref().map(|c| format!("where {}", plain(&c.to_string()))));
         let spec = IntervalJoinSpec {
@@ -237,16 +203,16 @@ impl Lowering<'_> {
             kind,
             left: IntervalJoinInput {
                 schema: Arc::clone(&left.schema),
-                time: slot(&left, left_time)?,
+                time: slot(&left, interval.left_time)?,
                 keys: left_keys.clone(),
             },
             right: IntervalJoinInput {
                 schema: Arc::clone(&right.schema),
-                time: slot(&right, right_time)?,
+                time: slot(&right, interval.right_time)?,
                 keys: right_keys.clone(),
             },
-            lower_ms,
-            upper_ms,
+            lower_ms: interval.lower_ms,
+            upper_ms: interval.upper_ms,
             condition,
             row_errors: self.settings.row_errors,
         };
@@ -280,6 +246,55 @@ impl Lowering<'_> {
             predicate: None,
             unfired: None,
         })
+    }
+
+    /// The interval that the conditions say rows must be within, and the conditions that are about something else.
+    fn interval(
+        &self,
+        join: &Join,
+        left: &Relation,
+        right: &Relation,
+        keys: &[Pair],
+    ) -> Lowered<(Interval, Vec<Expr>)> {
+        let mut bounds: Option<Bounds> = None;
+        let mut residual = Vec::new();
+        let mut processing = false;
+        let conjuncts = join.filter.iter().flat_map(|filter| split_conjunction(filter));
+        for conjunct in conjuncts.cloned().flat_map(split_between) {
+            let found = self.time_bound(&conjunct, join, left, right, &mut processing);
+            let fits = |b: &Bounds, f: &Bounds| b.left_time == f.left_time && b.right_time == f.right_time;
+            match (found, &mut bounds) {
+                (Some(found), None) => bounds = Some(found),
+                (Some(found), Some(known)) if fits(known, &found) => {
+                    known.lower_ms = known.lower_ms.into_iter().chain(found.lower_ms).max();
+                    known.upper_ms = known.upper_ms.into_iter().chain(found.upper_ms).min();
+                }
+                _ => residual.push(conjunct),
+            }
+        }
+        // Equal time attributes are the closest interval there is.
+        let is_event_time =
+            |side: &Relation, column: usize| side.outputs[column].role.time_attribute() == Some(false);
+        for (l, r) in keys {
+            if let (Some(l), Some(r), None) = (column_of(l), column_of(r), &bounds)
+                && is_event_time(left, l)
+                && is_event_time(right, r)
+            {
+                bounds = Some(Bounds { left_time: l, right_time: r, lower_ms: Some(0), upper_ms: Some(0) });
+            }
+        }
+        let Some(Bounds { left_time, right_time, lower_ms: Some(lower_ms), upper_ms: Some(upper_ms) }) =
+            bounds
+        else {
+            return Err(unbounded(left, right, processing, bounds.is_some()));
+        };
+        // Bounds that exclude each other match nothing; outer rows have nothing to wait for.
+        let is_empty = lower_ms > upper_ms;
+        let (lower_ms, upper_ms) = if is_empty { (0, 0) } else { (lower_ms, upper_ms) };
+        if is_empty {
+            residual.push(datafusion_expr::lit(false));
+        }
+        Ok((Interval { left_time, right_time, lower_ms, upper_ms, is_empty }, residual))
     }
 
     /// Key expressions over a side's logical columns as columns of it.
@@ -367,6 +382,17 @@ impl Lowering<'_> {
             _ => return None,
         };
         Some(Bounds { left_time: l.column, right_time: r.column, lower_ms, upper_ms })
+    }
+}
+
+impl Interval {
+    fn detail(&self, kind: JoinKind) -> String {
+        let kind = kind_text(kind);
+        if self.is_empty {
+            return format!("{kind} join, no interval");
+        }
+        let (lower, upper) = (duration_text(self.lower_ms), duration_text(self.upper_ms));
+        format!("{kind} join, {lower} <= left.time - right.time <= {upper}")
     }
 }
 

@@ -1,3 +1,5 @@
+//! Joins with a table that is kept in memory, and how its rows get there while the query runs.
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;

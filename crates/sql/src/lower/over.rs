@@ -1,3 +1,5 @@
+//! Aggregates with OVER: one result for each row, from the rows before it in the order of time.
+
 use std::sync::Arc;
 
 use datafusion_common::{Column, ScalarValue};

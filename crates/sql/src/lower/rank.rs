@@ -1,8 +1,14 @@
+//! ROW_NUMBER() as Top-N: the conditions around it say which ranks are kept. It is done within windows, where a rank
+//! becomes final.
+
 use std::sync::Arc;
 
-use datafusion_common::ScalarValue;
+use arrow::datatypes::SchemaRef;
+use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_expr::expr::WindowFunctionParams;
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{Between, BinaryExpr, Expr, Operator, Window};
+use datafusion_physical_expr::PhysicalExpr;
 use laxity_operators::{RankOrder, RankTies, WindowRankSpec};
 
 use super::over::numbering;
@@ -16,6 +22,13 @@ struct Ranks {
     to: Option<u64>,
 }
 
+/// What stands in PARTITION BY: columns of the window's bounds, and keys over the logical columns.
+struct Partition {
+    window_start: usize,
+    window_end: usize,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+}
+
 impl Lowering<'_> {
     /// `ROW_NUMBER() OVER (…)` under a condition on it: Top-N, or deduplication where N is 1.
     pub(super) fn rank(&mut self, window: &Window, predicate: Option<&Expr>) -> Lowered<Relation> {
@@ -27,28 +40,17 @@ impl Lowering<'_> {
         let Expr::WindowFunction(function) = expr.clone().unalias() else {
             return Err(unsupported("this OVER clause is not supported"));
         };
-        let params = function.params.clone();
+        let params = &function.params;
         let schema = window.input.schema();
         let rank_column = schema.fields().len();
         let (qualifier, field) = window.schema.qualified_field(rank_column);
         let rank_name = datafusion_common::Column::from((qualifier, field));
 
-        let mut ranks = Ranks { from: 1, to: None };
-        let mut residual = Vec::new();
-        for conjunct in predicate.into_iter().flat_map(split_conjunction) {
-            if !ranks.narrow(conjunct, &rank_name) {
-                residual.push(conjunct.clone());
-            }
-        }
+        let (ranks, residual) = Ranks::of(predicate, &rank_name);
         let mut input = self.relation(&window.input)?;
         input = self.expand(input)?;
         let Some(to) = ranks.to else {
-            let is_by_time = match params.order_by.as_slice() {
-                [order] if order.asc => column_of(&self.physical(&order.expr, schema)?)
-                    .is_some_and(|index| input.outputs[index].role.time_attribute().is_some()),
-                _ => false,
-            };
-            if is_by_time && predicate.is_none() {
+            if self.is_by_time(params, schema, &input)? && predicate.is_none() {
                 return self.over_input(input, &numbering(window, &function));
             }
             return Err(unsupported(
@@ -57,29 +59,7 @@ impl Lowering<'_> {
             .hint("put WHERE rownum <= n around the query"));
         };
 
-        let mut bounds = (None, None);
-        let mut keys = Vec::new();
-        for key in &params.partition_by {
-            let physical = self.physical(key, schema)?;
-            match column_of(&physical).map(|index| input.outputs[index]) {
-                Some(Output { role: Role::WindowStart, slot: Slot::Column(column) })
-                    if bounds.0.is_none() =>
-                {
-                    bounds.0 = Some(column);
-                }
-                Some(Output { role: Role::WindowEnd, slot: Slot::Column(column) }) if bounds.1.is_none() => {
-                    bounds.1 = Some(column);
-                }
-                Some(Output { role: Role::WindowTime { .. }, .. }) => {}
-                _ => keys.push(physical),
-            }
-        }
-        let (Some(window_start), Some(window_end)) = bounds else {
-            return Err(unsupported(
-                "ROW_NUMBER() is supported within windows only: otherwise its result would never be final",
-            )
-            .hint("window the input and write OVER (PARTITION BY window_start, window_end, … ORDER BY …)"));
-        };
+        let Partition { window_start, window_end, keys } = self.partition(params, schema, &input)?;
         if params.order_by.is_empty() {
             return Err(
                 unsupported("ROW_NUMBER() needs an ORDER BY").hint("write OVER (PARTITION BY … ORDER BY …)")
@@ -87,19 +67,7 @@ impl Lowering<'_> {
         }
         let orders = params.order_by.iter().map(|order| self.physical(&order.expr, schema));
         let orders = orders.collect::<Lowered<Vec<_>>>()?;
-        // Behind a source and what has no state, rows come in the order of the source. Elsewhere, as in Flink, their
-        // order depends on how instances and inputs interleave, and must not be seen.
-        let is_ordered = matches!(input.open.stage, OpenStage::Source(..));
-        let by_time = match orders.as_slice() {
-            [order] => column_of(order).is_some_and(|index| input.outputs[index].role == Role::EventTime),
-            _ => false,
-        };
-        let ties = match is_ordered {
-            // Flink's deduplication that keeps the newest row lets a later one of the same time replace it.
-            true if by_time && to == 1 && !params.order_by[0].asc => RankTies::LastArrival,
-            true => RankTies::FirstArrival,
-            false => RankTies::Columns,
-        };
+        let ties = ties(&input, &orders, params.order_by[0].asc, to);
         let all: Vec<_> = keys.iter().chain(&orders).cloned().collect();
         let (input, columns) = self.key_columns(input, &all)?;
         let (key_columns, order_columns) = columns.split_at(keys.len());
@@ -114,20 +82,7 @@ impl Lowering<'_> {
                 nulls_first: order.nulls_first,
             })
             .collect();
-        let name_of = |column: usize| input.schema.field(column).name().clone();
-        let order_text: Vec<String> = order_by
-            .iter()
-            .map(|order| format!("{}{}", name_of(order.column), if order.descending { " DESC" } else { "" }))
-            .collect();
-        let mut details = vec![match (ranks.from, to) {
-            (1, 1) => format!("first row by {}", order_text.join(", ")),
-            (1, to) => format!("first {to} rows by {}", order_text.join(", ")),
-            (from, to) => format!("rows {from} to {to} by {}", order_text.join(", ")),
-        }];
-        if !key_columns.is_empty() {
-            let names: Vec<_> = key_columns.iter().map(|column| name_of(*column)).collect();
-            details.push(format!("per {}", names.join(", ")));
-        }
+        let details = rank_details(&input.schema, ranks.from, to, &order_by, &key_columns);
         let spec = WindowRankSpec {
             name: "WindowRank".into(),
             input_schema: Arc::clone(&input.schema),
@@ -170,9 +125,110 @@ impl Lowering<'_> {
             None => Ok(ranked),
         }
     }
+
+    /// Whether rows are ordered by time, ascending, and nothing else.
+    fn is_by_time(
+        &self,
+        params: &WindowFunctionParams,
+        schema: &DFSchema,
+        input: &Relation,
+    ) -> Lowered<bool> {
+        Ok(match params.order_by.as_slice() {
+            [order] if order.asc => column_of(&self.physical(&order.expr, schema)?)
+                .is_some_and(|index| input.outputs[index].role.time_attribute().is_some()),
+            _ => false,
+        })
+    }
+
+    /// PARTITION BY, which must name a window.
+    fn partition(
+        &self,
+        params: &WindowFunctionParams,
+        schema: &DFSchema,
+        input: &Relation,
+    ) -> Lowered<Partition> {
+        let mut bounds = (None, None);
+        let mut keys = Vec::new();
+        for key in &params.partition_by {
+            let physical = self.physical(key, schema)?;
+            match column_of(&physical).map(|index| input.outputs[index]) {
+                Some(Output { role: Role::WindowStart, slot: Slot::Column(column) })
+                    if bounds.0.is_none() =>
+                {
+                    bounds.0 = Some(column);
+                }
+                Some(Output { role: Role::WindowEnd, slot: Slot::Column(column) }) if bounds.1.is_none() => {
+                    bounds.1 = Some(column);
+                }
+                Some(Output { role: Role::WindowTime { .. }, .. }) => {}
+                _ => keys.push(physical),
+            }
+        }
+        let (Some(window_start), Some(window_end)) = bounds else {
+            return Err(unsupported(
+                "ROW_NUMBER() is supported within windows only: otherwise its result would never be final",
+            )
+            .hint("window the input and write OVER (PARTITION BY window_start, window_end, … ORDER BY …)"));
+        };
+        Ok(Partition { window_start, window_end, keys })
+    }
+}
+
+/// Which of several rows in the same place of the order is first.
+fn ties(input: &Relation, orders: &[Arc<dyn PhysicalExpr>], is_ascending: bool, to: u64) -> RankTies {
+    // Behind a source and what has no state, rows come in the order of the source. Elsewhere, as in Flink, their
+    // order depends on how instances and inputs interleave, and must not be seen.
+    let is_ordered = matches!(input.open.stage, OpenStage::Source(..));
+    let by_time = match orders {
+        [order] => column_of(order).is_some_and(|index| input.outputs[index].role == Role::EventTime),
+        _ => false,
+    };
+    match is_ordered {
+        // Flink's deduplication that keeps the newest row lets a later one of the same time replace it.
+        true if by_time && to == 1 && !is_ascending => RankTies::LastArrival,
+        true => RankTies::FirstArrival,
+        false => RankTies::Columns,
+    }
+}
+
+fn rank_details(
+    schema: &SchemaRef,
+    from: u64,
+    to: u64,
+    order_by: &[RankOrder],
+    keys: &[usize],
+) -> Vec<String> {
+    let name_of = |column: usize| schema.field(column).name().as_str();
+    let order: Vec<String> = order_by
+        .iter()
+        .map(|order| format!("{}{}", name_of(order.column), if order.descending { " DESC" } else { "" }))
+        .collect();
+    let order = order.join(", ");
+    let mut details = vec![match (from, to) {
+        (1, 1) => format!("first row by {order}"),
+        (1, to) => format!("first {to} rows by {order}"),
+        (from, to) => format!("rows {from} to {to} by {order}"),
+    }];
+    if !keys.is_empty() {
+        let names: Vec<_> = keys.iter().map(|column| name_of(*column)).collect();
+        details.push(format!("per {}", names.join(", ")));
+    }
+    details
 }
 
 impl Ranks {
+    /// What the conditions around a query say of the rank, and those that are about something else.
+    fn of(predicate: Option<&Expr>, rank: &datafusion_common::Column) -> (Ranks, Vec<Expr>) {
+        let mut ranks = Ranks { from: 1, to: None };
+        let mut residual = Vec::new();
+        for conjunct in predicate.into_iter().flat_map(split_conjunction) {
+            if !ranks.narrow(conjunct, rank) {
+                residual.push(conjunct.clone());
+            }
+        }
+        (ranks, residual)
+    }
+
     /// Takes a condition on the rank into account; `false` if it is about something else.
     fn narrow(&mut self, expr: &Expr, rank: &datafusion_common::Column) -> bool {
         let is_rank = |expr: &Expr| matches!(without_casts(expr), Expr::Column(column) if column == rank);

@@ -1,3 +1,6 @@
+//! The state between two steps of lowering: an operator is not made until it is known which filter, projection or
+//! window follows, because it may take that along.
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 

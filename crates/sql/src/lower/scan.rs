@@ -1,7 +1,10 @@
+//! Where rows enter a dataflow: the columns and the watermark of a table, and windows where no aggregation assigns
+//! them.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_expr::{Expr, TableScan};
 use laxity_connect::{ScanSpec, SplitColumn};
@@ -30,12 +33,8 @@ impl Lowering<'_> {
             Some(projection) => projection.clone(),
             None => (0..table.columns.len()).collect(),
         };
-        // Where only the processing time is read, the clock moves windows on, and event time must not.
-        let is_clocked =
-            wanted.iter().any(|column| matches!(table.columns[*column], TableColumn::ProcessingTime));
         // Nothing waits for the times of a table that rows are looked up in.
-        let watermark = table.watermark.as_ref().filter(|_| !is_lookup);
-        let watermark = watermark.filter(|(time, _)| wanted.contains(time) || !is_clocked);
+        let watermark = if is_lookup { None } else { watermark_of(table, &wanted) };
         let columns = self.columns_to_fill(table, watermark, &wanted)?;
         let mut physical = physical_columns(table, &columns);
         // Parts of the input have watermarks of their own.
@@ -44,46 +43,14 @@ impl Lowering<'_> {
         physical.extend(watermark.filter(|_| is_split).map(|_| last));
         let scanned: SchemaRef =
             Arc::new(table.spec.schema.project(&physical).map_err(|e| Fault::internal(NOWHERE, e))?);
-        let scanned_df = df_schema(&scanned)?;
-
-        let mut sources = Vec::new();
-        let mut fields = Vec::new();
-        for column in &columns {
-            let declared = table.schema.field(*column);
-            let field = match &table.columns[*column] {
-                TableColumn::Physical(index) => {
-                    let position = physical.binary_search(index).map_err(|_| {
-                        Fault::internal(NOWHERE, format!("column {} is not scanned", declared.name()))
-                    })?;
-                    sources.push(SourceColumn::Physical(position));
-                    scanned.field(position).clone()
-                }
-                TableColumn::Computed(expr) => {
-                    sources.push(SourceColumn::Computed(self.physical(expr, &scanned_df)?));
-                    declared.clone()
-                }
-                TableColumn::ProcessingTime => {
-                    sources.push(SourceColumn::ProcessingTime);
-                    declared.clone()
-                }
-            };
-            fields.push(field);
-        }
+        let (mut sources, mut fields) = self.source_columns(table, &columns, &physical, &scanned)?;
         let split_column = (is_split && watermark.is_some()).then(|| {
             sources.push(SourceColumn::Physical(physical.len() - 1));
             fields.push(scanned.field(physical.len() - 1).clone());
             fields.len() - 1
         });
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let mut details = vec![format!(
-            "read {}",
-            physical
-                .iter()
-                .map(|c| table.spec.schema.field(*c).name().as_str())
-                .filter(|name| *name != SplitColumn::NAME)
-                .collect::<Vec<_>>()
-                .join(", ")
-        )];
+        let mut details = vec![read_detail(table, &physical)];
         let watermark = match watermark {
             None => None,
             Some((time, expr)) => {
@@ -95,18 +62,6 @@ impl Lowering<'_> {
                 Some(WatermarkSpec { time_column, expression, max_ahead_ms, split_column })
             }
         };
-        let outputs = wanted
-            .iter()
-            .map(|column| {
-                let position = columns.binary_search(column).unwrap_or_default();
-                let role = match &table.columns[*column] {
-                    TableColumn::ProcessingTime => Role::ProcessingTime,
-                    _ if table.is_time_attribute(*column) => Role::EventTime,
-                    _ => Role::Plain,
-                };
-                Output { slot: Slot::Column(position), role }
-            })
-            .collect();
         let read = match &self.work {
             Some(_) => Template::with_member(&schema),
             None => Arc::clone(&schema),
@@ -142,11 +97,42 @@ impl Lowering<'_> {
                 meets_late_rows: None,
             },
             schema: read,
-            outputs,
+            outputs: read_outputs(table, &wanted, &columns),
             window: None,
             predicate: None,
             unfired: None,
         })
+    }
+
+    /// How the columns of a table are filled from the physical ones that are `scanned`.
+    fn source_columns(
+        &self,
+        table: &Table,
+        columns: &[usize],
+        physical: &[usize],
+        scanned: &SchemaRef,
+    ) -> Lowered<(Vec<SourceColumn>, Vec<Field>)> {
+        let scanned_df = df_schema(scanned)?;
+        let mut sources = Vec::new();
+        let mut fields = Vec::new();
+        for column in columns {
+            let declared = table.schema.field(*column);
+            let (source, field) = match &table.columns[*column] {
+                TableColumn::Physical(index) => {
+                    let position = physical.binary_search(index).map_err(|_| {
+                        Fault::internal(NOWHERE, format!("column {} is not scanned", declared.name()))
+                    })?;
+                    (SourceColumn::Physical(position), scanned.field(position))
+                }
+                TableColumn::Computed(expr) => {
+                    (SourceColumn::Computed(self.physical(expr, &scanned_df)?), declared)
+                }
+                TableColumn::ProcessingTime => (SourceColumn::ProcessingTime, declared),
+            };
+            sources.push(source);
+            fields.push(field.clone());
+        }
+        Ok((sources, fields))
     }
 
     /// The part of a source that others can do too, unless the query does not want that or could not wait for them.
@@ -166,7 +152,8 @@ impl Lowering<'_> {
         let Some(option) = table.options.entries.get("laxity.max.event.ahead") else {
             return Ok(self.settings.max_event_ahead_ms);
         };
-        let ahead = crate::settings::parse_duration(&option.value)
+        let ahead = laxity_text::parse_flink_duration(&option.value)
+            .ok()
             .filter(|ahead| !ahead.is_zero())
             .ok_or_else(|| {
                 Fault::new(
@@ -313,6 +300,33 @@ impl Lowering<'_> {
         let ms = self.settings.allowed_lateness_ms;
         (ms > 0).then(|| format!("allowed lateness {}", duration_text(ms)))
     }
+}
+
+/// The watermark that those who read these columns follow.
+fn watermark_of<'a>(table: &'a Table, wanted: &[usize]) -> Option<&'a (usize, Expr)> {
+    // Where only the processing time is read, the clock moves windows on, and event time must not.
+    let is_clocked =
+        wanted.iter().any(|column| matches!(table.columns[*column], TableColumn::ProcessingTime));
+    table.watermark.as_ref().filter(|(time, _)| wanted.contains(time) || !is_clocked)
+}
+
+fn read_detail(table: &Table, physical: &[usize]) -> String {
+    let names = physical.iter().map(|column| table.spec.schema.field(*column).name().as_str());
+    let names: Vec<&str> = names.filter(|name| *name != SplitColumn::NAME).collect();
+    format!("read {}", names.join(", "))
+}
+
+/// The logical columns of a scan, which fills `columns`, ascending.
+fn read_outputs(table: &Table, wanted: &[usize], columns: &[usize]) -> Vec<Output> {
+    let output = |column: &usize| {
+        let role = match &table.columns[*column] {
+            TableColumn::ProcessingTime => Role::ProcessingTime,
+            _ if table.is_time_attribute(*column) => Role::EventTime,
+            _ => Role::Plain,
+        };
+        Output { slot: Slot::Column(columns.binary_search(column).unwrap_or_default()), role }
+    };
+    wanted.iter().map(output).collect()
 }
 
 /// Logical columns when the window's have been appended behind `width` physical ones.

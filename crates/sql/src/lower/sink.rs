@@ -1,3 +1,6 @@
+//! Where rows leave a dataflow: columns of a query are brought to the types of its table, or INSERT is refused, by
+//! Flink's rules.
+
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};

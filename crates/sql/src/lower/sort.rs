@@ -1,3 +1,5 @@
+//! ORDER BY and LIMIT of a SELECT that is printed. The planner has made sure that all its inputs end.
+
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;

@@ -1,3 +1,5 @@
+//! Rows that are from no table: VALUES, and SELECT without FROM.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! Places of failing expressions, found by what they compute and read. Cannot catch: a plan that calls these things by
+//! other names; what failed is given by hand here.
+
 use std::collections::BTreeMap;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! UNNEST in a plan: the join that DataFusion's planner makes of it becomes one operator over the left side.
+
 use arrow::datatypes::FieldRef;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, Result, TableReference};

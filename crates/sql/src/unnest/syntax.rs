@@ -1,3 +1,5 @@
+//! UNNEST and LATERAL before planning: one form for all spellings, and a place for whatever is refused.
+
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{

@@ -1,3 +1,6 @@
+//! Runs compiled queries on one thread, without an engine, and once more with operators that are saved and restored on
+//! the way. Cannot catch: what only real threads do, such as messages that overtake one another.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Cursor;
 use std::sync::Arc;

@@ -1,3 +1,6 @@
+//! Scalar functions, expression by expression over one row, against texts of Flink's worked out by hand. Cannot catch:
+//! a rule of Flink that was misread; `flink.rs` has what a real one said.
+
 use laxity_sql::{SqlFile, compile};
 
 use crate::driver::run;

@@ -1,3 +1,6 @@
+//! Lookup joins over real files: rows that meet the table, a table that changes while the query runs, and one that is
+//! gone.
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! Random words, random text and very deep or long statements: whatever they are answered, it is no internal error.
+//! Cannot catch: a wrong statement that is taken for a right one.
+
 use laxity_sql::{SqlErrorKind, compile};
 use proptest::prelude::*;
 

@@ -1,3 +1,6 @@
+//! Whole queries: rows in, rows out. Most run with batches of several sizes and with parallel copies, which must not
+//! change a row.
+
 use laxity_sql::{CompileOptions, SqlFile, compile, compile_with};
 
 use crate::driver::{Tables, run, run_in_order};

@@ -1,3 +1,6 @@
+//! Checkpoints on a real disk: which are kept, and that a harmed one is seen and the one before it used. Cannot catch:
+//! what a disk loses when the power fails.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};

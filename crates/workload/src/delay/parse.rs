@@ -1,5 +1,10 @@
+//! Delays as people write them. What is printed parses to the same delay.
+
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
+
+use laxity_text::{duration_text, parse_ns};
 
 use super::{Delay, DelayError};
 
@@ -34,7 +39,7 @@ impl FromStr for Delay {
         };
         let time_ns = |index: usize| -> Result<f64, DelayError> {
             let word: &str = rest.get(index).copied().unwrap_or_default();
-            nanoseconds(word).ok_or_else(|| refuse(format!("{word:?} is no time such as 10 ms")))
+            parse_ns(word).map_err(|_| refuse(format!("{word:?} is no time such as 10 ms")))
         };
         let counts = |expected: usize| {
             let problem = format!("{law} takes {expected} values, not {}", rest.len());
@@ -109,25 +114,17 @@ impl fmt::Display for Delay {
     }
 }
 
-const UNITS: [(&str, f64); 6] =
-    [("min", 60e9), ("s", 1e9), ("ms", 1e6), ("us", 1e3), ("µs", 1e3), ("ns", 1.0)];
-
-/// `10 ms`, `1.5s`, `20 us`: nanoseconds, not negative.
-fn nanoseconds(text: &str) -> Option<f64> {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
-    Some(number.parse::<f64>().ok()? * factor)
-}
-
-/// In the largest unit that needs no fraction.
+/// In the largest unit that needs no fraction; parts of a nanosecond stay what they are.
 struct Time(f64);
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = UNITS.iter().find(|(_, factor)| self.0 != 0.0 && (self.0 / factor).fract() == 0.0);
-        let (unit, factor) = whole.copied().unwrap_or(("ms", 1e6));
-        write!(f, "{} {unit}", self.0 / factor)
+        let ns = self.0 as u64;
+        if ns as f64 == self.0 {
+            f.write_str(&duration_text(Duration::from_nanos(ns)))
+        } else {
+            write!(f, "{} ns", self.0)
+        }
     }
 }
 
@@ -147,6 +144,11 @@ mod tests {
         assert_eq!("gamma(2, 0.5 ms)".parse(), Ok(Delay::AION_GAMMA_GAP));
         assert_eq!(Delay::AION_GAMMA_GAP.to_string(), "gamma(2, 500 us)");
         assert_eq!("constant(2 min)".parse(), Ok(Delay::Constant { ns: 120_000_000_000 }));
+        // Neither is a whole number of nanoseconds that fits 64 bits.
+        for mean_ns in [0.3, 1e20] {
+            let delay = Delay::Exponential { mean_ns };
+            assert_eq!(delay.to_string().parse(), Ok(delay));
+        }
     }
 
     #[test]

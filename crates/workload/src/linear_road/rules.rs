@@ -1,3 +1,5 @@
+//! The right answers of Linear Road, whatever engine is asked.
+
 use std::collections::{HashMap, HashSet};
 
 use super::traffic::{REPORT_EVERY_S, Report, ReportKind};

@@ -1,3 +1,5 @@
+//! The input of Linear Road, made from a seed.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;

@@ -1,3 +1,5 @@
+//! The Yahoo Streaming Benchmark as SQL: the original's query and Klink's, with the answers expected of them.
+
 use rand_distr::{Distribution, Uniform};
 
 use super::{

@@ -1,3 +1,5 @@
+//! Cameo's queries IPQ1 to IPQ4 and its tenants as SQL, with the answers expected of them.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand_distr::{Distribution, Uniform};

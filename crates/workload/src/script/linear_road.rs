@@ -1,3 +1,5 @@
+//! Linear Road as SQL, as far as append-only queries can say it. The expected answers are those of [`Rules`].
+
 use super::{Expected, InputFile, OutputFile, Pace, Written, queries, source, timestamp, written_timestamp};
 use crate::linear_road::{Answer, Report, ReportKind, Rules, Traffic};
 use crate::seed;

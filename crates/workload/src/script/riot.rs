@@ -1,3 +1,5 @@
+//! ETL and STATS of RIoTBench as SQL, over made-up sensors.
+
 use rand_distr::{Distribution, StandardUniform};
 
 use super::{InputFile, Pace, Written, queries, source, times, timestamp};

@@ -1,3 +1,6 @@
+//! Streams against numbers by hand and against what must hold of any stream. Cannot catch: whether real sources are
+//! like that.
+
 use super::*;
 
 const S: u64 = 1_000_000_000;

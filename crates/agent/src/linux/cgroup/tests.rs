@@ -1,3 +1,5 @@
+//! Cgroups as texts, as plain files, and on this machine where it has version 2.
+
 use super::*;
 
 const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755

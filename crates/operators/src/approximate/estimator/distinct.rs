@@ -1,3 +1,5 @@
+//! Distinct values of a window from the sketches of its strata: partial states are merged as bytes.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

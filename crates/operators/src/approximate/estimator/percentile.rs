@@ -1,3 +1,5 @@
+//! Percentiles of a window from the values that were taken, which are kept one by one: moments do not tell them.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,6 @@
+//! From a row's key columns to the small number that the sampler knows its group by; memory follows the keys that still
+//! come.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};

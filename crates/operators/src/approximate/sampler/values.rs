@@ -1,3 +1,5 @@
+//! The arguments of a query's aggregates, computed for the rows that were taken and no others.
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};

@@ -1,3 +1,5 @@
+//! Who in a group joins an operator that is done as one, and who leaves it, also when that operator fails.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use laxity_graph::EventTime;

@@ -1,3 +1,5 @@
+//! Rates of small graphs by hand, and of random ones against all paths tried. Cannot catch: estimates that are wrong.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Which promises can be kept, as arithmetic on a list of deadlines: it knows no queries and no scheduler.
+
 use laxity_graph::ProcessingTime;
 
 /// Work that must be done by a deadline, and what it is worth to do it in time.

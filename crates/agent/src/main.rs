@@ -1,14 +1,17 @@
-//! The agent alone, as `laxity attach` and `laxity restore` have it, without building the SQL engine:
-//! `cargo run -p laxity-agent --example laxity-agent -- attach --flink http://127.0.0.1:8081 --dry-run --once`.
+//! The program `laxity-agent`, which `laxity attach` and `laxity restore` become.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use laxity_agent::{AttachArgs, RestoreArgs, attach};
 
+/// Schedules the threads of engines that run already.
 #[derive(Parser)]
+#[command(name = "laxity-agent", version, max_term_width = 120)]
 enum Command {
+    /// Schedule the threads of an engine that runs already: Flink, Storm or any other.
     Attach(Box<AttachArgs>),
+    /// Put back what an agent that was killed has changed.
     Restore(RestoreArgs),
 }
 

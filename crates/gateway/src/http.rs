@@ -1,12 +1,14 @@
+//! One connection to an engine, with TLS where it is asked for.
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig};
 
-/// Reads from one HTTP server, over one connection that is kept.
+/// Asks one HTTP server, over one connection that is kept.
 #[derive(Debug)]
-pub(crate) struct Http {
+pub struct Http {
     base: String,
     /// The same, as it may be shown.
     shown: String,
@@ -14,9 +16,13 @@ pub(crate) struct Http {
 }
 
 /// What is asked for.
-pub(crate) enum Verb<'a> {
+#[derive(Debug)]
+pub enum Verb<'a> {
+    /// What is there.
     Get,
+    /// To take it away.
     Delete,
+    /// To do something with this.
     Post(&'a serde_json::Value),
 }
 
@@ -59,7 +65,7 @@ pub enum HttpError {
 }
 
 /// An engine that does not answer within this time cannot be scheduled by what it says.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// By whose signature a server is known over https, and who we are to it.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +114,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
 }
 
 impl Http {
-    /// `base` is the address without a path.
+    /// `base` is the address without a path. An answer is waited for [`TIMEOUT`].
     pub fn new(base: &str, tls: &Tls) -> Http {
         Http::patient(base, tls, TIMEOUT)
     }
@@ -130,6 +136,9 @@ impl Http {
     }
 
     /// The body of an answer of status 200.
+    ///
+    /// # Errors
+    /// If nobody answers, or with another status.
     pub fn get(&self, path: &str) -> Result<String, HttpError> {
         match self.ask(path, Verb::Get)? {
             (200, body) => Ok(body),
@@ -141,6 +150,9 @@ impl Http {
     }
 
     /// Status and body of whatever is answered.
+    ///
+    /// # Errors
+    /// If nobody answers.
     pub fn ask(&self, path: &str, verb: Verb<'_>) -> Result<(u16, String), HttpError> {
         let asked = format!("{}{path}", self.base);
         let no_answer = |error: ureq::Error| {
@@ -161,7 +173,7 @@ impl Http {
 }
 
 /// A URL as it may be shown: what stands before its host is a name and a password.
-pub(crate) fn without_secret(url: &str) -> String {
+pub fn without_secret(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', ' ']).unwrap_or(rest.len());
     match rest[..end].rfind('@') {
