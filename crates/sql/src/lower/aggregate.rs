@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion_common::DFSchema;
+use datafusion_common::{Column, DFSchema};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
@@ -199,8 +199,6 @@ impl Lowering<'_> {
     ) -> Lowered<Vec<(String, AggregateFunction)>> {
         let sample =
             input.schema.index_of(SAMPLE_COLUMN).ok().map(|column| columns.add(input.column(column)));
-        let numbered =
-            |index: usize| Expr::Column(datafusion_common::Column::new_unqualified(format!("c{index}")));
         let mut sampled = sampled.into_iter();
         let mut rewritten = Vec::new();
         for (name, mut function) in functions {
@@ -224,22 +222,22 @@ impl Lowering<'_> {
         Ok(rewritten)
     }
 
-    /// The functions as the operator calls them, over columns that [`Lowering::of_columns`] has numbered.
-    fn calls(
+    /// The functions as the operator calls them, over [`numbered`] columns of its input.
+    pub(super) fn calls(
         &self,
         functions: Vec<(String, AggregateFunction)>,
         schema: &SchemaRef,
     ) -> Lowered<Vec<AggregateCall>> {
         // Names c0, c1, … are unique where the columns' own need not be.
-        let numbered = schema.fields().iter().enumerate();
-        let numbered = numbered.map(|(i, field)| Arc::new(field.as_ref().clone().with_name(format!("c{i}"))));
-        let numbered = super::relation::schema_of(numbered.collect());
-        let numbered_df = df_schema(&numbered)?;
+        let fields = schema.fields().iter().enumerate();
+        let fields = fields.map(|(i, field)| Arc::new(field.as_ref().clone().with_name(format!("c{i}"))));
+        let schema = super::relation::schema_of(fields.collect());
+        let logical = df_schema(&schema)?;
         let call = |(name, function): (String, AggregateFunction)| {
             let lowered = LoweredAggregateBuilder::new(
                 &Expr::AggregateFunction(function),
-                &numbered_df,
-                &numbered,
+                &logical,
+                &schema,
                 &ExecutionProps::new(),
                 &PhysicalPlanningContext::default(),
             )
@@ -250,6 +248,11 @@ impl Lowering<'_> {
         };
         functions.into_iter().map(call).collect()
     }
+}
+
+/// A column of an operator's input by its place, for [`Lowering::calls`].
+pub(super) fn numbered(column: usize) -> Expr {
+    Expr::Column(Column::new_unqualified(format!("c{column}")))
 }
 
 /// How the operator learns of a row's windows: it assigns them, or they stand in columns already.

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use datafusion_common::{Column, ScalarValue};
-use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_common::ScalarValue;
 use datafusion_expr::expr::{AggregateFunction, NullTreatment, WindowFunction, WindowFunctionParams};
-use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{
     AggregateUDF, Expr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
     when,
 };
 use datafusion_functions_aggregate::count::count_udaf;
-use datafusion_physical_expr::aggregate::LoweredAggregateBuilder;
 use laxity_graph::WindowShape;
-use laxity_operators::{AggregateCall, OverAggregateSpec, OverFrame};
+use laxity_operators::{OverAggregateSpec, OverFrame};
 
+use super::aggregate::numbered;
 use super::relation::{Open, OpenStage, Output, Relation, Role, Slot, column_of, plain};
-use super::{Lowered, Lowering, df_schema, unsupported};
+use super::{Lowered, Lowering, unsupported};
 use crate::error::{Fault, NOWHERE};
 use crate::explain::duration_text;
 use crate::planning::time_part_of;
@@ -70,30 +68,12 @@ impl Lowering<'_> {
         let (input, columns) = self.key_columns(input, &exprs)?;
         let key_columns = columns[..keys].to_vec();
 
-        // Names c0, c1, … are unique where the columns' own need not be.
-        let numbered = input.schema.fields().iter().enumerate();
-        let numbered = numbered.map(|(i, field)| Arc::new(field.as_ref().clone().with_name(format!("c{i}"))));
-        let numbered = super::relation::schema_of(numbered.collect());
-        let numbered_df = df_schema(&numbered)?;
-        let mut aggregates = Vec::new();
-        let mut texts = Vec::new();
+        let mut functions = Vec::new();
         for (name, mut function, places) in called {
             for (at, expr) in places {
-                let column = Column::new_unqualified(format!("c{}", columns[expr]));
-                function.params.args[at] = Expr::Column(column);
+                function.params.args[at] = numbered(columns[expr]);
             }
-            let lowered = LoweredAggregateBuilder::new(
-                &Expr::AggregateFunction(function),
-                &numbered_df,
-                &numbered,
-                &ExecutionProps::new(),
-                &PhysicalPlanningContext::default(),
-            )
-            .with_name(name.clone())
-            .build()
-            .map_err(|e| self.planner.fault(e))?;
-            texts.push(plain(&name));
-            aggregates.push(AggregateCall { expr: lowered.aggregate, filter: None });
+            functions.push((name, function));
         }
 
         let name_of = |column: usize| input.schema.field(column).name().clone();
@@ -102,7 +82,8 @@ impl Lowering<'_> {
             let names: Vec<_> = key_columns.iter().map(|column| name_of(*column)).collect();
             details.push(format!("per {}", names.join(", ")));
         }
-        details.push(format!("compute {}", texts.join(", ")));
+        let computed: Vec<_> = functions.iter().map(|(name, _)| plain(name)).collect();
+        details.push(format!("compute {}", computed.join(", ")));
         let spec = OverAggregateSpec {
             name: "OverAggregate".into(),
             input_schema: Arc::clone(&input.schema),
@@ -110,7 +91,7 @@ impl Lowering<'_> {
             time,
             processing_time,
             frame,
-            aggregates,
+            aggregates: self.calls(functions, &input.schema)?,
         };
         let mut outputs = input.outputs.clone();
         let width = input.schema.fields().len();
