@@ -258,20 +258,30 @@ def lookup_join():
     }
 
 
-def over_rows(stream, time, delay, key, forgets_after):
+def over_rows(stream, time, delay, key, frame):
     """Rows that are not late with those of their key before them, in order, and how many are late.
 
-    A row is taken when the watermark reaches it, or rises once more. Behind it, a row of its key that is not newer is
-    late, unless so long has passed; where that is None, whatever is behind the watermark is."""
+    A row is taken when the watermark reaches it, or rises once more. Behind it, where all rows before count (`frame` is None),
+    it is late; else if a row of its key is out that is as new. Where `frame` is a length of time, Flink has a timer for each
+    key, half as long again after a row, which it forgets the key by; one that a newer row has put off counts as a row."""
     accepted, late = [], 0
+    forgets_at, put_off = {}, defaultdict(list)
     for row, before in with_watermark_before(stream, time, delay):
+        k = key(row)
+        if k in forgets_at and before >= forgets_at[k]:
+            assert row[time] > before, "no case of this here"
+            del forgets_at[k]
         if row[time] <= before:
-            taken = [r[time] for r, due, k in accepted if k == key(row) and due <= before]
-            assert not taken or forgets_after is None or before <= max(taken) + forgets_after, "no case of this here"
-            if forgets_after is None or (taken and row[time] <= max(taken)):
+            taken = [r[time] for r, due, other in accepted if other == k and due <= before]
+            taken += [at for at in put_off[k] if at <= before]
+            if frame is None or (taken and row[time] <= max(taken)):
                 late += 1
                 continue
-        accepted.append((row, row[time] if row[time] > before else before + timedelta(milliseconds=1), key(row)))
+        if isinstance(frame, timedelta) and (k not in forgets_at or forgets_at[k] <= row[time] + frame):
+            if k in forgets_at:
+                put_off[k].append(forgets_at[k])
+            forgets_at[k] = row[time] + 1.5 * frame + timedelta(milliseconds=1)
+        accepted.append((row, row[time] if row[time] > before else before + timedelta(milliseconds=1), k))
     accepted.sort(key=lambda a: (a[1], a[0][time]))
     rows = [row for row, _, _ in accepted]
     return [(row, [r for r in rows[: at + 1] if key(r) == key(row)], rows) for at, row in enumerate(rows)], late
@@ -279,14 +289,14 @@ def over_rows(stream, time, delay, key, forgets_after):
 
 def over():
     half = 30 * MINUTE
-    hour, late_hour = over_rows(FLIGHTS, "event_ts", half, lambda f: f["origin"], 1.5 * HOUR)
+    hour, late_hour = over_rows(FLIGHTS, "event_ts", half, lambda f: f["origin"], HOUR)
     by_hour = []
     for f, _, every in hour:
         group = [g for g in every if g["origin"] == f["origin"] and f["event_ts"] - HOUR <= g["event_ts"] <= f["event_ts"]]
         delays = column(group, "dep_delay_min")
         values = (len(group), sum(delays), truncated_mean(delays), max(delays), len(set(column(group, "carrier"))))
         by_hour.append((f["flight"], f["origin"], *values))
-    rows, late_all = over_rows(FLIGHTS, "event_ts", half, lambda f: None, timedelta(days=99))
+    rows, late_all = over_rows(FLIGHTS, "event_ts", half, lambda f: None, "rows")
     by_rows = []
     for f, before, _ in rows:
         group = before[-4:]
