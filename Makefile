@@ -11,6 +11,7 @@ FIGURE  ?= all
 SCALE   ?= paper
 FIGURES ?= benchmarks/figures
 RUNS    ?= 1000
+WITH    ?=
 SEED    ?=
 
 # OpenSSL is built for librdkafka otherwise, which takes minutes.
@@ -27,11 +28,12 @@ LAXITY     := $(TARGET_DIR)/release/laxity
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
 
+# Packages that are built together agree on features of what they share: WITH them, as `build` has it, nothing is built twice.
 program: ## build the program laxity alone
-	cargo build --locked --release -p laxity-cli
+	cargo build --locked --release -p laxity-cli $(WITH)
 
-build: ## build laxity, its agent and its benchmarks
-	cargo build --locked --release -p laxity-cli -p laxity-agent -p laxity-bench
+build: WITH = -p laxity-agent -p laxity-bench
+build: program ## build laxity, its agent and its benchmarks
 
 run: program ## run the main job at nine tenths of what this machine can do; POLICY=fifo or POLICY=os to compare, FOR='20 s'
 	$(LAXITY) run $(FILE) --shared --policy $(POLICY) $(if $(PACE),--pace $(PACE)) $(if $(FOR),--for '$(FOR)') $(if $(WORKERS),--workers $(WORKERS))
