@@ -213,6 +213,9 @@ class Test:
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o777)
             program = shutil.copy(self.laxity, folder) if through else self.laxity
+            # It becomes what lies beside it.
+            for agent in Path(self.laxity).parent.glob("laxity-agent"):
+                shutil.copy(agent, folder)
             return self.command("attach", "--flink", self.flink.url, "--job", f"{URGENT}=50 ms", "--once", "--plain",
                                 "--state", f"{folder}/state", *arguments, code=code, program=[*through, program])
 
