@@ -81,9 +81,10 @@ proptest! {
                     if near || of[a] == of[b] { std::cmp::Ordering::Equal } else { of[a].total_cmp(&of[b]) }
                 };
                 let (before, after) = (order(&before), order(&after));
-                // What lies between two cells of a grid may fall into either.
-                let has_cells = name.contains("8x8");
-                if has_cells && (before.is_eq() || after.is_eq()) {
+                // What lies between two cells of a grid may fall into either, and slopes of curves that are equal may part
+                // by their last digit, which makes two positions of one.
+                let may_part = name.starts_with("rank=qos");
+                if may_part && (before.is_eq() || after.is_eq()) {
                     continue;
                 }
                 prop_assert_eq!(before, after, "{}: {} and {}", name, a, b);
