@@ -9,6 +9,7 @@
 #   SQL            no: without the SQL gateway, where only jars are run
 #   MANAGED        memory for what is sorted and aggregated in each TaskManager's eight slots, default 128m
 #   HEAP_MB        heap of each TaskManager, default 640; NETWORK, memory for what its tasks send each other, default 96m
+#   JARS           connectors and formats beside Flink's own, as Maven names them, for all who run jobs
 #   FETCH_MS       how often metrics are renewed, default 1000; 0: never
 #   FLINK_PROPERTIES  more lines of configuration
 #
@@ -30,6 +31,19 @@ case $VERSION in
 esac
 
 install() {
+    install_flink
+    for jar in ${JARS:-}; do
+        [ -e "$HOME_DIR/jars/$(file_of "$jar")" ] ||
+            mvn -q -B dependency:copy -Dartifact="$jar" -DoutputDirectory="$HOME_DIR/jars"
+    done
+}
+
+file_of() { # GROUP:NAME:VERSION
+    local name=${1#*:}
+    echo "${name%%:*}-${name##*:}.jar"
+}
+
+install_flink() {
     [ -e "$HOME_DIR/lib" ] && return
     local work
     work=$(mktemp -d)
@@ -86,6 +100,7 @@ start() {
     configure
     local classpath log="$HOME_DIR/log" opens="--add-exports=java.base/sun.net.util=ALL-UNNAMED"
     classpath=$(find "$HOME_DIR/lib" -name '*.jar' | sort | paste -sd:)
+    for jar in ${JARS:-}; do classpath=$classpath:$HOME_DIR/jars/$(file_of "$jar"); done
     for package in lang lang.invoke lang.reflect io net nio text time util util.concurrent util.concurrent.atomic util.concurrent.locks; do
         opens="$opens --add-opens=java.base/java.$package=ALL-UNNAMED"
     done
@@ -152,5 +167,5 @@ sql() { python3 scripts/flink_sql.py "http://$HOST:$GATEWAY" "$1"; }
 case ${1:-} in
 install | start | stop | url) "$1" ;;
 sql) sql "$2" ;;
-*) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

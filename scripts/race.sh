@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The race against Flink: the same SQL file on the same topics of one Kafka broker, in turn. Latency is from the time of
+# the record that completed a result to the broker's time at which the result was appended, so that neither engine measures
+# itself; CPU time and memory are of the whole process. An hour; SMALL=1 takes some five minutes and says nothing about speed.
+#
+#   LAXITY   the program; default target/release/laxity
+#   OUT      where the figures go; default out/race
+#   PHASES   default "cost latency together density": scripts/race/race.py says what each is
+#   ROUNDS   default 3, in turn; of `cost` one more before, in which Java compiles
+#   FORMATS  default "json avro"; QUERIES default "q0 q1 q2 q5 q7 q8 q11 join"
+#   EVENTS   in the topic of `cost`, default 2000000; RATES of `latency`, DENSITIES of `density`; SECONDS_EACH, default 25
+#   FLINK_HOME and more: see scripts/flink.sh; KAFKA_PORT and more: see scripts/kafka.sh
+#
+# Flink has what its documentation advises: for latency a network buffer that waits for 5 ms and a watermark each 10 ms
+# (both in the file, where Laxity passes them over), objects reused, two slots' worth of parallelism on two cores, a heap
+# that nothing waits for. `flink-default` is without the two for latency.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for needed in java mvn pip curl python3; do
+    command -v "$needed" >/dev/null && continue
+    echo "race: $needed is missing; on Debian: apt-get install openjdk-17-jdk-headless maven python3-pip curl" >&2
+    exit 1
+done
+if [ "${SMALL:-}" = 1 ]; then
+    ROUNDS=${ROUNDS:-1} FORMATS=${FORMATS:-json} QUERIES=${QUERIES:-q0 q5} EVENTS=${EVENTS:-100000} RATES=${RATES:-1000}
+    DENSITIES=${DENSITIES:-4} SECONDS_EACH=${SECONDS_EACH:-12}
+fi
+LAXITY=$(realpath "${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity}")
+export LAXITY OUT=${OUT:-out/race} PHASES=${PHASES:-cost latency together density}
+export ROUNDS=${ROUNDS:-3} FORMATS=${FORMATS:-json avro} QUERIES=${QUERIES:-q0 q1 q2 q5 q7 q8 q11 join}
+export EVENTS=${EVENTS:-2000000} RATES=${RATES:-} DENSITIES=${DENSITIES:-10 100 300} SECONDS_EACH=${SECONDS_EACH:-25}
+export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}} HEAP_MB=${HEAP_MB:-2048} NETWORK=${NETWORK:-256m}
+export JARS=${JARS:-org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2 org.apache.flink:flink-sql-avro:2.3.0}
+export KAFKA_PORT=${KAFKA_PORT:-19292}
+# A machine that is stopped for a while is not a lost one.
+export FLINK_PROPERTIES="${FLINK_PROPERTIES:-}
+heartbeat.timeout: 600000"
+for file in scripts/race/*.py; do (cd scripts/race && python3 -B -m doctest "$(basename "$file")"); done
+scripts/flink.sh install || { echo "race: Flink could not be installed" >&2; exit 1; }
+scripts/kafka.sh install || { echo "race: Kafka could not be installed" >&2; exit 1; }
+mkdir -p "$OUT"
+KAFKA_DATA=$(mktemp -d)
+export KAFKA_DATA
+trap 'scripts/flink.sh stop; scripts/kafka.sh stop; rm -rf "$KAFKA_DATA"' EXIT
+scripts/kafka.sh start >/dev/null
+python3 -B scripts/race/race.py

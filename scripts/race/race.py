@@ -1,0 +1,187 @@
+"""Races Laxity and Flink; scripts/race.sh prepares, and says what can be set.
+
+cost      bounded, each query alone: CPU time of an event, by the difference between a topic and one of a quarter of it, so that
+          starting, planning and deploying are in neither. The sink takes everything and writes nothing.
+latency   each query alone at rates that double: p99 of its results, and so the highest rate with p99 up to 100 ms and 1 s.
+together  20 urgent queries and 4 heavy ones, at parts of what each engine sustains.
+density   many small urgent queries: memory, CPU, p99, time to start.
+"""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import topics
+from engines import Attached, Flink, Laxity
+from queries import COST, DELAY_MS, LATENCY, events, many, one
+from tables import write_summary
+
+OUT = Path(os.environ.get("OUT", "out/race"))
+ROUNDS = int(os.environ.get("ROUNDS", 3))
+SECONDS = int(os.environ.get("SECONDS_EACH", 25))
+# Left out: compilation, and the first windows.
+WARM_MS = 10_000 if SECONDS > 15 else 5_000
+LADDER = [4_000 * 2**step for step in range(7)]
+
+
+def words(name: str, default: str) -> list[str]:
+    return (os.environ.get(name) or default).split()
+
+
+class Figures:
+    """A CSV file that grows line by line."""
+
+    def __init__(self, name: str, columns: str):
+        self.file, self.name = (OUT / f"{name}.csv").open("w"), name
+        print(columns, file=self.file, flush=True)
+
+    def add(self, *cells) -> None:
+        line = ",".join(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells)
+        print(line, file=self.file, flush=True)
+        print(f"{self.name}: {line}", flush=True)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """
+    >>> percentile([3.0, 1.0, 2.0], 0.5), percentile([], 0.99)
+    (2.0, inf)
+    """
+    if not values:
+        return float("inf")
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def cost(folder: Path) -> None:
+    count = int(os.environ.get("EVENTS", 2_000_000))
+    figures = Figures("cost", "round,format,query,engine,events,cpu_s,wall_s,peak_mb")
+    for format in words("FORMATS", "json"):
+        filled = {size: topics.create(f"cost-{format}-{size}", 2) for size in (count // 4, count)}
+        for size, topic in filled.items():
+            topics.fill(topic, format, size, folder)
+        engines = [Laxity(), Flink(parallelism=2)]
+        for number in range(ROUNDS + 1):
+            for query in words("QUERIES", " ".join(COST)):
+                for engine in engines:
+                    for size, topic in filled.items():
+                        engine.start(events(topic, format, bounded=True) + COST[query], folder)
+                        measured = engine.finish()
+                        if number > 0:
+                            figures.add(number, format, query, engine.name, size, *measured)
+        for engine in engines:
+            engine.end()
+        topics.delete(*filled.values())
+
+
+class Cell:
+    """An engine under a load for SECONDS, and what became of it."""
+
+    number = 0
+
+    def __init__(self, engine, sql, format: str, rate: int, watermark: bool, folder: Path):
+        """`sql`: of the names of the topics for events, results, and those of heavy queries."""
+        Cell.number += 1
+        names = [f"{kind}-{Cell.number}" for kind in ("in", "out", "heavy")]
+        topics.create(names[0], 2)
+        for name in names[1:]:
+            topics.create(name, 1, results=True)
+        started_ms = time.time() * 1e3
+        engine.start(sql(*names), folder)
+        time.sleep(1)
+        began_ms = time.time() * 1e3
+        load = topics.Load(names[0], format, rate, SECONDS, folder)
+        time.sleep(WARM_MS / 1e3)
+        cpu_s, since = engine.cpu_s(), time.monotonic()
+        time.sleep(SECONDS - WARM_MS / 1e3)
+        self.cores = (engine.cpu_s() - cpu_s) / (time.monotonic() - since)
+        self.load_p99_ms = load.wait()
+        time.sleep(2)
+        self.resident_mb = engine.resident_mb()["all"]
+        engine.stop()
+        delay_ms = DELAY_MS if watermark else 0
+        came = topics.drain(names[1], folder)
+        counted = [(due + delay_ms, query, appended) for due, query, appended in came
+                   if began_ms + WARM_MS <= due + delay_ms <= began_ms + SECONDS * 1e3]
+        self.latencies_ms = [appended - due for due, _, appended in counted]
+        # Whoever has not come to the end by two seconds after it is not keeping up, however few results came late.
+        self.at_end = max((due for due, _, _ in counted), default=0) >= began_ms + SECONDS * 1e3 - 3_000
+        self.p50_ms, self.p99_ms = (percentile(self.latencies_ms, share) if self.at_end else float("inf") for share in (0.5, 0.99))
+        by_query: dict[int, list[int]] = {}
+        for due, query, appended in counted:
+            by_query.setdefault(query, []).append(appended - due)
+        self.worst_p99_ms = max((percentile(of, 0.99) for of in by_query.values()), default=float("inf"))
+        self.met = sum(latency <= 50 for latency in self.latencies_ms) / max(1, len(self.latencies_ms)) if self.at_end else 0.0
+        self.first_s = (min((appended for _, _, appended in came), default=float("inf")) - started_ms) / 1e3
+        heavy = topics.drain(names[2], folder)
+        self.heavy_p99_ms = percentile([appended - due - DELAY_MS for due, _, appended in heavy if due + DELAY_MS >= began_ms + WARM_MS], 0.99)
+        topics.delete(*names)
+
+
+def latency(folder: Path) -> None:
+    figures = Figures("latency", "format,query,engine,rate,results,p50_ms,p99_ms,cores,resident_mb,load_p99_ms")
+    for build in (Laxity, lambda: Flink(parallelism=2), lambda: Flink(parallelism=2, tuned=False)):
+        engine = build()
+        for format in words("FORMATS", "json"):
+            for query in words("QUERIES", " ".join(LATENCY)):
+                for rate in [int(rate) for rate in words("RATES", " ".join(map(str, LADDER)))]:
+                    sql = lambda events, results, _: one(query, events, results, format)
+                    cell = Cell(engine, sql, format, rate, LATENCY[query][1], folder)
+                    figures.add(format, query, engine.name, rate, len(cell.latencies_ms), cell.p50_ms, cell.p99_ms, cell.cores,
+                                cell.resident_mb, cell.load_p99_ms)
+                    if cell.p99_ms > 1_000:
+                        break
+        engine.end()
+
+
+def together(folder: Path) -> None:
+    columns = "round,part,engine,form,rate,results,met,p50_ms,worst_p99_ms,heavy_p99_ms,cores,resident_mb,load_p99_ms"
+    figures = Figures("together", columns)
+
+    def run(number, part, engine, form: str, rate: int) -> Cell:
+        sql = lambda *names: many(20, 4, *names, one_job=form == "one job")
+        cell = Cell(engine, sql, "json", rate, True, folder)
+        figures.add(number, part, engine.name, form, rate, len(cell.latencies_ms), cell.met, cell.p50_ms, cell.worst_p99_ms,
+                    cell.heavy_p99_ms, cell.cores, cell.resident_mb, cell.load_p99_ms)
+        return cell
+
+    forms = [(Laxity, "a query each"), (lambda: Flink(parallelism=1), "one job"), (lambda: Flink(parallelism=1), "a job each"),
+             (lambda: Attached(parallelism=1), "a job each")]
+    sustained: dict[str, int] = {}
+    for build, form in forms[:3]:
+        engine = build()
+        for rate in [int(rate) for rate in words("RATES", " ".join(map(str, LADDER)))]:
+            if run(0, "ladder", engine, form, rate).p99_ms > 1_000:
+                break
+            sustained[engine.name] = max(sustained.get(engine.name, 0), rate)
+        engine.end()
+    for number in range(1, ROUNDS + 1):
+        for build, form in forms:
+            engine = build()
+            for whose, rate in sustained.items():
+                for share in (0.5, 0.8, 0.95):
+                    run(number, f"{share} of {whose}", engine, form, int(rate * share))
+            engine.end()
+
+
+def density(folder: Path) -> None:
+    figures = Figures("density", "round,queries,engine,results,met,p50_ms,worst_p99_ms,cores,resident_mb,first_result_s,load_p99_ms")
+    for number in range(1, ROUNDS + 1):
+        for build in (Laxity, lambda: Flink(parallelism=1)):
+            for count in [int(count) for count in words("DENSITIES", "10 100 300")]:
+                engine = build()  # anew, so that memory is of this many queries
+                sql = lambda *names: many(count, 0, *names, one_job=engine.name != "laxity")
+                cell = Cell(engine, sql, "json", 2_000, True, folder)
+                figures.add(number, count, engine.name, len(cell.latencies_ms), cell.met, cell.p50_ms, cell.worst_p99_ms, cell.cores,
+                            cell.resident_mb, cell.first_s, cell.load_p99_ms)
+                engine.end()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="race-") as folder:
+        for phase in words("PHASES", "cost latency together density"):
+            {"cost": cost, "latency": latency, "together": together, "density": density}[phase](Path(folder))
+    write_summary(OUT)
+
+
+if __name__ == "__main__":
+    main()
