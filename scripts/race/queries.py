@@ -95,7 +95,7 @@ def load(topic: str, format: str, rate: int, count: int, live: bool) -> str:
     source = re.sub(r"WITH \('connector' = 'nexmark'.*?\)", f"WITH ({listed(made)})", tables.split("CREATE VIEW")[0])
     sink = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": SERVER, "format": format}
     return (f"{source}SET 'laxity.latency.target' = '5 ms';\n"
-            f"CREATE TABLE sent ({columns}, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp') WITH ({listed(sink)});\n"
+            f"CREATE TABLE sent ({columns}, due TIMESTAMP_LTZ(3) METADATA FROM 'timestamp') WITH ({listed(sink)});\n"
             "INSERT INTO sent SELECT event_type, person, auction, bid, CAST(`dateTime` AS TIMESTAMP_LTZ(3)) FROM datagen;\n")
 
 
@@ -167,8 +167,7 @@ def read(topic: str, file: Path) -> str:
     """When each result was due, of which query it is, and when the broker had it, as CSV."""
     options = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": SERVER, "format": "json",
                "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}
+    ms = "CAST(TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', {0}) AS BIGINT) * 1000 + EXTRACT(MILLISECOND FROM {0})"
     return (f"CREATE TABLE results (due TIMESTAMP(3), q INT, appended TIMESTAMP_LTZ(3) METADATA FROM 'timestamp') WITH ({listed(options)});\n"
             f"CREATE TABLE out_file (due BIGINT, q INT, appended BIGINT) WITH ('connector' = 'filesystem', 'path' = '{file}', 'format' = 'csv');\n"
-            "INSERT INTO out_file SELECT TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', due) * 1000 + EXTRACT(MILLISECOND FROM due), q, "
-            "TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00', CAST(appended AS TIMESTAMP(3))) * 1000 + EXTRACT(MILLISECOND FROM CAST(appended AS TIMESTAMP(3))) "
-            "FROM results;\n")
+            f"INSERT INTO out_file SELECT {ms.format('due')}, q, {ms.format('CAST(appended AS TIMESTAMP(3))')} FROM results;\n")

@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def create(name: str, partitions: int, results: bool = False) -> str:
-    """Of results the time of a record is when the broker took it."""
+    """Of results the time of a record is when the broker took it. Events of long ago are kept all the same."""
     config = ["--config", "message.timestamp.type=LogAppendTime"] if results else []
-    kafka("--create", "--topic", name, "--partitions", str(partitions), *config)
+    kafka("--create", "--topic", name, "--partitions", str(partitions), "--config", "retention.ms=-1", *config)
     return name
 
 
