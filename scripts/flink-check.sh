@@ -6,6 +6,7 @@
 #   FLINK_PORT  default 28081
 #   FRESH       yes: ask the current one everything again, not only what is new
 #   OLDER       no: leave out the older one, which is asked everything every time
+#   LAXITY      the program, for windows that depend on the clock; default: the debug build, which is made if need be
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FLINK_PORT=${FLINK_PORT:-28081}
@@ -19,6 +20,13 @@ trap 'scripts/flink.sh stop' EXIT
 mkdir -p target
 : >target/flink-check.log
 
+if [ -z "${LAXITY:-}" ]; then
+    cargo build -q --locked --workspace --bin laxity
+    LAXITY=${CARGO_TARGET_DIR:-target}/debug/laxity
+fi
+LAXITY=$(realpath "$LAXITY")
+(cd tests/flink && python3 -B -m doctest clock.py)
+
 ask() { # FLINK_VERSION [NAME]
     export FLINK_VERSION=$1
     scripts/flink.sh start
@@ -26,6 +34,7 @@ ask() { # FLINK_VERSION [NAME]
         tail -n 20 target/flink-check.log >&2
         exit 1
     }
+    python3 -B tests/flink/clock.py "http://127.0.0.1:$((FLINK_PORT + 2))" "$LAXITY"
     scripts/flink.sh stop
 }
 

@@ -2,6 +2,7 @@
 // How long the brokers have been silent is asked for here, and nowhere where rows are.
 #![allow(clippy::disallowed_methods)]
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use laxity_connect::{ConnectError, Output, OutputPosition};
@@ -47,8 +48,9 @@ pub(super) struct Deliveries {
 /// How long the brokers may be silent before that is said.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// The client is asked so often what has become of records.
-const LOOK: Duration = Duration::from_millis(100);
+/// The client is asked what has become of records at distances that grow from the first to the last of these. Its own `poll`
+/// and `flush` do not return before their time is over, whatever they hear meanwhile: a row would wait for them.
+const LOOKS: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_millis(20);
 
 /// A topic that is not there is looked for so often, with growing pauses: a broker that has just started may not know it.
 const LOOKS_FOR_TOPIC: u32 = 2;
@@ -185,12 +187,13 @@ impl KafkaOutput {
                 Some(open.next as i32)
             }
         };
+        let mut pause = *LOOKS.start();
         loop {
             match open.producer.send(record) {
                 Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
                     record = back;
-                    open.producer.poll(LOOK);
+                    open.hear(&mut pause);
                     self.check(open)?;
                 }
                 Err((fault, _)) => return Err(self.failed(error::text(&fault))),
@@ -200,20 +203,14 @@ impl KafkaOutput {
 
     /// Waits until the brokers have all records.
     pub(super) fn wait(&self, open: &mut Open) -> Result<(), ConnectError> {
-        let started = Instant::now();
-        let mut left = open.producer.in_flight_count();
-        let mut progress = started;
-        while left > 0 {
-            // What is not delivered yet is no fault.
-            let _undelivered = open.producer.flush(LOOK);
-            self.check(open)?;
-            let now_left = open.producer.in_flight_count();
-            if now_left < left {
+        let (mut progress, mut pause) = (Instant::now(), *LOOKS.start());
+        while open.producer.in_flight_count() > 0 {
+            if open.hear(&mut pause) {
                 progress = Instant::now();
             } else if progress.elapsed() >= SILENCE {
                 self.is_silent(open, &KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
             }
-            left = now_left;
+            self.check(open)?;
         }
         self.check(open)?;
         self.is_heard(open);
@@ -241,6 +238,20 @@ impl KafkaOutput {
 }
 
 impl Open {
+    /// Takes what the client has to tell; true if records were delivered. Otherwise pauses, and the next time for longer.
+    fn hear(&self, pause: &mut Duration) -> bool {
+        let before = self.producer.in_flight_count();
+        self.producer.poll(Duration::ZERO);
+        let is_progress = self.producer.in_flight_count() < before;
+        if is_progress {
+            *pause = *LOOKS.start();
+        } else {
+            std::thread::sleep(*pause);
+            *pause = (*pause * 3 / 2).min(*LOOKS.end());
+        }
+        is_progress
+    }
+
     fn ask_for_partitions(&self, topic: &str) -> Result<usize, KafkaError> {
         let metadata = self.producer.client().fetch_metadata(Some(topic), ASK)?;
         let missing = KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopic);

@@ -1,9 +1,9 @@
 //! The sessions of all keys: where a row goes, and which of them are due.
 
+mod by_end;
 mod saved;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use arrow::array::ArrayRef;
 use datafusion_common::DataFusionError;
@@ -11,6 +11,7 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::groups::{Aggregation, NumberedGroups, Taken};
 use crate::join_keys::{EncodedKeys, KeyEncoder, KeyTable};
+use by_end::ByEnd;
 
 /// The sessions of all keys. Each has a number, under which the aggregates know it; that of one that ended is given away
 /// again.
@@ -28,7 +29,7 @@ pub(super) struct Sessions {
     aggregates: NumberedGroups,
     /// Those not sent since they last grew, by an end they once had: growing leaves it, looking finds the true
     /// one. Most rows make a session grow. What is not [`Session::listed`] so is of one that is gone.
-    open: BinaryHeap<Reverse<(i64, SessionId)>>,
+    open: ByEnd,
     /// By end, those sent that allowed late rows may still change.
     sent: BTreeSet<(i64, SessionId)>,
     /// Rows of the current batch that the aggregates have not seen.
@@ -93,6 +94,9 @@ type Result<T> = std::result::Result<T, DataFusionError>;
 /// Keys without sessions, before they are forgotten.
 const IDLE_KEYS_MIN: usize = 1_024;
 
+/// And so many of each four: where keys come back after a while, those without a session are not forgotten only to be learnt again.
+const IDLE_KEYS_OF_FOUR: usize = 3;
+
 impl Sessions {
     pub(super) fn new(gap_ms: i64, lateness_ms: i64, aggregation: &Aggregation) -> Result<Sessions> {
         Ok(Sessions {
@@ -104,7 +108,7 @@ impl Sessions {
             sessions: Vec::new(),
             free: Vec::new(),
             aggregates: NumberedGroups::new(aggregation)?,
-            open: BinaryHeap::new(),
+            open: ByEnd::default(),
             sent: BTreeSet::new(),
             placed: Placed::default(),
             touched: Vec::new(),
@@ -188,7 +192,7 @@ impl Sessions {
     /// Whether something may be sent at a watermark that was told before.
     pub(super) fn has_due(&self, watermark: EventTime) -> bool {
         let is_closed = |listed: i64| listed.saturating_sub(1) <= watermark.0;
-        !self.again.is_empty() || self.open.peek().is_some_and(|Reverse((listed, _))| is_closed(*listed))
+        !self.again.is_empty() || self.open.first_end().is_some_and(is_closed)
     }
 
     /// The next session that is to be sent: changed by late rows, or closed by the watermark.
@@ -198,11 +202,7 @@ impl Sessions {
 
     fn next_closed(&mut self, watermark: EventTime) -> Option<SessionId> {
         loop {
-            let &Reverse((listed, id)) = self.open.peek()?;
-            if listed.saturating_sub(1) > watermark.0 {
-                return None;
-            }
-            self.open.pop();
+            let (listed, id) = self.open.pop_until(|listed| listed.saturating_sub(1) <= watermark.0)?;
             let session = self.sessions[id].as_mut().filter(|session| session.listed == Some(listed));
             let Some(session) = session else { continue };
             if session.end == listed {
@@ -210,7 +210,7 @@ impl Sessions {
                 return Some(id);
             }
             session.listed = Some(session.end);
-            self.open.push(Reverse((session.end, id)));
+            self.open.push(session.end, id);
         }
     }
 
@@ -248,7 +248,7 @@ impl Sessions {
             }
             self.remove(id)?;
         }
-        if self.idle_keys >= IDLE_KEYS_MIN.max(self.keys.len() / 2) {
+        if self.idle_keys >= IDLE_KEYS_MIN.max(self.keys.len() / 4 * IDLE_KEYS_OF_FOUR) {
             self.forget_idle_keys();
         }
         Ok(())
@@ -298,7 +298,7 @@ impl Sessions {
         let (listed, ingested) = (Some(end), ProcessingTime::ZERO);
         let session = Session { key, start, end, listed, ingested, was_sent: false, is_touched: false };
         self.sessions[id] = Some(session);
-        self.open.push(Reverse((end, id)));
+        self.open.push(end, id);
         id
     }
 
@@ -314,7 +314,7 @@ impl Sessions {
             session.end = end;
             if session.listed.is_none() {
                 session.listed = Some(end);
-                self.open.push(Reverse((end, id)));
+                self.open.push(end, id);
             }
         }
     }

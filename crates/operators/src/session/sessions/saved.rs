@@ -1,6 +1,5 @@
 //! Sessions as a table: a row each, with its key and what its accumulators hold.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, Int64Array, UInt64Array};
@@ -121,7 +120,9 @@ impl Sessions {
             }
             self.by_key[key as usize].push(id);
             let listed = listed.is_valid(row).then(|| listed.value(row));
-            self.open.extend(listed.map(|end| Reverse((end, id))));
+            if let Some(end) = listed {
+                self.open.push(end, id);
+            }
             if was_sent.value(row) {
                 self.sent.insert((ends[row], id));
             }
