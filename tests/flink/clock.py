@@ -60,27 +60,25 @@ def wrong(windows: list[Window], function: str, bounds: tuple[int, int, int]) ->
     for window in windows:
         if window.count != window.last - window.first + 1:
             return f"rows are missing in {window}"
-        aligned = step == 0 or (window.end_ms - offset) % step == 0
-        long = (window.end_ms - window.start_ms) in (range(step, length + 1, step) if function == "CUMULATE" else [length])
-        if not aligned or not long or (function == "CUMULATE" and window.start_ms % length != 0):
+        length_ms = window.end_ms - window.start_ms
+        match function:
+            case "SESSION":
+                is_as_long = length_ms >= length and (window.count > 1 or length_ms == length)
+            case "CUMULATE":
+                is_as_long = length_ms in range(step, length + 1, step) and window.start_ms % length == 0
+            case _:
+                is_as_long = length_ms == length
+        if not is_as_long or (step > 0 and (window.end_ms - offset) % step != 0):
             return f"the bounds of {window}"
     if windows[0].first != 0:
         return f"the first row is not in {windows[0]}"
-    # Where the rows of a window end, those of the one behind its end begin.
-    begins = {window.start_ms: window for window in windows}
+    # Where the rows of a window end, those of the next one that begins behind its end begin.
     for window in windows:
-        if function == "CUMULATE":
-            if window.end_ms - window.start_ms < length:
-                continue
-        if function == "SESSION":
+        behind = [other for other in windows if other.start_ms >= window.end_ms]
+        if function == "CUMULATE" and window.end_ms - window.start_ms < length:
             continue
-        after = begins.get(window.end_ms)
-        if after is None and window.end_ms + length <= windows[-1].end_ms or after is not None and after.first != window.last + 1:
+        if behind and min(behind, key=lambda other: (other.start_ms, other.end_ms)).first != window.last + 1:
             return f"no window goes on behind {window}"
-    if function == "SESSION":
-        lasts = [window.last for window in windows]
-        if any(after.first != before.last + 1 for before, after in zip(windows, windows[1:])):
-            return f"rows between sessions: {lasts}"
     if function == "CUMULATE":
         for before, after in zip(windows, windows[1:]):
             if before.start_ms == after.start_ms and not (before.first == after.first and before.last <= after.last):
