@@ -23,7 +23,7 @@ TARGET_DIR := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 LAXITY     := $(TARGET_DIR)/release/laxity
 
 .DEFAULT_GOAL := help
-.PHONY: help program build run test lint wasm bench bench-density bench-shared bench-approximate bench-small figures simulate crash-test attach-demo attach-test kafka-test postgres-test flink-check bench-attach clean
+.PHONY: help program build run test lint wasm bench bench-density bench-shared bench-approximate bench-peers bench-small figures simulate crash-test attach-demo attach-test kafka-test postgres-test flink-check bench-attach clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed 's/: .*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ bench-shared: build ## what a query per customer over one stream costs, read tog
 
 bench-approximate: build ## what approximate windows cost and save, on threads (ten minutes; leave the machine alone)
 	$(TARGET_DIR)/release/laxity-bench approximate
+
+bench-peers: program ## race Flink on the same Kafka topics with the same SQL, both installed and started (an hour); PHASES and more: see scripts/race.sh
+	LAXITY=$(LAXITY) scripts/race.sh
 
 bench-small: build ## see that every benchmark still runs
 	$(TARGET_DIR)/release/laxity-bench --small --runs $(TARGET_DIR)/bench-runs
