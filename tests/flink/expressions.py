@@ -235,6 +235,8 @@ TEMPLATES: list[tuple[str, int]] = [
     ("TRY_CAST({STRING} AS {CASTTYPE})", 60),
     ("TRY_CAST({TIMETEXT} AS {TIMETYPE})", 30),
     ("CAST({NUM} AS {CASTTYPE})", 70),
+    ("CAST({INTERVAL} AS STRING)", 10),
+    ("CAST(3 * {INTERVAL} AS STRING)", 5),
     ("CAST({TIMESTAMP} AS {TIMETYPE})", 20),
     # JSON
     ("JSON_VALUE({JSON}, {PATH})", 30),

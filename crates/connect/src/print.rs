@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
 use chrono::{DateTime, NaiveTime, Timelike};
 
@@ -160,6 +160,9 @@ fn put_value(text: &mut String, column: &dyn Array, row: usize) {
             }
             None => text.write_str("?"),
         },
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            put_interval(text, column.as_primitive::<IntervalMonthDayNanoType>().value(row))
+        }
         DataType::Binary => {
             let bytes: Vec<String> =
                 column.as_binary::<i32>().value(row).iter().map(|byte| (*byte as i8).to_string()).collect();
@@ -220,6 +223,34 @@ fn put_time(text: &mut String, time: NaiveTime) -> std::fmt::Result {
         (0, 0) => write!(text, "{}", time.format("%H:%M")),
         _ => write!(text, "{}", time.format("%H:%M:%S%.f")),
     }
+}
+
+/// As Java prints a Period, of one in months, and a Duration, of one in days and less. No interval of SQL is of both.
+fn put_interval(text: &mut String, interval: IntervalMonthDayNano) -> std::fmt::Result {
+    const NS: i128 = 1_000_000_000;
+    let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+    let part = |text: &mut String, count: i128, letter: char| match count {
+        0 => Ok(()),
+        count => write!(text, "{count}{letter}"),
+    };
+    if months != 0 {
+        text.push('P');
+        part(text, (months / 12).into(), 'Y')?;
+        return part(text, (months % 12).into(), 'M');
+    }
+    let ns = i128::from(days) * 86_400 * NS + i128::from(nanoseconds);
+    if ns == 0 {
+        return text.write_str("PT0S");
+    }
+    text.push_str("PT");
+    part(text, ns / NS / 3_600, 'H')?;
+    part(text, ns / NS / 60 % 60, 'M')?;
+    if ns % (60 * NS) == 0 {
+        return Ok(());
+    }
+    let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.abs());
+    let seconds = format!("{sign}{}.{:09}", ns / NS % 60, ns % NS);
+    write!(text, "{}S", seconds.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn time_of_day(column: &dyn Array, row: usize) -> Option<NaiveTime> {
@@ -298,6 +329,28 @@ mod tests {
             "out> +I[a b, true, 2013-01-01T00:00, 2013-01-01T00:00:00Z, [1, null]]\n\
              out> +I[null, false, 2013-01-01T10:17:05.500, 2013-01-01T10:17:05.500Z, []]\n"
         );
+    }
+
+    #[test]
+    fn intervals_look_like_javas() {
+        let day_ns = 86_400_000_000_000;
+        let of = |months, days, ns| IntervalMonthDayNano::new(months, days, ns);
+        let cases = [
+            (of(14, 0, 0), "P1Y2M"),
+            (of(-14, 0, 0), "P-1Y-2M"),
+            (of(24, 0, 0), "P2Y"),
+            (of(0, 0, 0), "PT0S"),
+            (of(0, 1, 7_384_000_000_000), "PT26H3M4S"),
+            (of(0, 0, -500_000_000), "PT-0.5S"),
+            (of(0, 0, -5_000_000_000), "PT-5S"),
+            (of(0, -1, 2 * day_ns), "PT24H"),
+            (of(0, 0, 60_100_000_000), "PT1M0.1S"),
+        ];
+        for (interval, expected) in cases {
+            let mut text = String::new();
+            put_interval(&mut text, interval).unwrap();
+            assert_eq!(text, expected);
+        }
     }
 
     #[test]

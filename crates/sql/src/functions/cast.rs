@@ -129,11 +129,13 @@ pub(crate) fn flink_cast(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let null_if_too_long =
         |fits: bool| (!fits && !lenient).then(|| Expr::TryCast(TryCast::new(inner.clone(), to.clone())));
     use DataType::{Binary, Boolean, Date32, Decimal128, Float32, Float64, Time32, Timestamp, Utf8};
-    use DataType::{List, Map, Struct};
+    use DataType::{Interval, List, Map, Struct};
     match (&from, to) {
-        (Boolean | Float32 | Float64 | Timestamp(..) | Binary | List(_) | Map(..) | Struct(_), Utf8) => {
-            Some(own(TO_STRING).call(vec![(**inner).clone()]))
-        }
+        (
+            Boolean | Float32 | Float64 | Timestamp(..) | Interval(_) | Binary | List(_) | Map(..)
+            | Struct(_),
+            Utf8,
+        ) => Some(own(TO_STRING).call(vec![(**inner).clone()])),
         (Timestamp(from, _), Timestamp(to, _)) => (from > to).then(own_cast).flatten(),
         (Boolean, Decimal128(..)) | (Timestamp(..), Time32(_)) | (Time32(_), Timestamp(..)) => own_cast(),
         (Utf8, Date32 | Time32(_) | Timestamp(..)) => own_cast(),

@@ -5,8 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, StringArray, StringBuilder};
 use arrow::datatypes::{
-    DataType, Date32Type, Float32Type, Float64Type, Int32Type, Int64Type, Time32MillisecondType, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    DataType, Date32Type, Float32Type, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, Time32MillisecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use arrow::temporal_conversions as temporal;
 use chrono::{NaiveDateTime, Timelike};
@@ -510,6 +511,10 @@ fn to_string(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             };
             each(&|row| datetime(array, row).map(|time| timestamp_text(&time, digits)))
         }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let values = array.as_primitive::<IntervalMonthDayNanoType>();
+            each(&|row| Some(interval_text(values.value(row))))
+        }
         DataType::Binary => {
             let values = array.as_binary::<i32>();
             each(&|row| Some(String::from_utf8_lossy(values.value(row)).into_owned()))
@@ -558,6 +563,21 @@ fn timestamp_text(time: &NaiveDateTime, digits: usize) -> String {
         text.push_str(&nanos[..digits]);
     }
     text
+}
+
+/// Years and months, or days and less: no interval of SQL is of both. One of nothing is of days.
+fn interval_text(interval: IntervalMonthDayNano) -> String {
+    let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+    let sign = |is_negative: bool| if is_negative { '-' } else { '+' };
+    if months != 0 {
+        let count = months.unsigned_abs();
+        return format!("{}{}-{:02}", sign(months < 0), count / 12, count % 12);
+    }
+    let ms = i64::from(days) * 86_400_000 + nanoseconds / 1_000_000;
+    let (count, seconds) = (ms.unsigned_abs(), ms.unsigned_abs() / 1_000);
+    let (hours, minutes) = (seconds / 3_600 % 24, seconds / 60 % 60);
+    let (days, seconds, ms_left) = (count / 86_400_000, seconds % 60, count % 1_000);
+    format!("{}{days} {hours:02}:{minutes:02}:{seconds:02}.{ms_left:03}", sign(ms < 0))
 }
 
 /// The time in a row of a timestamp array of any unit, of a DATE at midnight, or of a TIME on the first day. `None` if it is NULL or beyond the calendar.
