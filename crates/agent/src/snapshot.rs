@@ -96,7 +96,7 @@ pub(crate) fn snapshot(
         changed: None,
         operators,
         queries: queries.collect(),
-        elsewhere: Vec::new(),
+        remote_costs: Vec::new(),
     }
 }
 

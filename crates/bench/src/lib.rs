@@ -10,6 +10,7 @@ pub mod density;
 pub mod files;
 pub mod idle;
 pub mod main_job;
+pub mod memory_gate;
 pub mod memory_table;
 pub mod message_cost;
 pub mod overhead;

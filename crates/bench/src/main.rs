@@ -8,15 +8,15 @@ use laxity_bench::density::engine_run::{self, EngineRunArgs};
 use laxity_bench::density::{self, DensityArgs, questions};
 use laxity_bench::run_folder::RunFolder;
 use laxity_bench::{
-    Findings, Size, approximate, files, idle, main_job, message_cost, overhead, policies, scheduler_cost,
-    start, throughput,
+    Findings, Size, approximate, files, idle, main_job, memory_gate, message_cost, overhead, policies,
+    scheduler_cost, start, throughput,
 };
 
 // As the `laxity` program has it, whose engine is measured here.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const ALL: [&str; 9] = [
+const ALL: [&str; 10] = [
     "start",
     "scheduler-cost",
     "throughput",
@@ -24,6 +24,7 @@ const ALL: [&str; 9] = [
     "overhead",
     "files",
     "idle",
+    "memory-gate",
     "main-job",
     "policies",
 ];
@@ -106,6 +107,7 @@ fn run(name: &str, size: Size, program: &Path, scratch: &Path, sql: &[PathBuf]) 
         "policies" => policies::run(size, program, sql, scratch),
         "files" => files::run(size, scratch),
         "idle" => idle::run(size),
+        "memory-gate" => memory_gate::run(size),
         "main-job" => main_job::run(size, program, sql, scratch),
         name if approximate::ALL.contains(&name) => approximate::run(name, size, scratch),
         _ => bail!("no benchmark {name:?}; there are {}, approximate", ALL.join(", ")),

@@ -2,7 +2,7 @@
 //! `laxity` program are run small by the gate, which has built it.
 
 use laxity_bench::{
-    Findings, Size, approximate, files, idle, message_cost, overhead, scheduler_cost, throughput,
+    Findings, Size, approximate, files, idle, memory_gate, message_cost, overhead, scheduler_cost, throughput,
 };
 
 fn found_something(findings: anyhow::Result<Findings>) {
@@ -16,6 +16,11 @@ fn found_something(findings: anyhow::Result<Findings>) {
 #[test]
 fn throughput_runs() {
     found_something(throughput::run(Size::Small));
+}
+
+#[test]
+fn memory_gate_runs() {
+    found_something(memory_gate::run(Size::Small));
 }
 
 #[test]

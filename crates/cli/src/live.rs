@@ -5,6 +5,7 @@ use std::time::Duration;
 use laxity_engine::{EngineFigures, Outcome, QueryFigures, QuerySnapshot};
 
 use crate::approx::Approx;
+use crate::overload;
 use crate::quantity::{grouped, plural, short_bytes, short_count, short_duration, short_share};
 use crate::table::{Column, Table, cut};
 use crate::view::{LiveView, Rest, RunView, Standing, most_troubled, rest};
@@ -60,6 +61,9 @@ pub fn log_line(view: &LiveView) -> String {
         }
         if let Some(approximation) = &query.approximation {
             line.push_str(&format!(", {}", Approx::from(approximation).clause()));
+        }
+        if let Some(steps) = overload::cell(&query.overload) {
+            line.push_str(&format!(", overload: {steps}"));
         }
     }
     if let Some(others) = others(&view.rest) {
@@ -202,6 +206,9 @@ fn columns(queries: &[&QuerySnapshot], wall_ns: u64) -> Vec<(Column, Cell)> {
             query.approximation.as_ref().map_or("-".into(), |done| Approx::from(done).cell())
         }));
     }
+    if queries.iter().any(|query| overload::cell(&query.overload).is_some()) {
+        columns.push((number("overload", 0), |query| overload::cell(&query.overload).unwrap_or("-".into())));
+    }
     if queries.iter().any(|query| stuck(query).is_some()) {
         columns.push((number("stuck", 0), |query| stuck(query).unwrap_or("-".into())));
     }
@@ -255,6 +262,8 @@ fn bar(progress: f64, wall_ns: u64, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use laxity_engine::{Overload, OverloadStep};
+
     use super::*;
     use crate::view::sample::{MS, live, query, run};
 
@@ -334,6 +343,22 @@ departures of the last hour by carrie…   50 ms  12 ms  50.0 %   12 s    12    
         let line = log_line(&view);
         assert!(line.contains("met 100 %, ±5 % at 95 % in 10 windows, 25 % of rows"), "{line}");
         assert!(!display(&live(vec![query("exact", 50, 12, 9, 9)], 9), PLAIN).contains("approx"));
+    }
+
+    #[test]
+    fn steps_against_overload_and_their_end_are_in_every_line() {
+        let step = |is_on| OverloadStep { times: 1, total_ns: Some(9), is_on };
+        let overload = Overload { stood_back: step(true), shed: step(true), ..Default::default() };
+        let back = QuerySnapshot { overload, ..query("back", 50, 900, 9, 1) };
+        let over = Overload { stood_back: step(false), ..Default::default() };
+        let over = QuerySnapshot { overload: over, ..query("calm again", 50, 12, 9, 9) };
+        let view = live(vec![back, over, query("never", 50, 12, 9, 9)], 9);
+        let text = display(&view, PLAIN);
+        let column: Vec<&str> = text.lines().skip(1).map(|line| line[43..55].trim()).collect();
+        assert_eq!(column, ["overload", "back, shed", "over", "-"], "{text}");
+        let line = log_line(&view);
+        assert!(line.contains("met 11.1 %, overload: back, shed |"), "{line}");
+        assert!(line.contains("met 100 %, overload: over |") && line.ends_with("met 100 %"), "{line}");
     }
 
     #[test]

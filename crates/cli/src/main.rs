@@ -9,6 +9,7 @@ mod failure;
 mod host;
 mod live;
 mod outcome;
+mod overload;
 mod pace;
 mod policies;
 mod policy;

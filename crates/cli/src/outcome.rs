@@ -5,6 +5,7 @@ use laxity_graph::{Approximation, EventTime};
 use laxity_sched::Cause;
 
 use crate::approx::Approx;
+use crate::overload;
 use crate::quantity::{grouped, plural, short_count, short_duration, short_share};
 use crate::view::{Standing, most_troubled};
 
@@ -24,6 +25,7 @@ pub fn sentences(queries: &[QuerySnapshot]) -> Vec<String> {
     sentences.extend(approximate(queries));
     let dropped: Vec<&QuerySnapshot> = queries.iter().filter(|query| query.rows_dropped > 0).collect();
     sentences.extend(each(&dropped, dropped_rows, "dropped rows that they had read"));
+    sentences.extend(overload::sentence(queries));
     sentences.extend(losses(queries));
     sentences
 }

@@ -5,6 +5,7 @@ use laxity_sched::{Cause, Lateness};
 use serde::Serialize;
 
 use crate::approx::Approx;
+use crate::overload::OverloadReport;
 use crate::view::RunView;
 
 /// The whole file.
@@ -44,6 +45,9 @@ struct QueryReport {
     rows_dead: u64,
     /// Dropped at the sources to shed load.
     rows_shed: u64,
+    /// The steps against too much work; only of a query for which some were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overload: Option<OverloadReport>,
     /// Only of a query that leaves rows out.
     #[serde(skip_serializing_if = "Option::is_none")]
     approx: Option<Approx>,
@@ -126,6 +130,7 @@ impl From<&QuerySnapshot> for QueryReport {
                 bytes: last.bytes,
                 longest_pause_ms: milliseconds(last.longest_pause_ns),
             }),
+            overload: OverloadReport::of(&query.overload),
             approx: query.approximation.as_ref().map(Approx::from),
             rows_dropped: query.rows_dropped,
             late_because: Causes::from(&query.lateness),

@@ -217,6 +217,7 @@ pub mod sample {
             rows_dead: 0,
             rows_shed: 0,
             approximation: None,
+            overload: Default::default(),
             rows_dropped: 0,
             rows_queued: 15_000,
             state_bytes: 0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::StreamBatch;
 use laxity_runtime::{ArrowRows, Look, Parcel, Payload};
-use laxity_sched::{Message, OperatorSpec, QuerySpec};
+use laxity_sched::{Ladder, Message, OperatorSpec, QuerySpec};
 
 use crate::mailboxes::Mailboxes;
 use crate::operator_threads::OperatorThreads;
@@ -74,6 +74,14 @@ impl Dispatch {
     pub(crate) fn on_memory(&self, used_bytes: u64, bound_bytes: u64) {
         if let Dispatch::Scheduled(mailboxes) = self {
             mailboxes.on_memory(used_bytes, bound_bytes);
+        }
+    }
+
+    /// The steps against too much work that its scheduler has taken for a query; `None` if there is none.
+    pub(crate) fn ladder(&self, query: QueryId) -> Option<Ladder> {
+        match self {
+            Dispatch::Scheduled(mailboxes) => mailboxes.ladder(query),
+            Dispatch::Threads(_) => None,
         }
     }
 

@@ -319,6 +319,7 @@ impl Engine {
             });
         }
         if let Some(keeper) = self.keeper.lock().take() {
+            shared.process.wake();
             let _ = keeper.join();
         }
     }
@@ -404,7 +405,10 @@ impl Engine {
             .registry
             .read()
             .entries()
-            .map(|entry| QuerySnapshot::of(&entry.query, &shared.clock))
+            .map(|entry| {
+                let ladder = shared.dispatch.ladder(entry.query.id);
+                QuerySnapshot::of(&entry.query, ladder, &shared.clock)
+            })
             .collect();
         let operator_ns = shared.worker_times.iter().map(WorkerTimes::operator_ns).sum();
         EngineSnapshot::new(&shared.clock, shared.process.memory.used_bytes(), operator_ns, queries)
@@ -424,7 +428,7 @@ impl Engine {
     pub fn query(&self, id: QueryId) -> Option<QuerySnapshot> {
         let shared = &self.shared;
         let query = shared.registry.read().get(id).map(|entry| entry.query.clone())?;
-        Some(QuerySnapshot::of(&query, &shared.clock))
+        Some(QuerySnapshot::of(&query, shared.dispatch.ladder(id), &shared.clock))
     }
 }
 

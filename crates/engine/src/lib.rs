@@ -36,8 +36,8 @@ pub use laxity_runtime::{
 };
 pub use plan::{LatePlan, QueryPlan, StatePlan, SubmitError};
 pub use snapshot::{
-    CheckpointSnapshot, EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot,
-    QueryState, RecordedFeed, WorkCosts,
+    CheckpointSnapshot, EngineFigures, EngineSnapshot, OperatorMeasurement, Overload, OverloadStep,
+    QueryFigures, QuerySnapshot, QueryState, RecordedFeed, WorkCosts,
 };
 
 /// An error with what caused it, in one line: for places that have room for just that.

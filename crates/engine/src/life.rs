@@ -50,7 +50,7 @@ impl Shared {
     /// Lets go of the account of a query that has ended: what it comes to. `None` if there is none, or it runs.
     pub(crate) fn forget(&self, id: QueryId) -> Option<QuerySnapshot> {
         let query = self.registry.write().forget(id)?;
-        Some(QuerySnapshot::of(&query, &self.clock))
+        Some(QuerySnapshot::of(&query, None, &self.clock))
     }
 
     /// Ends queries that have worked off what they had, and those whose time for that is over; gives back names and ids of
@@ -88,6 +88,9 @@ impl Shared {
         let Retiring { query, tables, instances, outlets } = retiring;
         // First: what is admitted from now on would be refused one by one.
         self.leave(&query, &tables);
+        if let Some(ladder) = self.dispatch.ladder(id) {
+            query.keep_ladder(ladder);
+        }
         let ids: Vec<OperatorId> = instances.iter().map(|instance| instance.id).collect();
         for message in self.dispatch.remove_query(id, &ids, self.clock.now()) {
             if !query.failed() {

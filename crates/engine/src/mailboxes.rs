@@ -14,7 +14,7 @@ mod slot;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_runtime::Look;
 use laxity_sched::{
-    Address, Config, Grant, Message, OperatorSpec, Outlook, Placement, QuerySpec, Recipe, RunReport,
+    Address, Config, Grant, Ladder, Message, OperatorSpec, Outlook, Placement, QuerySpec, Recipe, RunReport,
     Scheduler, Shard, Work,
 };
 use parking_lot::Mutex;
@@ -44,7 +44,7 @@ pub(crate) struct Mailboxes<T, U> {
 }
 
 /// A worker, and where it is among the shards.
-pub(crate) struct Whereabouts {
+pub(crate) struct WorkerState {
     worker: WorkerId,
     home: usize,
     /// What it was granted, by its id on the shard where it is: that of the process may be another's by the time that
@@ -58,7 +58,7 @@ pub(crate) struct Whereabouts {
     random: Pcg32,
 }
 
-impl Whereabouts {
+impl WorkerState {
     /// How long it has slept since it was last asked.
     pub(crate) fn take_slept_ns(&mut self) -> u64 {
         std::mem::take(&mut self.slept_ns)
@@ -150,10 +150,10 @@ impl<T, U: Clone> Mailboxes<T, U> {
     }
 
     /// What a worker starts with.
-    pub(crate) fn whereabouts(&self, worker: WorkerId) -> Whereabouts {
+    pub(crate) fn worker_state(&self, worker: WorkerId) -> WorkerState {
         let home = worker.index() % self.shards.len();
         let random = Pcg32::seed_from_u64(self.seed.wrapping_add(u64::from(worker.0)));
-        Whereabouts { worker, home, granted: OperatorId(u32::MAX), at: home, passed: 0, slept_ns: 0, random }
+        WorkerState { worker, home, granted: OperatorId(u32::MAX), at: home, passed: 0, slept_ns: 0, random }
     }
 
     /// Adds a query with its operators, and what workers get in their hands that are granted one.
@@ -230,6 +230,12 @@ impl<T, U: Clone> Mailboxes<T, U> {
         for slot in &self.shards {
             slot.lock().shard.scheduler_mut().on_memory(used_bytes, bound_bytes);
         }
+    }
+
+    /// The steps against too much work that its scheduler has taken for a query; `None` if none has it.
+    pub(crate) fn ladder(&self, query: QueryId) -> Option<Ladder> {
+        let place = self.placement.lock().shard_of(query)?;
+        Some(self.shards[place].lock().shard.ladder(query))
     }
 
     /// Rows of the query may be dropped under overload.
@@ -335,7 +341,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
     /// that are gone; `merged` gets the messages that are to be processed with the one granted.
     pub(crate) fn exchange(
         &self,
-        worker: &mut Whereabouts,
+        worker: &mut WorkerState,
         finished: Option<Finished>,
         staged: &mut Vec<Message<T>>,
         merged: &mut Vec<Message<T>>,
@@ -434,7 +440,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
     }
 
     /// What a worker owes its home, whose lock it has, wherever it works.
-    fn attend(&self, worker: &mut Whereabouts, home: &mut Desk<T, U>, now: ProcessingTime) {
+    fn attend(&self, worker: &mut WorkerState, home: &mut Desk<T, U>, now: ProcessingTime) {
         self.call_looks(home, now);
         if self.shards.len() > 1 {
             home.shard.passed_over(std::mem::take(&mut worker.passed));
@@ -473,7 +479,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
 
     /// The shard that a worker goes on with, which may be where it is, as it has the lock there; `None` if it knows
     /// of no work.
-    fn choose(&self, worker: &mut Whereabouts, shard: &mut Shard<T>, now: ProcessingTime) -> Option<usize> {
+    fn choose(&self, worker: &mut WorkerState, shard: &mut Shard<T>, now: ProcessingTime) -> Option<usize> {
         if self.shards.len() == 1 || shard.goes_on(worker.worker, now) {
             return Some(worker.at);
         }

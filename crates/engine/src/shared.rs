@@ -230,23 +230,33 @@ impl Shared {
             self.load.observe(&self.worker_times, self.clock.now(), &mut seen);
             let memory = &self.process.memory;
             self.dispatch.on_memory(memory.taken_bytes(), memory.limit_bytes());
-            self.process.take_ended().into_iter().for_each(|query| self.retire(query));
-            self.clear_up();
+            self.clear_up_ended();
         }
     }
 
-    /// For one period: looks at what the process takes, the more often the nearer that is to the bound.
+    fn clear_up_ended(&self) {
+        self.process.take_ended().into_iter().for_each(|query| self.retire(query));
+        self.clear_up();
+    }
+
+    /// For one period: looks at what the process takes, the more often the nearer that is to the bound. Queries that end
+    /// are cleared up after at once, for somebody may wait for that.
     fn watch_memory(&self, rss_before: u64, period: Duration) {
         // In these a worker fills some megabytes at most.
         const NEAR: Duration = Duration::from_millis(2);
         let memory = &self.process.memory;
-        let mut left = period;
-        while !left.is_zero() {
+        let until = self.clock.now().plus(period);
+        while !self.stopping.load(Ordering::Acquire) {
+            let left = Duration::from_nanos(until.since_ns(self.clock.now()));
+            if left.is_zero() {
+                return;
+            }
             // Far from it nothing is learned, and nothing has to be.
             let is_near = memory.taken_bytes() >= memory.limit_bytes() / 8;
             let step = if is_near { NEAR.min(left) } else { left };
-            std::thread::sleep(step);
-            left -= step;
+            if self.process.wait_for_ended(step) {
+                self.clear_up_ended();
+            }
             if is_near {
                 memory.observe_resident(process::rss_bytes().saturating_sub(rss_before));
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::{Approximation, EventTime, ProcessingTime, QueryId};
 use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, Query, RecordedArrival, Totals};
-use laxity_sched::Lateness;
+use laxity_sched::{Ladder, Lateness, Spells};
 
 use crate::{Clock, process};
 
@@ -131,6 +131,8 @@ pub struct QuerySnapshot {
     pub rows_shed: u64,
     /// What it has done by leaving rows out, if it does.
     pub approximation: Option<Approximation>,
+    /// What was done about too much work, the gentlest first.
+    pub overload: Overload,
     /// Rows admitted, and neither processed nor written when the engine was stopped and the time to drain was over.
     pub rows_dropped: u64,
     /// Rows admitted and not yet processed.
@@ -147,6 +149,52 @@ pub struct QuerySnapshot {
     pub progress: Option<f64>,
     /// Its last checkpoint that is safe.
     pub checkpoint: Option<CheckpointSnapshot>,
+}
+
+/// The steps taken for one query while not all that was promised can be kept, the gentlest first. What a step costs
+/// results is said elsewhere: late ones, bounds, rows that are shed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overload {
+    /// Its work stood back behind that of others.
+    pub stood_back: OverloadStep,
+    /// Messages that were late were worked off together.
+    pub larger_batches: OverloadStep,
+    /// It answered from a part of its rows, where it does so only when it is behind.
+    pub approximate: OverloadStep,
+    /// Rows were dropped at its sources.
+    pub shed: OverloadStep,
+}
+
+/// A step: how often it was taken, and whether it is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OverloadStep {
+    /// How often it began.
+    pub times: u64,
+    /// For how long in all, ns; `None` where that is not known.
+    pub total_ns: Option<u64>,
+    /// It goes on.
+    pub is_on: bool,
+}
+
+impl Overload {
+    fn of(ladder: &Ladder, approximation: Option<&Approximation>, now: ProcessingTime) -> Overload {
+        let step = |spells: &Spells| OverloadStep {
+            times: spells.times(),
+            total_ns: Some(spells.total_ns()),
+            is_on: spells.is_on(now),
+        };
+        let only_behind = approximation.filter(|approximation| approximation.only_behind);
+        Overload {
+            stood_back: step(&ladder.stood_back),
+            larger_batches: step(&ladder.larger_batches),
+            approximate: only_behind.map_or(OverloadStep::default(), |approximation| OverloadStep {
+                times: approximation.steps,
+                total_ns: None,
+                is_on: approximation.is_engaged,
+            }),
+            shed: step(&ladder.shed),
+        }
+    }
 }
 
 /// The last checkpoint of a query.
@@ -240,11 +288,13 @@ impl QueryFigures {
 }
 
 impl QuerySnapshot {
-    pub(crate) fn of(query: &Query, clock: &Clock) -> QuerySnapshot {
+    /// `ladder`: what its scheduler says of it, as long as it has one.
+    pub(crate) fn of(query: &Query, ladder: Option<Ladder>, clock: &Clock) -> QuerySnapshot {
         let now = clock.now();
         let results = query.results(now);
         let figures = results.figures;
         let watermark = query.watermark();
+        let approximation = *query.approximation.lock();
         let lag = |watermark| Some(now.since_ns(query.event_clock.get()?.due(watermark)));
         QuerySnapshot {
             id: query.id,
@@ -265,7 +315,8 @@ impl QuerySnapshot {
             late_windows: query.late_windows(),
             rows_dead: query.rows_dead(),
             rows_shed: query.rows_shed.load(Relaxed),
-            approximation: *query.approximation.lock(),
+            approximation,
+            overload: Overload::of(&query.ladder(ladder), approximation.as_ref(), now),
             rows_dropped: rows_dropped(query),
             rows_queued: query.in_flight_rows.load(Relaxed).max(0) as u64,
             state_bytes: query.state_bytes.load(Relaxed).max(0) as u64,

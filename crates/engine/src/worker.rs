@@ -72,7 +72,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
         let Dispatch::Scheduled(mailboxes) = &shared.dispatch else { return };
         let clock = shared.clock;
         let quantum_ns = shared.config.quantum.as_nanos() as u64;
-        let mut whereabouts = mailboxes.whereabouts(worker);
+        let mut worker_state = mailboxes.worker_state(worker);
         let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         let mut finished: Option<Finished> = None;
         let (started, mut asleep_ns) = (clock.now(), 0);
@@ -81,7 +81,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
         loop {
             let next =
                 mailboxes
-                    .exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || clock.now());
+                    .exchange(&mut worker_state, finished.take(), &mut staged, &mut merged, || clock.now());
             // Their query ended between the run that made them and the hand-over.
             shared.refuse(&mut staged);
             let (grant, unit) = match next {
@@ -89,7 +89,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                 Next::Refused => continue,
                 Next::Stop => return,
             };
-            let slept_ns = whereabouts.take_slept_ns();
+            let slept_ns = worker_state.take_slept_ns();
             asleep_ns += slept_ns;
             let done = match &unit {
                 Unit::Operator(instance) => {

@@ -84,7 +84,13 @@ fn seen(grant: Option<Grant<u64>>) -> Seen {
 }
 
 fn config() -> Config {
-    Config { workers: WORKERS as usize, quantum_ns: 1_000, ageing_bound_ns: 20_000, ..Config::default() }
+    Config {
+        workers: WORKERS as usize,
+        quantum_ns: 1_000,
+        quantum_max_ns: 0,
+        ageing_bound_ns: 20_000,
+        ..Config::default()
+    }
 }
 
 fn shards(shards: usize, sampled: usize, policy: &str) -> Shards<u64> {
@@ -215,7 +221,7 @@ proptest! {
 /// How many waiting units are more urgent than the one picked: mean and maximum over all picks, where so many
 /// units with random deadlines wait and as many workers as shards take turns.
 fn rank_error(shards: usize, sampled: usize, units: u32) -> (f64, usize) {
-    let config = Config { workers: shards, quantum_ns: 0, ..Config::default() };
+    let config = Config { workers: shards, quantum_ns: 0, quantum_max_ns: 0, ..Config::default() };
     let mut core: Shards<u64> = Shards::new(shards, sampled, &recipe("edf").unwrap(), &config);
     let mut random = Pcg32::seed_from_u64(7);
     let mut keys: Vec<u64> = Vec::new();
@@ -296,7 +302,13 @@ fn the_chosen_shard_stands_where_chance_puts_the_least_of_those_looked_at() {
 fn wait_of_the_least_urgent(policy: &str, shards: usize) -> u64 {
     const UNITS: u32 = 16;
     const RUN_NS: u64 = 1_000;
-    let config = Config { workers: shards, quantum_ns: 0, ageing_bound_ns: 100_000, ..Config::default() };
+    let config = Config {
+        workers: shards,
+        quantum_ns: 0,
+        quantum_max_ns: 0,
+        ageing_bound_ns: 100_000,
+        ..Config::default()
+    };
     let mut core: Shards<u64> = Shards::new(shards, 1, &recipe(policy).unwrap(), &config);
     for id in 0..UNITS {
         let target_ns = if id == 0 { 400_000 } else { 10_000 };
@@ -362,7 +374,13 @@ fn a_turn_reaches_operator_0(
 fn wait_at_the_home_of_a_wanderer(policy: &str) -> u64 {
     const RUN_NS: u64 = 1_000;
     const OTHERS: u32 = 16;
-    let config = Config { workers: 2, quantum_ns: 0, ageing_bound_ns: 100_000, ..Config::default() };
+    let config = Config {
+        workers: 2,
+        quantum_ns: 0,
+        quantum_max_ns: 0,
+        ageing_bound_ns: 100_000,
+        ..Config::default()
+    };
     let mut core: Shards<u64> = Shards::new(2, 1, &recipe(policy).unwrap(), &config);
     let source = |query: u32, id: u32| OperatorSpec {
         id: OperatorId(id),
@@ -382,7 +400,7 @@ fn wait_at_the_home_of_a_wanderer(policy: &str) -> u64 {
     let comes = now.plus_ns(4 * RUN_NS);
     while now.since_ns(comes) < 10_000_000 {
         if now == comes {
-            assert_eq!(core.whereabouts(WorkerId(0)), 1);
+            assert_eq!(core.shard_of_worker(WorkerId(0)), 1);
             core.on_message(Message { rows: 100_000, ..message(0, now.0, 0) }, now);
         }
         if a_turn_reaches_operator_0(&mut core, 2, &mut now, RUN_NS) {

@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use laxity_graph::QueryId;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::Memory;
 
@@ -12,10 +13,18 @@ pub struct Process {
     pub memory: Memory,
     /// Bytes that a query may have in flight before its sources wait.
     pub credit_bytes: u64,
-    /// Queries that have ended, to be cleared up after.
-    ended: Mutex<Vec<QueryId>>,
-    /// There are some.
+    ended: Mutex<Ended>,
+    /// Some query has ended.
     has_ended: AtomicBool,
+    /// Told with every end, and by [`Process::wake`].
+    comes: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Ended {
+    /// Queries that have ended, to be cleared up after.
+    queries: Vec<QueryId>,
+    is_woken: bool,
 }
 
 impl Process {
@@ -26,6 +35,7 @@ impl Process {
             credit_bytes,
             ended: Mutex::default(),
             has_ended: AtomicBool::new(false),
+            comes: Condvar::new(),
         }
     }
 
@@ -35,8 +45,25 @@ impl Process {
     }
 
     pub(crate) fn on_ended(&self, query: QueryId) {
-        self.ended.lock().push(query);
+        self.ended.lock().queries.push(query);
         self.has_ended.store(true, Ordering::Release);
+        self.comes.notify_all();
+    }
+
+    /// Lets who clears up wait until a query has ended, but for no longer; true if one has. Of one thread.
+    pub fn wait_for_ended(&self, timeout: Duration) -> bool {
+        let mut ended = self.ended.lock();
+        if ended.queries.is_empty() && !ended.is_woken {
+            self.comes.wait_for(&mut ended, timeout);
+        }
+        ended.is_woken = false;
+        !ended.queries.is_empty()
+    }
+
+    /// Ends a [wait](Process::wait_for_ended), or the next one before it begins.
+    pub fn wake(&self) {
+        self.ended.lock().is_woken = true;
+        self.comes.notify_all();
     }
 
     /// Those that have ended since the last call.
@@ -45,6 +72,6 @@ impl Process {
         if !self.has_ended.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
-        std::mem::take(&mut *self.ended.lock())
+        std::mem::take(&mut self.ended.lock().queries)
     }
 }

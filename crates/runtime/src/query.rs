@@ -10,7 +10,7 @@ use laxity_graph::{
     Approximation, EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QosCurve, QueryId,
     QuerySettings,
 };
-use laxity_sched::{QuerySpec, Stamps};
+use laxity_sched::{Ladder, QuerySpec, Stamps};
 use parking_lot::Mutex;
 
 use crate::Process;
@@ -42,6 +42,7 @@ pub struct Query {
     pub(crate) rows_dead: AtomicU64,
     /// Rows dropped at the sources to shed load.
     pub rows_shed: AtomicU64,
+    ladder: Mutex<Ladder>,
     /// Rows admitted and thrown away unprocessed, because it was halted before their turn came.
     pub rows_dropped: AtomicU64,
     /// Messages admitted and not yet fully processed, writes to sinks included. A message is counted before
@@ -221,6 +222,7 @@ impl Query {
             rows_late: AtomicU64::new(0),
             rows_dead: AtomicU64::new(0),
             rows_shed: AtomicU64::new(0),
+            ladder: Mutex::default(),
             rows_dropped: AtomicU64::new(0),
             in_flight: AtomicI64::new(0),
             in_flight_bytes: AtomicI64::new(0),
@@ -244,6 +246,25 @@ impl Query {
             late_windows: Mutex::new(BTreeMap::new()),
             shared: Mutex::new(None),
         }
+    }
+
+    /// So many of its rows were dropped at a source.
+    pub(crate) fn count_shed(&self, rows: u32, now: ProcessingTime) {
+        self.rows_shed.fetch_add(u64::from(rows), Relaxed);
+        self.ladder.lock().shed.see(now);
+    }
+
+    /// What was done about too much work, where its scheduler says this of what schedulers do; `None`: as was last
+    /// [kept](Query::keep_ladder).
+    pub fn ladder(&self, scheduler: Option<Ladder>) -> Ladder {
+        let own = *self.ladder.lock();
+        Ladder { shed: own.shed, ..scheduler.unwrap_or(own) }
+    }
+
+    /// Its scheduler is about to forget it.
+    pub fn keep_ladder(&self, scheduler: Ladder) {
+        let mut own = self.ladder.lock();
+        *own = Ladder { shed: own.shed, ..scheduler };
     }
 
     /// Counts a message or a write before anyone else can see it.

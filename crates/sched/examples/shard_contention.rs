@@ -101,7 +101,7 @@ fn contend(workers: usize, shards: usize, run_ns: u64, units: u32, span_ns: u64)
             continue;
         }
         let id = WorkerId(worker as u32);
-        let at = core.whereabouts(id);
+        let at = core.shard_of_worker(id);
         let (mut ends, mut waited) = locks[at].take(worker, now);
         let decided = ProcessingTime(now + waited);
         if let Some(operator) = running[worker].take() {
@@ -118,7 +118,7 @@ fn contend(workers: usize, shards: usize, run_ns: u64, units: u32, span_ns: u64)
             continue;
         };
         debug_assert!(matches!(grant.work, Work::Message { .. }));
-        let chosen = core.whereabouts(id);
+        let chosen = core.shard_of_worker(id);
         if chosen != at {
             let (other_ends, other_waited) = locks[chosen].take(worker, ends);
             (ends, waited) = (other_ends, waited + other_waited);

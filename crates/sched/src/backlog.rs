@@ -2,7 +2,7 @@
 
 use laxity_graph::{OperatorId, ProcessingTime};
 
-use crate::{Elsewhere, OperatorSnapshot, QuerySnapshot, Snapshot};
+use crate::{CostReport, OperatorSnapshot, QuerySnapshot, QueuedCost, RemoteCost, Snapshot, WayCost};
 
 /// What all that is queued in a query still costs (Klink's cost(t)), kept from cycle to cycle.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ impl Backlog {
     /// receiver. What is queued elsewhere costs what was said of it.
     pub fn sum(&mut self, snapshot: &Snapshot, query: &QuerySnapshot) -> QueryBacklog {
         let mut work = QueryBacklog::default();
-        let elsewhere = snapshot.elsewhere_of(query.id);
+        let remote = snapshot.remote_costs_of(query.id);
         let dense = snapshot.operators_of(query);
         self.ahead_ns.clear();
         self.ahead_ns.resize(query.operators.len(), 0.0);
@@ -73,7 +73,7 @@ impl Backlog {
             let Some(operator) = dense.map(|dense| &dense[place]).or_else(|| snapshot.operator(*id)) else {
                 continue;
             };
-            let below_ns = operator.selectivity * self.mean_below(query, operator, elsewhere);
+            let below_ns = operator.selectivity * self.mean_below(query, operator, remote);
             self.ahead_ns[place] = operator.row_cost_ns() + below_ns;
             let (fixed_ns, row_ns) = operator.cost;
             work.cost_ns += operator.queued_messages as f64 * fixed_ns;
@@ -84,7 +84,7 @@ impl Backlog {
             }
         }
         self.here_ns = work.cost_ns;
-        work.cost_ns += elsewhere.iter().map(|elsewhere| elsewhere.queued.queued_ns).sum::<f64>();
+        work.cost_ns += remote.iter().map(|remote| remote.queued.queued_ns).sum::<f64>();
         work
     }
 
@@ -98,16 +98,43 @@ impl Backlog {
         &self.ahead_ns
     }
 
-    fn mean_below(&self, query: &QuerySnapshot, operator: &OperatorSnapshot, elsewhere: &[Elsewhere]) -> f64 {
+    fn mean_below(&self, query: &QuerySnapshot, operator: &OperatorSnapshot, remote: &[RemoteCost]) -> f64 {
         let first = query.operators.first().map_or(0, |first| first.index());
         let place = |id: OperatorId| match query.operators.get(id.index().wrapping_sub(first)) {
             Some(&at) if at == id => Some(id.index() - first),
             _ => query.operators.iter().position(|&at| at == id),
         };
         let here = operator.downstream.iter().filter_map(|&id| Some(self.ahead_ns[place(id)?]));
-        let there = elsewhere.iter().flat_map(|elsewhere| &elsewhere.ways);
+        let there = remote.iter().flat_map(|remote| &remote.ways);
         let there = there.filter(|way| way.operator == operator.id).map(|way| way.row_ns);
         let (count, sum) = here.chain(there).fold((0u32, 0.0), |(count, sum), ns| (count + 1, sum + ns));
         if count == 0 { 0.0 } else { sum / f64::from(count) }
+    }
+}
+
+impl CostReport {
+    /// What `node` can tell of each of its queries.
+    pub fn all(snapshot: &Snapshot, node: u32) -> Vec<CostReport> {
+        let mut work = Backlog::default();
+        let report = |query: &QuerySnapshot| {
+            work.sum(snapshot, query);
+            let own = QueuedCost { node, queued_ns: work.here_ns(), at: snapshot.now };
+            let heard = snapshot.remote_costs_of(query.id).iter().map(|remote| remote.queued);
+            let operators = query.operators.iter().zip(work.rows_ahead_ns());
+            let operators = operators.filter_map(|(&id, row_ns)| Some((snapshot.operator(id)?, *row_ns)));
+            let entries = operators.filter(|(operator, _)| operator.upstream.is_empty());
+            let entries = entries.map(|(operator, row_ns)| WayCost {
+                operator: operator.id,
+                row_ns,
+                path_ns: operator.usual_cost_ns + operator.path_cost_ns,
+            });
+            CostReport {
+                query: query.id,
+                node,
+                queued: std::iter::once(own).chain(heard).collect(),
+                entries: entries.collect(),
+            }
+        };
+        snapshot.queries.iter().map(report).collect()
     }
 }

@@ -6,7 +6,7 @@
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
-use crate::{Backlog, QuerySnapshot, Snapshot, SwmForecast};
+use crate::SwmForecast;
 
 /// Downstream: when the sweeping watermark of one source stream is due at its source.
 ///
@@ -65,7 +65,7 @@ pub struct WayCost {
 
 /// What a query costs on one other node, as last heard.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Elsewhere {
+pub struct RemoteCost {
     /// The query.
     pub query: QueryId,
     /// What is queued there, and as of when: whoever uses it can tell how old it is.
@@ -83,31 +83,6 @@ impl StreamReport {
 }
 
 impl CostReport {
-    /// What `node` can tell of each of its queries.
-    pub fn all(snapshot: &Snapshot, node: u32) -> Vec<CostReport> {
-        let mut work = Backlog::default();
-        let report = |query: &QuerySnapshot| {
-            work.sum(snapshot, query);
-            let own = QueuedCost { node, queued_ns: work.here_ns(), at: snapshot.now };
-            let heard = snapshot.elsewhere_of(query.id).iter().map(|elsewhere| elsewhere.queued);
-            let operators = query.operators.iter().zip(work.rows_ahead_ns());
-            let operators = operators.filter_map(|(&id, row_ns)| Some((snapshot.operator(id)?, *row_ns)));
-            let entries = operators.filter(|(operator, _)| operator.upstream.is_empty());
-            let entries = entries.map(|(operator, row_ns)| WayCost {
-                operator: operator.id,
-                row_ns,
-                path_ns: operator.usual_cost_ns + operator.path_cost_ns,
-            });
-            CostReport {
-                query: query.id,
-                node,
-                queued: std::iter::once(own).chain(heard).collect(),
-                entries: entries.collect(),
-            }
-        };
-        snapshot.queries.iter().map(report).collect()
-    }
-
     /// Its entries as a node above sees them: by the operators there that feed them. `feeders` pairs the two.
     fn ways(&self, feeders: &[(OperatorId, OperatorId)]) -> Vec<WayCost> {
         let ways = self.entries.iter().flat_map(|&entry| {
@@ -121,14 +96,14 @@ impl CostReport {
     /// itself, as `here`.
     pub(crate) fn merge_into(
         &self,
-        known: &mut Vec<Elsewhere>,
+        known: &mut Vec<RemoteCost>,
         here: Option<u32>,
         feeders: &[(OperatorId, OperatorId)],
     ) {
         for &queued in self.queued.iter().filter(|queued| Some(queued.node) != here) {
-            let key = |elsewhere: &Elsewhere| (elsewhere.query, elsewhere.queued.node);
+            let key = |remote: &RemoteCost| (remote.query, remote.queued.node);
             let place = known.binary_search_by_key(&(self.query, queued.node), key).unwrap_or_else(|place| {
-                known.insert(place, Elsewhere { query: self.query, queued, ways: Vec::new() });
+                known.insert(place, RemoteCost { query: self.query, queued, ways: Vec::new() });
                 place
             });
             let known = &mut known[place];

@@ -11,6 +11,7 @@ mod config;
 mod context;
 mod estimate;
 mod exchange;
+mod ladder;
 mod lateness;
 mod mailbox;
 mod memory;
@@ -24,6 +25,7 @@ mod shards;
 mod shed;
 mod snapshot;
 mod stream;
+mod unit;
 
 pub use backlog::{Backlog, QueryBacklog};
 pub use config::Config;
@@ -31,13 +33,14 @@ pub use context::MessageContext;
 pub use estimate::{
     CallCost, CostModel, EpochDelays, Frontier, Selectivity, SwmEstimator, SwmForecast, normal,
 };
-pub use exchange::{CostReport, Elsewhere, QueuedCost, StreamReport, WayCost};
+pub use exchange::{CostReport, QueuedCost, RemoteCost, StreamReport, WayCost};
+pub use ladder::{Ladder, Spells};
 pub use lateness::{Cause, Lateness, Parts, Stamps};
 pub use memory::{MemoryMode, Releases};
 pub use message::{Grant, Message, OperatorSpec, QuerySpec, RunReport, Work};
 pub use policy::{
     By, Composition, Cycled, Decorator, Dispatch, Event, Needs, Periodic, Perturbed, Plan, Rank, Reads,
-    Scale, Ties, Told, Train, Traversal, Unit, WaitBound, rank_all, rank_heads, rank_operators, rank_queries,
+    Scale, Ties, Told, Train, Traversal, WaitBound, rank_all, rank_heads, rank_operators, rank_queries,
 };
 pub use ranks::{CORE, Edf, Fcfs, Fifo, HighestRate, Laxity, Llf, SIGMA};
 pub use recipe::{
@@ -49,3 +52,4 @@ pub use shards::{Address, Outlook, Placement, Shard, Shards, Top};
 pub use shed::{ShedConfig, Shedder};
 pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};
 pub use stream::{StreamSnapshot, Sweeping};
+pub use unit::Unit;

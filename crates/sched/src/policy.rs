@@ -19,7 +19,7 @@ use std::fmt;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
-use crate::{CallCost, MessageContext, OperatorSnapshot, QuerySnapshot, Snapshot};
+use crate::{CallCost, MessageContext, OperatorSnapshot, QuerySnapshot, Snapshot, Unit};
 
 pub use decorator::Decorator;
 pub use needs::{By, Needs, Reads, Scale, Ties, Told, WaitBound};
@@ -53,23 +53,6 @@ impl Composition {
             train: Train::Quantum,
             topology_only: false,
         }
-    }
-}
-
-/// What waits and is granted as one. One worker holds a unit at a time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
-    /// Every operator instance on its own.
-    #[default]
-    Operator,
-    /// All operators of a query together (Aurora's superbox, Klink's query).
-    Query,
-}
-
-impl Unit {
-    /// Units are queries, not operators.
-    pub fn is_query(self) -> bool {
-        self != Unit::Operator
     }
 }
 
@@ -173,6 +156,11 @@ pub trait Rank: fmt::Debug + Send {
     fn review(&mut self, snapshot: &Snapshot) -> bool {
         let _ = snapshot;
         false
+    }
+
+    /// Queries whose work stands back behind that of others since the last look, because not all promises can be kept.
+    fn standing_back(&self) -> &[QueryId] {
+        &[]
     }
 
     /// Ranks every unit. `priorities` has one entry per unit ([`crate::OperatorSnapshot::unit`]), each holding its

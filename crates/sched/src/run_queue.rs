@@ -94,10 +94,7 @@ impl RunQueue {
         }
         self.len += 1;
         self.up(slot, key);
-        self.arrivals += 1;
-        if self.arrivals == 1 << TIE_BITS {
-            self.renumber();
-        }
+        self.count_arrival();
     }
 
     #[inline]
@@ -105,6 +102,26 @@ impl RunQueue {
         let top = self.peek()?;
         self.take(ROOT);
         Some(top.unit())
+    }
+
+    /// Takes the first unit out and adds another, if the other goes behind it. In one descent: between two turns of a
+    /// worker this is all that happens.
+    #[inline]
+    pub fn exchange(&mut self, key: Key) -> Option<u32> {
+        let top = self.peek().filter(|&top| top <= key)?;
+        debug_assert!(!self.contains(key.unit()), "unit {} waits twice", key.unit());
+        self.positions[top.unit() as usize] = ABSENT;
+        self.down(ROOT, key);
+        self.count_arrival();
+        Some(top.unit())
+    }
+
+    #[inline]
+    fn count_arrival(&mut self) {
+        self.arrivals += 1;
+        if self.arrivals == 1 << TIE_BITS {
+            self.renumber();
+        }
     }
 
     /// Takes a unit out; false if it does not wait.
@@ -266,6 +283,7 @@ mod tests {
         Update(u32, i32),
         Remove(u32),
         Pop,
+        Exchange(u32, i32),
         Rekey(i32),
     }
 
@@ -276,6 +294,7 @@ mod tests {
             2 => (unit.clone(), priority.clone()).prop_map(|(u, p)| Operation::Update(u, p)),
             1 => unit.prop_map(Operation::Remove),
             3 => Just(Operation::Pop),
+            3 => (0u32..40, -5i32..5).prop_map(|(u, p)| Operation::Exchange(u, p)),
             1 => priority.prop_map(Operation::Rekey),
         ]
     }
@@ -309,6 +328,19 @@ mod tests {
                         let least = model.iter().min_by_key(|(_, key)| **key).map(|(&unit, _)| unit);
                         prop_assert_eq!(queue.pop(), least);
                         least.map(|unit| model.remove(&unit));
+                    }
+                    Operation::Exchange(unit, priority) => {
+                        if model.contains_key(&unit) {
+                            continue;
+                        }
+                        let tie = queue.arrival();
+                        let least = model.iter().min_by_key(|(_, key)| **key).map(|(&unit, key)| (unit, *key));
+                        let least = least.filter(|&(_, key)| key <= (priority, tie)).map(|(unit, _)| unit);
+                        prop_assert_eq!(queue.exchange(Key::new(priority.into(), tie, unit)), least);
+                        if let Some(least) = least {
+                            model.remove(&least);
+                            model.insert(unit, (priority, tie));
+                        }
                     }
                     Operation::Rekey(by) => {
                         let rank = |unit: u32| (unit as i32 * by) % 7;

@@ -23,7 +23,7 @@ use self::ready::{Granted, Ready, Worker};
 use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
 use crate::{
-    By, CallCost, Composition, Config, Elsewhere, Event, Grant, Memory, Message, MessageContext, Needs,
+    By, CallCost, Composition, Config, Event, Grant, Memory, Message, MessageContext, Needs, RemoteCost,
     RunReport, Shedder, Work,
 };
 
@@ -96,7 +96,7 @@ pub struct Scheduler<T> {
     view: View,
     memory: Memory,
     /// What other nodes said, by query and node.
-    elsewhere: Vec<Elsewhere>,
+    remote_costs: Vec<RemoteCost>,
     /// Which node this is, once it has reported.
     node: Option<u32>,
     /// What a grant costs beside its work.
@@ -128,7 +128,7 @@ impl<T> Scheduler<T> {
             look_due: ProcessingTime::ZERO,
             view: View::default(),
             memory: Memory::default(),
-            elsewhere: Vec::new(),
+            remote_costs: Vec::new(),
             node: None,
             call: CallCost::default(),
             shedder: None,
@@ -307,6 +307,9 @@ impl<T> Scheduler<T> {
             }
         }
         let Some(unit) = self.ready.take(now) else {
+            if let Some(shedder) = &mut self.shedder {
+                shedder.on_rest();
+            }
             if let Some(call) = &mut self.workers[place].last_call {
                 call.rested = true;
             }
@@ -467,6 +470,11 @@ impl<T> Scheduler<T> {
             }
         } else if rank.review(snapshot) {
             self.join_again();
+        }
+        for query in self.composition.rank.standing_back() {
+            if let Some(query) = self.queries.get_mut(query.index()).and_then(Option::as_mut) {
+                query.ladder.get_or_insert_default().stood_back.see(now);
+            }
         }
         self.view.seen();
         let every_ns = every_ns.max(self.needs.look_ns_per_operator * operators);

@@ -190,7 +190,7 @@ impl<T> Shards<T> {
     }
 
     /// The shard whose unit a worker holds or held last.
-    pub fn whereabouts(&self, worker: WorkerId) -> usize {
+    pub fn shard_of_worker(&self, worker: WorkerId) -> usize {
         self.at.get(worker.index()).copied().unwrap_or_else(|| self.home(worker))
     }
 

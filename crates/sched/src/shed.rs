@@ -28,7 +28,8 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// | t | up to [`ShedConfig::horizon_ns`] | ns |
 ///
 /// Rows that a held-back source has not let in yet are demand too: as many as come in the time by which those
-/// that are let in are old. A query is as useful as the share of its rows that count, whatever their number, as
+/// that are let in are old. But not where a worker has rested and less waits behind the source than comes in a period: then
+/// workers keep up, and what is late is the source's own slowness, which dropping rows does not mend. A query is as useful as the share of its rows that count, whatever their number, as
 /// normalised curves are "quantitatively comparable" (§2.1). Rows go by turns (error diffusion), not by chance: the
 /// same input loses the same rows. Off for every query unless allowed; every row is counted against its query.
 ///
@@ -44,10 +45,12 @@ pub struct Shedder {
     planned: Option<ProcessingTime>,
     /// The last plan shed something.
     sheds: bool,
+    /// A worker found nothing to do since.
+    rested: bool,
     /// Scratch.
     loads: Vec<Load>,
     offers: Vec<Offer>,
-    steps: Vec<Step>,
+    steps: Vec<DemandStep>,
 }
 
 /// When and how far to shed.
@@ -118,7 +121,7 @@ struct Offer {
 
 /// At that time the demand jumps by `work_ns` and grows faster by `cores`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Step {
+struct DemandStep {
     at_ns: f64,
     work_ns: f64,
     cores: f64,
@@ -133,6 +136,7 @@ impl Shedder {
             allowed: 0,
             planned: None,
             sheds: false,
+            rested: false,
             loads: Vec::new(),
             offers: Vec::new(),
             steps: Vec::new(),
@@ -185,6 +189,11 @@ impl Shedder {
         ledger.taken += f64::from(source_rows);
     }
 
+    /// A worker has nothing to do.
+    pub fn on_rest(&mut self) {
+        self.rested = true;
+    }
+
     /// Rows of the query that were dropped so far.
     pub fn dropped(&self, query: QueryId) -> u64 {
         self.ledgers.get(query.index()).map_or(0, |ledger| ledger.dropped)
@@ -207,19 +216,23 @@ impl Shedder {
         self.loads.clear();
         self.offers.clear();
         self.steps.clear();
+        let rested = std::mem::take(&mut self.rested);
         let kept = if self.sheds { 1.0 } else { self.config.bearable };
         for query in &snapshot.queries {
             let cores = self.account(query, snapshot, elapsed_ns);
             let idle_ns = unloaded_latency_ns(query, snapshot);
             let grace_ns = query.qos.worth_until_ns(kept).map_or(u64::MAX, |at| at.saturating_sub(idle_ns));
             self.loads.push(Load { cores, grace_ns });
+            let rows_in_a_period = self.ledgers[query.id.index()].rate * self.config.period_ns as f64;
+            let waits_for_workers = !rested || queued_rows(query, snapshot) as f64 >= rows_in_a_period;
             let ledger = &mut self.ledgers[query.id.index()];
             ledger.fraction = 0.0;
             if let Some(lag_ns) = ledger.lag_ns.take()
                 && grace_ns < u64::MAX
+                && waits_for_workers
             {
                 let until_ns = grace_ns.saturating_sub(lag_ns) as f64;
-                self.steps.push(Step { at_ns: until_ns, work_ns: cores * lag_ns as f64, cores: 0.0 });
+                self.steps.push(DemandStep { at_ns: until_ns, work_ns: cores * lag_ns as f64, cores: 0.0 });
             }
             if ledger.allowed && cores > 0.0 {
                 let utility = query.weight * query.qos.utility(idle_ns);
@@ -276,7 +289,7 @@ impl Shedder {
             // Lost, but what comes now stands behind it.
             self.loads[query].grace_ns
         };
-        self.steps.push(Step { at_ns: until_ns as f64, work_ns, cores: 0.0 });
+        self.steps.push(DemandStep { at_ns: until_ns as f64, work_ns, cores: 0.0 });
     }
 
     fn ledger(&mut self, query: QueryId) -> &mut Ledger {
@@ -285,6 +298,11 @@ impl Shedder {
         }
         &mut self.ledgers[query.index()]
     }
+}
+
+/// Rows that wait for the operators of a query.
+fn queued_rows(query: &QuerySnapshot, snapshot: &Snapshot) -> u64 {
+    query.operators.iter().filter_map(|&id| snapshot.operator(id)).map(|operator| operator.queued_rows).sum()
 }
 
 /// Latency of a row that waits nowhere.
@@ -319,7 +337,7 @@ fn sources<'a>(
 /// wait longer is demanded when it must be done.
 fn shortfall(
     loads: &[Load],
-    steps: &mut Vec<Step>,
+    steps: &mut Vec<DemandStep>,
     relief_ns: u64,
     capacity: f64,
     config: &ShedConfig,
@@ -328,14 +346,14 @@ fn shortfall(
     let mut lasting = 0.0;
     for load in loads.iter().filter(|load| load.grace_ns < config.horizon_ns) {
         lasting += load.cores;
-        steps.push(Step { at_ns: load.grace_ns as f64, work_ns: 0.0, cores: load.cores });
+        steps.push(DemandStep { at_ns: load.grace_ns as f64, work_ns: 0.0, cores: load.cores });
     }
     // Nothing is made up for in less than a period. Between steps the ratio rises or falls throughout, so that it
     // is largest at one; the divisor's bend and the horizon's end are made steps.
     let relief_ns = relief_ns as f64;
     let saved_in = |at_ns: f64| (at_ns - relief_ns).max(soon_ns);
     for at_ns in [relief_ns + soon_ns, horizon_ns] {
-        steps.push(Step { at_ns, work_ns: 0.0, cores: 0.0 });
+        steps.push(DemandStep { at_ns, work_ns: 0.0, cores: 0.0 });
     }
     steps.retain(|step| step.at_ns <= horizon_ns);
     steps.sort_unstable_by(|a, b| a.at_ns.total_cmp(&b.at_ns));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
 
-use crate::{Elsewhere, StreamSnapshot, Sweeping, Unit};
+use crate::{RemoteCost, StreamSnapshot, Sweeping, Unit};
 
 /// What there is to know at one instant, for ranks that are recomputed every cycle. Outside our own engine a
 /// snapshot is all there is.
@@ -27,7 +27,7 @@ pub struct Snapshot {
     /// Every query, in order of id; ids may be missing.
     pub queries: Vec<QuerySnapshot>,
     /// What queries cost on other nodes, by query.
-    pub elsewhere: Vec<Elsewhere>,
+    pub remote_costs: Vec<RemoteCost>,
 }
 
 /// Bytes that queued rows and state occupy, and how many they may. A bound of 0: not known.
@@ -140,10 +140,10 @@ impl Snapshot {
     }
 
     /// What other nodes said of that query.
-    pub fn elsewhere_of(&self, id: QueryId) -> &[Elsewhere] {
-        let first = self.elsewhere.partition_point(|elsewhere| elsewhere.query < id);
-        let of_query = self.elsewhere[first..].iter().take_while(|elsewhere| elsewhere.query == id).count();
-        &self.elsewhere[first..first + of_query]
+    pub fn remote_costs_of(&self, id: QueryId) -> &[RemoteCost] {
+        let first = self.remote_costs.partition_point(|remote| remote.query < id);
+        let of_query = self.remote_costs[first..].iter().take_while(|remote| remote.query == id).count();
+        &self.remote_costs[first..first + of_query]
     }
 
     /// The query of that id.

@@ -63,7 +63,13 @@ impl Account {
         note(self.event_time_latency.get_or_insert_with(fresh), event_time_ns);
     }
 
-    pub fn outcome(self, query: &Query, rows_queued: u64, measured_s: f64) -> QueryOutcome {
+    pub fn outcome(
+        self,
+        query: &Query,
+        rows_queued: u64,
+        owed_ns: Vec<u64>,
+        measured_s: f64,
+    ) -> QueryOutcome {
         let results = self.lateness.results.max(1) as f64;
         QueryOutcome {
             name: self.name,
@@ -74,6 +80,7 @@ impl Account {
             lateness: self.lateness,
             latency: self.latency,
             event_time_latency: self.event_time_latency,
+            owed_ns,
             rows_in: query.rows_in(),
             throughput: if measured_s > 0.0 { self.rows_taken as f64 / measured_s } else { 0.0 },
             rows_out: query.rows_out.load(Relaxed),

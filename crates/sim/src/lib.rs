@@ -41,7 +41,7 @@ pub use fault::{Fault, FaultKind};
 pub use operators::{RowArrival, RowOutcome, RowQuery, RowResult, RowSimulation};
 pub use outcome::{Outcome, QueryOutcome, ResultRecord, Sample, Slice, Violation};
 pub use scenario::Scenario;
-pub use setup::{Cut, Driver, Keep, Overheads, Rounding, Setup, Switch};
+pub use setup::{Cut, Driver, Heap, Keep, Overheads, Rounding, Setup, Switch};
 pub use simulation::{Simulation, SimulationError};
 pub use sources::{Decoding, FeedId, FrontMember, ScheduledSources, SharedFront, SharedTemplate, Sources};
 pub use threads::{OsThreads, Renice};

@@ -84,6 +84,8 @@ pub(crate) struct Underway<C: Content> {
     pub late_rows: u64,
     /// CPU time of the operator, and time it slept, before it worked.
     pub cpu_ns: u64,
+    /// The part of it that a full heap made more than the work.
+    pub slowed_ns: u64,
     pub sleep_ns: u64,
 }
 
@@ -153,6 +155,7 @@ impl<C: Content> Default for Underway<C> {
             looked: None,
             late_rows: 0,
             cpu_ns: 0,
+            slowed_ns: 0,
             sleep_ns: 0,
         }
     }

@@ -63,6 +63,9 @@ pub struct QueryOutcome {
     /// Event-time latency (Klink §6.1.2): from the end of the window that a result is of (or the event time of the
     /// rows where there is none) to the sink. Event time 0 is due at the start. In ns.
     pub event_time_latency: Option<Histogram<u64>>,
+    /// For how long each window is due, ns, that has not come out at the end although all sources were given a watermark
+    /// behind it; by the clock of `event_time_latency`. Empty where windows are not aligned, or nothing ever came out.
+    pub owed_ns: Vec<u64>,
     /// Mean latency in ns, exact; 0 without results.
     pub latency_mean_ns: f64,
     /// Mean event-time latency in ns, exact; 0 without results.

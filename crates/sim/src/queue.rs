@@ -5,12 +5,12 @@ use laxity_graph::ProcessingTime;
 
 /// What is going to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Coming {
+pub(crate) enum ScheduledEvent {
     /// A query starts.
     Deploy(u32),
     /// A table is to be looked at: something arrives, or its thread has rested.
     Arrive(u32),
-    /// Something that travels between machines reaches its end: place in the table of travellers.
+    /// Something that travels between machines reaches its end: place in the table of what is in transit.
     Deliver(u32),
     /// A core, numbered over all machines, ends its run.
     Finish { core: u32, run: u32 },
@@ -41,22 +41,22 @@ pub(crate) enum Coming {
 /// What is going to happen, by time, and in the order it was foreseen where times are equal.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    heap: BinaryHeap<Reverse<(ProcessingTime, u64, Coming)>>,
+    heap: BinaryHeap<Reverse<(ProcessingTime, u64, ScheduledEvent)>>,
     pushed: u64,
 }
 
 impl Queue {
-    pub fn push(&mut self, at: ProcessingTime, coming: Coming) {
+    pub fn push(&mut self, at: ProcessingTime, scheduled: ScheduledEvent) {
         self.pushed += 1;
-        self.heap.push(Reverse((at, self.pushed, coming)));
+        self.heap.push(Reverse((at, self.pushed, scheduled)));
     }
 
     /// Puts something off. It keeps its place among equals, so that what travels together stays in order.
-    pub fn put_off(&mut self, at: ProcessingTime, order: u64, coming: Coming) {
-        self.heap.push(Reverse((at, order, coming)));
+    pub fn put_off(&mut self, at: ProcessingTime, order: u64, scheduled: ScheduledEvent) {
+        self.heap.push(Reverse((at, order, scheduled)));
     }
 
-    pub fn pop(&mut self) -> Option<(ProcessingTime, u64, Coming)> {
+    pub fn pop(&mut self) -> Option<(ProcessingTime, u64, ScheduledEvent)> {
         self.heap.pop().map(|Reverse(entry)| entry)
     }
 }

@@ -24,6 +24,9 @@ pub(crate) struct RunClock {
     /// CPU time of operators so far. With fractions, so that many small costs add up to what they are.
     used_ns: Cell<f64>,
     slept_ns: Cell<u64>,
+    /// How many times as long work takes, and the part of `used_ns` that is due to that.
+    slowdown: Cell<f64>,
+    slowed_ns: Cell<f64>,
     /// Of the run, whatever is called in it; passes with the first call.
     call_ns: Cell<u64>,
     /// The fixed part of what the message costs is paid.
@@ -49,6 +52,8 @@ pub(crate) struct Begin {
     pub at: ProcessingTime,
     pub core: Option<(usize, usize)>,
     pub call_ns: u64,
+    /// How many times as long work takes.
+    pub slowdown: f64,
     /// With a message, not with what is left of one.
     pub is_message: bool,
 }
@@ -67,6 +72,8 @@ impl RunClock {
             now: Cell::default(),
             used_ns: Cell::default(),
             slept_ns: Cell::default(),
+            slowdown: Cell::new(1.0),
+            slowed_ns: Cell::default(),
             call_ns: Cell::default(),
             called: Cell::default(),
             quantum_ns,
@@ -84,6 +91,8 @@ impl RunClock {
         self.now.set(begin.at);
         self.used_ns.set(0.0);
         self.slept_ns.set(0);
+        self.slowdown.set(begin.slowdown);
+        self.slowed_ns.set(0.0);
         self.call_ns.set(begin.call_ns);
         self.called.set(!begin.is_message);
         self.late_rows.set(0);
@@ -94,12 +103,12 @@ impl RunClock {
         self.quantum_ns
     }
 
-    /// What is left of that for operators.
+    /// Work that fits in what is left of that.
     pub fn left_ns(&self) -> f64 {
         if self.quantum_ns == u64::MAX {
             return f64::INFINITY;
         }
-        self.quantum_ns as f64 - self.used_ns.get() - self.slept_ns.get() as f64
+        (self.quantum_ns as f64 - self.used_ns.get() - self.slept_ns.get() as f64) / self.slowdown.get()
     }
 
     /// Rows of such a cost that fit in what is left, after so much else.
@@ -112,7 +121,9 @@ impl RunClock {
 
     /// Lets CPU time pass.
     pub fn spend(&self, ns: f64) {
-        self.used_ns.set(self.used_ns.get() + ns);
+        let slowed_ns = ns * (self.slowdown.get() - 1.0);
+        self.slowed_ns.set(self.slowed_ns.get() + slowed_ns);
+        self.used_ns.set(self.used_ns.get() + ns + slowed_ns);
         self.pass();
     }
 
@@ -133,6 +144,11 @@ impl RunClock {
     pub fn cpu_ns(&self) -> u64 {
         // Rounded; it is never negative.
         (self.used_ns.get() + 0.5) as u64
+    }
+
+    /// The part of it that is more than the work.
+    pub fn slowed_ns(&self) -> u64 {
+        self.slowed_ns.get() as u64
     }
 
     pub fn slept_ns(&self) -> u64 {
@@ -189,16 +205,19 @@ mod tests {
         };
         let clock = RunClock::new(&setup);
         let at = ProcessingTime(1_000);
-        clock.begin(Begin { at, core: Some((0, 0)), call_ns: 50, is_message: true });
+        clock.begin(Begin { at, core: Some((0, 0)), call_ns: 50, slowdown: 1.0, is_message: true });
         assert_eq!(clock.now(), at, "nothing was called yet");
         // Three calls of a third of a nanosecond are one nanosecond, and take twice as long.
         (0..3).for_each(|_| clock.spend(1.0 / 3.0));
         assert_eq!((clock.now().0, clock.cpu_ns()), (1_000 + 2 * 51, 1));
         clock.sleep(7);
         assert_eq!((clock.now().0, clock.slept_ns()), (1_007 + 2 * 51, 7));
-        clock.begin(Begin { at, core: None, call_ns: 0, is_message: true });
+        clock.begin(Begin { at, core: None, call_ns: 0, slowdown: 1.0, is_message: true });
         clock.call(10.0);
         clock.call(10.0);
         assert_eq!(clock.now().0, 1_010);
+        clock.begin(Begin { at, core: None, call_ns: 0, slowdown: 1.5, is_message: true });
+        clock.spend(10.0);
+        assert_eq!((clock.now().0, clock.cpu_ns(), clock.slowed_ns()), (1_015, 15, 5));
     }
 }

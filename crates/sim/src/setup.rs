@@ -45,6 +45,8 @@ pub struct Setup {
     pub credit_bytes: u64,
     /// Bytes of queued rows and state on a node at which the sources on it hold arrivals back. Default: no bound.
     pub memory_bound_bytes: Option<u64>,
+    /// A heap that costs more the fuller it is, where there is a bound on memory. Default: memory costs nothing.
+    pub heap: Option<Heap>,
     /// Rows that are held back come into being only when they are taken in, and all after them as much later, event
     /// times included: generators inside an engine are like that, and hide what they make their users wait. Default
     /// off: latency counts from the intended arrival.
@@ -108,6 +110,30 @@ pub struct Overheads {
     pub spares_free: bool,
 }
 
+/// A heap with a tracing garbage collector: the more of it is taken, the more often all that is taken is looked
+/// through. Work takes 1 + c · u / (1 − u) times as long, u being the share of the heap that rows and state take as a run
+/// begins; what is more than the work counts as overhead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Heap {
+    /// Its size, in bounds of memory ([`Setup::memory_bound_bytes`]). Above 1.
+    pub bounds: f64,
+    /// c: what is looked through for what is freed, at half of the heap.
+    pub cost: f64,
+}
+
+impl Heap {
+    /// How many times as long work takes.
+    pub(crate) fn slowdown(self, bytes: u64, bound_bytes: u64) -> f64 {
+        let taken = bytes as f64 / (self.bounds * bound_bytes.max(1) as f64);
+        // A row may still come in where the bound is reached.
+        let taken = taken.min(TAKEN_MAX);
+        1.0 + self.cost * taken / (1.0 - taken)
+    }
+}
+
+/// Nearer to full than this no heap goes on.
+const TAKEN_MAX: f64 = 0.99;
+
 /// How runs that take longer than the quantum are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
@@ -170,6 +196,7 @@ impl Default for Setup {
             rounding: Rounding::Carry,
             credit_bytes: 64 << 20,
             memory_bound_bytes: None,
+            heap: None,
             closed_loop: false,
             shed: false,
             driver: Driver::Scheduler,

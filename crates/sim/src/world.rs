@@ -28,7 +28,7 @@ use crate::event::Event;
 use crate::machine::{Core, Machine, Sharing, Underway};
 use crate::modelled::{Maker, Modelled, with_outlets};
 use crate::order::Order;
-use crate::queue::{Coming, Queue};
+use crate::queue::{Queue, ScheduledEvent};
 use crate::run_clock::{Begin, RunClock};
 use crate::table::Table;
 use crate::threads::Threads;
@@ -59,6 +59,8 @@ pub(crate) struct World<C: Modelled> {
     clocks: Vec<EventClock>,
     running: Vec<Arc<Query>>,
     instances: Vec<Arc<Instance<C>>>,
+    /// By operator: the watermark that a source was given last.
+    given: Vec<EventTime>,
     /// By operator, for the timeline: progress of the message in hand, or of the last.
     progress: Vec<EventTime>,
     /// Of the run that is being worked out; shared with all operators.
@@ -72,7 +74,7 @@ pub(crate) struct World<C: Modelled> {
     watch: Watch,
     network: DelaySampler,
     /// What has not arrived; `None`: free.
-    travellers: Vec<Option<Traveller<C>>>,
+    in_transit: Vec<Option<InTransit<C>>>,
     free: Vec<u32>,
     /// By route and target: when the last message arrives, which the next must not overtake.
     arrivals: std::collections::BTreeMap<(u32, u32), ProcessingTime>,
@@ -128,7 +130,7 @@ pub(crate) struct Plans<C: Modelled> {
 
 /// What travels between machines, or waits for a sink that stalls.
 #[derive(Debug)]
-enum Traveller<C: Modelled> {
+enum InTransit<C: Modelled> {
     /// With the route that it goes by.
     Message(u32, Parcel<C>),
     Watermarks(u32, StreamReport),
@@ -193,6 +195,7 @@ impl<C: Modelled> World<C> {
             instances,
             running,
             failed: None,
+            given: vec![EventTime::MIN; topology.first_table as usize],
             progress: vec![EventTime::MIN; if setup.keep.timeline { topology.operators.len() } else { 0 }],
             clock,
             written: keeps_rows.then(Vec::new),
@@ -207,7 +210,7 @@ impl<C: Modelled> World<C> {
             cores,
             watch,
             network: setup.cluster.network.sampler(setup.seed)?,
-            travellers: Vec::new(),
+            in_transit: Vec::new(),
             free: Vec::new(),
             arrivals: std::collections::BTreeMap::new(),
             staged: Vec::new(),
@@ -230,24 +233,27 @@ impl<C: Modelled> World<C> {
     /// Everything that is known to come before the first event.
     fn plan_ahead(&mut self) {
         for (index, query) in self.queries.iter().enumerate() {
-            self.queue.push(query.deployed, Coming::Deploy(index as u32));
+            self.queue.push(query.deployed, ScheduledEvent::Deploy(index as u32));
         }
         for (index, switch) in self.setup.switches.iter().enumerate() {
-            self.queue.push(ProcessingTime::ZERO.plus(switch.at), Coming::Switch(index as u32));
+            self.queue.push(ProcessingTime::ZERO.plus(switch.at), ScheduledEvent::Switch(index as u32));
         }
-        self.queue.push(ProcessingTime::ZERO, Coming::Sample);
+        self.queue.push(ProcessingTime::ZERO, ScheduledEvent::Sample);
         if let Driver::OsThreads(os) = &self.setup.driver
             && let Some(renice) = &os.renice
         {
             for machine in 0..self.machines.len() as u32 {
-                self.queue.push(ProcessingTime::ZERO.plus(at_least(renice.period)), Coming::Renice(machine));
+                self.queue.push(
+                    ProcessingTime::ZERO.plus(at_least(renice.period)),
+                    ScheduledEvent::Renice(machine),
+                );
             }
         }
         if self.topology.spans {
-            self.queue.push(ProcessingTime::ZERO.plus(self.setup.exchange), Coming::Exchange);
+            self.queue.push(ProcessingTime::ZERO.plus(self.setup.exchange), ScheduledEvent::Exchange);
         }
         if self.setup.sources.scheduled().is_some() {
-            self.queue.push(ProcessingTime(Load::PERIOD_NS), Coming::Load);
+            self.queue.push(ProcessingTime(Load::PERIOD_NS), ScheduledEvent::Load);
         }
     }
 
@@ -268,66 +274,68 @@ impl<C: Modelled> World<C> {
         if self.failed.is_some() {
             return false;
         }
-        let Some((at, order, coming)) = self.queue.pop() else { return false };
+        let Some((at, order, scheduled)) = self.queue.pop() else { return false };
         if at > ProcessingTime::ZERO.plus(self.setup.duration) {
             if !self.setup.drain || self.outstanding == 0 {
                 return false;
             }
             self.closing = true;
         }
-        if let Some(resumes) = self.machine_of(coming).and_then(|m| self.clock.paused_until(m, at)) {
-            self.queue.put_off(resumes, order, coming);
+        if let Some(resumes) = self.machine_of(scheduled).and_then(|m| self.clock.paused_until(m, at)) {
+            self.queue.put_off(resumes, order, scheduled);
             return true;
         }
         self.now = at;
-        self.happen(coming);
+        self.happen(scheduled);
         true
     }
 
-    fn happen(&mut self, coming: Coming) {
-        match coming {
-            Coming::Deploy(query) => self.deploy(query),
-            Coming::Arrive(table) => self.arrive(table),
-            Coming::Deliver(traveller) => self.deliver(traveller),
-            Coming::Finish { core, run } => self.finish(core, run),
-            Coming::Tick(machine) => self.tick(machine),
-            Coming::Alarm(machine) => self.alarm(machine),
-            Coming::Woken(core) => self.woken(core),
-            Coming::Stir(machine) => self.dispatch(machine),
-            Coming::Load => self.observe_load(),
-            Coming::Renice(machine) => self.renice(machine),
-            Coming::Wake(operator) => self.wake_thread(operator),
-            Coming::Time { operator, due } => self.tell_time(operator, due),
-            Coming::Switch(index) => self.switch(index),
-            Coming::Exchange => self.exchange(),
-            Coming::Sample => self.sample(),
+    fn happen(&mut self, scheduled: ScheduledEvent) {
+        match scheduled {
+            ScheduledEvent::Deploy(query) => self.deploy(query),
+            ScheduledEvent::Arrive(table) => self.arrive(table),
+            ScheduledEvent::Deliver(slot) => self.deliver(slot),
+            ScheduledEvent::Finish { core, run } => self.finish(core, run),
+            ScheduledEvent::Tick(machine) => self.tick(machine),
+            ScheduledEvent::Alarm(machine) => self.alarm(machine),
+            ScheduledEvent::Woken(core) => self.woken(core),
+            ScheduledEvent::Stir(machine) => self.dispatch(machine),
+            ScheduledEvent::Load => self.observe_load(),
+            ScheduledEvent::Renice(machine) => self.renice(machine),
+            ScheduledEvent::Wake(operator) => self.wake_thread(operator),
+            ScheduledEvent::Time { operator, due } => self.tell_time(operator, due),
+            ScheduledEvent::Switch(index) => self.switch(index),
+            ScheduledEvent::Exchange => self.exchange(),
+            ScheduledEvent::Sample => self.sample(),
         }
     }
 
     /// The machine that must be running for this to happen.
-    fn machine_of(&self, coming: Coming) -> Option<usize> {
-        let machine = match coming {
-            Coming::Arrive(table) => self.topology.operator(self.tables[table as usize].place).machine,
-            Coming::Deliver(traveller) => match self.travellers[traveller as usize].as_ref()? {
-                Traveller::Message(_, message) => self.topology.operator(message.to.0).machine,
-                Traveller::Watermarks(entry, _) => self.topology.operator(*entry).machine,
-                Traveller::Costs(machine, _) => *machine,
-                Traveller::Stalled(operator, _) => self.topology.operator(*operator).machine,
+    fn machine_of(&self, scheduled: ScheduledEvent) -> Option<usize> {
+        let machine = match scheduled {
+            ScheduledEvent::Arrive(table) => {
+                self.topology.operator(self.tables[table as usize].place).machine
+            }
+            ScheduledEvent::Deliver(slot) => match self.in_transit[slot as usize].as_ref()? {
+                InTransit::Message(_, message) => self.topology.operator(message.to.0).machine,
+                InTransit::Watermarks(entry, _) => self.topology.operator(*entry).machine,
+                InTransit::Costs(machine, _) => *machine,
+                InTransit::Stalled(operator, _) => self.topology.operator(*operator).machine,
             },
-            Coming::Woken(core) => self.cores[core as usize].machine,
-            Coming::Tick(machine)
-            | Coming::Alarm(machine)
-            | Coming::Stir(machine)
-            | Coming::Renice(machine) => machine,
-            Coming::Wake(operator) | Coming::Time { operator, .. } => {
+            ScheduledEvent::Woken(core) => self.cores[core as usize].machine,
+            ScheduledEvent::Tick(machine)
+            | ScheduledEvent::Alarm(machine)
+            | ScheduledEvent::Stir(machine)
+            | ScheduledEvent::Renice(machine) => machine,
+            ScheduledEvent::Wake(operator) | ScheduledEvent::Time { operator, .. } => {
                 self.topology.operator(operator).machine
             }
-            Coming::Finish { .. }
-            | Coming::Deploy(_)
-            | Coming::Switch(_)
-            | Coming::Exchange
-            | Coming::Load
-            | Coming::Sample => return None,
+            ScheduledEvent::Finish { .. }
+            | ScheduledEvent::Deploy(_)
+            | ScheduledEvent::Switch(_)
+            | ScheduledEvent::Exchange
+            | ScheduledEvent::Load
+            | ScheduledEvent::Sample => return None,
         };
         Some(machine as usize)
     }
@@ -359,6 +367,7 @@ impl<C: Modelled> World<C> {
         std::mem::swap(&mut underway.said, &mut self.clock.said.borrow_mut());
         underway.late_rows = self.clock.late_rows.get();
         underway.cpu_ns = self.clock.cpu_ns();
+        underway.slowed_ns = self.clock.slowed_ns();
         underway.sleep_ns = self.clock.slept_ns();
         if instance.query.failed()
             && let Ended::Failed(message) = instance.query.outcome()
@@ -367,6 +376,14 @@ impl<C: Modelled> World<C> {
         }
         if underway.run.state_grown_bytes != 0 {
             self.state_changed(operator, underway.run.state_grown_bytes);
+        }
+    }
+
+    /// How many times as long work takes on a machine whose heap is as full as it is.
+    fn slowdown(&self, machine: u32) -> f64 {
+        match (self.setup.heap, self.setup.memory_bound_bytes) {
+            (Some(heap), Some(bound)) => heap.slowdown(self.machines[machine as usize].bytes, bound),
+            _ => 1.0,
         }
     }
 
@@ -400,7 +417,7 @@ impl<C: Modelled> World<C> {
             held_sources: self.tables.iter().filter(|table| table.is_held).count() as u64,
         });
         if !self.closing {
-            self.queue.push(self.now.plus(at_least(self.setup.sample)), Coming::Sample);
+            self.queue.push(self.now.plus(at_least(self.setup.sample)), ScheduledEvent::Sample);
         }
     }
 }

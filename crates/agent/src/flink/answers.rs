@@ -36,7 +36,7 @@ pub(super) struct JobSummary {
 #[derive(Debug, Deserialize)]
 pub(super) struct Job {
     pub vertices: Vec<Vertex>,
-    pub plan: Plan,
+    pub plan: JobPlan,
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,7 +67,7 @@ pub(super) struct VertexMetrics {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct JobPlan {
     pub nodes: Vec<PlanNode>,
 }
 

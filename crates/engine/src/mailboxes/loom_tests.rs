@@ -50,11 +50,11 @@ fn message(to: u32) -> Message<()> {
 
 /// Works until told to stop: `run` does what a grant of this operator says, and what comes of it.
 fn work(mailboxes: &Mailboxes<(), ()>, worker: u32, run: impl Fn(u32) -> Vec<Message<()>>) {
-    let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
+    let mut worker_state = mailboxes.worker_state(WorkerId(worker));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     let mut finished = None;
     loop {
-        let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || NOW);
+        let next = mailboxes.exchange(&mut worker_state, finished.take(), &mut staged, &mut merged, || NOW);
         let grant = match next {
             Next::Run(grant, ()) => grant,
             Next::Refused => {
@@ -116,9 +116,9 @@ fn an_appointment_that_is_due_always_wakes_a_worker() {
         let worker = {
             let mailboxes = mailboxes.clone();
             thread::spawn(move || {
-                let mut whereabouts = mailboxes.whereabouts(WorkerId(0));
+                let mut worker_state = mailboxes.worker_state(WorkerId(0));
                 let (mut staged, mut merged) = (Vec::new(), Vec::new());
-                let next = mailboxes.exchange(&mut whereabouts, None, &mut staged, &mut merged, || NOW);
+                let next = mailboxes.exchange(&mut worker_state, None, &mut staged, &mut merged, || NOW);
                 assert!(matches!(next, Next::Run(grant, ()) if grant.operator == OperatorId(0)));
             })
         };

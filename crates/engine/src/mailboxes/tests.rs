@@ -99,7 +99,7 @@ proptest! {
         let mailboxes = mailboxes(number, WORKERS as usize, QUERIES, first);
         // Who finds nothing to do then returns.
         mailboxes.stop();
-        let mut workers: Vec<Whereabouts> = (0..WORKERS).map(|id| mailboxes.whereabouts(WorkerId(id))).collect();
+        let mut workers: Vec<WorkerState> = (0..WORKERS).map(|id| mailboxes.worker_state(WorkerId(id))).collect();
         let mut running: Vec<Option<OperatorId>> = vec![None; WORKERS as usize];
         let mut now = NOW;
         for (body, step) in (0..).zip(steps) {
@@ -140,7 +140,7 @@ proptest! {
                         Next::Stop => None,
                     };
                     prop_assert_eq!(granted.as_ref().map(seen), expected.as_ref().map(seen));
-                    prop_assert_eq!(place.at, definition.whereabouts(id));
+                    prop_assert_eq!(place.at, definition.shard_of_worker(id));
                     running[worker as usize] = granted.map(|grant| grant.operator);
                 }
                 Step::Pass { ns } => now = now.plus_ns(ns),
@@ -171,13 +171,13 @@ struct Seen {
 
 /// Works until told to stop; sources hand on what they get. How many messages came too late for their query.
 fn work(mailboxes: &Mailboxes<u64, ()>, worker: u32, seen: &[Seen]) -> u64 {
-    let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
+    let mut worker_state = mailboxes.worker_state(WorkerId(worker));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     let (mut finished, mut refused) = (None, 0);
     let clock = Clock::start();
     let now = || NOW.plus_ns(clock.now().0);
     loop {
-        let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, now);
+        let next = mailboxes.exchange(&mut worker_state, finished.take(), &mut staged, &mut merged, now);
         refused += staged.drain(..).count() as u64;
         let grant = match next {
             Next::Run(grant, ()) => grant,
@@ -311,11 +311,11 @@ fn messages_circle_on_one_shard_and_on_several() {
 
 /// Sends each message on until it was taken so often. How many this worker took.
 fn circle(mailboxes: &Mailboxes<u64, ()>, worker: u32, often: u64) -> u64 {
-    let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
+    let mut worker_state = mailboxes.worker_state(WorkerId(worker));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     let (mut finished, mut taken) = (None, 0);
     loop {
-        let next = mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, || NOW);
+        let next = mailboxes.exchange(&mut worker_state, finished.take(), &mut staged, &mut merged, || NOW);
         let Next::Run(grant, ()) = next else { return taken };
         let Work::Message { message: granted, .. } = grant.work else { panic!("nothing leaves work behind") };
         taken += 1;
@@ -332,7 +332,7 @@ fn a_decision_is_made_with_the_end_of_the_run_unless_the_lock_was_waited_for() {
     let mailboxes = mailboxes(1, 1, 1, "llf");
     mailboxes.stop();
     mailboxes.enqueue(&mut vec![message(0, NOW, 0), message(0, NOW, 1), message(0, NOW, 2)], NOW);
-    let mut worker = mailboxes.whereabouts(WorkerId(0));
+    let mut worker = mailboxes.worker_state(WorkerId(0));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     let Next::Run(_, ()) = mailboxes.exchange(&mut worker, None, &mut staged, &mut merged, || NOW) else {
         panic!("three wait")
@@ -375,12 +375,12 @@ fn sleepers_keep_the_alarm_for_every_appointment() {
         for worker in 0..2 {
             let (mailboxes, send) = (&mailboxes, send.clone());
             threads.spawn(move || {
-                let mut whereabouts = mailboxes.whereabouts(WorkerId(worker));
+                let mut worker_state = mailboxes.worker_state(WorkerId(worker));
                 let (mut staged, mut merged, mut finished) = (Vec::new(), Vec::new(), None);
                 loop {
                     let now = || clock.now();
                     let next =
-                        mailboxes.exchange(&mut whereabouts, finished.take(), &mut staged, &mut merged, now);
+                        mailboxes.exchange(&mut worker_state, finished.take(), &mut staged, &mut merged, now);
                     let Next::Run(grant, ()) = next else { return };
                     assert_eq!(seen(&grant).1, Some(LOOK));
                     send.send((grant.operator, clock.now())).unwrap();
@@ -413,7 +413,7 @@ fn sleepers_keep_the_alarm_for_every_appointment() {
 #[test]
 fn a_worker_lets_go_of_what_is_refused_before_it_sleeps() {
     let mailboxes = mailboxes(1, 1, 2, "llf");
-    let mut worker = mailboxes.whereabouts(WorkerId(0));
+    let mut worker = mailboxes.worker_state(WorkerId(0));
     let (mut staged, mut merged) = (Vec::new(), Vec::new());
     mailboxes.enqueue(&mut vec![message(0, NOW, 0)], NOW);
     let next = mailboxes.exchange(&mut worker, None, &mut staged, &mut merged, || NOW);
@@ -439,7 +439,7 @@ fn a_look_on_another_shard_is_not_slept_past() {
     mailboxes.appoint(table, Look { at: NOW, due: NOW }, NOW);
     mailboxes.stop();
     // At home on the first.
-    let mut worker = mailboxes.whereabouts(WorkerId(0));
+    let mut worker = mailboxes.worker_state(WorkerId(0));
     let next = mailboxes.exchange(&mut worker, None, &mut Vec::new(), &mut Vec::new(), || NOW);
     assert!(matches!(next, Next::Run(grant, ()) if grant.operator == table));
 }

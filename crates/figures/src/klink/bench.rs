@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use laxity_sched::Config;
-use laxity_sim::{Cluster, Keep, Outcome, Setup};
+use laxity_sim::{Cluster, Heap, Keep, Outcome, QueryOutcome, Setup};
 use laxity_workload::nyt::Nyt;
 use laxity_workload::ysb::Ysb;
 use laxity_workload::{Delay, Fleet, Workload, linear_road, offered_load};
@@ -21,7 +21,7 @@ pub(super) const FIGURE_1: Figure = Figure {
     paper: PAPER,
     section: "§1",
     says: "At a given throughput Default's output latency is about 50 % above Klink's, for YSB and LRB.",
-    notes: "",
+    notes: heap_note!(),
     run: run_1,
     judge: judge_1,
 };
@@ -33,7 +33,7 @@ pub(super) const FIGURE_7: Figure = Figure {
     section: "§6.2.2",
     says: "At least 45 % lower mean than Default, FCFS, RR, HR and SBox for LRB and NYT; tail 60 % (LRB) and 50 % (NYT) \
            below Default's.",
-    notes: "See klink-6a.",
+    notes: heap_note!(),
     run: run_7,
     judge: judge_7,
 };
@@ -89,8 +89,25 @@ pub(super) struct Trial {
     pub is_zipf: bool,
     /// What the memory bound holds, as work of all cores.
     pub backlog_ms: u64,
+    /// A heap that is dearer the fuller it is ([`HEAP`]).
+    pub has_heap: bool,
     pub seed: u64,
 }
+
+/// The heap of the paper's engine, a JVM's. Its size is picked, a little above the bound. Its cost is the one number that is
+/// calibrated in Klink's figures: by the throughput of Fig. 6d, at which Default and the others stay, 2.5 of the 3.25 million
+/// events/s that the same cores do where memory is not full.
+const HEAP: Heap = Heap { bounds: 1.03, cost: 0.009 };
+
+/// Said of every figure that has the heap.
+macro_rules! heap_note {
+    () => {
+        "With a heap that costs more the fuller it is: work takes 1 + .009 u / (1 - u) times as long, u being bytes over 1.03 \
+         bounds; .009 is calibrated on Default's throughput in Fig. 6d alone. Means are over queries, a window that is due \
+         and was not written counts with its age."
+    };
+}
+pub(super) use heap_note;
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -104,6 +121,8 @@ pub(super) struct Seen {
     /// Events per second, counted by every operator as the paper does.
     pub throughput: f64,
     pub results: u64,
+    /// Windows that are due and were not written.
+    pub owed: u64,
     pub utilisation: f64,
     pub memory_mean: f64,
     pub memory_p90: f64,
@@ -112,7 +131,7 @@ pub(super) struct Seen {
 
 impl Trial {
     pub fn new(bench: Bench, policy: &'static str, queries: usize, seed: u64) -> Trial {
-        Trial { bench, policy, queries, nodes: 1, is_zipf: false, backlog_ms: 10_000, seed }
+        Trial { bench, policy, queries, nodes: 1, is_zipf: false, backlog_ms: 10_000, has_heap: true, seed }
     }
 
     /// Runs it, once per process.
@@ -186,6 +205,7 @@ impl Trial {
             seed: self.seed,
             credit_bytes: u64::MAX,
             memory_bound_bytes: Some(bound as u64),
+            heap: self.has_heap.then_some(HEAP),
             closed_loop: true,
             keep: Keep { timeline: false, results: false, trace: false, checks: false },
             ..Setup::default()
@@ -198,7 +218,10 @@ const SMALL_CORES: usize = 4;
 
 impl Seen {
     fn of(outcome: &Outcome, load: f64, operators: f64, way_ns: f64, bound: f64) -> Seen {
-        let latency = outcome.event_time_latency(|_| true);
+        let mut latency = outcome.event_time_latency(|_| true);
+        for owed_ns in outcome.queries.iter().flat_map(|query| &query.owed_ns) {
+            latency.record(*owed_ns).expect("it grows as needed");
+        }
         let mut memory: Vec<f64> = outcome
             .samples
             .iter()
@@ -218,6 +241,7 @@ impl Seen {
                 / way_ns.max(1.0)
                 / (outcome.ended.0.max(1) as f64 / 1e9),
             results: outcome.queries.iter().map(|query| query.lateness.results).sum(),
+            owed: outcome.queries.iter().map(|query| query.owed_ns.len() as u64).sum(),
             utilisation: outcome.utilisation(),
             memory_mean: memory.iter().sum::<f64>() / memory.len().max(1) as f64,
             memory_p90: memory.get(memory.len() * 9 / 10).copied().unwrap_or(0.0),
@@ -226,11 +250,16 @@ impl Seen {
     }
 }
 
-/// Mean over queries of their mean event-time latency; one that gave no result has waited as long as was measured.
+/// Mean over queries of their mean event-time latency, windows that are due and did not come counting with their age so
+/// far; one that gave no result has waited as long as was measured.
 fn mean_over_queries_s(outcome: &Outcome) -> f64 {
-    let of = |query: &laxity_sim::QueryOutcome| match query.lateness.results {
+    let of = |query: &QueryOutcome| match query.lateness.results {
         0 => outcome.ended.0 as f64,
-        _ => query.event_time_latency_mean_ns,
+        results => {
+            let owed_ns: f64 = query.owed_ns.iter().map(|&ns| ns as f64).sum();
+            let written_ns = query.event_time_latency_mean_ns * results as f64;
+            (written_ns + owed_ns) / (results + query.owed_ns.len() as u64) as f64
+        }
     };
     let sum_ns: f64 = outcome.queries.iter().map(of).sum();
     seconds(sum_ns / outcome.queries.len().max(1) as f64)
@@ -246,7 +275,7 @@ pub(super) fn sixty(run: &Run) -> usize {
     run.pick(60, 6)
 }
 
-pub(super) const COLUMNS: [&str; 13] = [
+pub(super) const COLUMNS: [&str; 15] = [
     "bench",
     "policy",
     "queries",
@@ -260,6 +289,8 @@ pub(super) const COLUMNS: [&str; 13] = [
     "results",
     "utilisation",
     "memory_mean",
+    "owed",
+    "heap",
 ];
 
 pub(super) fn record(table: &mut Table, label: &str, trial: &Trial, seen: &Seen) {
@@ -277,6 +308,8 @@ pub(super) fn record(table: &mut Table, label: &str, trial: &Trial, seen: &Seen)
         &seen.results,
         &seen.utilisation,
         &seen.memory_mean,
+        &seen.owed,
+        &trial.has_heap,
     ]);
 }
 
@@ -312,12 +345,13 @@ fn judge_1(data: &Data) -> Verdict {
     };
     let text = |ratios: &[f64]| ratios.iter().map(|r| format!("{r:.2}")).collect::<Vec<_>>().join(", ");
     let (ysb, lrb) = (ratios("YSB"), ratios("LRB"));
-    // At every point: at one alone it may be chance.
+    // Every point is a claim: at one alone it may be chance, and where the cores are not full there is nothing to order.
+    let claims: Vec<bool> = ysb.iter().chain(&lrb).map(|&ratio| ratio > 1.02).collect();
     let least = |ratios: &[f64]| ratios.iter().copied().fold(f64::MAX, f64::min);
     let sees =
         format!("Default's latency over Klink's as queries rise: YSB {}; LRB {}", text(&ysb), text(&lrb));
     let (ysb, lrb) = (least(&ysb), least(&lrb));
-    Verdict::factors(sees, &[ysb > 1.02, lrb > 1.02], &[(ysb, 1.5), (lrb, 1.5)])
+    Verdict::factors(sees, &claims, &[(ysb, 1.5), (lrb, 1.5)])
 }
 
 fn run_7(run: &Run) -> Result<Data, ExperimentError> {

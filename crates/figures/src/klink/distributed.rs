@@ -1,5 +1,5 @@
 use super::PAPER;
-use super::bench::{Bench, COLUMNS, POLICIES, Trial, chart, record};
+use super::bench::{Bench, COLUMNS, POLICIES, Trial, chart, heap_note, record};
 use crate::{Axis, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 
 pub(super) const FIGURE_6E: Figure = Figure {
@@ -8,8 +8,11 @@ pub(super) const FIGURE_6E: Figure = Figure {
     paper: PAPER,
     section: "§6.2.4",
     says: "Latency falls with nodes for all algorithms; Klink keeps a 40 % improvement.",
-    notes: "Operators are dealt over the nodes, which exchange delay statistics and costs every 120 ms. Past two nodes \
-            the load is below the capacity and there is little to order.",
+    notes: concat!(
+        "Operators are dealt over the nodes, which exchange delay statistics and costs every 120 ms. Past two nodes \
+            the load is below the capacity and there is little to order. ",
+        heap_note!()
+    ),
     run,
     judge,
 };

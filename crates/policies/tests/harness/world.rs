@@ -76,6 +76,7 @@ impl World {
         let config = Config {
             workers: WORKERS as usize,
             quantum_ns: 4_000,
+            quantum_max_ns: 0,
             seed,
             ageing_bound_ns: 60_000,
             mailbox_bytes_max: 2_000,

@@ -223,7 +223,7 @@ impl<C: Content> Reader<C> {
         self.idle = false;
         let dropped = (context.shed)(self.source, rows);
         if dropped > 0 {
-            self.query.rows_shed.fetch_add(u64::from(dropped), Relaxed);
+            self.query.count_shed(dropped, now);
         }
         // The first go, so that the newest row, which moves the watermark, stays.
         let batch = match dropped {
@@ -364,7 +364,7 @@ impl<C: Content> Reader<C> {
         {
             self.backlog_bytes -= waiting.bytes;
             self.settle_one();
-            self.query.rows_shed.fetch_add(u64::from(C::rows(&waiting.batch)), Relaxed);
+            self.query.count_shed(C::rows(&waiting.batch), now);
             told = waiting.watermark.map(|watermark| (watermark, waiting.arrival)).or(told);
         }
         told.filter(|_| self.backlog.is_empty())

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use laxity_graph::QueryId;
+
 use super::{Cycled, Event, Needs, Rank};
 use crate::{MessageContext, Snapshot};
 
@@ -42,6 +44,11 @@ pub trait Decorator: fmt::Debug + Send {
         self.inner_mut().review(snapshot)
     }
 
+    /// See [`Rank::standing_back`].
+    fn standing_back(&self) -> &[QueryId] {
+        self.inner().standing_back()
+    }
+
     /// See [`Rank::cycle`].
     fn cycle<'a>(&'a mut self, snapshot: &Snapshot, priorities: &mut [f64]) -> Cycled<'a> {
         self.inner_mut().cycle(snapshot, priorities)
@@ -71,6 +78,10 @@ impl<D: Decorator> Rank for D {
 
     fn review(&mut self, snapshot: &Snapshot) -> bool {
         Decorator::review(self, snapshot)
+    }
+
+    fn standing_back(&self) -> &[QueryId] {
+        Decorator::standing_back(self)
     }
 
     fn cycle<'a>(&'a mut self, snapshot: &Snapshot, priorities: &mut [f64]) -> Cycled<'a> {

@@ -4,7 +4,7 @@ mod demand;
 mod parts;
 mod spent;
 
-use laxity_graph::ProcessingTime;
+use laxity_graph::{ProcessingTime, QueryId};
 
 use self::demand::{Demand, give_up, put_before};
 use self::parts::Parts;
@@ -64,6 +64,7 @@ pub struct Laxity {
     costs_due: u32,
     demands: Vec<Demand>,
     given_up: Vec<Demand>,
+    standing_back: Vec<QueryId>,
     memory: MemoryMode,
     releases: Releases,
     /// By place of the query in the snapshot: time to its deadline less its work.
@@ -101,6 +102,7 @@ impl Default for Laxity {
             costs_due: 0,
             demands: Vec::new(),
             given_up: Vec::new(),
+            standing_back: Vec::new(),
             memory: MemoryMode::default(),
             releases: Releases::default(),
             slacks_ns: Vec::new(),
@@ -152,6 +154,7 @@ impl Rank for Laxity {
         self.learn_graph(snapshot);
         self.learn_costs(snapshot);
         self.demands.clear();
+        self.standing_back.clear();
         let (costs_ns, spent) = (&self.costs_ns, &self.spent);
         let cost_ns = |query: &QuerySnapshot| costs_ns.get(query.id.index()).map_or(0.0, |&ns| ns.into());
         let demand = |query: &QuerySnapshot| demand(query, cost_ns(query), spent.row_ns(query), snapshot);
@@ -163,8 +166,13 @@ impl Rank for Laxity {
         self.shifts_ns.clear();
         if self.parts.overload && self.puts_off(snapshot) {
             self.shift();
+            self.standing_back.extend(self.given_up.iter().map(|given_up| QueryId(given_up.of)));
         }
         had_other || !self.shifts_ns.is_empty()
+    }
+
+    fn standing_back(&self) -> &[QueryId] {
+        &self.standing_back
     }
 }
 

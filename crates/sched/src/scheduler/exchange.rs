@@ -2,7 +2,7 @@
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WindowShape};
 
-use crate::{CostReport, Elsewhere, Scheduler, StreamReport};
+use crate::{CostReport, RemoteCost, Scheduler, StreamReport};
 
 /// What nodes tell each other (Klink §4). Once a cycle: `stream_reports` go to the nodes below, `cost_reports` to
 /// those above.
@@ -46,19 +46,19 @@ impl<T> Scheduler<T> {
     /// A node below reports. `feeders` pairs operators there with those here that feed them. The path costs count
     /// like replies ([`on_reply`](Scheduler::on_reply)).
     pub fn on_cost_report(&mut self, report: &CostReport, feeders: &[(OperatorId, OperatorId)]) {
-        report.merge_into(&mut self.elsewhere, self.node, feeders);
+        report.merge_into(&mut self.remote_costs, self.node, feeders);
         self.query_changed(report.query);
         for &(_, feeder) in feeders {
-            let ways = self.elsewhere.iter().filter(|elsewhere| elsewhere.query == report.query);
-            let ways = ways.flat_map(|elsewhere| &elsewhere.ways).filter(|way| way.operator == feeder);
+            let ways = self.remote_costs.iter().filter(|remote| remote.query == report.query);
+            let ways = ways.flat_map(|remote| &remote.ways).filter(|way| way.operator == feeder);
             let path_ns = ways.map(|way| way.path_ns).max();
             self.on_reply(feeder, path_ns.unwrap_or(0));
         }
     }
 
     /// What other nodes said of costs, by query and node. How old it is, it says itself.
-    pub fn elsewhere(&self) -> &[Elsewhere] {
-        &self.elsewhere
+    pub fn remote_costs(&self) -> &[RemoteCost] {
+        &self.remote_costs
     }
 
     fn query_changed(&mut self, id: QueryId) {
@@ -174,7 +174,7 @@ mod tests {
         let cost_told = cost_ns(&mut above, NOW);
         assert!(cost_alone < 0.7 * cost_of_whole, "{cost_alone} of {cost_of_whole}");
         assert!((cost_told / cost_of_whole - 1.0).abs() < 1e-2, "{cost_told} and {cost_of_whole}");
-        assert_eq!((above.elsewhere()[0].queued.node, above.elsewhere()[0].queued.at), (7, NOW));
+        assert_eq!((above.remote_costs()[0].queued.node, above.remote_costs()[0].queued.at), (7, NOW));
         // C_path of 1: 300 µs at 2 and 400 µs at 3, for 100 rows.
         assert!(above.path_cost_ns(OperatorId(1)).abs_diff(700_000) < 10_000);
         // Older news from the same node change nothing; newer ones take their place.
@@ -192,9 +192,9 @@ mod tests {
         let echo = &below.cost_reports(7, NOW)[0];
         assert_eq!(echo.queued.iter().map(|queued| queued.node).collect::<Vec<_>>(), [7, 1]);
         above.on_cost_report(echo, &feeders);
-        assert_eq!(above.elsewhere().len(), 1);
+        assert_eq!(above.remote_costs().len(), 1);
         above.remove_query(QueryId(0));
-        assert!(above.elsewhere().is_empty());
+        assert!(above.remote_costs().is_empty());
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl<T> Scheduler<T> {
         if self.composition.unit.is_query() {
             self.ready.grow(index + 1);
         }
-        self.queries[index] = Some(Query { spec, operators: Vec::new(), windows: None });
+        self.queries[index] = Some(Query { spec, operators: Vec::new(), windows: None, ladder: None });
     }
 
     /// An operator instance starts, idle.
@@ -112,7 +112,7 @@ impl<T> Scheduler<T> {
         if let Some(shedder) = &mut self.shedder {
             shedder.forget(id);
         }
-        self.elsewhere.retain(|elsewhere| elsewhere.query != id);
+        self.remote_costs.retain(|remote| remote.query != id);
         self.composition.rank.on(Event::Removed { query: id });
         let mut messages = Vec::new();
         for id in query.operators {

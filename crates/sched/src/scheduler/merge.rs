@@ -46,6 +46,11 @@ impl<T> Scheduler<T> {
             return None;
         }
         let queued = operator.mailbox.pop()?;
+        if slack_ns == 0
+            && let Some(query) = self.queries[operator.query.index()].as_mut()
+        {
+            query.ladder.get_or_insert_default().larger_batches.see(now);
+        }
         if self.needs.told.started {
             let (query, source) = (operator.query, operator.is_source.then_some(id));
             let ingested = queued.message.ingested;

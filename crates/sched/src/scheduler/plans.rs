@@ -77,14 +77,24 @@ impl<T> Scheduler<T> {
         {
             return self.upcoming(place).is_none();
         }
-        self.workers[place].expired(self.composition.train, self.config.quantum_ns, now)
+        self.workers[place].expired(self.composition.train, self.quantum_ns(), now)
+    }
+
+    /// That of the configuration; where calls are dear, so long that they take no more than a fiftieth of it.
+    fn quantum_ns(&self) -> u64 {
+        let least_ns = self.config.quantum_ns;
+        let most_ns = self.config.quantum_max_ns.max(least_ns);
+        ((CALLS_PER_QUANTUM * self.call.change_ns) as u64).clamp(least_ns, most_ns)
     }
 
     /// What the worker spent beside the work since its last grant, as it gets the next.
     #[inline]
     pub(super) fn observe_call(&mut self, place: usize, id: OperatorId, now: ProcessingTime) {
-        // Only plans want to know.
-        if !matches!(self.composition.traversal, Traversal::Planned(_)) {
+        // Only plans and quanta that may grow want to know.
+        let is_planned = matches!(self.composition.traversal, Traversal::Planned(_));
+        let grows =
+            self.composition.train == Train::Quantum && self.config.quantum_max_ns > self.config.quantum_ns;
+        if !is_planned && !grows {
             return;
         }
         let last_call = &mut self.workers[place].last_call;
@@ -98,6 +108,9 @@ impl<T> Scheduler<T> {
     }
 }
 
+/// A call that changes the operator takes at most 2 % of a quantum.
+const CALLS_PER_QUANTUM: f64 = 50.0;
+
 /// The last grant of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
@@ -107,4 +120,52 @@ pub(super) struct Call {
     pub rested: bool,
     granted: ProcessingTime,
     pub cpu_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use laxity_graph::{EventTime, WorkerId};
+
+    use super::*;
+    use crate::{Composition, Config, Llf, Message, OperatorSpec, QuerySpec, RunReport};
+
+    /// Two operators with as much to do and alternating deadlines, .1 ms a message, and so much for every change of the
+    /// operator. How often the worker changed among the last 2 000 messages.
+    fn changes(change_ns: u64) -> usize {
+        const WORKER: WorkerId = WorkerId(0);
+        let mut scheduler = Scheduler::new(Composition::of(Llf), Config::default());
+        for id in 0..2 {
+            let (query, id) = (QueryId(id), OperatorId(id));
+            scheduler.add_query(QuerySpec { id: query, target_ns: 1_000_000, weight: 1.0, qos: None });
+            scheduler.add_operator(OperatorSpec { id, query, upstream: vec![], window: None, channels: 1 });
+        }
+        for place in 0..8_000 {
+            let (to, ingested, progress) =
+                (OperatorId(place % 2), ProcessingTime(place.into()), EventTime::MIN);
+            let message = Message { to, channel: 0, progress, ingested, rows: 1, bytes: 8, body: () };
+            scheduler.on_message(message, ProcessingTime(8_000));
+        }
+        let (mut now, mut last, mut changes) = (ProcessingTime(8_000), None, Vec::new());
+        while let Some(grant) = scheduler.next(WORKER, now) {
+            let changed = last.replace(grant.operator) != Some(grant.operator);
+            changes.push(changed);
+            now = now.plus_ns(100_000 + if changed { change_ns } else { 0 });
+            let report = RunReport { rows_in: 1, rows_out: 1, cpu_ns: 100_000, more: false };
+            scheduler.on_finished(WORKER, report, now);
+        }
+        changes[6_000..].iter().filter(|&&changed| changed).count()
+    }
+
+    #[test]
+    fn trains_grow_with_what_a_call_costs() {
+        // Ten messages in a quantum of 1 ms; with .05 ms a change 24 in 2.5 ms, with .2 ms 48 in 5 ms, as with 1 ms, 40.
+        let near = |change_us: u64, wanted: usize| {
+            let seen = changes(change_us * 1_000);
+            assert!(seen.abs_diff(wanted) <= 2 + wanted / 10, "{change_us} us: {seen}, not {wanted}");
+        };
+        near(1, 200);
+        near(50, 2_000 / 25);
+        near(200, 2_000 / 48);
+        near(1_000, 2_000 / 40);
+    }
 }

@@ -2,7 +2,7 @@
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
 
-use crate::{CallCost, Composition, Config, Memory, Needs, Scheduler};
+use crate::{CallCost, Composition, Config, Ladder, Memory, Needs, Scheduler};
 
 /// Questions. None changes anything; an id that is unknown or removed has nothing queued and costs nothing.
 impl<T> Scheduler<T> {
@@ -104,6 +104,11 @@ impl<T> Scheduler<T> {
     /// Rows out per row in.
     pub fn selectivity(&self, id: OperatorId) -> f64 {
         self.operator(id).map_or(1.0, |o| o.selectivity.get())
+    }
+
+    /// The steps against too much work that were taken for a query, as far as a scheduler takes them.
+    pub fn ladder(&self, id: QueryId) -> Ladder {
+        self.query(id).and_then(|query| query.ladder.as_deref().copied()).unwrap_or_default()
     }
 
     /// When the result of the message that the operator takes next is due: t_MF + L.

@@ -1,5 +1,7 @@
 //! Who is next: the most urgent unit, or now and then the one that has waited too long.
 
+use std::collections::VecDeque;
+
 use laxity_graph::{OperatorId, ProcessingTime};
 
 use super::plans::Call;
@@ -17,12 +19,12 @@ pub(super) struct Ready {
     ties: Ties,
     /// The ageing guard: `None` where the rank bounds the wait itself.
     ageing_bound_ns: Option<u64>,
-    ages: Vec<Age>,
+    /// Units as they joined, for the guard. Those that left stay until they are at the front, where the first always waits:
+    /// nearly every turn comes by here, and taking one out of the midst would cost two cache lines more.
+    joined: VecDeque<Joined>,
+    joins: u64,
     /// Turns since one was given for age.
     turns: u32,
-    /// Ends of the list of waiting units in order of arrival, kept for the guard.
-    oldest: u32,
-    newest: u32,
 }
 
 /// A unit waits (in the queue), is held by a worker, or has nothing ready.
@@ -34,17 +36,17 @@ pub(super) struct UnitState {
     pub held: bool,
     /// With which it last joined.
     pub priority: f64,
+    /// Of the join since which it waits; 0 where it does not, or nobody watches.
+    join: u64,
 }
 
-/// A waiting unit's place in the list of waiting units by arrival.
 #[derive(Clone, Copy, Debug)]
-struct Age {
+struct Joined {
     since: ProcessingTime,
-    older: u32,
-    newer: u32,
+    /// As [`UnitState::join`], from 1.
+    join: u64,
+    unit: u32,
 }
-
-const NONE: u32 = u32::MAX;
 
 /// Of so many turns one may go to a unit that waited too long: under lasting overload, when everything ages,
 /// the rank still rules three quarters of the time. Picked.
@@ -59,20 +61,16 @@ impl Ready {
             per_cycle: needs.by == By::Cycle,
             ties: needs.ties,
             ageing_bound_ns: (needs.bound == WaitBound::Ageing).then_some(config.ageing_bound_ns),
-            ages: Vec::new(),
+            joined: VecDeque::new(),
+            joins: 0,
             turns: 0,
-            oldest: NONE,
-            newest: NONE,
         }
     }
 
     pub fn grow(&mut self, units: usize) {
         if self.units.len() < units {
-            self.units.resize(units, UnitState { ready: 0, held: false, priority: 0.0 });
+            self.units.resize(units, UnitState { ready: 0, held: false, priority: 0.0, join: 0 });
             self.queue.grow(units);
-            if self.ageing_bound_ns.is_some() {
-                self.ages.resize(units, Age { since: ProcessingTime::ZERO, older: NONE, newer: NONE });
-            }
             if self.per_cycle {
                 self.priorities.resize(units, 0.0);
             }
@@ -90,9 +88,7 @@ impl Ready {
         let key = self.key(unit, priority);
         self.units[unit as usize].priority = priority;
         self.queue.push(key);
-        if self.ageing_bound_ns.is_some() {
-            self.link(unit, now);
-        }
+        self.note_join(unit, now);
     }
 
     #[inline]
@@ -136,7 +132,7 @@ impl Ready {
                 unit
             }
         };
-        self.unlink(unit);
+        self.note_leave(unit);
         Some(unit)
     }
 
@@ -147,21 +143,25 @@ impl Ready {
             return false;
         }
         self.turns = self.turns.saturating_add(1);
-        self.unlink(unit);
+        self.note_leave(unit);
         true
     }
 
     /// Takes the next unit out and puts `unit` back in its stead, if that is more urgent than `unit` is.
     #[inline]
     pub fn swap(&mut self, unit: u32, priority: f64, now: ProcessingTime) -> Option<u32> {
-        let stays = self.queue.peek().is_none_or(|top| top > self.key(unit, priority));
-        if stays && self.aged(now).is_none() {
-            self.turns = self.turns.saturating_add(1);
-            return None;
+        if self.aged(now).is_some() {
+            let other = self.take(now)?;
+            self.units[unit as usize].held = false;
+            self.join(unit, priority, now);
+            return Some(other);
         }
-        let other = self.take(now)?;
-        self.units[unit as usize].held = false;
-        self.join(unit, priority, now);
+        self.turns = self.turns.saturating_add(1);
+        let other = self.queue.exchange(self.key(unit, priority))?;
+        let state = &mut self.units[unit as usize];
+        (state.held, state.priority) = (false, priority);
+        self.note_leave(other);
+        self.note_join(unit, now);
         Some(other)
     }
 
@@ -174,7 +174,7 @@ impl Ready {
     /// When the unit that has waited longest will have waited too long, where the guard is on.
     pub fn next_ageing(&self) -> Option<ProcessingTime> {
         let bound_ns = self.ageing_bound_ns?;
-        Some(self.ages.get(self.oldest as usize)?.since.plus_ns(bound_ns))
+        Some(self.joined.front()?.since.plus_ns(bound_ns))
     }
 
     /// So many turns were given elsewhere by a worker that passed over this.
@@ -185,7 +185,7 @@ impl Ready {
     /// Takes a unit out for good.
     pub fn remove(&mut self, unit: u32) {
         if self.queue.remove(unit) {
-            self.unlink(unit);
+            self.note_leave(unit);
         }
         let state = &mut self.units[unit as usize];
         state.ready = 0;
@@ -208,34 +208,37 @@ impl Ready {
     #[inline]
     fn aged(&self, now: ProcessingTime) -> Option<u32> {
         let bound_ns = self.ageing_bound_ns.filter(|_| self.turns >= TURNS_PER_AGED - 1)?;
-        let oldest = self.ages.get(self.oldest as usize)?;
-        (now.since_ns(oldest.since) >= bound_ns).then_some(self.oldest)
+        let oldest = self.joined.front()?;
+        (now.since_ns(oldest.since) >= bound_ns).then_some(oldest.unit)
     }
 
-    fn link(&mut self, unit: u32, now: ProcessingTime) {
-        let newest = std::mem::replace(&mut self.newest, unit);
-        match self.ages.get_mut(newest as usize) {
-            Some(before) => before.newer = unit,
-            None => self.oldest = unit,
-        }
-        self.ages[unit as usize] = Age { since: now, older: newest, newer: NONE };
-    }
-
-    fn unlink(&mut self, unit: u32) {
+    #[inline]
+    fn note_join(&mut self, unit: u32, now: ProcessingTime) {
         if self.ageing_bound_ns.is_none() {
             return;
         }
-        let Age { older, newer, .. } = self.ages[unit as usize];
-        match self.ages.get_mut(older as usize) {
-            Some(state) => state.newer = newer,
-            None => self.oldest = newer,
+        self.joins += 1;
+        self.units[unit as usize].join = self.joins;
+        if self.joined.len() > 2 * self.queue.len() + JOINED_MIN {
+            let units = &self.units;
+            self.joined.retain(|joined| units[joined.unit as usize].join == joined.join);
         }
-        match self.ages.get_mut(newer as usize) {
-            Some(state) => state.older = older,
-            None => self.newest = older,
+        self.joined.push_back(Joined { since: now, join: self.joins, unit });
+    }
+
+    #[inline]
+    fn note_leave(&mut self, unit: u32) {
+        if self.ageing_bound_ns.is_none() {
+            return;
         }
+        self.units[unit as usize].join = 0;
+        let units = &self.units;
+        while self.joined.pop_front_if(|first| units[first.unit as usize].join != first.join).is_some() {}
     }
 }
+
+/// So many that left may stay in any case.
+const JOINED_MIN: usize = 64;
 
 /// What decides whether more may be merged into a granted message.
 #[derive(Clone, Copy, Debug, Default)]

@@ -58,7 +58,7 @@ impl<T> Scheduler<T> {
             changed: None,
             operators: operators.filter_map(|id| self.operator_snapshot(OperatorId(id))).collect(),
             queries: self.queries.iter().flatten().map(Query::snapshot).collect(),
-            elsewhere: self.elsewhere.clone(),
+            remote_costs: self.remote_costs.clone(),
         }
     }
 
@@ -99,7 +99,7 @@ impl<T> Scheduler<T> {
             }
         }
         self.refresh_streams();
-        self.view.snapshot.elsewhere.clone_from(&self.elsewhere);
+        self.view.snapshot.remote_costs.clone_from(&self.remote_costs);
     }
 
     pub(super) fn operator_snapshot(&self, id: OperatorId) -> Option<OperatorSnapshot> {

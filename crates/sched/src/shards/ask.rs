@@ -32,7 +32,7 @@ impl<T> Shards<T> {
 
     /// See [`crate::Scheduler::began_dispatch`].
     pub fn began_dispatch(&self, worker: WorkerId) -> bool {
-        self.shards[self.whereabouts(worker)].scheduler().began_dispatch(worker)
+        self.shards[self.shard_of_worker(worker)].scheduler().began_dispatch(worker)
     }
 
     /// See [`crate::Scheduler::cycle_work`]: of all of them.

@@ -6,7 +6,7 @@ use laxity_graph::{EventTime, IdSpace, OperatorId, ProcessingTime, QueryId, Work
 
 use super::Top;
 use crate::{
-    Composition, Config, Grant, Message, OperatorSpec, QuerySpec, Recipe, RunReport, Scheduler, Work,
+    Composition, Config, Grant, Ladder, Message, OperatorSpec, QuerySpec, Recipe, RunReport, Scheduler, Work,
 };
 
 /// One scheduler of several, with ids of its own that keep its tables dense.
@@ -112,6 +112,11 @@ impl<T> Shard<T> {
         if let Some(&Placed { query, .. }) = self.queries.get(&spec.id) {
             self.scheduler.alter_query(QuerySpec { id: query, ..spec }, now);
         }
+    }
+
+    /// See [`Scheduler::ladder`].
+    pub fn ladder(&self, id: QueryId) -> Ladder {
+        self.queries.get(&id).map(|placed| self.scheduler.ladder(placed.query)).unwrap_or_default()
     }
 
     /// See [`Scheduler::on_message`].

@@ -77,6 +77,24 @@ fn the_dearest_utility_is_kept() {
 }
 
 #[test]
+fn what_a_slow_source_holds_back_is_no_work() {
+    // Half a core of rows that come two seconds late. Where ten wait, as between any two runs, and the worker rests now and
+    // then, the source is slow.
+    for (queued_rows, rests, sheds) in [(10, true, false), (10, false, true), (5_000, true, true)] {
+        let mut snapshot = queries(&[1e6]);
+        snapshot.operators[0].queued_rows = queued_rows;
+        let mut shedder = Shedder::new(config());
+        shedder.allow(QueryId(0), true);
+        if rests {
+            shedder.on_rest();
+        }
+        shedder.on_admitted(QueryId(0), snapshot.now, snapshot.now.plus_ns(2 * SECOND));
+        let fractions = plan_after(&mut shedder, &mut snapshot, &[500]);
+        assert_eq!(fractions[0] > 0.0, sheds, "{queued_rows} wait, it rests: {rests}: {fractions:?}");
+    }
+}
+
+#[test]
 fn nothing_is_shed_below_capacity_or_without_leave() {
     let mut snapshot = queries(&[1e6, 1e6]);
     let mut shedder = Shedder::new(config());
@@ -216,9 +234,9 @@ proptest! {
             .into_iter()
             .map(|(cores, grace_ms)| Load { cores, grace_ns: grace_ms * MS })
             .collect();
-        let steps: Vec<Step> = backlog
+        let steps: Vec<DemandStep> = backlog
             .into_iter()
-            .map(|(ms, work_ms)| Step { at_ns: (ms * MS) as f64, work_ns: work_ms * MS as f64, cores: 0.0 })
+            .map(|(ms, work_ms)| DemandStep { at_ns: (ms * MS) as f64, work_ns: work_ms * MS as f64, cores: 0.0 })
             .collect();
         let config = config();
         let lasting: f64 = loads.iter().filter(|l| l.grace_ns < SECOND).map(|l| l.cores).sum();

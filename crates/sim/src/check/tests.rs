@@ -45,6 +45,7 @@ fn setup() -> Setup {
     let mut setup = Setup { cluster: Cluster::one(2), ..Setup::default() };
     (setup.config.quantum_ns, setup.config.ageing_bound_ns, setup.config.deferral_max_ns) = (100, 1_000, 50);
     setup.config.mailbox_bytes_max = 1_000;
+    setup.config.quantum_max_ns = 0;
     setup
 }
 

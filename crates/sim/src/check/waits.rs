@@ -106,7 +106,7 @@ impl Waits {
             machines: (0..setup.cluster.machines()).map(|_| MachineState::default()).collect(),
             unit_of: Vec::new(),
             full_bytes: setup.config.mailbox_bytes_max / 2,
-            quantum_ns: setup.config.quantum_ns,
+            quantum_ns: setup.config.quantum_ns.max(setup.config.quantum_max_ns),
             ageing_ns: setup.config.ageing_bound_ns,
             deferral_ns: setup.config.deferral_max_ns,
             cores: setup.cluster.cores() as u64,

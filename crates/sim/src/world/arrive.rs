@@ -7,7 +7,7 @@ use super::World;
 use crate::event::Event;
 use crate::machine::Sharing;
 use crate::modelled::Modelled;
-use crate::queue::Coming;
+use crate::queue::ScheduledEvent;
 use crate::run_clock::Begin;
 use crate::table::{Read, Table};
 
@@ -17,7 +17,7 @@ impl<C: Modelled> World<C> {
     pub(super) fn appoint(&mut self, table: u32, look: Look) {
         let at = look.at.max(self.now);
         if self.tables[table as usize].look.replace(Look { at, ..look }).map(|before| before.at) != Some(at) {
-            self.queue.push(at, Coming::Arrive(table));
+            self.queue.push(at, ScheduledEvent::Arrive(table));
         }
     }
 
@@ -30,7 +30,7 @@ impl<C: Modelled> World<C> {
         if self.setup.sources.scheduled().is_some() {
             self.enqueue_look(table, look.due);
         } else {
-            self.clock.begin(Begin { at: self.now, core: None, call_ns: 0, is_message: true });
+            self.clock.begin(Begin { at: self.now, core: None, call_ns: 0, slowdown: 1.0, is_message: true });
             let (step, _) = self.attend(table);
             let mut staged = std::mem::take(&mut self.staged);
             for message in staged.drain(..) {

@@ -1,8 +1,9 @@
 //! The end of a simulation: totals become the outcome, and checkers compare what they saw with what is left.
 
-use laxity_graph::ProcessingTime;
+use laxity_graph::{EventTime, ProcessingTime};
+use laxity_workload::StageKind;
 
-use super::{Totals, Traveller, World};
+use super::{InTransit, Totals, World};
 use crate::Outcome;
 use crate::check::Ending;
 use crate::machine::{Sharing, Underway};
@@ -15,6 +16,7 @@ impl<C: Modelled> World<C> {
         let violations = self.watch.end(self.now, &ending);
         let measured_s = self.now.since_ns(ProcessingTime::ZERO.plus(self.setup.warm_up)) as f64 / 1e9;
         let rows_queued = self.rows_queued();
+        let owed_ns: Vec<Vec<u64>> = (0..self.accounts.len()).map(|query| self.owed_ns(query)).collect();
         let all_ns = self.now.0 * self.cores.len() as u64;
         let Totals {
             busy_ns,
@@ -32,8 +34,9 @@ impl<C: Modelled> World<C> {
                 .accounts
                 .into_iter()
                 .zip(rows_queued)
+                .zip(owed_ns)
                 .zip(&self.running)
-                .map(|((account, rows), query)| account.outcome(query, rows, measured_s))
+                .map(|(((account, rows), owed_ns), query)| account.outcome(query, rows, owed_ns, measured_s))
                 .collect(),
             operators: self.topology.operators.into_iter().map(|place| place.name).collect(),
             ended: self.now,
@@ -53,6 +56,26 @@ impl<C: Modelled> World<C> {
             digest: self.watch.trace.digest,
             trace: self.watch.trace.text,
         }
+    }
+
+    /// For how long the windows of a query are due that have not come out: those that end between the watermark that came
+    /// out last and the one that all of its sources were given.
+    fn owed_ns(&self, query: usize) -> Vec<u64> {
+        let places = self.topology.queries[query].clone();
+        let of = |operator: u32| self.topology.operator(operator);
+        let given = places.clone().filter(|&operator| of(operator).kind == StageKind::Source);
+        // Of sources that have ended nobody knows which windows have rows.
+        let given = given.map(|source| self.given[source as usize]).min();
+        let Some(given) = given.filter(|&given| given != EventTime::MAX) else { return Vec::new() };
+        // What comes out is the result of the last window on the way.
+        let windows = places.filter_map(|operator| of(operator).window);
+        let Some(window) = windows.filter(|window| window.is_aligned && window.slide_ms > 0).last() else {
+            return Vec::new();
+        };
+        let Some(out) = self.running[query].watermark() else { return Vec::new() };
+        let ended = |watermark: EventTime| watermark.0.saturating_add(1).div_euclid(window.slide_ms);
+        let due_ns = |end: i64| self.now.since_ns(self.clocks[query].due(EventTime(end * window.slide_ms)));
+        (ended(out) + 1..=ended(given)).map(due_ns).collect()
     }
 
     /// By query: rows that wait in mailboxes or are held back.
@@ -104,8 +127,8 @@ impl<C: Modelled> World<C> {
             }
         }
         let mut travelling_rows = vec![0; self.topology.route_count()];
-        for traveller in self.travellers.iter().flatten() {
-            if let Traveller::Message(route, message) = traveller {
+        for in_transit in self.in_transit.iter().flatten() {
+            if let InTransit::Message(route, message) = in_transit {
                 travelling_rows[*route as usize] += u64::from(message.rows);
             }
         }

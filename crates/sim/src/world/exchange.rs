@@ -3,9 +3,9 @@
 use laxity_graph::OperatorId;
 use laxity_sched::{CostReport, StreamReport};
 
-use super::{Traveller, World, at_least};
+use super::{InTransit, World, at_least};
 use crate::modelled::Modelled;
-use crate::queue::Coming;
+use crate::queue::ScheduledEvent;
 
 /// What neighbours tell each other of queries that span machines (Klink §4): when watermarks are due, downstream, and
 /// what work costs, upstream, each as late as the network makes it.
@@ -30,7 +30,7 @@ impl<C: Modelled> World<C> {
             }
         }
         if !self.closing {
-            self.queue.push(self.now.plus(at_least(self.setup.exchange)), Coming::Exchange);
+            self.queue.push(self.now.plus(at_least(self.setup.exchange)), ScheduledEvent::Exchange);
         }
     }
 
@@ -40,7 +40,7 @@ impl<C: Modelled> World<C> {
             let fed = place.upstream.iter().any(|&above| self.topology.operator(above).machine == machine);
             if place.machine != machine && fed && self.topology.is_entry(operator) {
                 let at = self.now.plus_ns(self.network.sample_ns());
-                self.travel(Traveller::Watermarks(operator, report), at);
+                self.travel(InTransit::Watermarks(operator, report), at);
             }
         }
     }
@@ -52,7 +52,7 @@ impl<C: Modelled> World<C> {
             if !told.contains(&above) {
                 told.push(above);
                 let at = self.now.plus_ns(self.network.sample_ns());
-                self.travel(Traveller::Costs(above, report.clone()), at);
+                self.travel(InTransit::Costs(above, report.clone()), at);
             }
         }
     }
@@ -156,7 +156,8 @@ mod tests {
         let path_ns = first.path_cost_ns(OperatorId(1));
         assert!(path_ns.abs_diff(2_000_000) < 100_000, "{path_ns}");
         // What it heard last was found 7 ms and at most a period before, for every machine that passed it on.
-        let heard: Vec<_> = first.elsewhere().iter().map(|said| (said.queued.node, said.queued.at)).collect();
+        let heard: Vec<_> =
+            first.remote_costs().iter().map(|said| (said.queued.node, said.queued.at)).collect();
         let old_ns = |hops: u64| hops * (7_000_000 + 120_000_000);
         assert_eq!(heard.iter().map(|&(node, _)| node).collect::<Vec<_>>(), [1, 2]);
         assert!(heard.iter().all(|&(node, at)| world.now.since_ns(at) <= old_ns(node.into())), "{heard:?}");

@@ -7,7 +7,7 @@ use laxity_sched::RunReport;
 use super::World;
 use crate::machine::{Sharing, Underway};
 use crate::modelled::Modelled;
-use crate::queue::Coming;
+use crate::queue::ScheduledEvent;
 use crate::run_clock::Begin;
 use crate::table::{Looked, Table};
 
@@ -54,7 +54,7 @@ impl<C: Modelled> World<C> {
     /// An operator is to be told the time then, where it asked for that.
     pub(super) fn ask_for_time(&mut self, operator: u32, wake: Option<ProcessingTime>) {
         if let Some(due) = wake {
-            self.queue.push(due.max(self.now), Coming::Time { operator, due });
+            self.queue.push(due.max(self.now), ScheduledEvent::Time { operator, due });
         }
     }
 
@@ -94,7 +94,7 @@ impl<C: Modelled> World<C> {
         }
         self.enqueue_look(table, self.now);
         if own != machine {
-            self.queue.push(self.now, Coming::Stir(own));
+            self.queue.push(self.now, ScheduledEvent::Stir(own));
         }
     }
 
@@ -174,7 +174,7 @@ impl<C: Modelled> World<C> {
             machine.load.observe(awake_ns, cores.len(), self.now);
         }
         if !self.closing {
-            self.queue.push(self.now.plus_ns(laxity_runtime::Load::PERIOD_NS), Coming::Load);
+            self.queue.push(self.now.plus_ns(laxity_runtime::Load::PERIOD_NS), ScheduledEvent::Load);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::World;
 use crate::event::Event;
 use crate::machine::{Sharing, Ticket};
 use crate::modelled::Modelled;
-use crate::queue::Coming;
+use crate::queue::ScheduledEvent;
 use crate::run_clock::Begin;
 use crate::{Slice, Sources};
 
@@ -56,7 +56,7 @@ impl<C: Modelled> World<C> {
             let at = look.max(self.now);
             if state.alarm_at.is_none_or(|alarm| alarm > at || alarm < self.now) {
                 state.alarm_at = Some(at);
-                self.queue.push(at, Coming::Alarm(machine));
+                self.queue.push(at, ScheduledEvent::Alarm(machine));
             }
         }
         let Some((due, _)) = state.next_timeout() else { return };
@@ -64,7 +64,7 @@ impl<C: Modelled> World<C> {
         let due = due.max(self.now.plus_ns(1));
         if state.tick_at.is_none_or(|at| at > due || at <= self.now) {
             state.tick_at = Some(due);
-            self.queue.push(due, Coming::Tick(machine));
+            self.queue.push(due, ScheduledEvent::Tick(machine));
         }
     }
 
@@ -95,7 +95,7 @@ impl<C: Modelled> World<C> {
     fn wake(&mut self, machine: u32, number: u32) {
         self.machines[machine as usize].waking += 1;
         let core = machine * self.setup.cluster.cores() as u32 + number;
-        self.queue.push(self.now.plus_ns(self.setup.overheads.wake_ns), Coming::Woken(core));
+        self.queue.push(self.now.plus_ns(self.setup.overheads.wake_ns), ScheduledEvent::Woken(core));
     }
 
     pub(super) fn woken(&mut self, core: u32) {
@@ -198,6 +198,7 @@ impl<C: Modelled> World<C> {
         };
         overhead_ns += self.setup.overheads.message_ns * (1 + self.merged.len() as u64);
         let started = self.clock.done(machine as usize, number as usize, self.now, overhead_ns);
+        let slowdown = self.slowdown(machine);
         let core = &mut self.cores[core_index as usize];
         core.started = started;
         let mut underway = core.underway.take().unwrap_or_default();
@@ -205,6 +206,7 @@ impl<C: Modelled> World<C> {
             at: started,
             core: Some((machine as usize, number as usize)),
             call_ns: if is_spared { 0 } else { self.setup.overheads.call_ns },
+            slowdown,
             is_message: matches!(work, Work::Message { .. }),
         };
         self.work(operator, work, begin, &mut underway);
@@ -212,7 +214,7 @@ impl<C: Modelled> World<C> {
         let core = &mut self.cores[core_index as usize];
         core.underway = Some(underway);
         core.run = core.run.wrapping_add(1);
-        self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
+        self.queue.push(done, ScheduledEvent::Finish { core: core_index, run: core.run });
         true
     }
 
@@ -263,11 +265,12 @@ impl<C: Modelled> World<C> {
                 progress: self.progress[operator as usize],
             });
         }
-        let (run, late_rows) = (&underway.run, underway.late_rows);
+        let (run, late_rows, slowed_ns) = (&underway.run, underway.late_rows, underway.slowed_ns);
         let RunReport { rows_in, more, .. } = run.report;
         let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more };
         self.watch.on(self.now, event);
         self.account(operator, rows_in, late_rows, busy_ns, run.done);
+        self.book_slowed(operator, slowed_ns);
         self.ask_for_time(operator, run.wake);
         self.report(machine, number, operator, run);
         self.cores[core_index as usize].underway = Some(underway);
@@ -295,6 +298,17 @@ impl<C: Modelled> World<C> {
         {
             scheduler.follow(WorkerId(number), made_ready, self.now);
         }
+    }
+
+    /// So much of what an operator was busy with, all told of by now, was no work but the heap's.
+    pub(super) fn book_slowed(&mut self, operator: u32, slowed_ns: u64) {
+        if slowed_ns == 0 || operator >= self.topology.first_table {
+            return;
+        }
+        self.totals.busy_ns = self.totals.busy_ns.saturating_sub(slowed_ns);
+        self.totals.overhead_ns += slowed_ns;
+        let account = &mut self.accounts[self.topology.operator(operator).query.index()];
+        account.busy_ns = account.busy_ns.saturating_sub(slowed_ns);
     }
 
     pub(super) fn account(

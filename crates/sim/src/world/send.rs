@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use laxity_graph::ProcessingTime;
 use laxity_runtime::{Outlet, Parcel, Written};
 use laxity_sched::Message;
+use laxity_workload::StageKind;
 
-use super::{Traveller, World, WrittenRows, local};
+use super::{InTransit, World, WrittenRows, local};
 use crate::ResultRecord;
 use crate::event::Event;
 use crate::fault::stalled_until;
 use crate::machine::{Sharing, Ticket, Underway};
 use crate::modelled::Modelled;
-use crate::queue::Coming;
+use crate::queue::ScheduledEvent;
 use crate::run_clock::Said;
 
 /// How rows and watermarks travel.
@@ -59,7 +60,7 @@ impl<C: Modelled> World<C> {
             match stalled_until(&self.setup.faults, write.outlet.query.id, self.now) {
                 Some(until) => {
                     self.outstanding += 1;
-                    self.travel(Traveller::Stalled(operator, write), until);
+                    self.travel(InTransit::Stalled(operator, write), until);
                 }
                 None => self.write(operator, &write.outlet, write.what),
             }
@@ -82,39 +83,39 @@ impl<C: Modelled> World<C> {
             (route.first..route.first + route.targets).contains(&to) && route.channel == message.channel
         });
         let route = route.expect("it was sent along one").number;
-        self.travel(Traveller::Message(route, message), at);
+        self.travel(InTransit::Message(route, message), at);
     }
 
-    pub(super) fn travel(&mut self, traveller: Traveller<C>, at: ProcessingTime) {
+    pub(super) fn travel(&mut self, in_transit: InTransit<C>, at: ProcessingTime) {
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.travellers[slot as usize] = Some(traveller);
+                self.in_transit[slot as usize] = Some(in_transit);
                 slot
             }
             None => {
-                self.travellers.push(Some(traveller));
-                self.travellers.len() as u32 - 1
+                self.in_transit.push(Some(in_transit));
+                self.in_transit.len() as u32 - 1
             }
         };
-        self.queue.push(at, Coming::Deliver(slot));
+        self.queue.push(at, ScheduledEvent::Deliver(slot));
     }
 
     pub(super) fn deliver(&mut self, slot: u32) {
-        let Some(traveller) = self.travellers[slot as usize].take() else { return };
+        let Some(in_transit) = self.in_transit[slot as usize].take() else { return };
         self.free.push(slot);
-        match traveller {
-            Traveller::Message(_, message) => {
+        match in_transit {
+            InTransit::Message(_, message) => {
                 let machine = self.topology.operator(message.to.0).machine;
                 self.enqueue_from(message, true);
                 self.dispatch(machine);
             }
-            Traveller::Watermarks(entry, report) => self.hear_of_watermarks(entry, report),
-            Traveller::Costs(machine, report) => self.hear_of_costs(machine, &report),
-            Traveller::Stalled(operator, write) => {
+            InTransit::Watermarks(entry, report) => self.hear_of_watermarks(entry, report),
+            InTransit::Costs(machine, report) => self.hear_of_costs(machine, &report),
+            InTransit::Stalled(operator, write) => {
                 let until = stalled_until(&self.setup.faults, write.outlet.query.id, self.now);
                 if let Some(until) = until.filter(|&until| until > self.now) {
                     // Another stall began before this one was over.
-                    self.travel(Traveller::Stalled(operator, write), until);
+                    self.travel(InTransit::Stalled(operator, write), until);
                     return;
                 }
                 self.outstanding -= 1;
@@ -144,6 +145,11 @@ impl<C: Modelled> World<C> {
         let place = self.topology.operator(operator);
         let machine = &mut self.machines[place.machine as usize];
         let Message { channel, progress, ingested, rows, bytes, body, .. } = message;
+        if place.kind == StageKind::Source
+            && let (Some(given), Some(watermark)) = (self.given.get_mut(operator as usize), body.watermark)
+        {
+            *given = watermark.max(*given);
+        }
         let id = self.next_message;
         self.next_message += 1;
         self.watch.on(

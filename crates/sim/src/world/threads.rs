@@ -9,7 +9,7 @@ use super::{World, at_least};
 use crate::event::Event;
 use crate::machine::{Sharing, Ticket, Underway};
 use crate::modelled::Modelled;
-use crate::queue::Coming;
+use crate::queue::ScheduledEvent;
 use crate::run_clock::Begin;
 use crate::threads::Threads;
 use crate::{Driver, Slice};
@@ -134,7 +134,7 @@ impl<C: Modelled> World<C> {
         let core = &mut self.cores[core_index as usize];
         core.piece_ns = piece_ns;
         let done = self.clock.done(machine as usize, number as usize, started, piece_ns);
-        self.queue.push(done, Coming::Finish { core: core_index, run: core.run });
+        self.queue.push(done, ScheduledEvent::Finish { core: core_index, run: core.run });
     }
 
     /// A thread without a message in hand takes the next one.
@@ -152,11 +152,12 @@ impl<C: Modelled> World<C> {
         machine.queued_rows -= u64::from(message.rows);
         machine.queued_messages -= 1;
         let mut underway = thread.underway.take().unwrap_or_default();
-        let (upstream, local) = (place.upstream.clone(), place.local);
+        let (upstream, local, place_machine) = (place.upstream.clone(), place.local, place.machine);
         let (id, message) = unpack(message);
         Self::note_progress(&mut self.progress, operator, message.progress);
         // The run is worked out whole, as on a core of its own; how its time passes is the operating system's matter.
-        let begin = Begin { at: started, core: None, call_ns: 0, is_message: true };
+        let slowdown = self.slowdown(place_machine);
+        let begin = Begin { at: started, core: None, call_ns: 0, slowdown, is_message: true };
         self.work(operator, Work::Message { message, enqueued }, begin, &mut underway);
         let thread = &mut self.threads_of(operator)?.threads[local.index()];
         (thread.in_hand, thread.began, thread.worked_ns) = (true, started, 0);
@@ -232,7 +233,7 @@ impl<C: Modelled> World<C> {
         let sleep_ns = std::mem::take(&mut state.sleep_ns);
         state.slept_ns = sleep_ns;
         let until = self.now.plus_ns(sleep_ns);
-        self.queue.push(until, Coming::Wake(operator));
+        self.queue.push(until, ScheduledEvent::Wake(operator));
         let event = Event::Finished { machine, core: number, operator, rows_in: 0, late_rows: 0, more: true };
         self.watch.on(self.now, event);
         self.watch.on(self.now, Event::Slept { operator });
@@ -265,11 +266,12 @@ impl<C: Modelled> World<C> {
         // It was worked out as if nobody else needed the core.
         let counted_ns = underway.cpu_ns + underway.sleep_ns;
         self.send(operator, &mut underway, execute_ns.saturating_sub(counted_ns), wait_ns);
-        let Underway { run, late_rows, cpu_ns, .. } = *underway;
+        let Underway { run, late_rows, cpu_ns, slowed_ns, .. } = *underway;
         let (rows_in, rows_out) = (run.report.rows_in, run.report.rows_out);
         let event = Event::Finished { machine, core: number, operator, rows_in, late_rows, more: false };
         self.watch.on(self.now, event);
         self.account(operator, rows_in, late_rows, elapsed_ns, run.done);
+        self.book_slowed(operator, slowed_ns);
         self.ask_for_time(operator, run.wake);
         let full = self.is_blocked(operator);
         let Some(threads) = self.threads_of(operator) else { return };
@@ -331,7 +333,7 @@ impl<C: Modelled> World<C> {
             threads.renice(self.now, best, worst.max(best));
         }
         if !self.closing {
-            self.queue.push(self.now.plus(period), Coming::Renice(machine));
+            self.queue.push(self.now.plus(period), ScheduledEvent::Renice(machine));
         }
     }
 }
