@@ -265,6 +265,10 @@ pub struct BenchArgs {
     #[arg(long, default_value = "benchmarks/figures", value_name = "DIR")]
     pub out: PathBuf,
 
+    /// The folder with rows that were observed, which aion-real wants.
+    #[arg(long, default_value = "examples/data", value_name = "DIR")]
+    pub data: PathBuf,
+
     /// 'paper' is as large as in the paper and takes minutes a figure; 'small' takes seconds.
     #[arg(long, default_value = "paper", value_name = "SCALE")]
     pub scale: laxity_figures::Scale,

@@ -21,7 +21,8 @@ pub fn bench(args: &BenchArgs, screen: &Screen) -> Result<String, Failure> {
         let found = args.names.iter().map(|name| find(name).map(|figure| figure.name));
         found.collect::<Result<_, _>>().map_err(refused)?
     };
-    let options = Options { out: args.out.clone(), scale: args.scale, seed: args.seed };
+    let options =
+        Options { out: args.out.clone(), data: args.data.clone(), scale: args.scale, seed: args.seed };
     let mut text = String::new();
     for name in names {
         screen.say(&format!("making {name}"));

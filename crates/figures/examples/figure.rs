@@ -30,6 +30,7 @@ fn go() -> Result<(), Box<dyn Error>> {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--out" => options.out = value()?.into(),
+            "--data" => options.data = value()?.into(),
             "--scale" => options.scale = value()?.parse()?,
             "--seed" => options.seed = value()?.parse()?,
             "all" => names.extend(list().iter().map(|figure| figure.name.to_string())),

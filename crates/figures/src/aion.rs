@@ -1,6 +1,8 @@
 //! The figures of Aion: chapter 4 of the thesis in which Klink appeared first, in virtual time, and what it does not show.
 
 mod adversity;
+mod configurations;
+mod real;
 mod trial;
 mod workload;
 
@@ -52,6 +54,8 @@ pub(crate) const FIGURES: &[Figure] = &[
     distribution("aion-4.9", "distribution of window latency under k-means, EG", |run| {
         run_distribution(run, Workload::KMeans)
     }),
+    configurations::FIGURE,
+    real::FIGURE,
     adversity::FIGURE,
 ];
 
@@ -121,9 +125,9 @@ fn run_latency(run: &Run, workload: Workload) -> Result<Data, ExperimentError> {
     let mut table = table();
     let mut bars: Vec<Series> = METHODS.iter().map(|method| Series::new(method.name(), Vec::new())).collect();
     for (place, delays) in Delays::ALL.into_iter().enumerate() {
-        let of_methods = trial(run, workload, delays, 5_000.0).run(&METHODS)?;
+        let of_methods = trial(run, workload, delays, 5_000.0).run()?;
         for ((method, windows), series) in METHODS.iter().zip(&of_methods).zip(&mut bars) {
-            push(&mut table, delays, 5_000.0, *method, windows);
+            push(&mut table, place_of(workload, delays, 5_000.0), *method, windows);
             series.points.push((place as f64, windows.mean_latency_ms()));
         }
     }
@@ -150,7 +154,7 @@ fn judge_latency(data: &Data) -> Verdict {
     let sees = sees.collect::<Vec<_>>().join("; ");
     let of_e = |than: &str| lower(than, 2.0).min(lower(than, 3.0));
     let direction = (0..4).all(|place| lower("Default", f64::from(place)) > 0.0);
-    Verdict::sized(sees, &[direction], &[of_e("Default") >= 0.85, of_e("AQ-K-Slack") >= 0.78])
+    Verdict::sized(sees, &[direction], &TARGETS.map(|(than, target)| of_e(than) >= target))
 }
 
 /// Percentiles of latency at two rates.
@@ -158,9 +162,9 @@ fn run_distribution(run: &Run, workload: Workload) -> Result<Data, ExperimentErr
     let mut table = table();
     let mut lines = Vec::new();
     for rate in [5_000.0, 25_000.0] {
-        let of_methods = trial(run, workload, Delays::Eg, rate).run(&METHODS)?;
+        let of_methods = trial(run, workload, Delays::Eg, rate).run()?;
         for (method, windows) in METHODS.into_iter().zip(&of_methods) {
-            push(&mut table, Delays::Eg, rate, method, windows);
+            push(&mut table, place_of(workload, Delays::Eg, rate), method, windows);
             let percentiles =
                 (40..100).map(|share| (f64::from(share), windows.latency_ms(f64::from(share) / 100.0)));
             lines.push(Series::new(format!("{} {}k", method.name(), rate / 1_000.0), percentiles.collect()));
@@ -191,10 +195,10 @@ fn judge_distribution(data: &Data) -> Verdict {
 fn run_errors(run: &Run, workload: Workload) -> Result<Data, ExperimentError> {
     let mut table = table();
     let mut bars = Vec::new();
-    let methods = [Method::AqKSlack, Method::AionMinus, Method::Aion];
-    let of_methods = trial(run, workload, Delays::Eg, 25_000.0).run(&methods)?;
-    for (method, windows) in methods.into_iter().zip(&of_methods) {
-        push(&mut table, Delays::Eg, 25_000.0, method, windows);
+    let of_methods = trial(run, workload, Delays::Eg, 25_000.0).run()?;
+    // Default makes no error.
+    for (method, windows) in METHODS.into_iter().zip(&of_methods).skip(1) {
+        push(&mut table, place_of(workload, Delays::Eg, 25_000.0), method, windows);
         let (low, high) = windows.wilson();
         let points =
             [windows.mean_error(), windows.error(0.95), windows.error(1.0), windows.within(), low, high];
@@ -217,8 +221,24 @@ fn judge_errors(data: &Data) -> Verdict {
     Verdict::of(sees, &[at(4.0) >= 0.95])
 }
 
+/// What the results have to be below of, and by which part at least, under E*.
+const TARGETS: [(&str, f64); 2] = [("Default", 0.85), ("AQ-K-Slack", 0.78)];
+
+/// What a row of the table is about.
+struct Place<'a> {
+    input: &'a str,
+    delays: &'a str,
+    /// Rows per second; 0 where they come as they came.
+    rate: f64,
+}
+
+fn place_of(workload: Workload, delays: Delays, rate: f64) -> Place<'static> {
+    Place { input: workload.name(), delays: delays.name(), rate }
+}
+
 fn table() -> Table {
     Table::new([
+        "input",
         "delays",
         "rows_per_s",
         "method",
@@ -232,14 +252,16 @@ fn table() -> Table {
         "wilson_low",
         "wilson_high",
         "unbounded",
+        "false_bounds",
     ])
 }
 
-fn push(table: &mut Table, delays: Delays, rate: f64, method: Method, windows: &Windows) {
+fn push(table: &mut Table, place: Place, method: Method, windows: &Windows) {
     let (low, high) = windows.wilson();
     table.push([
-        &delays.name(),
-        &rate,
+        &place.input,
+        &place.delays,
+        &place.rate,
         &method.name(),
         &windows.count(),
         &windows.mean_latency_ms(),
@@ -251,6 +273,7 @@ fn push(table: &mut Table, delays: Delays, rate: f64, method: Method, windows: &
         &low,
         &high,
         &windows.unbounded(),
+        &windows.lies(),
     ]);
 }
 

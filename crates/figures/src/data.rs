@@ -158,6 +158,12 @@ impl Data {
 }
 
 impl Chart {
+    /// The same as one of several.
+    #[must_use]
+    pub(crate) fn named(self, name: &str) -> Chart {
+        Chart { name: name.into(), ..self }
+    }
+
     /// The series of that name.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! A simulation for a figure, by the name of its policy. Two names are baselines that are no policies: `OS` and
 //! `ORLEANS`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -11,7 +12,7 @@ use laxity_workload::{Workload, WorkloadError};
 
 use crate::cameo::Orleans;
 
-/// Why an experiment could not be run: in a figure of ours, always our bug.
+/// Why an experiment could not be run: in a figure of ours our bug, but for a file that is not there.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// A policy that is not there.
@@ -26,6 +27,14 @@ pub enum ExperimentError {
         count: usize,
         /// The first time.
         first: String,
+    },
+    /// A file of rows that were observed.
+    #[error("cannot read {}: {detail}; it is in the repository's examples/data: run there, or say where with --data", path.display())]
+    Input {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
     },
     /// A simulation that cannot be set up.
     #[error(transparent)]

@@ -1,6 +1,7 @@
 //! What a figure consists of, and how a verdict is weighed from single claims about its numbers.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::{Data, ExperimentError};
@@ -61,8 +62,10 @@ impl fmt::Display for Scale {
 }
 
 /// How an experiment is run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Run {
+    /// The folder with rows that were observed.
+    pub data: PathBuf,
     /// How large.
     pub scale: Scale,
     /// The first seed; repeated runs take the next ones.

@@ -44,6 +44,8 @@ pub fn find(name: &str) -> Result<&'static Figure, FigureError> {
 pub struct Options {
     /// The folder that gets one folder per figure, and `RESULTS.md`.
     pub out: PathBuf,
+    /// The folder with rows that were observed, of the figures that want them.
+    pub data: PathBuf,
     /// How large.
     pub scale: Scale,
     /// The first seed.
@@ -52,7 +54,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { out: "benchmarks/figures".into(), scale: Scale::Paper, seed: 1 }
+        Options {
+            out: "benchmarks/figures".into(),
+            data: "examples/data".into(),
+            scale: Scale::Paper,
+            seed: 1,
+        }
     }
 }
 
@@ -115,7 +122,7 @@ pub enum FigureError {
 /// If there is no such figure, its experiment fails, or a file cannot be written.
 pub fn run(name: &str, options: &Options) -> Result<Report, FigureError> {
     let figure = find(name)?;
-    let size = Run { scale: options.scale, seed: options.seed };
+    let size = Run { data: options.data.clone(), scale: options.scale, seed: options.seed };
     let data = (figure.run)(&size).map_err(|source| FigureError::Experiment { name: figure.name, source })?;
     let verdict = (figure.judge)(&data);
     let folder = options.out.join(figure.name);

@@ -10,7 +10,8 @@ use laxity_figures::{Options, Scale, list, run};
 fn options(name: &str) -> Options {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&out);
-    Options { out, scale: Scale::Small, seed: 1 }
+    let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
+    Options { out, data, scale: Scale::Small, seed: 1 }
 }
 
 #[test]

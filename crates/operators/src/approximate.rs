@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod aion;
+mod delayed_values;
 mod delays;
 mod distinct;
 mod doubt;
@@ -13,7 +14,6 @@ mod estimator;
 mod grid;
 mod group_history;
 mod interval;
-mod late_values;
 mod moments;
 mod normal;
 mod order_statistics;
@@ -38,11 +38,11 @@ pub use interval::{
 };
 pub use moments::Moments;
 pub use order_statistics::{Sample, percentile};
-pub use replay::{Answer, Arrival, replay};
+pub use replay::{Answer, Arrival, replay, replay_each};
 pub use rule::Rule;
 pub use sample_size::{
     Promise, of_mean, of_sum, of_variance, rate, rows_at_most, rows_by_deadline, rows_expected,
     squared_variation,
 };
-pub use sampler::{SAMPLE_COLUMN, Sampler, SamplerSpec};
+pub use sampler::{Beside, SAMPLE_COLUMN, Sampler, SamplerSpec};
 pub use stratum::{Stratum, Total};

@@ -2,7 +2,7 @@
 
 use laxity_operators::approximate::{Aggregate, Answer, Arrival, Config, Grid, Rule, Span, replay};
 
-use super::trial::{PROMISE, wilson};
+use super::trial::{PROMISE, on_all_cores, wilson};
 use super::workload::{Delays, Stream, Workload};
 use super::{NOTES, PAPER, chart};
 use crate::{Axis, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
@@ -71,12 +71,11 @@ fn judge(data: &Data) -> Verdict {
 /// The answers of a case, but those to the first windows.
 fn answers(case: usize, windows: usize, scale: f64, seed: u64) -> Result<Vec<Answer>, ExperimentError> {
     const WINDOWS_PER_STREAM: usize = 100;
-    let mut all = Vec::new();
     // Of a thousand groups each window has a thousand answers.
     let windows = if case == 5 { windows.div_ceil(100) } else { windows };
-    for number in 0..windows.div_ceil(WINDOWS_PER_STREAM) as u64 {
+    let parts = on_all_cores(windows.div_ceil(WINDOWS_PER_STREAM), |number| {
         let rate = scale * if case == 5 { 20_000.0 } else { 5_000.0 };
-        let seed = seed * 1_000 + number;
+        let seed = seed * 1_000 + number as u64;
         let mut stream =
             Stream::new(Workload::KMeans, Delays::Ec, rate, windows.min(WINDOWS_PER_STREAM), seed)?;
         let middle = (stream.counted.0 + stream.counted.1) / 2;
@@ -86,9 +85,10 @@ fn answers(case: usize, windows: usize, scale: f64, seed: u64) -> Result<Vec<Ans
         let config = Config { grid, promise: PROMISE, aggregates, rule: Rule::Aion, verifies: false, seed };
         let (answers, _) = replay(&config, &stream.arrivals);
         let (from, to) = stream.counted;
-        all.extend(answers.into_iter().filter(|answer| (from..=to).contains(&answer.end_ms)));
-    }
-    Ok(all)
+        Ok(answers.into_iter().filter(|answer| (from..=to).contains(&answer.end_ms)).collect::<Vec<_>>())
+    });
+    let parts: Vec<Vec<Answer>> = parts.into_iter().collect::<Result<_, ExperimentError>>()?;
+    Ok(parts.into_iter().flatten().collect())
 }
 
 /// Does to a stream what the case says, from the middle on where it is a change.

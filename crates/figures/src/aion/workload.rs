@@ -1,7 +1,7 @@
 //! Inputs for the figures of Aion: rows, their network delays and the gaps between them (thesis, section 4.2.1).
 
 use laxity_operators::approximate::{Aggregate, Arrival, Grid, Span};
-use laxity_workload::{Delay, WorkloadError};
+use laxity_workload::{Delay, DelaySampler, WorkloadError};
 
 use crate::ExperimentError;
 
@@ -17,6 +17,16 @@ pub(super) enum Workload {
 }
 
 impl Workload {
+    pub(super) const ALL: [Workload; 3] = [Workload::Ysb, Workload::Nyt, Workload::KMeans];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Workload::Ysb => "YSB",
+            Workload::Nyt => "NYT",
+            Workload::KMeans => "k-means",
+        }
+    }
+
     pub(super) fn grid(self) -> Grid {
         match self {
             Workload::Ysb | Workload::KMeans => Grid::new(3_000, 0, Span::Fixed(3_000)),
@@ -114,13 +124,9 @@ impl Stream {
         let counted = (LESSONS * grid.step_ms, (LESSONS + windows as i64 - 1) * grid.step_ms);
         // The last of them have their stragglers too.
         let until_ms = (counted.1 + 4 * grid.step_ms) as f64;
-        let sampler = |delay: Delay, part: u64| {
-            let seed = seed.wrapping_mul(4).wrapping_add(part);
-            delay.sampler(seed).map_err(|error| ExperimentError::Workload(WorkloadError::from(error)))
-        };
+        let sampler = |delay: Delay, part: u64| sampler(delay, seed.wrapping_mul(4).wrapping_add(part));
         let (mut network, mut gap) = (sampler(delays.network(), 0)?, sampler(delays.gap(), 1)?);
-        let mut dice = sampler(Delay::Uniform { low_ns: 0, high_ns: (1 << 53) - 1 }, 2)?;
-        let mut dice = || dice.sample_ns() as f64 / (1u64 << 53) as f64;
+        let mut dice = dice(seed.wrapping_mul(4).wrapping_add(2))?;
         let mut arrivals = Vec::new();
         let mut time_ms = 0.0;
         while time_ms < until_ms {
@@ -136,4 +142,14 @@ impl Stream {
         arrivals.sort_by_key(|arrival| arrival.at_ms);
         Ok(Stream { arrivals, counted })
     }
+}
+
+fn sampler(delay: Delay, seed: u64) -> Result<DelaySampler, ExperimentError> {
+    delay.sampler(seed).map_err(|error| ExperimentError::Workload(WorkloadError::from(error)))
+}
+
+/// Throws uniformly from 0 to below 1.
+pub(super) fn dice(seed: u64) -> Result<impl FnMut() -> f64, ExperimentError> {
+    let mut uniform = sampler(Delay::Uniform { low_ns: 0, high_ns: (1 << 53) - 1 }, seed)?;
+    Ok(move || uniform.sample_ns() as f64 / (1u64 << 53) as f64)
 }

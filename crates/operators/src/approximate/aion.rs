@@ -6,13 +6,13 @@ use std::sync::Arc;
 use laxity_graph::Approximation;
 
 use super::aggregate::Aggregate;
+use super::delayed_values::DelayedValues;
 use super::delays::Delays;
 use super::distinct::{Distinct, Seen};
 use super::doubt::Doubt;
 use super::grid::Grid;
 use super::group_history::GroupHistory;
 use super::interval::{Pair, Taken};
-use super::late_values::LateValues;
 use super::moments::Moments;
 use super::order_statistics::Sample;
 use super::rule::{Rule, SlackControl, coverage};
@@ -40,6 +40,8 @@ pub struct Aion {
     config: Config,
     sub_streams: BTreeMap<i64, SubStream>,
     groups: Vec<GroupHistory>,
+    /// Sub-streams that are remembered of each.
+    memory: f64,
     delays: Delays,
     /// The longest delay of each of the last sub-streams, and of all.
     longest: VecDeque<i64>,
@@ -47,7 +49,8 @@ pub struct Aion {
     longest_of_all: i64,
     /// Of sub-streams that are not complete yet.
     longest_lately: i64,
-    late: Vec<LateValues>,
+    /// By value.
+    delayed: Vec<DelayedValues>,
     /// By value: each that is taken is kept.
     keeps: Vec<bool>,
     /// By expression whose distinct values are counted: of none.
@@ -198,12 +201,13 @@ impl Aion {
         Aion {
             sub_streams: BTreeMap::new(),
             groups: Vec::new(),
+            memory: GroupHistory::memory(config.grid.sub_streams_max()),
             delays: Delays::default(),
             longest: VecDeque::new(),
             longest_of_last: 0,
             longest_of_all: 0,
             longest_lately: 0,
-            late: vec![LateValues::default(); values],
+            delayed: vec![DelayedValues::default(); values],
             keeps: (0..values).map(is_kept).collect(),
             no_distinct: vec![no_distinct; sketches.unwrap_or(0)],
             doubt: Doubt::default(),
@@ -270,7 +274,7 @@ impl Aion {
     pub fn alive(&self, count: usize) -> Vec<bool> {
         let mut alive = vec![false; count];
         for (alive, history) in alive.iter_mut().zip(&self.groups) {
-            *alive = history.is_known();
+            *alive = history.is_known(self.memory);
         }
         for sub_stream in self.sub_streams.values() {
             for (alive, cell) in alive.iter_mut().zip(&sub_stream.cells) {
@@ -288,14 +292,14 @@ impl Aion {
 
     /// Bytes held, about.
     pub fn bytes(&self) -> usize {
-        let cell = size_of::<Cell>() + self.late.len() * size_of::<Moments>();
+        let cell = size_of::<Cell>() + self.delayed.len() * size_of::<Moments>();
         let cells: usize = self.sub_streams.values().map(|sub_stream| sub_stream.cells.len()).sum();
         let kept = self.sub_streams.values().flat_map(|sub_stream| &sub_stream.cells);
         let recent: usize = self.groups.iter().map(GroupHistory::recent_bytes).sum();
         cells * cell
             + kept.map(|cell| cell.kept.bytes()).sum::<usize>()
             + recent
-            + self.groups.len() * (size_of::<GroupHistory>() + self.late.len() * size_of::<Moments>())
+            + self.groups.len() * (size_of::<GroupHistory>() + self.delayed.len() * size_of::<Moments>())
     }
 
     /// When to ask [`due`](Aion::due) again, if no row comes before.
@@ -305,7 +309,7 @@ impl Aion {
 
     /// The end of a window that is to answer now.
     pub fn due(&mut self, now: i64) -> Option<i64> {
-        self.wake = None;
+        let planned = self.wake.take();
         self.mature(now);
         let end = self.first_end?;
         if self.upstream >= end - 1 {
@@ -324,6 +328,11 @@ impl Aion {
             Rule::Aion => {
                 if now < end {
                     self.wake = Some(end);
+                    return None;
+                }
+                // It was looked at a moment ago, and a look is dear.
+                if let Some(next) = planned.filter(|&next| next > now && next > end) {
+                    self.wake = Some(next);
                     return None;
                 }
                 // What all wait for comes by itself, or the source says so.
@@ -372,7 +381,7 @@ impl Aion {
                 continue;
             }
             let share = self.share(number, now);
-            let shifts: Vec<(f64, f64)> = self.shifts(share);
+            let shifts = self.shifts(number, share, now);
             let Some(sub_stream) = self.sub_streams.get_mut(&number) else { continue };
             sub_stream.closed = Some(share);
             if self.groups.len() < sub_stream.cells.len() {
@@ -383,13 +392,13 @@ impl Aion {
                 let cell = sub_stream.cells.get(group).unwrap_or(&absent);
                 if cell.seen == 0 {
                     if history.rounds > 0 {
-                        history.learn(0.0, 0.0, &[], &[]);
+                        history.learn(self.memory, 0.0, 0.0, &[], &[]);
                     }
                     continue;
                 }
                 let values: Vec<Moments> = cell.values.iter().map(Sums::moments).collect();
                 let rows = share.total(f64::from(cell.seen));
-                history.learn(rows, f64::from(cell.taken), &values, &cell.kept.samples);
+                history.learn(self.memory, rows, f64::from(cell.taken), &values, &cell.kept.samples);
                 let shift = shifts.first().copied().unwrap_or_default();
                 let stratum = cell.stratum(number, share, shift);
                 closed.push(Closed {
@@ -401,12 +410,7 @@ impl Aion {
                     kept: cell.kept.clone(),
                 });
             }
-            let (start, _) = grid.stretch(number);
-            let in_time = self.delays.on_time_share(start, stretch_end, grid.end_after(stretch_end - 1));
-            for (late, values) in self.late.iter_mut().zip(&sub_stream.in_time) {
-                late.forget(GroupHistory::KEEP);
-                late.learn(&values.moments(), (1.0 - in_time) / in_time.max(SHARE_MIN));
-            }
+            self.delayed.iter_mut().for_each(|values| values.forget(GroupHistory::KEEP));
             self.longest_silence *= GroupHistory::KEEP;
         }
         self.issued = self.issued.max(end);
@@ -462,9 +466,14 @@ impl Aion {
         Share { in_time, doubt: (learnt + self.doubt.of(1.0 - in_time)).sqrt(), is_broken }
     }
 
-    fn shifts(&self, share: Share) -> Vec<(f64, f64)> {
-        let of = |late: &LateValues| if share.in_time < 1.0 { late.shift() } else { (0.0, 0.0) };
-        self.late.iter().map(of).collect()
+    /// By value: by how much those of a sub-stream that are missing lie above those that came, and the deviation of that.
+    fn shifts(&self, number: i64, share: Share, now: i64) -> Vec<(f64, f64)> {
+        let stretch = self.config.grid.stretch(number);
+        let of = |values: &DelayedValues| match share.in_time < 1.0 {
+            true => values.shift(&self.delays, stretch, now),
+            false => (0.0, 0.0),
+        };
+        self.delayed.iter().map(of).collect()
     }
 
     /// Whether the window would keep its bound now, in every group.
@@ -501,7 +510,8 @@ impl Aion {
             .map(|(&number, sub_stream)| (number, sub_stream, self.share(number, now)))
             .collect();
         let groups = window.iter().map(|(_, sub_stream, _)| sub_stream.cells.len()).max().unwrap_or(0);
-        let shifts: Vec<Vec<(f64, f64)>> = window.iter().map(|&(.., share)| self.shifts(share)).collect();
+        let shifts = window.iter().map(|&(number, _, share)| self.shifts(number, share, now));
+        let shifts: Vec<Vec<(f64, f64)>> = shifts.collect();
         for group in 0..groups {
             let mut closed = Vec::new();
             for (&(number, sub_stream, share), shifts) in window.iter().zip(&shifts) {
@@ -554,7 +564,7 @@ impl Aion {
             self.delays.learn(&sub_stream.delays, GroupHistory::KEEP);
             sub_stream.delays = Delays::default();
             self.matured += 1;
-            self.rows.learn(sub_stream.rows, 0.0, &[], &[]);
+            self.rows.learn(GroupHistory::memory(1), sub_stream.rows, 0.0, &[], &[]);
             self.longest.push_back(self.longest_lately);
             if self.longest.len() > LONGEST_OF {
                 self.longest.pop_front();

@@ -71,6 +71,12 @@ impl Delays {
         self.sum_ms = self.sum_ms * keep + newer.sum_ms;
     }
 
+    /// Delays, ms, and how many rows each stands for, in order.
+    pub(crate) fn law(&self) -> impl Iterator<Item = (f64, f64)> {
+        let classes = self.classes.iter().filter(|class| class.rows > 0.0);
+        classes.map(|class| (class.sum_ms / class.rows, class.rows))
+    }
+
     /// How many rows it was learnt from, older ones counting less.
     pub fn observed(&self) -> f64 {
         self.observed

@@ -66,8 +66,8 @@ impl Estimator {
     }
 
     /// An empty group's state.
-    pub(super) fn accumulating(&self) -> impl Accumulator {
-        Estimating { estimator: self.clone(), strata: BTreeMap::new() }
+    pub(super) fn accumulating(&self) -> Estimating {
+        Estimating { estimator: self.clone(), is_exact: false, strata: BTreeMap::new() }
     }
 
     fn estimate(&self, taken: &[Taken]) -> Estimate {
@@ -158,7 +158,7 @@ impl AggregateUDFImpl for Function {
         Ok(self.estimator.data_type.clone())
     }
 
-    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         Ok(match (self.estimator.of_sample, self.estimator.aggregate) {
             (true, Aggregate::Ratio { over, under, product }) => {
                 Box::new(RatioError::new([over, under, product], self.estimator.promise))
@@ -167,7 +167,10 @@ impl AggregateUDFImpl for Function {
                 Box::new(PercentileEstimate::new(&self.estimator, value, share))
             }
             (true, Aggregate::Distinct(which)) => Box::new(DistinctEstimate::new(&self.estimator, which)),
-            _ => Box::new(self.estimator.accumulating()),
+            _ => {
+                let is_exact = args.expr_fields.iter().all(|field| has_few_values(field.data_type()));
+                Box::new(Estimating { is_exact, ..self.estimator.accumulating() })
+            }
         })
     }
 
@@ -186,16 +189,24 @@ pub(super) fn state_type() -> DataType {
 
 /// What was taken of each stratum of a group.
 #[derive(Debug)]
-struct Estimating {
+pub(super) struct Estimating {
     estimator: Estimator,
+    /// Distinct values of the argument are counted and not sketched.
+    is_exact: bool,
     strata: BTreeMap<i64, Taken>,
 }
 
-/// Numbers of a stratum in a state: eight of the stratum, five of its values.
-const STATE: usize = 13;
+/// Numbers of a stratum in a state: its own, and five of its values.
+const STATE: usize = Stratum::NUMBERS + 5;
 
 /// Of DataFusion's HyperLogLog, which has 2¹⁴ registers: 1.04/√m.
 const HLL_DEVIATION: f64 = 1.04 / 128.0;
+
+/// DataFusion has a bit for each value of these.
+fn has_few_values(data_type: &DataType) -> bool {
+    use DataType::{Boolean, Int8, Int16, UInt8, UInt16};
+    matches!(data_type, Boolean | Int8 | Int16 | UInt8 | UInt16)
+}
 
 /// The stratum of rows that no sampler has seen.
 const UNSAMPLED: i64 = i64::MIN;
@@ -240,37 +251,17 @@ impl Accumulator for Estimating {
         let lists = states[0].as_list::<i32>();
         for list in lists.iter().flatten() {
             let numbers = list.as_primitive::<Float64Type>().values();
-            for &[
-                id,
-                taken,
-                seen,
-                total,
-                total_variance,
-                total_common,
-                shift,
-                shift_deviation,
-                ref moments @ ..,
-            ] in numbers.as_chunks::<STATE>().0
-            {
-                let &[count, mean, m2, m3, m4] = moments;
+            for state in numbers.as_chunks::<STATE>().0 {
+                let Some((stratum, &[count, mean, m2, m3, m4])) = state.split_first_chunk() else { break };
                 let moments = Moments { count, mean, m2, m3, m4 };
-                let id = id as i64;
-                let stratum = Stratum {
-                    id,
-                    taken,
-                    seen,
-                    total,
-                    total_variance,
-                    total_common,
-                    shift: (shift, shift_deviation),
-                };
+                let stratum = Stratum::of_numbers(stratum);
                 // Of a stratum that a sampler made, every part of it knows all.
-                if id == UNSAMPLED {
+                if stratum.id == UNSAMPLED {
                     let whole = self.whole();
-                    whole.stratum = Stratum::whole(id, whole.stratum.taken + taken);
+                    whole.stratum = Stratum::whole(UNSAMPLED, whole.stratum.taken + stratum.taken);
                     whole.values.merge(&moments);
                 } else {
-                    self.strata.insert(id, Taken { stratum, values: moments });
+                    self.strata.insert(stratum.id, Taken { stratum, values: moments });
                 }
             }
         }
@@ -280,8 +271,7 @@ impl Accumulator for Estimating {
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let mut numbers = Vec::with_capacity(self.strata.len() * STATE);
         for Taken { stratum, values } in self.strata.values() {
-            let Stratum { id, taken, seen, total, total_variance, total_common, shift } = *stratum;
-            numbers.extend([id as f64, taken, seen, total, total_variance, total_common, shift.0, shift.1]);
+            numbers.extend(stratum.numbers());
             numbers.extend([values.count, values.mean, values.m2, values.m3, values.m4]);
         }
         let field = Arc::new(Field::new_list_field(DataType::Float64, true));
@@ -302,7 +292,7 @@ impl Accumulator for Estimating {
             Shows::Value => Some(self.estimator.estimate(&taken).value),
             // A sketch of all rows is still a sketch.
             Shows::Error if !self.estimator.of_sample => Some(match self.estimator.aggregate {
-                Aggregate::Distinct(_) => self.estimator.promise.z() * HLL_DEVIATION,
+                Aggregate::Distinct(_) if !self.is_exact => self.estimator.promise.z() * HLL_DEVIATION,
                 _ => 0.0,
             }),
             Shows::Error => Some(self.estimator.estimate(&taken).relative()),

@@ -63,6 +63,12 @@ impl Grid {
         }
     }
 
+    /// Sub-streams in the longest windows.
+    pub fn sub_streams_max(&self) -> i64 {
+        let (Span::Fixed(longest_ms) | Span::Since(longest_ms)) = self.span;
+        longest_ms / self.sub_stream_ms
+    }
+
     /// Sub-streams in the window with that end.
     pub fn sub_streams(&self, end_ms: i64) -> i64 {
         (end_ms - self.start_of(end_ms)) / self.sub_stream_ms

@@ -2,6 +2,7 @@
 //! not known well enough is kept whole.
 
 use std::collections::VecDeque;
+use std::f64::consts::FRAC_1_SQRT_2;
 use std::sync::Arc;
 
 use super::aggregate::Aggregate;
@@ -21,6 +22,8 @@ pub(crate) struct GroupHistory {
     /// Rows of a sub-stream: mean and mean square.
     rows: f64,
     rows_squared: f64,
+    /// Rows of one of the last sub-streams.
+    rows_lately: f64,
     /// By value, and the rows taken that it was there for.
     values: Vec<Moments>,
     taken: f64,
@@ -30,11 +33,14 @@ pub(crate) struct GroupHistory {
     absent: u32,
 }
 
-/// m of Eq. 4.1, which the thesis does not give. Picked: four windows of the evaluation.
+/// m of Eq. 4.1, which the thesis does not give, at least. Picked: four windows of the evaluation.
 const HISTORY: f64 = 20.0;
 
-/// Three times that: what was learnt before counts for 5 %.
-const ABSENT_MAX: u32 = 60;
+/// The same for how many rows come just now.
+const LATELY: f64 = 4.0;
+
+/// What was learnt that many times m ago counts for 5 %.
+const ABSENT_MAX: f64 = 3.0;
 
 /// Values that are remembered one by one: of those on one side of the median, half of these, the share is known within a
 /// twentieth.
@@ -47,20 +53,22 @@ const TAKEN_MIN: f64 = 60.0;
 const SAMPLE_MIN: f64 = 30.0;
 
 impl GroupHistory {
-    /// As numbers in a row, for state: five of the group, then five of each value.
+    /// As numbers in a row, for state: six of the group, then five of each value.
     pub(crate) fn numbers(&self) -> Vec<f64> {
-        let own = [f64::from(self.rounds), f64::from(self.absent), self.rows, self.rows_squared, self.taken];
-        own.into_iter().chain(self.values.iter().flat_map(Moments::numbers)).collect()
+        let counts = [f64::from(self.rounds), f64::from(self.absent)];
+        let own = counts.into_iter().chain([self.rows, self.rows_squared, self.rows_lately, self.taken]);
+        own.chain(self.values.iter().flat_map(Moments::numbers)).collect()
     }
 
     /// See [`numbers`](GroupHistory::numbers). `None`: there are other than so many.
     pub(crate) fn from_numbers(numbers: &[f64]) -> Option<GroupHistory> {
-        let (&[rounds, absent, rows, rows_squared, taken], values) = numbers.split_first_chunk()?;
+        let (&[rounds, absent, rows, rows_squared, rows_lately, taken], values) =
+            numbers.split_first_chunk()?;
         let (values, []) = values.as_chunks() else { return None };
         let values = values.iter().map(|&numbers| Moments::of(numbers)).collect();
         let (rounds, absent) = (rounds as u32, absent as u32);
         let recent = Vec::new();
-        Some(GroupHistory { rounds, rows, rows_squared, values, taken, recent, absent })
+        Some(GroupHistory { rounds, rows, rows_squared, rows_lately, values, taken, recent, absent })
     }
 
     /// The last values, one after the other with how many they are: what [`numbers`](GroupHistory::numbers) leaves out.
@@ -81,23 +89,38 @@ impl GroupHistory {
         self.recent.iter().map(|recent| recent.capacity() * size_of::<f64>()).sum()
     }
 
-    /// By how much what is known counts less after another sub-stream.
+    /// By how much what is known of the stream counts less after another sub-stream.
     pub(crate) const KEEP: f64 = 1.0 - 1.0 / HISTORY;
 
-    /// A sub-stream of it is over. `samples` are empty where no percentile of the value is asked for.
-    pub(crate) fn learn(&mut self, rows: f64, taken: f64, values: &[Moments], samples: &[Arc<Vec<f64>>]) {
-        let weight = (1.0 / (f64::from(self.rounds) + 1.0)).max(1.0 / HISTORY);
+    /// How many sub-streams are remembered where a window has so many: it may see mornings and nights, and its rows are as
+    /// many as all of these have, and not as the last ones.
+    pub(crate) fn memory(sub_streams: i64) -> f64 {
+        HISTORY.max(sub_streams as f64)
+    }
+
+    /// A sub-stream of it is over; so many are remembered. `samples` are empty where no percentile of the value is asked for.
+    pub(crate) fn learn(
+        &mut self,
+        memory: f64,
+        rows: f64,
+        taken: f64,
+        values: &[Moments],
+        samples: &[Arc<Vec<f64>>],
+    ) {
+        let weight = (1.0 / (f64::from(self.rounds) + 1.0)).max(1.0 / memory);
+        let keep = 1.0 - 1.0 / memory;
         self.rounds += 1;
         self.absent = if rows > 0.0 { 0 } else { self.absent + 1 };
         self.rows += weight * (rows - self.rows);
         self.rows_squared += weight * (rows * rows - self.rows_squared);
+        self.rows_lately += weight.max(1.0 / LATELY) * (rows - self.rows_lately);
         if taken == 0.0 {
             return;
         }
-        self.taken = self.taken * Self::KEEP + taken;
+        self.taken = self.taken * keep + taken;
         self.values.resize(values.len(), Moments::default());
         for (known, new) in self.values.iter_mut().zip(values) {
-            *known = known.scaled(Self::KEEP);
+            *known = known.scaled(keep);
             known.merge(new);
         }
         self.recent.resize(samples.len(), VecDeque::new());
@@ -108,13 +131,19 @@ impl GroupHistory {
     }
 
     /// It was there in one of the last sub-streams: what is older counts for nothing any more.
-    pub(crate) fn is_known(&self) -> bool {
-        self.rounds > 0 && self.absent < ABSENT_MAX
+    pub(crate) fn is_known(&self, memory: f64) -> bool {
+        self.rounds > 0 && f64::from(self.absent) < ABSENT_MAX * memory
     }
 
     /// E\[N_i\].
     pub(crate) fn rows(&self) -> f64 {
         self.rows
+    }
+
+    /// The same where rows become more or fewer: what was lately, if that is less. A rate from too many rows takes too few of
+    /// them, which no waiting mends.
+    pub(crate) fn rows_at_least(&self) -> f64 {
+        self.rows.min(self.rows_lately)
     }
 
     /// σ(N_i).
@@ -190,6 +219,8 @@ impl GroupHistory {
                 let (mean, square) =
                     (there * value.mean, there * (spread * spread + value.mean * value.mean));
                 let deviation_of = (square - mean * mean).max(0.0).sqrt();
+                // Where N̂ alone would take more than half of r² the window waits until it does not.
+                let deviation = deviation.min(promise.error * FRAC_1_SQRT_2 / z * rows);
                 of_sum(promise, rows, deviation, mean, deviation_of)?.max(skewed)
             }
             Aggregate::Average(_) => {
@@ -271,7 +302,7 @@ pub(crate) fn counted_lists(mut numbers: &[f64]) -> Option<Vec<&[f64]>> {
 const AIM: f64 = 0.95;
 
 /// A sample's skewness swings about that of the law: so much is left for it.
-const SKEWED_MARGIN: f64 = 1.5;
+const SKEWED_MARGIN: f64 = 2.0;
 
 /// A sample of more than that part of a group saves nothing.
 const WHOLE_FROM: f64 = 0.9;
@@ -286,7 +317,7 @@ mod tests {
         let mut history = GroupHistory::default();
         for _ in 0..50 {
             let values: Moments = values.clone().collect();
-            history.learn(rows, values.count, &[values], &[]);
+            history.learn(20.0, rows, values.count, &[values], &[]);
         }
         history
     }
@@ -300,11 +331,23 @@ mod tests {
         assert!((140.0..190.0).contains(&sample), "{sample}");
         assert!((rows - 3_000.0).abs() < 1.0, "{rows}");
         assert_eq!(known(values, 5.0).sample(&[Aggregate::Average(0)], PROMISE, 5.0, 0.0), None);
-        // N̂ alone takes more than 5 %.
-        assert_eq!(history.sample(&[Aggregate::Sum(0)], PROMISE, 5.0, 0.03), None);
+        // N̂ alone takes more than 5 %: by the time that it takes less than half of r² twice as many rows do.
+        let sum = |deviation| history.sample(&[Aggregate::Sum(0)], PROMISE, 5.0, deviation).unwrap().0;
+        assert!((250.0..350.0).contains(&sum(0.03)) && sum(0.03) == sum(0.5), "{}", sum(0.03));
         // Rows are counted as they come.
         let (counted, _) = history.sample(&[Aggregate::Rows], PROMISE, 5.0, 0.0).unwrap();
         assert!(counted < 50.0, "{counted}");
+    }
+
+    #[test]
+    fn where_rows_become_fewer_the_last_ones_tell() {
+        let mut history = known((50..150).map(f64::from), 600.0);
+        assert!((history.rows_at_least() - 600.0).abs() < 1e-9);
+        (0..4).for_each(|_| history.learn(20.0, 100.0, 0.0, &[], &[]));
+        // 100 + 500·0.75⁴.
+        assert!((history.rows_at_least() - 258.2).abs() < 0.1 && history.rows() > 500.0);
+        (0..9).for_each(|_| history.learn(20.0, 5_000.0, 0.0, &[], &[]));
+        assert_eq!(history.rows_at_least(), history.rows());
     }
 
     #[test]
@@ -316,7 +359,7 @@ mod tests {
         let mut history = GroupHistory::default();
         for _ in 0..50 {
             let values = [rows().map(a).collect(), rows().collect(), rows().map(|b| a(b) * b).collect()];
-            history.learn(600.0, 100.0, &values, &[]);
+            history.learn(20.0, 600.0, 100.0, &values, &[]);
         }
         let ratio = Aggregate::Ratio { over: 0, under: 1, product: 2 };
         let sample = |aggregate| history.sample(&[aggregate], PROMISE, 5.0, 0.0).unwrap().0;

@@ -26,8 +26,8 @@ pub(super) struct RatioError {
     strata: BTreeMap<i64, Pair>,
 }
 
-/// Numbers of a stratum in a state: six of the stratum, five of each value, the products and the shifts.
-const STATE: usize = 21;
+/// Numbers of a stratum in a state: its own, five of each value, the products and the shifts.
+const STATE: usize = Stratum::NUMBERS + 15;
 
 impl RatioError {
     pub(super) fn new(values: [usize; 3], promise: Promise) -> RatioError {
@@ -54,27 +54,20 @@ impl Accumulator for RatioError {
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         for list in states[0].as_list::<i32>().iter().flatten() {
             for numbers in list.as_primitive::<Float64Type>().values().as_chunks::<STATE>().0 {
+                let Some((stratum, rest)) = numbers.split_first_chunk() else { break };
                 let moments = |at: usize| Moments {
-                    count: numbers[at],
-                    mean: numbers[at + 1],
-                    m2: numbers[at + 2],
-                    m3: numbers[at + 3],
-                    m4: numbers[at + 4],
+                    count: rest[at],
+                    mean: rest[at + 1],
+                    m2: rest[at + 2],
+                    m3: rest[at + 3],
+                    m4: rest[at + 4],
                 };
-                let stratum = Stratum {
-                    id: numbers[0] as i64,
-                    taken: numbers[1],
-                    seen: numbers[2],
-                    total: numbers[3],
-                    total_variance: numbers[4],
-                    total_common: numbers[5],
-                    shift: (0.0, 0.0),
-                };
+                let stratum = Stratum::of_numbers(stratum);
                 let pair = Pair {
                     stratum,
-                    values: [moments(6), moments(11)],
-                    products: numbers[16],
-                    shifts: [(numbers[17], numbers[18]), (numbers[19], numbers[20])],
+                    values: [moments(0), moments(5)],
+                    products: rest[10],
+                    shifts: [(rest[11], rest[12]), (rest[13], rest[14])],
                 };
                 self.strata.insert(stratum.id, pair);
             }
@@ -85,8 +78,7 @@ impl Accumulator for RatioError {
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let mut numbers = Vec::with_capacity(self.strata.len() * STATE);
         for Pair { stratum, values, products, shifts } in self.strata.values() {
-            let Stratum { id, taken, seen, total, total_variance, total_common, .. } = *stratum;
-            numbers.extend([id as f64, taken, seen, total, total_variance, total_common]);
+            numbers.extend(stratum.numbers());
             for Moments { count, mean, m2, m3, m4 } in *values {
                 numbers.extend([count, mean, m2, m3, m4]);
             }

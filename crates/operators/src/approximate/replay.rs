@@ -1,7 +1,7 @@
 //! Aion driven by a list of arrivals, each answer beside the exact one: what its tests and the figures of the thesis
 //! are made with.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use laxity_graph::Approximation;
@@ -10,6 +10,7 @@ use super::aggregate::Aggregate;
 use super::aion::{Aion, Closed, Config, Offer, Told};
 use super::interval::Estimate;
 use super::moments::Moments;
+use super::rule::Rule;
 use super::stratum::Stratum;
 use super::sums::Sums;
 
@@ -64,45 +65,36 @@ impl Answer {
 /// Lets rows arrive in order and windows answer, without a query around it: what figures and tests drive. A window answers
 /// with what its rows are worth at that instant; computing takes no time.
 pub fn replay(config: &Config, arrivals: &[Arrival]) -> (Vec<Answer>, Approximation) {
+    let exact = Exact::of(config, arrivals);
+    replay_beside(config, arrivals, &exact)
+}
+
+/// The same of several rules over the same rows, of which the exact answers are computed once.
+pub fn replay_each(config: &Config, rules: &[Rule], arrivals: &[Arrival]) -> Vec<Vec<Answer>> {
+    let exact = Exact::of(config, arrivals);
+    let of_rule = |&rule| replay_beside(&Config { rule, ..config.clone() }, arrivals, &exact).0;
+    rules.iter().map(of_rule).collect()
+}
+
+fn replay_beside(
+    config: &Config,
+    arrivals: &[Arrival],
+    exact: &BTreeMap<(i64, u32), Exact>,
+) -> (Vec<Answer>, Approximation) {
     let mut replay =
         Replay { aion: Aion::new(config.clone()), config, strata: BTreeMap::new(), answers: Vec::new() };
-    let is_sketched = config.aggregates.iter().any(|aggregate| aggregate.sketched().is_some());
+    let is_grouped = arrivals.iter().any(|row| row.group > 0);
     let mut rest = arrivals;
     while let Some(first) = rest.first() {
         let batch = rest.partition_point(|arrival| arrival.at_ms <= first.at_ms);
-        let now = first.at_ms;
-        while let Some(wake) = replay.aion.wake_at().filter(|&wake| wake <= now) {
-            replay.answer(wake);
-        }
-        replay.aion.arrive(now);
-        let times: Vec<i64> = rest[..batch].iter().map(|row| row.time_ms).collect();
-        let groups: Vec<usize> = rest[..batch].iter().map(|row| row.group as usize).collect();
-        let (mut rows, mut offers) = (Vec::new(), Vec::new());
-        let (mut in_time, mut in_time_offers) = (Vec::new(), Vec::new());
-        replay.aion.offer(now, &times, Some(&groups), |row, offer: Offer| {
-            if offer.is_asked() {
-                rows.push(row as u32);
-                offers.push(offer);
-            }
-            if is_sketched && !matches!(offer, Offer::Late { .. }) {
-                in_time.push(row as u32);
-                in_time_offers.push(offer);
-            }
-        });
-        let told = Told { rows: &rows, offers: &offers, times: &times, groups: Some(&groups) };
-        replay.aion.value(now, told, 0, |at| Some(rest[rows[at] as usize].value));
-        let bytes: Vec<[u8; 8]> = in_time.iter().map(|&row| rest[row as usize].value.to_le_bytes()).collect();
-        let told = Told { rows: &in_time, offers: &in_time_offers, times: &times, groups: Some(&groups) };
-        replay.aion.distinct(told, 0, |at| Some(&bytes[at]));
+        replay.arrive(&rest[..batch], is_grouped);
         rest = &rest[batch..];
-        replay.answer(now);
     }
     let last = arrivals.last().map_or(0, |arrival| arrival.at_ms);
     replay.aion.upstream(i64::MAX);
     replay.answer(last);
     let totals = replay.aion.totals();
     let mut answers = replay.answers;
-    let exact = exact(config, arrivals);
     for answer in &mut answers {
         let exact = exact.get(&(answer.end_ms, answer.group)).cloned().unwrap_or_default();
         answer.rows = exact.moments.count;
@@ -133,6 +125,43 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
+    /// These come together.
+    fn arrive(&mut self, batch: &[Arrival], is_grouped: bool) {
+        let Some(now) = batch.first().map(|first| first.at_ms) else { return };
+        while let Some(wake) = self.aion.wake_at().filter(|&wake| wake <= now) {
+            self.answer(wake);
+        }
+        self.aion.arrive(now);
+        let times: Vec<i64> = batch.iter().map(|row| row.time_ms).collect();
+        let groups: Vec<usize> = match is_grouped {
+            true => batch.iter().map(|row| row.group as usize).collect(),
+            false => Vec::new(),
+        };
+        let groups = is_grouped.then_some(&*groups);
+        let is_sketched = self.config.aggregates.iter().any(|aggregate| aggregate.sketched().is_some());
+        let (mut rows, mut offers) = (Vec::new(), Vec::new());
+        let (mut in_time, mut in_time_offers) = (Vec::new(), Vec::new());
+        self.aion.offer(now, &times, groups, |row, offer: Offer| {
+            if offer.is_asked() {
+                rows.push(row as u32);
+                offers.push(offer);
+            }
+            if is_sketched && !matches!(offer, Offer::Late { .. }) {
+                in_time.push(row as u32);
+                in_time_offers.push(offer);
+            }
+        });
+        let told = Told { rows: &rows, offers: &offers, times: &times, groups };
+        self.aion.value(now, told, 0, |at| Some(batch[rows[at] as usize].value));
+        if is_sketched {
+            let value = |&row: &u32| batch[row as usize].value.to_le_bytes();
+            let bytes: Vec<[u8; 8]> = in_time.iter().map(value).collect();
+            let told = Told { rows: &in_time, offers: &in_time_offers, times: &times, groups };
+            self.aion.distinct(told, 0, |at| Some(&bytes[at]));
+        }
+        self.answer(now);
+    }
+
     fn answer(&mut self, now: i64) {
         let grid = self.config.grid;
         while let Some(end) = self.aion.due(now) {
@@ -175,32 +204,44 @@ struct Exact {
     values: Vec<f64>,
 }
 
-fn exact(config: &Config, arrivals: &[Arrival]) -> BTreeMap<(i64, u32), Exact> {
-    let grid = config.grid;
-    let is_needed =
-        |aggregate: &Aggregate| aggregate.kept_value().is_some() || aggregate.sketched().is_some();
-    let keeps = config.aggregates.iter().any(is_needed);
-    // By sub-stream first, of which each row is in one.
-    let mut sub_streams: HashMap<(i64, u32), (Sums, Vec<f64>)> = HashMap::new();
-    for row in arrivals {
-        let (sums, values) = sub_streams.entry((grid.sub_stream(row.time_ms), row.group)).or_default();
-        sums.push(row.value);
-        if keeps {
-            values.push(row.value);
+impl Exact {
+    /// By the window's end and the group.
+    fn of(config: &Config, arrivals: &[Arrival]) -> BTreeMap<(i64, u32), Exact> {
+        let grid = config.grid;
+        let is_needed =
+            |aggregate: &Aggregate| aggregate.kept_value().is_some() || aggregate.sketched().is_some();
+        let keeps = config.aggregates.iter().any(is_needed);
+        // By sub-stream first, of which each row is in one.
+        let first = arrivals.iter().map(|row| grid.sub_stream(row.time_ms)).min().unwrap_or(0);
+        let mut sub_streams: Vec<Vec<(Sums, Vec<f64>)>> = Vec::new();
+        for row in arrivals {
+            let (number, group) = ((grid.sub_stream(row.time_ms) - first) as usize, row.group as usize);
+            if sub_streams.len() <= number {
+                sub_streams.resize(number + 1, Vec::new());
+            }
+            let groups = &mut sub_streams[number];
+            if groups.len() <= group {
+                groups.resize(group + 1, Default::default());
+            }
+            let (sums, values) = &mut groups[group];
+            sums.push(row.value);
+            if keeps {
+                values.push(row.value);
+            }
         }
-    }
-    let mut in_order: Vec<_> = sub_streams.into_iter().collect();
-    in_order.sort_unstable_by_key(|(key, _)| *key);
-    let mut windows: BTreeMap<(i64, u32), Exact> = BTreeMap::new();
-    for ((number, group), (sums, values)) in in_order {
-        let (start, sub_stream_end) = grid.stretch(number);
-        let mut end = grid.end_after(sub_stream_end - 1);
-        while grid.start_of(end) <= start {
-            let exact = windows.entry((end, group)).or_default();
-            exact.moments.merge(&sums.moments());
-            exact.values.extend(&values);
-            end += grid.step_ms;
+        let mut windows: BTreeMap<(i64, u32), Exact> = BTreeMap::new();
+        for (groups, number) in sub_streams.into_iter().zip(first..) {
+            let (start, sub_stream_end) = grid.stretch(number);
+            for ((sums, values), group) in groups.into_iter().zip(0..) {
+                let mut end = grid.end_after(sub_stream_end - 1);
+                while sums.count() > 0.0 && grid.start_of(end) <= start {
+                    let exact = windows.entry((end, group)).or_default();
+                    exact.moments.merge(&sums.moments());
+                    exact.values.extend(&values);
+                    end += grid.step_ms;
+                }
+            }
         }
+        windows
     }
-    windows
 }

@@ -1,5 +1,6 @@
 //! Leaves out rows that an approximate window can do without.
 
+mod beside;
 mod groups;
 mod sample_column;
 mod saved;
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
-use arrow::compute::{concat_batches, take_record_batch};
+use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
 use arrow::datatypes::{Float64Type, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::DataFusionError;
@@ -27,6 +28,8 @@ use crate::{
     Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch,
     WindowKind,
 };
+pub use beside::Beside;
+use beside::Looked;
 use groups::Groups;
 pub use sample_column::SAMPLE_COLUMN;
 use sample_column::Shape;
@@ -47,8 +50,12 @@ pub struct SamplerSpec {
     pub window: WindowKind,
     /// Columns of the group: a bound holds in each.
     pub keys: Vec<usize>,
-    /// What the aggregates are of, numbers over the input's columns; evaluated over rows that are taken, once.
+    /// What is looked up for rows that are taken.
+    pub beside: Option<Beside>,
+    /// What the aggregates are of, numbers over the input's columns and those beside; evaluated over rows that are taken, once.
     pub values: Vec<Arc<dyn PhysicalExpr>>,
+    /// A group is sent on where this value was there: the others are those that a join would have dropped.
+    pub required: Option<usize>,
     /// Whose distinct values are counted, over the input's columns; evaluated over every row in time.
     pub distinct: Vec<Arc<dyn PhysicalExpr>>,
     /// What is computed of a group.
@@ -78,6 +85,10 @@ impl SamplerSpec {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
+    fn value_schema(&self) -> &SchemaRef {
+        self.beside.as_ref().map_or(&self.input_schema, |beside| &beside.schema)
+    }
+
     fn shape(&self) -> Shape {
         Shape::of(&self.aggregates, self.values.len())
     }
@@ -90,7 +101,10 @@ impl SamplerSpec {
 
     /// Makes the instances.
     pub fn factory(self) -> OperatorFactory {
-        OperatorFactory::new(move |context| Ok(Box::new(Sampler::new(&self, context.batch_rows)?)))
+        OperatorFactory::new(move |context| {
+            let beside = self.beside.as_ref().map(|beside| beside.make(context)).transpose()?;
+            Ok(Box::new(Sampler { beside, ..Sampler::new(&self, context.batch_rows)? }))
+        })
     }
 }
 
@@ -102,6 +116,7 @@ pub struct Sampler {
     aion: Aion,
     clock: EventClock,
     groups: Option<Groups>,
+    beside: Option<Looked>,
     values: Values,
     distinct: Values,
     /// By expression: its values as bytes, equal ones alike.
@@ -186,7 +201,8 @@ impl Sampler {
                 speed: 1.0,
             },
             groups,
-            values: Values::new(&spec.values, &spec.input_schema).map_err(fail)?,
+            beside: None,
+            values: Values::new(&spec.values, spec.value_schema()).map_err(fail)?,
             distinct: Values::new(&spec.distinct, &spec.input_schema).map_err(fail)?,
             as_bytes: spec.distinct.iter().map(converter).collect::<Result<_, _>>().map_err(fail)?,
             shape: spec.shape(),
@@ -265,7 +281,10 @@ impl Sampler {
         }
         if !told.is_empty() {
             let told = Told { rows: told, offers, times, groups };
-            let columns = self.values.of(rows, told.rows)?;
+            let columns = match &mut self.beside {
+                None => self.values.of(rows, told.rows)?,
+                Some(beside) => self.values.of(&beside.of(rows, told.rows)?, told.rows)?,
+            };
             for (value, column) in columns.iter().enumerate() {
                 let column = column.as_primitive::<Float64Type>();
                 self.aion.value(now, told, value, |at| column.is_valid(at).then(|| column.value(at)));
@@ -366,9 +385,14 @@ impl Sampler {
     }
 
     fn with_strata(&self, kept: &Kept, strata: &[Option<Closed>]) -> Result<RecordBatch, DataFusionError> {
-        let rows = concat_batches(&self.spec.input_schema, &kept.batches)?;
+        let mut rows = concat_batches(&self.spec.input_schema, &kept.batches)?;
         let of = |group: &u32| strata[*group as usize].as_ref().expect("a group with rows has a stratum");
-        let closed: Vec<&Closed> = kept.groups.iter().map(of).collect();
+        let mut closed: Vec<&Closed> = kept.groups.iter().map(of).collect();
+        if let Some(required) = self.spec.required {
+            let is_there = |closed: &&Closed| closed.values[required].count > 0.0;
+            rows = filter_record_batch(&rows, &closed.iter().map(|of| Some(is_there(of))).collect())?;
+            closed.retain(is_there);
+        }
         let sample = sample_column::column(&closed, &self.shape)?;
         let columns = rows.columns().iter().cloned().chain([sample]).collect();
         Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
@@ -492,7 +516,8 @@ impl Operator for Sampler {
     fn state_bytes(&self) -> usize {
         let kept = self.kept.values().flat_map(|kept| &kept.batches);
         let rows: usize = kept.map(RecordBatch::get_array_memory_size).sum();
-        rows + self.groups.as_ref().map_or(0, Groups::bytes) + self.aion.bytes()
+        let beside = self.beside.as_ref().map_or(0, Looked::bytes);
+        rows + beside + self.groups.as_ref().map_or(0, Groups::bytes) + self.aion.bytes()
     }
 }
 

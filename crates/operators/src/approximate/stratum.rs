@@ -39,6 +39,30 @@ impl Stratum {
         }
     }
 
+    /// As numbers in a row, for state. The id is two of them: one would be exact to 2⁵³ only, and times may be any.
+    pub(crate) fn numbers(&self) -> [f64; Stratum::NUMBERS] {
+        let Stratum { id, taken, seen, total, total_variance, total_common, shift } = *self;
+        let halves = [(id >> 32) as f64, f64::from(id as u32)];
+        [halves[0], halves[1], taken, seen, total, total_variance, total_common, shift.0, shift.1]
+    }
+
+    /// How many [`numbers`](Stratum::numbers) there are.
+    pub(crate) const NUMBERS: usize = 9;
+
+    /// See [`numbers`](Stratum::numbers).
+    pub(crate) fn of_numbers(numbers: &[f64; Stratum::NUMBERS]) -> Stratum {
+        let &[high, low, taken, seen, total, total_variance, total_common, shift, shift_deviation] = numbers;
+        Stratum {
+            id: ((high as i64) << 32) | low as i64,
+            taken,
+            seen,
+            total,
+            total_variance,
+            total_common,
+            shift: (shift, shift_deviation),
+        }
+    }
+
     /// Rows that have not come.
     pub fn missing(&self) -> f64 {
         (self.total - self.seen).max(0.0)
@@ -119,6 +143,14 @@ impl Total {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_the_stratum_whatever_its_id() {
+        for id in [0, 7, -1, -9, i64::MIN, i64::MAX, (1 << 53) + 1, -(1 << 53) - 1, u32::MAX.into()] {
+            let stratum = Stratum { seen: 8.0, shift: (0.5, 0.25), ..Stratum::whole(id, 4.0) };
+            assert_eq!(Stratum::of_numbers(&stratum.numbers()), stratum);
+        }
+    }
 
     #[test]
     fn a_stratum_by_hand() {

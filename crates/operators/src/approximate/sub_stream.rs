@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::delays::Delays;
 use super::distinct::Distinct;
 use super::stratum::Stratum;
-use super::sums::{Distances, Sums};
+use super::sums::Sums;
 
 /// A stretch of event time: what came of it, and what was taken.
 #[derive(Clone, Debug, Default)]
@@ -24,8 +24,6 @@ pub(crate) struct SubStream {
     pub(crate) rows: f64,
     /// What was taken has been sent on, with these for N̂.
     pub(crate) closed: Option<Share>,
-    /// By value: how far those of rows taken in time lie from what is usual in their group.
-    pub(crate) in_time: Vec<Distances>,
     /// Its delays are part of what is known.
     pub(crate) is_learnt: bool,
 }

@@ -15,6 +15,11 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
+    /// How many.
+    pub(crate) fn count(&self) -> f64 {
+        self.count
+    }
+
     /// One more value.
     pub(crate) fn push(&mut self, value: f64) {
         if self.count == 0.0 {
@@ -29,7 +34,6 @@ impl Sums {
         self.powers[3] += square * square;
     }
 
-    /// What they come to.
     /// As numbers in a row, for state.
     pub(crate) fn numbers(&self) -> [f64; 6] {
         let [a, b, c, d] = self.powers;
@@ -41,6 +45,7 @@ impl Sums {
         Sums { first, count, powers: [a, b, c, d] }
     }
 
+    /// What they come to.
     pub(crate) fn moments(&self) -> Moments {
         let Sums { first, count, powers: [s1, s2, s3, s4] } = *self;
         if count == 0.0 {
@@ -73,7 +78,18 @@ impl Distances {
         self.squares += distance * distance;
     }
 
-    /// As moments, of which the third and the fourth are not known.
+    /// How many.
+    pub(crate) fn count(&self) -> f64 {
+        self.count
+    }
+
+    /// Each counts that much.
+    pub(crate) fn scale(&mut self, by: f64) {
+        self.count *= by;
+        self.sum *= by;
+        self.squares *= by;
+    }
+
     /// As numbers in a row, for state.
     pub(crate) fn numbers(&self) -> [f64; 3] {
         [self.count, self.sum, self.squares]
@@ -84,6 +100,7 @@ impl Distances {
         Distances { count, sum, squares }
     }
 
+    /// As moments, of which the third and the fourth are not known.
     pub(crate) fn moments(&self) -> Moments {
         if self.count == 0.0 {
             return Moments::default();

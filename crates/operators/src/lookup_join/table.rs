@@ -105,6 +105,11 @@ impl LookupRows {
         self.rows.num_rows()
     }
 
+    /// How many rows have the same key as one before them; `None` if none has.
+    pub fn repeated(&self) -> Option<usize> {
+        Some(self.by_key.len() - (self.starts.len() - 1)).filter(|repeated| *repeated > 0)
+    }
+
     pub(super) fn rows(&self) -> &RecordBatch {
         &self.rows
     }

@@ -146,3 +146,12 @@ fn keys_of_other_types_are_a_bug_of_the_plan() {
     let right = LookupJoinSpec { kind: JoinKind::Right, ..spec };
     assert!(right.operator(shared, 1).is_err());
 }
+
+#[test]
+fn keys_that_are_repeated_are_counted() {
+    let rows = [(Some(1), 0), (Some(2), 0), (None, 0), (Some(1), 1), (None, 1), (Some(1), 2)];
+    assert_eq!(table(&rows, &[0]).repeated(), Some(2));
+    // A NULL is no key, and two columns are another one.
+    assert_eq!(table(&rows[..3], &[0]).repeated(), None);
+    assert_eq!(table(&rows, &[0, 1]).repeated(), None);
+}

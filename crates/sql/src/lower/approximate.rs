@@ -14,6 +14,7 @@ use datafusion_physical_expr::utils::collect_columns;
 use laxity_operators::WindowKind;
 use laxity_operators::approximate::{Aggregate, Estimator, Promise, SamplerSpec, Shows};
 
+use super::below_lookup::Wanted;
 use super::relation::{OpenStage, Relation, plain};
 use super::{Lowered, Lowering, chained, unsupported};
 use crate::approximate::{aggregate, estimator, of_value};
@@ -21,6 +22,7 @@ use crate::error::Fault;
 use crate::functions::DECIMAL_MULTIPLY;
 
 /// What becomes of an aggregate: an estimate, or itself where it sees every row that comes in time.
+#[derive(Debug)]
 pub(super) enum Sampled {
     Estimated(Box<Estimator>),
     Whole,
@@ -37,19 +39,19 @@ impl Lowering<'_> {
         functions: &[(String, AggregateFunction)],
     ) -> Lowered<(Relation, Vec<Sampled>)> {
         let Some(promise) = self.settings.approximate.promise() else { return Ok((input, vec![])) };
-        let pending = self.approximable(&input)?;
-        let (mut values, mut distinct) = (Vec::new(), Vec::new());
-        let (mut sampled, mut aggregates) = (Vec::new(), Vec::new());
+        self.approximable(&input)?;
+        let mut wanted = Wanted::default();
         for (_, function) in functions {
+            let Wanted { values, distinct, aggregates, sampled, .. } = &mut wanted;
             let (known, is_sample, shows) = known(function)?;
             let known = match known {
                 Aggregate::Percentile { .. } => self.percentile(function, schema, shows)?,
                 other => other,
             };
-            let mut value_of_rows = |expr: &Expr| self.place(expr, schema, &input, &mut values);
+            let mut value_of_rows = |expr: &Expr| self.place(expr, schema, &input, values);
             let aggregate = match (known, &*function.params.args) {
                 (Aggregate::Distinct(_), _) => match value_of(function, known)? {
-                    Some(value) => Aggregate::Distinct(self.place(&value, schema, &input, &mut distinct)?),
+                    Some(value) => Aggregate::Distinct(self.place(&value, schema, &input, distinct)?),
                     None => Aggregate::Whole,
                 },
                 (Aggregate::Ratio { .. }, [over, under]) => Aggregate::Ratio {
@@ -72,16 +74,20 @@ impl Lowering<'_> {
             let estimator = Estimator { aggregate, is_sample, shows, of_sample, promise, data_type };
             sampled.push(Sampled::Estimated(Box::new(estimator)));
         }
-        if aggregates.is_empty() {
+        if wanted.aggregates.is_empty() {
             return Err(unsupported("an approximate query without an aggregate has nothing to estimate")
                 .hint("RESET 'laxity.approximate.error' before it"));
         }
 
+        let fault = |error| self.planner.fault(error);
+        let (input, below) = self.below_lookup(input, key_exprs, &mut wanted)?;
+        let pending = self.approximable(&input)?;
         let keys =
             key_exprs.iter().map(|expr| input.map(expr)).collect::<datafusion_common::Result<Vec<_>>>();
-        let keys = keys.map_err(|e| self.planner.fault(e))?;
+        let keys = keys.map_err(fault)?;
         let input = input.apply_filter().and_then(|input| input.with_columns(&keys));
-        let (mut input, keys) = input.map_err(|e| self.planner.fault(e))?;
+        let (mut input, keys) = input.map_err(fault)?;
+        let Wanted { values, distinct, aggregates, sampled, required } = wanted;
         // The error of a quotient is at most about the sum of those of its parts.
         let aim = if self.divides { Promise { error: promise.error / 2.0, ..promise } } else { promise };
         let name = &self.dataflow.settings.name;
@@ -91,7 +97,9 @@ impl Lowering<'_> {
             time_column: pending.0,
             window: pending.1,
             keys,
+            beside: below.as_ref().map(|below| below.beside.clone()),
             values,
+            required,
             distinct,
             aggregates,
             asked: promise,
@@ -105,6 +113,10 @@ impl Lowering<'_> {
         };
         let detail = detail(&spec, promise);
         chained(&mut input.open, "Sample", Some(detail), spec.clone().factory());
+        input
+            .open
+            .details
+            .extend(below.map(|below| format!("for rows in the sample alone: {}", below.detail)));
         if let OpenStage::Source(_, shareable) = &mut input.open.stage {
             *shareable = None;
         }

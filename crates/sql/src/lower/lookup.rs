@@ -3,17 +3,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::Field;
 use datafusion_common::JoinType;
 use datafusion_expr::Join;
-use laxity_connect::{LookupFeed, ScanSpec, TableSpec, follow_table};
-use laxity_graph::ProcessingTime;
+use laxity_connect::{LookupFeed, PrimaryKey, ScanSpec, TableSpec, follow_table};
+use laxity_graph::{ProcessingTime, RowErrors};
 use laxity_operators::{
     Chain, Emitted, Flow, InstanceContext, JoinKind, LookupJoinSpec, LookupRows, LookupTable, OperatorError,
     OperatorFactory, Outbox, StreamBatch,
 };
 
 use super::join::{keys_detail, kind_text};
-use super::relation::{OpenStage, Output, Relation, Role, Slot, plain};
+use super::relation::{OpenStage, Output, Relation, Role, Slot, Waiting, WaitingLookup, column_of, plain};
 use super::{Lowered, Lowering, chained, unsupported};
 use crate::error::{Fault, NOWHERE};
 
@@ -43,6 +44,7 @@ impl Lowering<'_> {
             Some(filter) => Some(self.joined_expression(filter, join, &stream, &table)?),
             None => None,
         };
+        let key = table.primary_key(&table_keys);
         table.open.make_calc();
         let OpenStage::Source(scan, _) = table.open.stage else {
             return Err(Fault::internal(NOWHERE, "rows are looked up in what is no table"));
@@ -74,9 +76,53 @@ impl Lowering<'_> {
         stream.outputs.extend(columns);
         let source = LookupSource(Arc::new(Mutex::new(scan)));
         self.lookups.push(source.clone());
-        let fed = Fed { source, chain: Chain::factory(table.open.chain), spec };
-        chained(&mut stream.open, "LookupJoin", Some(detail), fed.factory());
+        let fed = Fed { source, chain: Chain::factory(table.open.chain), spec, key: None };
+        // There is one pair of each row at most. Rows over which a condition fails would have to be told of.
+        let is_whole = fed.spec.condition.is_none() || self.settings.row_errors == RowErrors::Fail;
+        let key = key.filter(|_| is_whole && self.settings.approximate.error.is_some());
+        let Some(key) = key else {
+            chained(&mut stream.open, "LookupJoin", Some(detail), fed.factory());
+            return Ok(stream);
+        };
+        stream.open.make_calc();
+        let LookupJoinSpec { stream_schema, table_keys, .. } = &fed.spec;
+        let required = (kind == JoinKind::Inner).then(|| width + table_keys[0]);
+        let padded = LookupJoinSpec { kind: JoinKind::Left, ..fed.spec.clone() };
+        stream.open.calc = Some(Waiting::Lookup(Box::new(WaitingLookup {
+            detail,
+            stream: Arc::clone(stream_schema),
+            joined: padded.output_schema(),
+            required,
+            padded: Fed { spec: padded, key: Some(key), ..fed.clone() }.factory(),
+            join: fed.factory(),
+            behind: None,
+        })));
         Ok(stream)
+    }
+}
+
+impl Relation {
+    /// Names of the PRIMARY KEY of the table that this is read from, if it has one and all of it is among the columns.
+    fn primary_key(&self, columns: &[usize]) -> Option<String> {
+        let OpenStage::Source(scan, _) = &self.open.stage else { return None };
+        let field = |column: usize| match &self.open.calc {
+            None => Some(self.schema.field(column)),
+            Some(Waiting::Calc(calc)) => {
+                Some(calc.input_schema.field(column_of(&calc.projection[column].0)?))
+            }
+            Some(_) => None,
+        };
+        let places = |of: &Field| PrimaryKey::place(of);
+        let mut key: Vec<(usize, &str)> = columns
+            .iter()
+            .filter_map(|&column| field(column))
+            .filter_map(|field| Some((places(field)?, field.name().as_str())))
+            .collect();
+        key.sort_unstable();
+        key.dedup();
+        let declared = scan.table.schema.fields().iter().filter(|field| places(field).is_some()).count();
+        let names: Vec<&str> = key.iter().map(|(_, name)| *name).collect();
+        (declared > 0 && key.len() == declared).then(|| names.join(", "))
     }
 }
 
@@ -102,11 +148,14 @@ impl LookupSource {
 }
 
 /// A lookup join with where its table is from.
+#[derive(Clone)]
 struct Fed {
     source: LookupSource,
     /// Computed columns, filters and projections of the table.
     chain: OperatorFactory,
     spec: LookupJoinSpec,
+    /// Names of a PRIMARY KEY that is relied on.
+    key: Option<String>,
 }
 
 /// A table that is being kept up to date.
@@ -152,6 +201,7 @@ impl Fed {
     ) -> impl Fn(Vec<RecordBatch>) -> Result<LookupRows, String> + Send + use<> {
         let chain = self.chain.clone();
         let (schema, keys) = (Arc::clone(&self.spec.table_schema), self.spec.table_keys.clone());
+        let (table, unique) = (self.source.table().name.clone(), self.key.clone());
         move |batches| {
             let text = |error: OperatorError| error.to_string();
             let mut operator = chain.make(&context).map_err(text)?;
@@ -168,7 +218,15 @@ impl Fed {
                     Emitted::Watermark(_) => None,
                 }));
             }
-            LookupRows::new(&schema, &keys, &rows).map_err(|error| error.to_string())
+            let rows = LookupRows::new(&schema, &keys, &rows).map_err(|error| error.to_string())?;
+            match unique.as_ref().zip(rows.repeated()) {
+                None => Ok(rows),
+                Some((key, repeated)) => Err(format!(
+                    "PRIMARY KEY ({key}) of {table} is declared, and {repeated} of its rows have the key of another: an \
+                     approximate query leaves rows out before they are looked up and relies on it; take the key out of \
+                     CREATE TABLE {table}, or the rows out of the table"
+                )),
+            }
         }
     }
 }

@@ -59,6 +59,26 @@ pub(super) enum Waiting {
     Calc(CalcSpec),
     /// A calc behind it says which columns it need not repeat for every element.
     Unnest(UnnestSpec),
+    /// A sampler behind it may do without it for rows that are left out.
+    Lookup(Box<WaitingLookup>),
+}
+
+/// A lookup that finds at most one row for each.
+#[derive(Debug)]
+pub(super) struct WaitingLookup {
+    pub join: OperatorFactory,
+    /// The same, but that rows without a partner are kept.
+    pub padded: OperatorFactory,
+    /// As `explain` has it.
+    pub detail: String,
+    /// Columns of the stream, which are the first of those behind.
+    pub stream: SchemaRef,
+    /// Columns behind it.
+    pub joined: SchemaRef,
+    /// A column behind it that is NULL where there was no partner, if such rows are dropped.
+    pub required: Option<usize>,
+    /// What is computed behind it.
+    pub behind: Option<CalcSpec>,
 }
 
 #[derive(Debug)]
@@ -262,6 +282,7 @@ impl Relation {
             projection,
             output_schema: None,
         };
+        let mut lookup = None;
         let spec = match self.open.calc.take() {
             Some(Waiting::Calc(earlier)) => match merged(&earlier, &spec)? {
                 Some(one) => one,
@@ -271,6 +292,21 @@ impl Relation {
                     spec
                 }
             },
+            Some(Waiting::Lookup(mut waiting)) => {
+                let one = waiting.behind.as_ref().map(|earlier| merged(earlier, &spec)).transpose()?;
+                match one {
+                    Some(None) => {
+                        self.open.calc = Some(Waiting::Lookup(waiting));
+                        self.open.make_calc();
+                        spec
+                    }
+                    merged => {
+                        waiting.behind = None;
+                        lookup = Some(waiting);
+                        merged.flatten().unwrap_or(spec)
+                    }
+                }
+            }
             Some(Waiting::Unnest(unnest)) => {
                 let (unnest, spec) = narrowed(unnest, spec)?;
                 self.open.calc = Some(Waiting::Unnest(unnest));
@@ -282,7 +318,10 @@ impl Relation {
         self.schema = spec
             .output_schema()
             .map_err(|error| datafusion_common::DataFusionError::Internal(error.to_string()))?;
-        self.open.calc = Some(Waiting::Calc(spec));
+        self.open.calc = Some(match lookup {
+            Some(lookup) => Waiting::Lookup(Box::new(WaitingLookup { behind: Some(spec), ..*lookup })),
+            None => Waiting::Calc(spec),
+        });
         Ok(self)
     }
 
@@ -372,6 +411,21 @@ impl Relation {
     }
 }
 
+/// An expression over what a calc emits as one over what it takes.
+pub(super) fn before(calc: &CalcSpec, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    let mapped = Arc::clone(expr).transform(|node| {
+        Ok(match column_of(&node) {
+            // What replaces a column is over the calc's input: not to be looked at again.
+            Some(index) => {
+                let replaced = Arc::clone(&calc.projection[index].0);
+                Transformed::new(replaced, true, TreeNodeRecursion::Jump)
+            }
+            None => Transformed::no(node),
+        })
+    })?;
+    Ok(mapped.data)
+}
+
 /// Two calcs as one, where that computes nothing twice and nothing on rows that the first one drops.
 fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
     let trivial =
@@ -382,22 +436,9 @@ fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
     {
         return Ok(None);
     }
-    let over_first = |expr: &Arc<dyn PhysicalExpr>| -> Result<Arc<dyn PhysicalExpr>> {
-        let mapped = Arc::clone(expr).transform(|node| {
-            Ok(match column_of(&node) {
-                // What replaces a column is over the first calc's input: not to be looked at again.
-                Some(index) => {
-                    let replaced = Arc::clone(&first.projection[index].0);
-                    Transformed::new(replaced, true, TreeNodeRecursion::Jump)
-                }
-                None => Transformed::no(node),
-            })
-        })?;
-        Ok(mapped.data)
-    };
-    let projection = second.projection.iter().map(|(expr, name)| Ok((over_first(expr)?, name.clone())));
+    let projection = second.projection.iter().map(|(expr, name)| Ok((before(first, expr)?, name.clone())));
     let predicate = match &second.predicate {
-        Some(predicate) => Some(over_first(predicate)?),
+        Some(predicate) => Some(before(first, predicate)?),
         None => first.predicate.clone(),
     };
     Ok(Some(CalcSpec {
@@ -463,6 +504,10 @@ impl Open {
             Some(Waiting::Unnest(spec)) => {
                 let detail = unnest_detail(&spec);
                 return super::chained(self, "Unnest", Some(detail), spec.factory());
+            }
+            Some(Waiting::Lookup(waiting)) => {
+                super::chained(self, "LookupJoin", Some(waiting.detail), waiting.join);
+                waiting.behind
             }
             Some(Waiting::Calc(spec)) => Some(spec),
             None => None,

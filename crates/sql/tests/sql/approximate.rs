@@ -60,6 +60,81 @@ fn behind_a_lookup_join_the_groups_are_known() {
     assert!(plan.contains("sample by name within 5 %"), "{plan}");
 }
 
+/// Over `named`, whose rows were looked up.
+fn looked_up(join: &str, key: &str, select: &str, group: &str) -> String {
+    format!(
+        "CREATE TABLE rates (c INT, rate DOUBLE, note STRING{key})
+           WITH ('connector' = 'filesystem', 'path' = 'rates.csv', 'format' = 'csv');
+         CREATE VIEW rated AS SELECT t.ts, UPPER(t.s) AS place, t.d, r.rate, t.d * r.rate AS usd, r.note
+           FROM t {join} JOIN rates FOR SYSTEM_TIME AS OF t.p AS r ON t.k = r.c;
+         SELECT {select} FROM TABLE(TUMBLE(TABLE rated, DESCRIPTOR(ts), INTERVAL '1' SECOND))
+         GROUP BY window_start, window_end{group};"
+    )
+}
+
+const KEY: &str = ", PRIMARY KEY (c) NOT ENFORCED";
+
+#[test]
+fn rows_are_left_out_below_a_lookup_by_a_declared_key() {
+    let plan = |join, key, select, group| approximate(&looked_up(join, key, select, group)).unwrap().explain;
+    let below = |plan: &str| {
+        let beside = plan.contains("for rows in the sample alone: ");
+        assert_eq!(beside, !plan.contains("LookupJoin"), "{plan}");
+        beside
+    };
+    for join in ["LEFT", "INNER"] {
+        let plan = plan(join, KEY, "place, SUM(usd), COUNT(*), APPROX_ERROR(AVG(usd))", ", place");
+        assert!(below(&plan), "{plan}");
+        assert!(plan.contains("join with rates on left.k = right.c") && plan.contains("sample by __key0"), "{plan}");
+    }
+    // Without a key that is declared there may be several partners; a group that is looked up has to be counted; what sees every
+    // row looks every row up.
+    assert!(!below(&plan("LEFT", "", "place, SUM(usd)", ", place")));
+    assert!(!below(&plan("LEFT", ", PRIMARY KEY (c, note) NOT ENFORCED", "place, SUM(usd)", ", place")));
+    assert!(!below(&plan("LEFT", KEY, "note, SUM(usd)", ", note")));
+    assert!(!below(&plan("LEFT", KEY, "APPROX_COUNT_DISTINCT(note), SUM(usd)", "")));
+    assert!(below(&plan("LEFT", KEY, "SUM(usd), COUNT(note), SUM(d) / SUM(rate)", "")));
+    let exact = compiled(&looked_up("LEFT", KEY, "SUM(usd)", "")).unwrap().explain;
+    assert!(exact.contains("LookupJoin") && !exact.contains("alone"), "{exact}");
+}
+
+#[test]
+fn below_a_lookup_results_are_what_they_are_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String =
+        (0..40).map(|i| format!("1970-01-01 00:00:{:02},{},{},{}\n", i, i % 2, i % 5, i)).collect();
+    std::fs::write(folder.path().join("in.csv"), rows).unwrap();
+    std::fs::write(folder.path().join("rates.csv"), "0,1.5\n1,2\n2,\n3,4\n").unwrap();
+    let run = |set: &str, join: &str, filter: &str| {
+        let text = format!(
+            "CREATE TABLE s (ts TIMESTAMP(3), k INT, c INT, d DOUBLE, p AS PROCTIME(), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+             WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');
+             CREATE TABLE rates (c INT PRIMARY KEY NOT ENFORCED, rate DOUBLE)
+             WITH ('connector' = 'filesystem', 'path' = 'rates.csv', 'format' = 'csv');
+             CREATE VIEW rated AS SELECT ts, k, d, s.c, rate, d * rate AS usd
+             FROM s {join} JOIN rates FOR SYSTEM_TIME AS OF s.p AS r ON s.c = r.c {filter};
+             {set}
+             SELECT k, SUM(usd), COUNT(*), COUNT(rate), AVG(usd), APPROX_ROWS(), SUM(usd) / SUM(rate), APPROX_ERROR(SUM(usd) / SUM(rate)),
+                    COUNT(*) FILTER (WHERE rate > 1.7), PERCENTILE(usd, 0.5), MOD(k, 7)
+             FROM TABLE(TUMBLE(TABLE rated, DESCRIPTOR(ts), INTERVAL '20' SECOND))
+             GROUP BY window_start, window_end, k, MOD(k, 7)"
+        );
+        let file = SqlFile { path: folder.path().join("q.sql"), text };
+        let query = compile(&[file]).unwrap_or_else(|error| panic!("{error}")).queries.remove(0);
+        assert_eq!(query.explain.contains("alone"), !set.is_empty(), "{}", query.explain);
+        let mut rows = run_cells(&query);
+        rows.sort();
+        rows
+    };
+    for join in ["LEFT", "INNER"] {
+        for filter in ["", "WHERE rate > 1.7", "WHERE s.c > 2", "WHERE k = 0 AND rate + d > 20"] {
+            let exact = run("", join, filter);
+            assert!(!exact.is_empty(), "{join} {filter}");
+            assert_eq!(run("SET 'laxity.approximate.error' = '5%';", join, filter), exact, "{join} {filter}");
+        }
+    }
+}
+
 #[test]
 fn what_has_no_bound_is_refused_with_a_way_out() {
     let check = |sql: &str, says: &[&str]| {
@@ -191,6 +266,22 @@ fn percentiles_are_sampled_and_distinct_values_are_of_every_row() {
     assert!(plan.contains(" of every row\n"), "{plan}");
     // All that is computed is of the sample's column: nothing else of a row is sent on.
     assert!(plan.contains("| select ts, __sample"), "{plan}");
+}
+
+#[test]
+fn what_has_few_values_is_counted_and_not_sketched() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("in.csv"), "1970-01-01 00:00:01,7,true\n1970-01-01 00:00:02,8,false\n")
+        .unwrap();
+    let text = "CREATE TABLE s (ts TIMESTAMP(3), k SMALLINT, b BOOLEAN, WATERMARK FOR ts AS ts)
+         WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');
+         SELECT APPROX_ERROR(APPROX_COUNT_DISTINCT(k)), APPROX_ERROR(APPROX_COUNT_DISTINCT(b)),
+                APPROX_ERROR(APPROX_COUNT_DISTINCT(ts)) > 0, APPROX_COUNT_DISTINCT(k)
+         FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '20' SECOND)) GROUP BY window_start, window_end";
+    let file = SqlFile { path: folder.path().join("q.sql"), text: text.into() };
+    let query = compile(&[file]).unwrap_or_else(|error| panic!("{error}")).queries.remove(0);
+    let row = ["0.0", "0.0", "true", "2"].map(|cell| Some(cell.to_string()));
+    assert_eq!(run_cells(&query), [row]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Rows as they come: which are taken, and what their values are. What is left out costs a count.
 
-use super::super::doubt::Doubt;
 use std::sync::Arc;
 
 use super::super::group_history::GroupHistory;
@@ -46,6 +45,8 @@ pub(super) struct Plan {
     sub_streams: f64,
     /// Σ (1 − p)/p over the window's sub-streams.
     missing_per_row: f64,
+    /// Relative deviation of the window's N̂ that is not the chance of who is missing: errors of its sub-streams go together.
+    doubt: f64,
 }
 
 impl Aion {
@@ -119,7 +120,7 @@ impl Aion {
             self.totals.rows_late += times.len() as u64;
             let expected = self.rows.rows() * 0.1;
             for row in 0..times.len() {
-                let asked = !self.late.is_empty() && self.dice(ASKED / expected.max(ASKED));
+                let asked = !self.delayed.is_empty() && self.dice(ASKED / expected.max(ASKED));
                 tell(row, Offer::Late { asked });
             }
             return;
@@ -133,9 +134,9 @@ impl Aion {
         let cells = &mut sub_streams.entry(number).or_default().cells;
         let begun = |group: usize, random: &mut Dice| {
             let history = self.groups.get(group).filter(|_| group < GROUPS_MAX);
-            let spacing = history.map_or(0.0, |history| spacing(config, plan, &self.doubt, history));
-            let mut cell = Cell::new(spacing, self.late.len(), random.share());
-            cell.kept.samples = vec![Arc::default(); self.late.len()];
+            let spacing = history.map_or(0.0, |history| spacing(config, plan, history));
+            let mut cell = Cell::new(spacing, self.delayed.len(), random.share());
+            cell.kept.samples = vec![Arc::default(); self.delayed.len()];
             cell.kept.distinct.clone_from(&self.no_distinct);
             cell
         };
@@ -196,11 +197,7 @@ impl Aion {
             let (start, end) = self.config.grid.stretch(number);
             let to = (from..told.rows.len()).find(|&at| !(start..end).contains(&time_of(at)));
             let to = to.unwrap_or(told.rows.len());
-            let is_late = now > self.config.grid.end_after(end - 1);
             let mut sub_stream = self.sub_streams.get_mut(&number);
-            if let Some(sub_stream) = &mut sub_stream {
-                sub_stream.in_time.resize(self.late.len(), Default::default());
-            }
             for at in from..to {
                 let Some(what) = what(at) else { continue };
                 let group = told.groups.map_or(0, |groups| groups[told.rows[at] as usize]);
@@ -210,16 +207,11 @@ impl Aion {
                 if !told.offers[at].is_asked() {
                     continue;
                 }
-                let usual = self.groups.get(group).filter(|history| history.rounds > 0);
-                let distance = usual.map(|usual| what - usual.mean(value));
-                if is_late && let Some(distance) = distance {
-                    self.late[value].push(distance);
+                if let Some(usual) = self.groups.get(group).filter(|history| history.rounds > 0) {
+                    self.delayed[value].push(now - time_of(at), what - usual.mean(value));
                 }
                 let is_taken = matches!(told.offers[at], Offer::Taken { .. });
                 let Some(sub_stream) = sub_stream.as_mut().filter(|_| is_taken) else { continue };
-                if !is_late && let Some(distance) = distance {
-                    sub_stream.in_time[value].push(distance);
-                }
                 if let Some(cell) = sub_stream.cells.get_mut(group) {
                     cell.values[value].push(what);
                     if self.keeps[value] {
@@ -264,7 +256,8 @@ impl Aion {
             return plan;
         }
         let (grid, rule) = (self.config.grid, self.config.rule);
-        let mut plan = Plan { number, learnt, engaged, share: None, sub_streams: 1.0, missing_per_row: 0.0 };
+        let mut plan =
+            Plan { number, learnt, engaged, share: None, sub_streams: 1.0, missing_per_row: 0.0, doubt: 0.0 };
         if rule.samples() && engaged && self.is_warm(window_end) {
             let sub_streams = grid.sub_streams(window_end);
             let by_end = |number: i64| {
@@ -277,7 +270,10 @@ impl Aion {
                 plan.share = Some(by_end(number));
                 let first = grid.sub_stream(grid.start_of(window_end));
                 let shares = (first..first + sub_streams.min(SHARES_MAX)).map(by_end);
-                plan.missing_per_row = shares.map(|p| p.max(SHARE_MIN)).map(|p| (1.0 - p) / p).sum();
+                let shares: Vec<f64> = shares.map(|p| p.max(SHARE_MIN)).collect();
+                plan.missing_per_row = shares.iter().map(|p| (1.0 - p) / p).sum();
+                let doubts = shares.iter().map(|p| self.doubt.of(1.0 - p).sqrt());
+                plan.doubt = doubts.sum::<f64>() / shares.len() as f64;
             }
         }
         self.plan = Some(plan);
@@ -318,15 +314,15 @@ fn glance(sub_stream: &mut SubStream, random: &mut Dice, now: i64, times: &[i64]
 }
 
 /// Eq. 4.8 for a group of a sub-stream that begins, as the spacing of the rows that are taken.
-fn spacing(config: &Config, plan: Plan, doubt: &Doubt, history: &GroupHistory) -> f64 {
+fn spacing(config: &Config, plan: Plan, history: &GroupHistory) -> f64 {
     let Some(share) = plan.share else { return 0.0 };
-    // What N̂ of the window will have for a deviation: who is missing is chance, and the share of them is learnt.
+    // What N̂ of the window will have for a deviation.
     let rows = history.rows() * plan.sub_streams;
     let by_chance = (history.rows() * plan.missing_per_row).sqrt();
     let deviation = if rows > 0.0 { by_chance / rows } else { 0.0 };
-    let deviation = (deviation.powi(2) + doubt.of(1.0 - share)).sqrt();
+    let deviation = deviation.hypot(plan.doubt);
     let sample = history.sample(&config.aggregates, config.promise, plan.sub_streams, deviation);
     let Some((sample, _)) = sample else { return 0.0 };
-    let theta = rate(sample / plan.sub_streams, history.rows() * share);
+    let theta = rate(sample / plan.sub_streams, history.rows_at_least() * share);
     if theta < 1.0 { -1.0 / (-theta).ln_1p() } else { 0.0 }
 }

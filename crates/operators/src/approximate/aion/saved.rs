@@ -7,14 +7,14 @@ use arrow::array::{Array, BooleanArray, Float64Array, Int64Array, UInt8Array, UI
 use arrow::datatypes::{Float64Type, Int64Type, UInt8Type, UInt32Type, UInt64Type};
 use laxity_graph::Approximation;
 
+use super::super::delayed_values::DelayedValues;
 use super::super::delays::Delays;
 use super::super::distinct::Distinct;
 use super::super::doubt::Doubt;
 use super::super::group_history::{GroupHistory, counted_lists};
-use super::super::late_values::LateValues;
 use super::super::rule::SlackControl;
 use super::super::sub_stream::{Cell, Kept, Share, SubStream};
-use super::super::sums::{Distances, Sums};
+use super::super::sums::Sums;
 use super::dice::Dice;
 use super::{Aion, GLANCES};
 use crate::OperatorState;
@@ -56,7 +56,6 @@ impl Aion {
     }
 
     fn own(&self) -> Vec<NamedColumn> {
-        let late: Vec<f64> = self.late.iter().flat_map(LateValues::numbers).collect();
         let longest = Int64Array::from_iter_values(self.longest.iter().copied());
         let totals = &self.totals;
         let counts = [
@@ -86,7 +85,6 @@ impl Aion {
             named("glances-thrown", UInt64Array::from(vec![self.glances.thrown()])),
         ];
         let lists = [
-            ("late", late),
             ("doubt", self.doubt.numbers().to_vec()),
             ("slack", self.slack.numbers().to_vec()),
             ("rows", self.rows.numbers()),
@@ -94,9 +92,16 @@ impl Aion {
             ("waited-and-saved", vec![totals.waited_ms, totals.saved_ms]),
         ];
         columns.extend(lists.map(|(name, list)| numbers(name, [list].into_iter())));
+        columns.push(numbers("delayed-values", [self.delayed_numbers()].into_iter()));
         let counts = UInt64Array::from(counts.to_vec());
         columns.push(("counts".into(), self::lists([counts.len()].into_iter(), Arc::new(counts))));
         columns
+    }
+
+    /// Of each value how many numbers there are, and these.
+    fn delayed_numbers(&self) -> Vec<f64> {
+        let counted = |numbers: Vec<f64>| std::iter::once(numbers.len() as f64).chain(numbers);
+        self.delayed.iter().map(DelayedValues::numbers).flat_map(counted).collect()
     }
 
     fn sub_stream_columns(&self) -> Vec<NamedColumn> {
@@ -105,7 +110,6 @@ impl Aion {
             |name, of: fn(&SubStream) -> u32| named(name, UInt32Array::from_iter_values(all().map(of)));
         let share = |of: fn(&Share) -> f64| all().map(move |s| s.closed.as_ref().map(of));
         let broken = all().map(|s| s.closed.map(|share| share.is_broken));
-        let in_time = all().map(|s| s.in_time.iter().flat_map(Distances::numbers).collect());
         vec![
             named("number", Int64Array::from_iter_values(self.sub_streams.keys().copied())),
             word("cells", |s| s.cells.len() as u32),
@@ -118,7 +122,6 @@ impl Aion {
             named("closed-doubt", share(|share| share.doubt).collect::<Float64Array>()),
             named("closed-is-broken", broken.collect::<BooleanArray>()),
             named("is-learnt", all().map(|s| Some(s.is_learnt)).collect::<BooleanArray>()),
-            numbers("in-time", in_time),
             numbers("delays", all().map(|s| s.delays.numbers())),
         ]
     }
@@ -144,11 +147,11 @@ impl Aion {
     }
 
     fn restore_own(&mut self, own: &Part) -> Result<()> {
-        let late = own.only_list::<Float64Type>("late")?;
-        if late.len() != 11 * self.late.len() {
-            return Err(not_so_many(own, "late", late.len()));
-        }
-        self.late = late.as_chunks().0.iter().map(|&numbers| LateValues::of(numbers)).collect();
+        let delayed = own.only_list::<Float64Type>("delayed-values")?;
+        let lists = counted_lists(&delayed).filter(|lists| lists.len() == self.delayed.len());
+        let of_lists = |lists: Vec<&[f64]>| lists.into_iter().map(DelayedValues::from_numbers).collect();
+        let restored: Option<Vec<DelayedValues>> = lists.and_then(of_lists);
+        self.delayed = restored.ok_or_else(|| not_so_many(own, "delayed-values", delayed.len()))?;
         let pair = |name: &str| -> Result<[f64; 2]> {
             let list = own.only_list::<Float64Type>(name)?;
             list.as_slice().try_into().map_err(|_| not_so_many(own, name, list.len()))
@@ -208,12 +211,9 @@ impl Aion {
         let doubt = part.optional::<Float64Type>("closed-doubt")?;
         let broken = part.optional_flags("closed-is-broken")?;
         let learnt = part.flags("is-learnt")?;
-        let (in_time, delays) = (part.lists::<Float64Type>("in-time")?, part.lists::<Float64Type>("delays")?);
+        let delays = part.lists::<Float64Type>("delays")?;
         let mut sub_streams = BTreeMap::new();
         for row in 0..part.len() {
-            let (distances, []) = in_time[row].as_chunks() else {
-                return Err(not_so_many(part, "in-time", in_time[row].len()));
-            };
             let closed = closed.is_valid(row).then(|| Share {
                 in_time: closed.value(row),
                 doubt: doubt.value(row),
@@ -229,7 +229,6 @@ impl Aion {
                 seen: seen[row],
                 rows: rows[row],
                 closed,
-                in_time: distances.iter().map(|&numbers| Distances::of(numbers)).collect(),
                 is_learnt: learnt.value(row),
             };
             sub_streams.insert(numbers[row], sub_stream);
@@ -257,7 +256,7 @@ impl Aion {
         sketches.expect_rows(begun * self.no_distinct.len())?;
         let mut cell = |row: usize| {
             let (sums, rest) = values[row].as_chunks();
-            let expected = if seen[row] > 0 { self.late.len() } else { 0 };
+            let expected = if seen[row] > 0 { self.delayed.len() } else { 0 };
             if sums.len() != expected || !rest.is_empty() {
                 return Err(not_so_many(part, "values", values[row].len()));
             }

@@ -233,6 +233,66 @@ fn baselines_wait_as_their_names_say() {
 }
 
 #[test]
+fn a_window_that_waits_is_looked_at_at_its_instants_and_not_at_every_arrival() {
+    // A sixth of the last rows is missing at the end, each of which may be a value of its own.
+    let row = |_: f64, _: f64, dice: f64| (0, (dice * 15_000.0).floor());
+    let arrivals = stream(40, 1.0, exponential(240.0), row, 25);
+    let mut aion = Aion::new(config(vec![Aggregate::Distinct(0)], Rule::Aion));
+    let (mut waited, mut kept) = (0, 0);
+    for row in &arrivals {
+        while let Some(wake) = aion.wake_at().filter(|&wake| wake <= row.at_ms) {
+            while let Some(end) = aion.due(wake) {
+                aion.close(end, wake);
+            }
+        }
+        let planned = aion.wake_at();
+        aion.arrive(row.at_ms);
+        let (rows, times) = ([0], [row.time_ms]);
+        let mut offers = Vec::new();
+        aion.offer(row.at_ms, &times, None, |_, offer| offers.push(offer));
+        let told = Told { rows: &rows, offers: &offers, times: &times, groups: None };
+        aion.distinct(told, 0, |_| Some(&[7]));
+        if let Some(planned) = planned.filter(|planned| planned % 3_000 != 0 && *planned > row.at_ms) {
+            waited += 1;
+            assert_eq!(aion.due(row.at_ms), None);
+            kept += u32::from(aion.wake_at() == Some(planned));
+        } else {
+            while let Some(end) = aion.due(row.at_ms) {
+                aion.close(end, row.at_ms);
+            }
+        }
+    }
+    assert!(waited > 1_000 && kept == waited, "{kept} of {waited}");
+}
+
+#[test]
+fn a_window_of_many_sub_streams_remembers_all_of_them() {
+    // Days of rows, of which the nights have a tenth; windows of a day every hour.
+    let hour = 3_600_000.0;
+    let mut random = Pcg64::seed_from_u64(26);
+    let mut arrivals = Vec::new();
+    for hours in 0..24 * 12 {
+        let rows = if hours % 24 < 8 { 40 } else { 400 };
+        for _ in 0..rows {
+            let time = (f64::from(hours) + uniform(&mut random)) * hour;
+            let at = time - 600_000.0 * (1.0 - uniform(&mut random)).ln();
+            let value = 1.0 - (1.0 - uniform(&mut random)).ln();
+            arrivals.push(Arrival { at_ms: at as i64, time_ms: time as i64, group: 0, value });
+        }
+    }
+    arrivals.sort_by_key(|row| row.at_ms);
+    let grid = Grid::new(3_600_000, 0, Span::Fixed(24 * 3_600_000));
+    let config = Config { grid, ..config(vec![Aggregate::Average(0)], Rule::Aion) };
+    let (answers, _) = replay(&config, &arrivals);
+    let answers: Vec<&Answer> = answers.iter().filter(|answer| answer.end_ms > 3 * 24 * 3_600_000).collect();
+    let owned = answers.iter().filter(|answer| answer.said() > PROMISE.error).count();
+    let off = answers.iter().filter(|answer| answer.error() > PROMISE.error).count();
+    let (taken, rows) = answers.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.taken, sum.1 + of.rows));
+    assert!(taken < 0.4 * rows, "{taken} of {rows}");
+    assert!(owned * 20 < answers.len() && off * 20 < answers.len(), "{owned}, {off} of {}", answers.len());
+}
+
+#[test]
 fn the_same_calls_give_the_same_answers() {
     let arrivals = stream(60, 1.0, exponential(240.0), |_, _, dice| (0, 1.0 + dice), 10);
     let config = config(vec![Aggregate::Sum(0)], Rule::Aion);

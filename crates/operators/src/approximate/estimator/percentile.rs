@@ -23,9 +23,6 @@ pub(super) struct PercentileEstimate {
     strata: BTreeMap<i64, Sample>,
 }
 
-/// Numbers of a stratum in a state, before its values: eight of the stratum, and how many values there are.
-const STATE: usize = 9;
-
 impl PercentileEstimate {
     pub(super) fn new(estimator: &Estimator, value: usize, share: f64) -> PercentileEstimate {
         PercentileEstimate { estimator: estimator.clone(), value, share, strata: BTreeMap::new() }
@@ -46,15 +43,12 @@ impl Accumulator for PercentileEstimate {
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         for list in states[0].as_list::<i32>().iter().flatten() {
             let mut numbers = &list.as_primitive::<Float64Type>().values()[..];
-            while let Some((own, rest)) = numbers.split_first_chunk::<STATE>() {
-                let &[id, taken, seen, total, total_variance, total_common, shift, deviation, count] = own;
+            while let Some((stratum, &[count, ref rest @ ..])) = numbers.split_first_chunk() {
                 let Some((values, rest)) = rest.split_at_checked(count as usize) else {
                     return internal_err!("a state that ends within {count} values");
                 };
-                let shift = (shift, deviation);
-                let id = id as i64;
-                let stratum = Stratum { id, taken, seen, total, total_variance, total_common, shift };
-                self.strata.insert(id, Sample { stratum, values: Arc::new(values.to_vec()) });
+                let stratum = Stratum::of_numbers(stratum);
+                self.strata.insert(stratum.id, Sample { stratum, values: Arc::new(values.to_vec()) });
                 numbers = rest;
             }
         }
@@ -64,8 +58,7 @@ impl Accumulator for PercentileEstimate {
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let mut numbers = Vec::new();
         for Sample { stratum, values } in self.strata.values() {
-            let Stratum { id, taken, seen, total, total_variance, total_common, shift } = *stratum;
-            numbers.extend([id as f64, taken, seen, total, total_variance, total_common, shift.0, shift.1]);
+            numbers.extend(stratum.numbers());
             numbers.push(values.len() as f64);
             numbers.extend(values.iter());
         }

@@ -4,16 +4,20 @@ use arrow::array::{Float64Array, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_expr::AggregateUDF;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
-use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_expr::expressions::{BinaryExpr, Column, IsNotNullExpr, case, cast, lit};
 
 use super::super::stratum::Stratum;
 use super::super::{Estimator, Shows};
 use super::*;
 use crate::drive::{Step, drive};
 use crate::state::tests::carried;
-use crate::{AggregateCall, Chain, InstanceContext, WindowAggregate, WindowAggregateSpec, WindowInput};
+use crate::{
+    AggregateCall, Chain, InstanceContext, JoinKind, LookupJoinSpec, LookupRows, LookupTable,
+    WindowAggregate, WindowAggregateSpec, WindowInput,
+};
 
 const WINDOW_MS: i64 = 1_000;
+const CONTEXT: InstanceContext = InstanceContext { instance: 0, parallelism: 1, batch_rows: 100 };
 const PROMISE: Promise = Promise { error: 0.05, confidence: 0.95 };
 
 fn schema() -> SchemaRef {
@@ -31,7 +35,9 @@ fn sampler() -> SamplerSpec {
         time_column: 0,
         window: WindowKind::Tumble { size_ms: WINDOW_MS, offset_ms: 0 },
         keys: vec![1],
+        beside: None,
         values: vec![Arc::new(Column::new("value", 2))],
+        required: None,
         distinct: vec![],
         aggregates: vec![Aggregate::Sum(0), Aggregate::Rows],
         asked: PROMISE,
@@ -87,7 +93,7 @@ fn chain(spec: &SamplerSpec) -> Chain {
         allowed_lateness_ms: 0,
     };
     Chain::new(vec![
-        Box::new(Sampler::new(spec, 100).unwrap()),
+        spec.clone().factory().make(&CONTEXT).unwrap(),
         Box::new(WindowAggregate::new(&window, 100).unwrap()),
     ])
 }
@@ -432,8 +438,7 @@ fn a_restored_sampler_throws_the_same_dice() {
     let after = [0x2000_0000_0000_8000, 0x8000_0000, 1, 0x1_0000_0000, 0x2000_0000_0000_8000];
     for (spec, after) in ways.iter().zip(after) {
         let alone = drive(&mut chain(spec), steps(&rows, 9), 0);
-        let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 100 };
-        let mut restarted = restarted(spec, after).make(&context).unwrap();
+        let mut restarted = restarted(spec, after).make(&CONTEXT).unwrap();
         let restarted = drive(restarted.as_mut(), steps(&rows, 9), 0);
         let left_out = |row: &String| {
             let cells: Vec<&str> = row.split('|').collect();
@@ -454,4 +459,79 @@ fn a_sampler_that_verifies_cannot_be_checkpointed() {
         refused.to_string(),
         "Sample cannot be checkpointed: results are held against exact ones; leave that out, or checkpoints"
     );
+}
+
+/// A table of what a key is worth, looked up for rows in the sample.
+fn worth(of: &[(i64, f64)]) -> Beside {
+    let table_schema: SchemaRef = Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Int64, true),
+        Field::new("worth", DataType::Float64, true),
+    ]));
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(of.iter().map(|row| row.0)));
+    let worth: ArrayRef = Arc::new(Float64Array::from_iter_values(of.iter().map(|row| row.1)));
+    let rows = RecordBatch::try_new(table_schema.clone(), vec![keys, worth]).unwrap();
+    let table = LookupRows::new(&table_schema, &[0], &[rows]).unwrap();
+    assert_eq!(table.repeated(), None);
+    let table = Arc::new(LookupTable::new(table, 1));
+    let spec = LookupJoinSpec {
+        row_errors: laxity_graph::RowErrors::Fail,
+        name: "LookupJoin".into(),
+        kind: JoinKind::Left,
+        stream_schema: schema(),
+        stream_keys: vec![1],
+        table_schema,
+        table_keys: vec![0],
+        condition: None,
+    };
+    let schema = spec.output_schema();
+    // Less than what comes at once.
+    let lookup = OperatorFactory::new(move |_| spec.operator(Arc::clone(&table), 1));
+    Beside { lookup, columns: 3, schema }
+}
+
+#[test]
+fn rows_left_out_below_a_lookup_are_those_left_out_behind_it() {
+    let rows = rows(60);
+    let column = |name: &str, place| Arc::new(Column::new(name, place)) as Arc<dyn PhysicalExpr>;
+    let product = |a, b| Arc::new(BinaryExpr::new(a, datafusion_expr::Operator::Multiply, b)) as _;
+    let worth_of: Arc<dyn PhysicalExpr> = product(column("value", 2), column("worth", 4));
+    let below = SamplerSpec {
+        beside: Some(worth(&[(0, 10.0), (1, 15.0)])),
+        values: vec![worth_of.clone()],
+        ..sampler()
+    };
+    let times_five = product(cast(column("key", 1), &schema(), DataType::Float64).unwrap(), lit(5.0));
+    let sum = Arc::new(BinaryExpr::new(times_five, datafusion_expr::Operator::Plus, lit(10.0)));
+    let behind = SamplerSpec { values: vec![product(column("value", 2), sum)], ..sampler() };
+    let run = |spec: &SamplerSpec| drive(&mut chain(spec), steps(&rows, usize::MAX), 0).rows();
+    let expected = run(&behind);
+    assert_eq!(run(&below), expected);
+    assert_eq!(run(&SamplerSpec { verifies: true, ..below.clone() }), expected);
+    assert_eq!(expected.len(), 120);
+
+    // Of an inner join with a table without key 1: the first column of the table is not NULL where there is a partner.
+    let is_there: Arc<dyn PhysicalExpr> = Arc::new(IsNotNullExpr::new(column("key", 3)));
+    let if_there = |value| case(None, vec![(is_there.clone(), value)], None).unwrap();
+    let inner = SamplerSpec {
+        beside: Some(worth(&[(0, 10.0), (7, 1.0)])),
+        values: vec![if_there(worth_of), if_there(lit(1_i64))],
+        required: Some(1),
+        aggregates: vec![Aggregate::Sum(0), Aggregate::Count(1)],
+        ..sampler()
+    };
+    let sums = |rows: &[String]| -> Vec<String> {
+        rows.iter().map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|")).collect()
+    };
+    let of_key_0: Vec<String> = expected.into_iter().filter(|row| row.starts_with("0|")).collect();
+    assert_eq!(sums(&run(&inner)), sums(&of_key_0));
+}
+
+#[test]
+fn rows_of_the_sample_keep_their_order_beside_what_is_looked_up() {
+    let mut looked = worth(&[(0, 10.0)]).make(&CONTEXT).unwrap();
+    let Step::Batch(batch, _) = batch(&rows(1)[..4]) else { unreachable!() };
+    let joined = looked.of(&batch.rows, &[3, 1]).unwrap();
+    assert_eq!((joined.num_rows(), joined.num_columns()), (2, 5));
+    let taken = take_record_batch(&batch.rows, &UInt32Array::from(vec![3, 1])).unwrap();
+    assert_eq!(joined.project(&[0, 1, 2]).unwrap().columns(), taken.columns());
 }
