@@ -97,7 +97,7 @@ mod tests {
             [0, 3, 4, 5, 7, 8, 9, 10, 15, 16, 19, 20].map(class_of),
             [0, 3, 4, 5, 7, 8, 8, 9, 11, 12, 12, 13]
         );
-        let classes: Vec<usize> = (0..1_000_000).step_by(7).map(class_of).collect();
+        let classes: Vec<usize> = (0..100_000).map(class_of).collect();
         assert!(classes.windows(2).all(|pair| pair[1] == pair[0] || pair[1] == pair[0] + 1));
         assert_eq!((class_of(-5), class_of(i64::MAX)), (0, 123));
     }

@@ -185,7 +185,7 @@ impl GroupHistory {
         }
         // As many are taken as the dice say, and vary as they do: two deviations more than enough. That of n is √n, that of
         // s² relative to it √((κ − 1)/n).
-        let sample = sample + 2.0 * (kurtosis * sample).sqrt();
+        let sample = sample + 2.0 * (kurtosis * sample).sqrt() + PER_STRATUM * sub_streams;
         (sample < WHOLE_FROM * rows).then_some((sample, rows))
     }
 
@@ -303,6 +303,10 @@ const AIM: f64 = 0.95;
 
 /// A sample's skewness swings about that of the law: so much is left for it.
 const SKEWED_MARGIN: f64 = 2.0;
+
+/// Rows by which a sample has to be larger for each stratum: the error goes with 1/n of each, of which n is chance, and where n̄ is
+/// small the mean of 1/n is (1 + 1/n̄ + 2/n̄²)/n̄.
+const PER_STRATUM: f64 = 1.2;
 
 /// A sample of more than that part of a group saves nothing.
 const WHOLE_FROM: f64 = 0.9;

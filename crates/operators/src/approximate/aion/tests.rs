@@ -267,7 +267,7 @@ fn a_window_that_waits_is_looked_at_at_its_instants_and_not_at_every_arrival() {
 
 #[test]
 fn a_window_of_many_sub_streams_remembers_all_of_them() {
-    // Days of rows, of which the nights have a tenth; windows of a day every hour.
+    // Days of rows, of which the nights have a tenth; windows of a day every hour, each of 240 sub-streams.
     let hour = 3_600_000.0;
     let mut random = Pcg64::seed_from_u64(26);
     let mut arrivals = Vec::new();
@@ -289,7 +289,7 @@ fn a_window_of_many_sub_streams_remembers_all_of_them() {
     let off = answers.iter().filter(|answer| answer.error() > PROMISE.error).count();
     let (taken, rows) = answers.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.taken, sum.1 + of.rows));
     assert!(taken < 0.4 * rows, "{taken} of {rows}");
-    assert!(owned * 20 < answers.len() && off * 20 < answers.len(), "{owned}, {off} of {}", answers.len());
+    assert!(owned * 10 < answers.len() && off * 20 < answers.len(), "{owned}, {off} of {}", answers.len());
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn results_are_within_the_bound_and_of_fewer_rows() {
     let rows = rows(60);
     let answer = drive(&mut chain(&sampler()), steps(&rows, usize::MAX), 0);
     assert_eq!(answer.rows().len(), 120);
-    let mut sampled = 0;
+    let (mut sampled, mut owned) = (0, 0);
     for row in answer.rows() {
         let cells: Vec<&str> = row.split('|').collect();
         let (key, end): (i64, i64) = (cells[0].parse().unwrap(), cells[6].parse().unwrap());
@@ -144,10 +144,12 @@ fn results_are_within_the_bound_and_of_fewer_rows() {
         let of_window = rows.iter().filter(|row| row.2 == key && (end - WINDOW_MS..end).contains(&row.1));
         let exact: f64 = of_window.map(|row| row.3).sum();
         assert!((sum / exact - 1.0).abs() < 0.08, "{row}: {exact}");
-        assert!(error <= 0.05 && (count - 500).abs() < 25, "{row}");
+        assert!(error <= 0.06 && (count - 500).abs() < 25, "{row}");
+        owned += usize::from(error > 0.05);
         sampled += usize::from(taken < 250);
     }
     assert!(sampled > 60, "{sampled} of 120 results are of less than half of the rows");
+    assert!(owned < 6, "{owned} of 120 own to a larger error");
 }
 
 /// The median and the number of distinct values besides.
@@ -519,11 +521,14 @@ fn rows_left_out_below_a_lookup_are_those_left_out_behind_it() {
         aggregates: vec![Aggregate::Sum(0), Aggregate::Count(1)],
         ..sampler()
     };
-    let sums = |rows: &[String]| -> Vec<String> {
-        rows.iter().map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|")).collect()
-    };
-    let of_key_0: Vec<String> = expected.into_iter().filter(|row| row.starts_with("0|")).collect();
-    assert_eq!(sums(&run(&inner)), sums(&of_key_0));
+    // Other dice, and no group without a partner.
+    let results = run(&inner);
+    assert_eq!(results.len(), 60);
+    for (row, expected) in results.iter().zip(expected.iter().filter(|row| row.starts_with("0|"))) {
+        let sum = |row: &str| row.split('|').nth(1).unwrap().parse::<f64>().unwrap();
+        assert!(row.starts_with("0|"), "{row}");
+        assert!((sum(row) / sum(expected) - 1.0).abs() < 0.12, "{row} {expected}");
+    }
 }
 
 #[test]
