@@ -18,7 +18,8 @@ const PATIENT_NS: u64 = 2_000_000;
 /// Operator 0 belongs to the patient query and gets one dear message. All others always have work, cheap and
 /// urgent. How long does the one message wait?
 fn wait_of_the_least_urgent(composition: Composition) -> u64 {
-    let config = Config { quantum_ns: QUANTUM_NS, quantum_max_ns: 0, ageing_bound_ns: AGEING_NS, ..Config::default() };
+    let config =
+        Config { quantum_ns: QUANTUM_NS, quantum_max_ns: 0, ageing_bound_ns: AGEING_NS, ..Config::default() };
     let mut scheduler = Scheduler::new(composition, config);
     for id in 0..OPERATORS {
         let target_ns = if id == 0 { PATIENT_NS } else { URGENT_NS };

@@ -67,7 +67,8 @@ impl Lowering<'_> {
         wanted.look_up(&lookup, condition).map_err(fault)?;
         let WaitingLookup { padded, detail, stream, joined, .. } = *lookup;
         let columns_of_stream = stream.fields().len();
-        let below = Below { beside: Beside { lookup: padded, columns: columns_of_stream, schema: joined }, detail };
+        let below =
+            Below { beside: Beside { lookup: padded, columns: columns_of_stream, schema: joined }, detail };
         Ok((of_stream(Relation { schema: stream, ..input }, columns).map_err(fault)?, Some(below)))
     }
 }

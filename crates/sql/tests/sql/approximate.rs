@@ -85,7 +85,10 @@ fn rows_are_left_out_below_a_lookup_by_a_declared_key() {
     for join in ["LEFT", "INNER"] {
         let plan = plan(join, KEY, "place, SUM(usd), COUNT(*), APPROX_ERROR(AVG(usd))", ", place");
         assert!(below(&plan), "{plan}");
-        assert!(plan.contains("join with rates on left.k = right.c") && plan.contains("sample by __key0"), "{plan}");
+        assert!(
+            plan.contains("join with rates on left.k = right.c") && plan.contains("sample by __key0"),
+            "{plan}"
+        );
     }
     // Without a key that is declared there may be several partners; a group that is looked up has to be counted; what sees every
     // row looks every row up.
