@@ -83,10 +83,10 @@ fn judge(data: &Data) -> Verdict {
             }
         }
     }
-    for place in 0..names.len() {
+    for (place, name) in names.iter().enumerate() {
         if at("Wilson low", place) < 0.95 {
             let within = 100.0 * at("within 5 %", place);
-            missed.push(format!("{} within 5 % in {within:.1} % of windows", names[place]));
+            missed.push(format!("{name} within 5 % in {within:.1} % of windows"));
         }
     }
     let of = |name: &'static str| (0..names.len()).map(move |place| at(name, place));

@@ -68,8 +68,8 @@ impl<C: Modelled> World<C> {
         let given = given.map(|source| self.given[source as usize]).min();
         let Some(given) = given.filter(|&given| given != EventTime::MAX) else { return Vec::new() };
         // What comes out is the result of the last window on the way.
-        let windows = places.filter_map(|operator| of(operator).window);
-        let Some(window) = windows.filter(|window| window.is_aligned && window.slide_ms > 0).last() else {
+        let mut windows = places.filter_map(|operator| of(operator).window);
+        let Some(window) = windows.rfind(|window| window.is_aligned && window.slide_ms > 0) else {
             return Vec::new();
         };
         let Some(out) = self.running[query].watermark() else { return Vec::new() };
