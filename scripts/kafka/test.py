@@ -6,6 +6,7 @@ kills of the program; certificates and passwords.
 Cannot catch: several brokers, and what SASL has besides passwords.
 """
 
+import base64
 import csv
 import json
 import os
@@ -189,6 +190,88 @@ def formats_are_read_as_they_are_written():
     same(found, [[str(n)] for n in range(10)])
 
 
+def messages_of_protobuf():
+    (WORK / "sale.proto").write_text(
+        'syntax = "proto3"; package shop; enum Kind { NONE = 0; SALE = 1; }\n'
+        "message Sale { int64 id = 1; string name = 2; Kind kind = 3; repeated sint32 parts = 4; optional double v = 5; }\n"
+    )
+    t = topic("protobuf")
+    protobuf = [("format", "protobuf"), ("protobuf.descriptor", "sale.proto"), ("protobuf.message-class-name", "shop.Sale")]
+    written = "id BIGINT, name STRING, kind STRING, parts ARRAY<INT>, v DOUBLE"
+    write_csv("in.csv", [[n, f"name {n}", n / 2] for n in range(500)])
+    run(
+        file("i", "id BIGINT, name STRING, v DOUBLE", "in.csv")
+        + table("o", written, t, *protobuf)
+        + "INSERT INTO o SELECT id, name, 'SALE', ARRAY[CAST(id AS INT), -1], CASE WHEN id > 1 THEN v END FROM i;"
+    )
+    found, _ = get(
+        t, written, *protobuf, select="id, name, kind, parts[1], parts[2], v",
+        declare="id BIGINT, name STRING, kind STRING, p INT, q INT, v DOUBLE",
+    )
+    same(found, [[str(n), f"name {n}", "SALE", str(n), "-1", "" if n < 2 else str(n / 2)] for n in range(500)])
+    # id 1, name "name 1", kind SALE, parts 1 and -1 zigzag, no v.
+    found, _ = get(t, "v BYTES", ("format", "raw"), select="v", declare="v BYTES")
+    same(base64.b64decode(found[1][0]), b"\x08\x01\x12\x06name 1\x18\x01\x22\x02\x02\x01")
+    said = run(table("i", "id STRING", t, EARLIEST, BOUNDED, *protobuf) + "SELECT id FROM i;", code=2)
+    assert "column 'id' is Utf8, and the message's field is int64, which BIGINT holds" in said, said
+
+
+def registry(word):
+    subprocess.run([ROOT / "scripts/registry.sh", word], check=True, stdout=subprocess.DEVNULL, timeout=90)
+
+
+def schemas_lie_with_a_registry():
+    url = f"http://127.0.0.1:{os.environ['REGISTRY_PORT']}/apis/ccompat/v7"
+    t = topic("registered")
+    of_value, of_key = ("avro-confluent.url", url), ("key.avro-confluent.url", url)
+    confluent = [("format", "avro-confluent"), of_value]
+    keyed = [*confluent, ("key.fields", "id"), ("key.format", "avro-confluent"), of_key]
+    columns = "id BIGINT, name STRING"
+    write_csv("in.csv", [[n, f"name {n}"] for n in range(300)])
+    sql = file("i", columns, "in.csv") + table("o", columns, t, *keyed) + "INSERT INTO o SELECT id, name FROM i;"
+    # It is not there yet.
+    writer = start(sql)
+    said = "waiting for the schema registry at http://127.0.0.1"
+    wait_for(lambda: said in writer.log.read_text(errors="replace"), "wait", writer)
+    registry("start")
+    assert "answers again" in ended(writer)
+    expected = [[str(n), f"name {n}"] for n in range(300)]
+    found, _ = get(t, columns, *keyed)
+    same(found, expected)
+
+    # The next writer has a column more: its schema is another version, and both are read, by either table.
+    more = "id BIGINT, name STRING, v DOUBLE"
+    put(t, more, [[n, f"name {n}", n / 2] for n in range(300, 310)], *confluent)
+    found, _ = get(t, more, *confluent)
+    same(found, [row + [""] for row in expected] + [[str(n), f"name {n}", str(n / 2)] for n in range(300, 310)])
+    found, _ = get(t, columns, *confluent)
+    same(len(found), 310)
+
+    # A schema that the subject does not take, and one that does not fit the table.
+    other = "id STRING, name STRING"
+    write_csv("in.csv", [["a", "b"]])
+    sql = file("i", other, "in.csv") + table("o", other, t, *confluent) + "INSERT INTO o SELECT id, name FROM i;"
+    said = run(sql, code=1)
+    assert "subject 'registered-value' does not take" in said, said
+    sql = table("t", other, t, EARLIEST, BOUNDED, *confluent) + "SELECT id FROM t;"
+    said = run(sql, code=1)
+    assert re.search(r"topic 'registered', partition 0, offset 0.*schema \d+ does not fit the table: column 'id'", said), said
+
+    # It does not answer for a while.
+    pid = int((Path(os.environ["REGISTRY_DATA"]) / "registry.pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    (WORK / "late.csv").unlink(missing_ok=True)
+    sql = table("i", columns, t, EARLIEST, BOUNDED, *confluent) + file("o", columns, "late.csv")
+    reader = start(sql + "INSERT INTO o SELECT id, name FROM i;")
+    try:
+        wait_for(lambda: "waiting for the schema registry" in reader.log.read_text(errors="replace"), "wait", reader)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    ended(reader)
+    same(len(rows("late.csv")), 310)
+    registry("stop")
+
+
 def reading_begins_and_ends_where_it_should():
     t = topic("places")
     put(t, "n BIGINT", [[n] for n in range(10)])
@@ -341,6 +424,9 @@ def a_killed_broker_loses_nothing():
     said = ended(through)
     ended(beside)
     assert re.search(r"waiting for Kafka at 127.0.0.1:\d+", said) and "answers again" in said, said
+    # The query's own line says it too, and the others' do not.
+    assert re.search(r"waiting for Kafka at \S+ since \d\d:\d\d:\d\dZ", said), said
+    assert "waiting for" not in beside.log.read_text(errors="replace")
     doubled = sum(found.values()) - 6000
     print(f"    6000 rows through a broker that was killed: 0 lost, {doubled} doubled")
 
@@ -407,6 +493,31 @@ def a_row_waits_for_the_brokers_alone():
         fail(f"{query['rows_out']} rows, half of them after {query['latency_ms']['p50']} ms")
 
 
+def exactly_once_through_kills_of_the_broker():
+    """By one program that is never killed: where a transaction does not survive, the query goes on from its last checkpoint."""
+    t = topic("once-broker")
+    count = 5000
+    once = [("sink.delivery-guarantee", "exactly-once"), ("sink.transactional-id-prefix", "broker")]
+    process = start(
+        "SET 'execution.checkpointing.interval' = '200 ms';\n"
+        f"CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500', 'number-of-rows' = '{count}', "
+        f"'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{count - 1}');\n"
+        + table("o", "n BIGINT", t, *once)
+        + "INSERT INTO o SELECT n FROM g;",
+        "--state", "state-broker",
+    )
+    for _ in range(2):
+        time.sleep(2)
+        kafka("kill")
+        time.sleep(1)
+        kafka("start")
+    said = ended(process, 90)
+    found, _ = get(t, "n BIGINT", ("properties.isolation.level", "read_committed"))
+    same(sorted(int(row[0]) for row in found), list(range(count)))
+    starts = said.count("goes on from its last checkpoint in")
+    print(f"    {count} rows through 2 kills of the broker, {starts} starts: 0 lost, 0 doubled")
+
+
 def certificates_and_passwords_are_checked():
     t = topic("secure")
     secure = {
@@ -450,6 +561,8 @@ TESTS = [
     rows_come_back,
     keys_headers_and_times,
     formats_are_read_as_they_are_written,
+    messages_of_protobuf,
+    schemas_lie_with_a_registry,
     reading_begins_and_ends_where_it_should,
     poison_is_counted_with_its_place,
     each_partition_has_its_watermark,
@@ -459,6 +572,7 @@ TESTS = [
     a_killed_broker_loses_nothing,
     exactly_once_through_kills,
     a_row_waits_for_the_brokers_alone,
+    exactly_once_through_kills_of_the_broker,
     certificates_and_passwords_are_checked,
     what_is_not_there_is_said,
 ]

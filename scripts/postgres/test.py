@@ -6,6 +6,7 @@ Cannot catch: a server behind a proxy, certificates that are checked.
 """
 
 import csv
+import json
 import os
 import random
 import shutil
@@ -247,8 +248,65 @@ def exactly_once_through_kills():
     print(f"    {count} rows through {kills} kills: 0 lost, 0 doubled")
 
 
+def a_query_goes_on_when_the_server_is_back():
+    """Exactly once by one program that is never killed: with the server goes what no checkpoint had committed, and the
+    query goes on from its last one by itself. A query that has nothing to do with the server does not notice."""
+    psql("CREATE TABLE again (n BIGINT)")
+    count = 6000
+    sql = (
+        "SET 'execution.checkpointing.interval' = '150 ms';\n"
+        f"CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '800', 'number-of-rows' = '{count}', "
+        f"'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{count - 1}');\n"
+        + table("again", "n BIGINT", ("laxity.delivery-guarantee", "exactly-once"))
+        + file("beside", "n BIGINT", "beside.csv")
+        + "SET 'pipeline.name' = 'again';\nINSERT INTO again SELECT n FROM g;\n"
+        + "SET 'pipeline.name' = 'beside';\nINSERT INTO beside SELECT n FROM g;\n"
+    )
+    process = start(sql, "--state", "state-again", "--report", "again.json")
+    for _ in range(2):
+        time.sleep(1.5)
+        stop_server(signal.SIGQUIT)
+        before = len(rows("beside.csv"))
+        time.sleep(1)
+        assert len(rows("beside.csv")) >= before + 300, "a query that does not need the server goes on"
+        start_server()
+    said = ended(process)
+    assert said.count("goes on from its last checkpoint in") >= 2, said
+    same(psql("SELECT COUNT(*), COUNT(DISTINCT n) FROM again"), [[str(count), str(count)]])
+    same(len(rows("beside.csv")), count)
+    report = json.loads((WORK / "again.json").read_text())
+    same(sorted((query["name"], query["rows_out"], query.get("error")) for query in report["queries"]),
+         [("again", count, None), ("beside", count, None)])
+    print(f"    {count} rows through 2 restarts of the server: 0 lost, 0 doubled")
+
+
+def late_rows_are_committed_at_the_end():
+    """No checkpoint is due before the query comes to its end: what it wrote is there then, late rows too."""
+    psql("CREATE TABLE counts (n BIGINT)")
+    psql("CREATE TABLE late (n BIGINT)")
+    # Each tenth row is a minute behind.
+    write_csv("in.csv", [[n, n * 100 - (60_000 if n % 10 == 9 and n > 700 else 0)] for n in range(3000)])
+    once = ("laxity.delivery-guarantee", "exactly-once")
+    sql = (
+        "SET 'execution.checkpointing.interval' = '1 h';\n"
+        "CREATE TABLE i (n BIGINT, ms BIGINT, at_time AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR at_time AS at_time)\n"
+        "WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');\n"
+        + table("counts", "n BIGINT", once)
+        + table("late", "n BIGINT", once)
+        + "SET 'laxity.late.table' = 'late';\nINSERT INTO counts SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE i, "
+        "DESCRIPTOR(at_time), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;\n"
+    )
+    said = run(sql, "--state", "state-late")
+    late = [n for n in range(3000) if n % 10 == 9 and n > 700]
+    same(psql("SELECT n FROM late ORDER BY n"), [[str(n)] for n in late])
+    same(psql("SELECT SUM(n) FROM counts"), [[str(3000 - len(late))]])
+    assert "is complete" in run(sql, "--state", "state-late"), said
+
+
 TESTS = [
+    late_rows_are_committed_at_the_end,
     exactly_once_through_kills,
+    a_query_goes_on_when_the_server_is_back,
     rows_come_back,
     many_rows_are_one_table,
     a_key_is_written_over,

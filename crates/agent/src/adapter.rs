@@ -33,7 +33,7 @@ pub trait Adapter: Driver + Send {
 pub enum AdapterError {
     /// Over HTTP.
     #[error(transparent)]
-    Http(#[from] laxity_gateway::HttpError),
+    Http(#[from] laxity_http::HttpError),
     /// Its threads.
     #[error(transparent)]
     Jvm(#[from] crate::jvm::JvmError),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -34,6 +35,8 @@ pub enum Command {
     Submit(SubmitArgs),
     /// Look at what queries have saved.
     State(StateArgs),
+    /// Have a run that goes on save what its queries hold, now.
+    Checkpoint(CheckpointArgs),
     /// Schedule the threads of an engine that runs already: Flink, Storm or any other.
     #[command(disable_help_flag = true)]
     Attach(AgentArgs),
@@ -96,6 +99,11 @@ pub struct RunArgs {
     /// Begin this query anew, whatever was saved of it. May be given several times.
     #[arg(long, value_name = "QUERY")]
     pub state_ignore: Vec<String>,
+
+    /// Go back to the checkpoint of this number, as 'laxity state show' lists them, and not to the last: of one query, or
+    /// of all. Files are cut back to where they stood. May be given several times.
+    #[arg(long, value_name = "[QUERY=]N")]
+    pub at: Vec<At>,
 
     /// Write what happened as JSON.
     #[arg(long, value_name = "FILE")]
@@ -160,6 +168,42 @@ pub enum StateCommand {
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
+}
+
+/// What `checkpoint` takes.
+#[derive(Debug, Args)]
+pub struct CheckpointArgs {
+    /// That of the run, as given to 'run --state'.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+
+    /// This query alone [default: all that have checkpoints].
+    #[arg(long, value_name = "QUERY")]
+    pub query: Option<String>,
+}
+
+/// A checkpoint to go back to: '7', or 'QUERY=7'.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct At {
+    /// `None`: all queries.
+    pub query: Option<String>,
+    /// Its number.
+    pub number: u64,
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<At, String> {
+        let (query, number) = match text.rsplit_once('=') {
+            Some((query, number)) => (Some(query.to_owned()), number),
+            None => (None, text),
+        };
+        match number.trim().parse() {
+            Ok(number) if number > 0 => Ok(At { query, number }),
+            _ => Err(format!("'{number}' is no number of a checkpoint: give 7, or QUERY=7")),
+        }
+    }
 }
 
 /// What `explain` takes.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use laxity_engine::{EngineFigures, Outcome, QueryFigures, QuerySnapshot};
 
+use laxity_graph::EventTime;
+
 use crate::approx::Approx;
 use crate::overload;
 use crate::quantity::{grouped, plural, short_bytes, short_count, short_duration, short_share};
@@ -58,6 +60,9 @@ pub fn log_line(view: &LiveView) -> String {
         ));
         if let Some(age) = stuck(query) {
             line.push_str(&format!(", oldest unfinished {age}"));
+        }
+        if let Some(waiting) = waiting(query) {
+            line.push_str(&format!(", waiting for {waiting}"));
         }
         if let Some(approximation) = &query.approximation {
             line.push_str(&format!(", {}", Approx::from(approximation).clause()));
@@ -212,6 +217,10 @@ fn columns(queries: &[&QuerySnapshot], wall_ns: u64) -> Vec<(Column, Cell)> {
     if queries.iter().any(|query| stuck(query).is_some()) {
         columns.push((number("stuck", 0), |query| stuck(query).unwrap_or("-".into())));
     }
+    if queries.iter().any(|query| !query.waiting.is_empty()) {
+        let column = Column { title: "waiting for", right: false, dispensable: 0 };
+        columns.push((column, |query| waiting(query).unwrap_or("-".into())));
+    }
     columns.extend([
         (number("in", 6), (|query| short_count(query.rows_in)) as Cell),
         (number("out", 5), |query| short_count(query.rows_out)),
@@ -241,6 +250,19 @@ fn met(query: &QuerySnapshot) -> String {
 /// How long the oldest result has been due, if it has missed its target by now.
 fn stuck(query: &QuerySnapshot) -> Option<String> {
     query.oldest_owed_ns.filter(|_| query.overdue > 0).map(short_duration)
+}
+
+/// "Kafka at 127.0.0.1:9092 since 12:03:41Z".
+pub(crate) fn waiting(query: &QuerySnapshot) -> Option<String> {
+    let waits =
+        query.waiting.iter().map(|wait| format!("{} since {}", wait.service, time_of_day(wait.since)));
+    Some(waits.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+}
+
+/// UTC.
+fn time_of_day(at: EventTime) -> String {
+    let second = at.0.div_euclid(1_000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60)
 }
 
 fn latency(query: &QuerySnapshot, ns: u64) -> String {

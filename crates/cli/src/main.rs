@@ -4,6 +4,7 @@ mod agent;
 mod approx;
 mod args;
 mod bench;
+mod desk;
 mod explain;
 mod failure;
 mod host;
@@ -65,6 +66,7 @@ fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Simulate(args) => simulate::simulate(args, screen)?,
         Command::Bench(args) => (bench::bench(args, screen)?, 0),
         Command::State(args) => (state::state(args)?, 0),
+        Command::Checkpoint(args) => (desk::ask(args)?, 0),
         Command::Submit(args) => return submit::submit(args).map(|()| ExitCode::SUCCESS),
         Command::Attach(args) => return Err(agent::become_agent("attach", args.args.clone())),
         Command::Restore(args) => return Err(agent::become_agent("restore", args.args.clone())),

@@ -5,6 +5,7 @@ use laxity_graph::{Approximation, EventTime};
 use laxity_sched::Cause;
 
 use crate::approx::Approx;
+use crate::live::waiting;
 use crate::overload;
 use crate::quantity::{grouped, plural, short_count, short_duration, short_share};
 use crate::view::{Standing, most_troubled};
@@ -22,6 +23,8 @@ pub fn sentences(queries: &[QuerySnapshot]) -> Vec<String> {
     sentences.extend(each(&standing(Standing::Silent), silent, "gave no result"));
     sentences.extend(each(&standing(Standing::Missed), missed, "missed their targets"));
     sentences.extend(kept(standing(Standing::Kept)));
+    let waiting: Vec<&QuerySnapshot> = queries.iter().filter(|query| !query.waiting.is_empty()).collect();
+    sentences.extend(each(&waiting, waited, "were waiting"));
     sentences.extend(approximate(queries));
     let dropped: Vec<&QuerySnapshot> = queries.iter().filter(|query| query.rows_dropped > 0).collect();
     sentences.extend(each(&dropped, dropped_rows, "dropped rows that they had read"));
@@ -86,6 +89,10 @@ fn silent(query: &QuerySnapshot) -> String {
         format!("none of its {all} has passed its conditions, found a match or seen its window close")
     };
     format!("{} gave no result: {because}.", query.name)
+}
+
+fn waited(query: &QuerySnapshot) -> String {
+    format!("{} was waiting for {}.", query.name, waiting(query).unwrap_or_default())
 }
 
 fn missed(query: &QuerySnapshot) -> String {

@@ -1,5 +1,6 @@
 //! The `--report` file: what a run did, for programs. docs/report.md says it to their authors.
 
+use laxity_connect::Wait;
 use laxity_engine::{LatencySummary, Outcome, QuerySnapshot};
 use laxity_sched::{Cause, Lateness};
 use serde::Serialize;
@@ -56,11 +57,23 @@ struct QueryReport {
     /// The last that is safe; only of a query that has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<CheckpointReport>,
+    /// Whom it waits for outside; only of a query that waits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waiting: Vec<WaitReport>,
     /// Shares of the time of the results that missed the target; all 0 if none did.
     late_because: Causes,
     /// Only where the query was stopped by an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct WaitReport {
+    service: String,
+    /// Milliseconds since 1970.
+    since_unix_ms: i64,
+    /// What it said last.
+    why: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -130,6 +143,7 @@ impl From<&QuerySnapshot> for QueryReport {
                 bytes: last.bytes,
                 longest_pause_ms: milliseconds(last.longest_pause_ns),
             }),
+            waiting: query.waiting.iter().map(WaitReport::from).collect(),
             overload: OverloadReport::of(&query.overload),
             approx: query.approximation.as_ref().map(Approx::from),
             rows_dropped: query.rows_dropped,
@@ -139,6 +153,13 @@ impl From<&QuerySnapshot> for QueryReport {
                 Outcome::Running | Outcome::Finished | Outcome::Cancelled => None,
             },
         }
+    }
+}
+
+impl From<&Wait> for WaitReport {
+    fn from(wait: &Wait) -> WaitReport {
+        let Wait { service, since, why } = wait;
+        WaitReport { service: service.clone(), since_unix_ms: since.0, why: why.clone() }
     }
 }
 

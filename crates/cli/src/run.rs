@@ -1,8 +1,11 @@
 //! `laxity run`: compile, start, watch, stop, tell.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +20,7 @@ use laxity_sql::{LateSink, PathPlace, PlannedQuery};
 use laxity_state::StateError;
 
 use crate::args::RunArgs;
+use crate::desk::Desk;
 use crate::failure::{FILE_REFUSED, Failure, QUERY_FAILED, ROWS_DROPPED, SUCCESS};
 use crate::pace::{Pace, Query};
 use crate::policy::Switch;
@@ -83,8 +87,12 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     if plans.is_empty() {
         return Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS }));
     }
+    let folders: BTreeSet<PathBuf> =
+        plans.iter().filter_map(|plan| plan.state.as_ref()).map(|state| state.folder.clone()).collect();
     let begun = begin(plans, &config, clock, |error| refused_at(error, &paths), files.are_apart(), screen)?;
     let Begun { engine, refused: queries_refused } = begun;
+    let engine = Arc::new(engine);
+    let _desks = Desk::open_all(&folders, &engine, screen);
 
     let mut watch = Watch::new(args, screen, workers, policy, show, cpu_before_ns);
     let mut switches = args.switches.clone();

@@ -25,21 +25,29 @@ pub fn plan(args: &RunArgs, query: &PlannedQuery) -> Option<StatePlan> {
         interval: own.map_or(INTERVAL_DEFAULT, |own| own.interval),
         shape: query.shape.clone(),
         ignores: args.state_ignore.contains(&query.dataflow.settings.name),
+        at: at(args, &query.dataflow.settings.name),
     })
 }
 
-/// Names that are to begin anew must be there.
+/// The checkpoint that a query is to go back to: what names it goes before what names none.
+fn at(args: &RunArgs, query: &str) -> Option<u64> {
+    let own = args.at.iter().find(|at| at.query.as_deref() == Some(query));
+    own.or_else(|| args.at.iter().find(|at| at.query.is_none())).map(|at| at.number)
+}
+
+/// Names that are to begin anew, or to go back, must be there.
 ///
 /// # Errors
 /// Names the one that is not.
 pub fn check_names(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failure> {
     let names = || queries.iter().map(|query| query.dataflow.settings.name.as_str());
-    match args.state_ignore.iter().find(|ignored| !names().any(|name| name == *ignored)) {
+    let ignored = args.state_ignore.iter().map(|query| ("--state-ignore", query));
+    let gone_back = args.at.iter().filter_map(|at| Some(("--at", at.query.as_ref()?)));
+    match ignored.chain(gone_back).find(|(_, query)| !names().any(|name| name == *query)) {
         None => Ok(()),
-        Some(unknown) => {
+        Some((option, unknown)) => {
             let known: Vec<&str> = names().collect();
-            let message =
-                format!("--state-ignore: no query is named '{unknown}'; there are {}", known.join(", "));
+            let message = format!("{option}: no query is named '{unknown}'; there are {}", known.join(", "));
             Err(Failure::User(message))
         }
     }

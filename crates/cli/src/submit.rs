@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use laxity_gateway::{Gateway, GatewayError, GatewaySession, Tls};
+use laxity_gateway::{Gateway, GatewayError, GatewaySession};
+use laxity_http::Tls;
 use laxity_sql::{FlinkScript, FlinkStatement};
 
 use crate::agent::become_agent;

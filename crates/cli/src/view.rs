@@ -226,6 +226,7 @@ pub mod sample {
             next_window: None,
             progress: None,
             checkpoint: None,
+            waiting: Vec::new(),
         }
     }
 

@@ -9,16 +9,23 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::compression::Compression;
 use crate::options::OptionReader;
-use crate::record::{RecordDecoder, RecordEncoder};
+use crate::record::{RecordDecoder, RecordEncoder, RecordSchemas};
 use crate::text_file::Decode;
-use crate::{ConnectError, Encoder, OptionError, avro, csv, json, parquet_encoder, raw};
+use crate::{ConnectError, Encoder, OptionError, avro, csv, json, parquet_encoder, protobuf, raw};
 
 /// All of them. A format reads its own options, which say that it can hold the columns of the schema.
 const FORMATS: &[FormatKind] = &[
     FormatKind { name: "avro", in_files: false, in_records: true, read: avro::read_format },
+    FormatKind {
+        name: "avro-confluent",
+        in_files: false,
+        in_records: true,
+        read: avro::confluent::read_format,
+    },
     FormatKind { name: "csv", in_files: true, in_records: true, read: csv::read_format },
     FormatKind { name: "json", in_files: true, in_records: true, read: json::read_format },
     FormatKind { name: "parquet", in_files: true, in_records: false, read: parquet_encoder::read_format },
+    FormatKind { name: "protobuf", in_files: false, in_records: true, read: protobuf::read_format },
     FormatKind { name: "raw", in_files: false, in_records: true, read: raw::read_format },
 ];
 
@@ -80,6 +87,11 @@ pub(crate) trait Format: Debug + Send + Sync {
         unreachable!("the format is not one of records")
     }
 
+    /// Where the schemas of records of these columns lie, if outside.
+    fn schemas(&self, _schema: &SchemaRef) -> Option<Arc<dyn RecordSchemas>> {
+        None
+    }
+
     /// Makes a record of each row of this schema.
     fn record_encoder(&self, _schema: &SchemaRef) -> Box<dyn RecordEncoder> {
         unreachable!("the format is not one of records")
@@ -139,6 +151,11 @@ impl RecordFormat {
     /// Decodes records into these of the columns, ascending.
     pub fn decoder(&self, columns: &[usize]) -> Box<dyn RecordDecoder> {
         self.format.record_decoder(&self.schema, columns)
+    }
+
+    /// Where the schemas of records lie, if outside: they are to be asked for before records are decoded or written.
+    pub fn schemas(&self) -> Option<Arc<dyn RecordSchemas>> {
+        self.format.schemas(&self.schema)
     }
 
     /// Makes records of rows of these columns.

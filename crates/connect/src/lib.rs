@@ -1,4 +1,4 @@
-//! Sources, sinks and formats: everything that touches files.
+//! Sources, sinks and formats: everything that touches files, and registries of schemas.
 //!
 //! What costs CPU and what may block are kept apart. A [`Scan`] decodes and an [`Encoder`] encodes wherever the
 //! engine has time for that, in small pieces, and neither ever blocks; bytes that may be long in coming are
@@ -61,6 +61,7 @@ mod parquet_file;
 mod partition;
 mod partition_sink;
 mod print;
+mod protobuf;
 mod query_path;
 mod raw;
 mod reader;
@@ -75,6 +76,7 @@ mod stream;
 mod table;
 mod text_file;
 mod timestamp;
+mod waiting;
 mod waker;
 mod zone;
 
@@ -89,7 +91,7 @@ pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
 pub use metadata::{PrimaryKey, SplitColumn};
 pub use options::{ENGINE_OPTIONS, OptionReader, is_secret};
 pub use partition::PartitionColumn;
-pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, Records};
+pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, RecordSchemas, Records, SchemaFault};
 pub use recovery::{Delivery, OutputPosition};
 pub use root::ROOT_OPTION;
 pub use scan::{
@@ -101,6 +103,7 @@ pub use sink::{
     open_sink, validate_sink,
 };
 pub use table::{ConnectError, OptionError, TableSpec};
+pub use waiting::{Wait, Waiting};
 pub use waker::Waker;
 
 /// Rows of a batch at most: what the engine's operators are tuned for.

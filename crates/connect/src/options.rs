@@ -42,6 +42,11 @@ impl<'a> OptionReader<'a> {
         self.scoped("")
     }
 
+    /// True where the options are those of a record's key.
+    pub(crate) fn is_of_key(&self) -> bool {
+        self.prefix == "key."
+    }
+
     /// The table.
     pub fn table(&self) -> &'a TableSpec {
         self.table
@@ -199,7 +204,9 @@ impl<'a> OptionReader<'a> {
 /// option's name is misspelt.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    ["pass", "pwd", "secret", "token", "credential", "sasl", "ssl"].iter().any(|part| key.contains(part))
+    ["pass", "pwd", "secret", "token", "credential", "user-info", "sasl", "ssl"]
+        .iter()
+        .any(|part| key.contains(part))
 }
 
 fn quoted(names: &[&str]) -> String {

@@ -1,8 +1,12 @@
 //! Records that come one by one, such as the messages of a queue, and not as the lines of a file.
 
+use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
 
 /// Records decoded at a time, at most: some quarter of a millisecond of JSON.
 pub const RECORDS_MAX: usize = 512;
@@ -38,6 +42,37 @@ pub trait RecordDecoder: Send {
     }
 }
 
+/// Schemas that lie outside, with a registry, under numbers that stand before each record. Whoever brings records has
+/// those learnt that they need before they are decoded; whoever takes records away puts the header before them.
+pub trait RecordSchemas: Send + Sync + Debug {
+    /// Who is asked, as it may be shown: "the schema registry at http://localhost:8081".
+    fn service(&self) -> String;
+
+    /// The number of the schema that a record needs; `None` if it has none, and is bad.
+    fn number(&self, record: &[u8]) -> Option<u32>;
+
+    /// Makes sure that records of this number can be decoded, or are told to be bad. May block for seconds.
+    ///
+    /// # Errors
+    /// If nobody can be asked, or the schema does not fit the columns.
+    fn learn(&self, number: u32) -> Result<(), SchemaFault>;
+
+    /// What is to stand before each record that an encoder of the format makes. May block for seconds.
+    ///
+    /// # Errors
+    /// If nobody can be asked, or the schema is not taken.
+    fn header(&self) -> Result<Vec<u8>, SchemaFault>;
+}
+
+/// Why a schema cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchemaFault {
+    /// It is to be asked again later: nobody answers, or not now.
+    Again(String),
+    /// Asking again does not help.
+    End(String),
+}
+
 /// Makes records of rows.
 pub trait RecordEncoder: Send {
     /// Appends a record for each row.
@@ -45,6 +80,48 @@ pub trait RecordEncoder: Send {
     /// # Errors
     /// When the format cannot hold a value; the message says why. What was appended is then worth nothing.
     fn encode(&mut self, rows: &RecordBatch, records: &mut Records) -> Result<(), String>;
+}
+
+/// Rows of the records at these places, by something that decodes all of a part or tells which one of it is bad, as its
+/// place in the part: a bad record costs itself alone. `good` gets the places of the others.
+pub(crate) fn around_faults(
+    schema: &SchemaRef,
+    places: &[usize],
+    bad: &mut Vec<BadRecord>,
+    good: &mut Vec<usize>,
+    mut decode: impl FnMut(&[usize]) -> Result<RecordBatch, (usize, String)>,
+) -> RecordBatch {
+    // Parts that are still to be decoded, the first one last. What was decoded before a fault is decoded once more.
+    let mut parts = vec![0..places.len()];
+    let mut decoded = Vec::new();
+    while let Some(part) = parts.pop() {
+        if part.is_empty() {
+            continue;
+        }
+        match decode(&places[part.clone()]) {
+            Ok(rows) => {
+                good.extend_from_slice(&places[part]);
+                decoded.push(rows);
+            }
+            Err((at, reason)) => {
+                let at = part.start + at;
+                // A fault that shows when all are decoded says nothing of which: they are looked at one by one.
+                if at == part.start && part.len() > 1 {
+                    parts.push(at + 1..part.end);
+                    parts.push(at..at + 1);
+                    continue;
+                }
+                bad.push(BadRecord { index: places[at], reason });
+                parts.push(at + 1..part.end);
+                parts.push(part.start..at);
+            }
+        }
+    }
+    match decoded.len() {
+        0 => RecordBatch::new_empty(Arc::clone(schema)),
+        1 => decoded.remove(0),
+        _ => concat_batches(schema, &decoded).expect("parts are of one schema"),
+    }
 }
 
 impl Records {

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, SourceConnector, TableSpec, Waker, connector};
+use crate::{ConnectError, OptionError, SourceConnector, TableSpec, Waiting, Waker, connector};
 
 /// What a query asks of a table. Scans of one table are shared between queries of one engine.
 #[derive(Clone, Debug)]
@@ -131,6 +131,8 @@ pub struct ScanEnvironment {
     pub restored: Option<RestoredScan>,
     /// Called when a scan that waited for bytes from outside may go on.
     pub waker: Waker,
+    /// Where the scan says that it waits for somebody who is away.
+    pub waiting: Waiting,
 }
 
 /// How far a table had been read by a process before this one, by the one of its readers that had come the least far.
@@ -168,6 +170,7 @@ impl ScanEnvironment {
             start,
             start_wall,
             skip_rows: 0,
+            waiting: Waiting::default(),
             resume: None,
             restored: None,
             waker: Waker::default(),

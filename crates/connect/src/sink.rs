@@ -8,7 +8,8 @@ use arrow::array::RecordBatch;
 
 use crate::options::OptionReader;
 use crate::{
-    ConnectError, Delivery, OptionError, OutputPosition, SinkConnector, TableSpec, connector, query_path,
+    ConnectError, Delivery, OptionError, OutputPosition, SinkConnector, TableSpec, Waiting, connector,
+    query_path,
 };
 
 /// Where a query writes.
@@ -147,6 +148,8 @@ pub struct SinkEnvironment {
     pub part: usize,
     /// The query has checkpoints: the output will be asked to [`prepare`](Output::prepare).
     pub is_checkpointed: bool,
+    /// Where the output says that it waits for somebody who is away.
+    pub waiting: Waiting,
     /// Where to go on, for a query that was restored; what came behind is taken back where that can be. `None` to begin.
     pub resume: Option<OutputPosition>,
 }

@@ -82,6 +82,17 @@ pub enum ConnectError {
         /// What it said, without secrets.
         message: String,
     },
+    /// A service has lost what no checkpoint had committed, or cannot be reached any more in the midst of it. Who goes on
+    /// from the last checkpoint loses nothing.
+    #[error("{service}: cannot {action}: {message}")]
+    Lost {
+        /// Which: "Kafka at 127.0.0.1:9092".
+        service: String,
+        /// "write topic 'orders'".
+        action: String,
+        /// What it said, without secrets.
+        message: String,
+    },
     /// Rows cannot be written in the format: a null in a NOT NULL column, say.
     #[error("rows cannot be written to {path:?} as {format}: {message}")]
     Encode {
@@ -104,4 +115,21 @@ pub enum ConnectError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl ConnectError {
+    /// True if going on from a checkpoint, a little later, may help.
+    pub fn may_pass(&self) -> bool {
+        use std::io::ErrorKind::{
+            QuotaExceeded, ResourceBusy, StaleNetworkFileHandle, StorageFull, TimedOut,
+        };
+        match self {
+            ConnectError::Lost { .. } => true,
+            ConnectError::Io { source, .. } => matches!(
+                source.kind(),
+                StorageFull | QuotaExceeded | TimedOut | StaleNetworkFileHandle | ResourceBusy
+            ),
+            _ => false,
+        }
+    }
 }

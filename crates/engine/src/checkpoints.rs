@@ -8,6 +8,7 @@
 //!
 //! Until a checkpoint is told to the outputs its query does not come to its end: so an output is never asked for two.
 
+mod asked;
 mod finish;
 mod keeping;
 mod restore;
@@ -21,11 +22,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use laxity_graph::ProcessingTime;
+use laxity_connect::{Wait, Waiting};
+use laxity_graph::{ProcessingTime, QueryId};
 use laxity_runtime::{LastCheckpoint, Outcome};
 use laxity_state::{KEPT, StateError, StateFolder};
 use parking_lot::{Condvar, Mutex};
 
+pub(crate) use self::asked::Asking;
 pub(crate) use self::finish::Finish;
 pub(crate) use self::keeping::{
     Keeping, KeptOutlet, KeptSource, Store, counts_of, instance_state, last_draft,
@@ -34,6 +37,7 @@ use self::keeping::{Progress, SourceRead, SourcesRead, Taken};
 pub use self::restore::is_complete;
 pub(crate) use self::restore::{Found, Restored, find};
 use crate::chain_of_causes;
+use crate::fault::Fault;
 use crate::shared::Shared;
 use crate::sink_io::Prepared;
 
@@ -43,6 +47,8 @@ pub(crate) struct Checkpoints {
     state: Mutex<State>,
     wake: Condvar,
     folders: Mutex<HashMap<PathBuf, Arc<StateFolder>>>,
+    /// By query: its checkpoint cannot be written for now.
+    waits: Mutex<HashMap<QueryId, Waiting>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -114,7 +120,8 @@ impl Checkpoints {
 
     /// A query that is checkpointed from now on.
     pub fn keep(&self, keeping: Keeping, now: ProcessingTime) {
-        let at = now.plus_ns(keeping.interval_ns);
+        // What was saved behind the checkpoint that it went back to is not what it goes on from any more.
+        let at = if keeping.goes_back { now } else { now.plus_ns(keeping.interval_ns) };
         self.state.lock().kept.push(Due { keeping: Arc::new(keeping), at });
         self.wake.notify_all();
     }
@@ -202,7 +209,8 @@ impl Checkpoints {
         let last_until = state.last_until;
         let mut due = Vec::new();
         state.kept.retain_mut(|one| {
-            let is_due = last_until.is_some() || one.at <= now && !one.keeping.query.wants_to_end();
+            let is_wanted = one.at <= now || one.keeping.asking.is_asked();
+            let is_due = last_until.is_some() || is_wanted && !one.keeping.query.wants_to_end();
             let comes = is_due && !one.keeping.is_busy.swap(true, AcqRel);
             if comes {
                 due.push(one.keeping.clone());
@@ -225,6 +233,9 @@ impl Checkpoints {
         }
         let mut state = self.state.lock();
         let soon = now.plus_ns(if state.last_until.is_some() { 1_000_000 } else { 100_000_000 });
+        if state.kept.iter().any(|due| due.keeping.asking.is_asked() && !due.keeping.is_busy.load(Acquire)) {
+            return;
+        }
         let next = state.kept.iter().map(|due| due.at).min().unwrap_or(soon).min(soon);
         self.wake.wait_until(&mut state, shared.clock.instant(next.max(now.plus_ns(1_000_000))));
     }
@@ -232,7 +243,7 @@ impl Checkpoints {
 
 /// Holds a query. `None` if it cannot be checkpointed just now, or need not be.
 fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime, is_last: bool) -> Option<Held> {
-    if !is_last && keeping.is_left_out(shared) {
+    if !is_last && !keeping.asking.is_asked() && keeping.is_left_out(shared) {
         keeping.is_busy.store(false, Release);
         return None;
     }
@@ -284,7 +295,7 @@ fn proceed(
     }
     let Held { keeping, since, sources } = held;
     let sources = sources.unwrap_or_default();
-    if !is_last && keeping.is_as_saved(&sources) {
+    if !is_last && !keeping.asking.is_asked() && keeping.is_as_saved(&sources) {
         give_up(shared, &keeping, "");
         return None;
     }
@@ -311,6 +322,7 @@ fn take(shared: &Shared, drained: &Drained, jobs: &Sender<Taken>) {
     });
     match taken {
         Ok(taken) => {
+            keeping.asking.take(taken.draft.manifest.checkpoint);
             if !is_last {
                 let_go(shared, keeping);
             }
@@ -330,6 +342,7 @@ fn give_up(shared: &Shared, keeping: &Keeping, why: &str) {
     if !why.is_empty() {
         tracing::warn!(query = keeping.query.settings.name, why, "no checkpoint was taken");
     }
+    keeping.asking.refuse(why);
     let_go(shared, keeping);
     keeping.query.let_end();
     keeping.is_busy.store(false, Release);
@@ -359,9 +372,9 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
         match answer(shared, &replies) {
             Ok(Prepared { number, position, rest }) => {
                 if let Some(Err(error)) = rest.map(|rest| rest()) {
-                    let why = chain_of_causes(&error);
-                    query.end(Outcome::Failed(why.clone()));
-                    return Err(why);
+                    let fault = Fault::from(error);
+                    fault.end(query);
+                    return Err(fault.why);
                 }
                 outputs.push((number, position));
             }
@@ -389,12 +402,19 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
                 {
                     return Err(why);
                 }
-                tracing::warn!(query = query.settings.name, why, "the checkpoint is not written yet");
+                let mut waits = shared.checkpoints.waits.lock();
+                let waiting = waits.entry(query.id).or_default().clone();
+                drop(waits);
+                let place = format!("room for checkpoints in {}", keeping.store.folder.path().display());
+                waiting.begin(&query.settings.name, &place, &why);
                 std::thread::sleep(Duration::from_millis(pause_ms));
                 pause_ms = (2 * pause_ms).min(10_000);
             }
         }
     };
+    if let Some(waiting) = shared.checkpoints.waits.lock().remove(&query.id) {
+        waiting.end(&query.settings.name);
+    }
     *keeping.last.lock() = Some(progress);
     keeping.left_out.store(0, Relaxed);
     for (place, kept) in keeping.outlets.iter().enumerate() {
@@ -402,8 +422,8 @@ fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
             shared.sinks.commit(&kept.outlet, number);
         }
     }
-    if let Err(why) = keeping.finish.on_safe() {
-        query.end(Outcome::Failed(why));
+    if let Err(fault) = keeping.finish.on_safe() {
+        fault.end(query);
     }
     let safe_at = shared.clock.now();
     query.on_checkpoint(LastCheckpoint { number, safe_at, bytes, longest_pause_ns: pause_ns });
@@ -428,6 +448,16 @@ fn answer(shared: &Shared, replies: &Receiver<Prepared>) -> Result<Prepared, Rec
 }
 
 impl Checkpoints {
+    /// The last ones are being taken, or were.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.last_until().is_some()
+    }
+
+    /// What a query's checkpoints wait for, if for something.
+    pub(crate) fn wait_of(&self, query: QueryId) -> Option<Wait> {
+        self.waits.lock().get(&query).and_then(Waiting::get)
+    }
+
     /// Until when the last ones may be taken, once that is asked for.
     fn last_until(&self) -> Option<ProcessingTime> {
         self.state.lock().last_until

@@ -24,10 +24,12 @@ use crate::mailboxes::{Mailboxes, Merging};
 use crate::open_tables::OpenTables;
 use crate::operator_threads::OperatorThreads;
 use crate::plan::{QueryPlan, SubmitError};
+use crate::restarts::Restarts;
 use crate::shared::Shared;
 use crate::sink_io::SinkPool;
 use crate::snapshot::{
-    EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot, RecordedFeed, WorkCosts,
+    CheckpointSnapshot, EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot,
+    RecordedFeed, WorkCosts,
 };
 use crate::submission::Submission;
 use crate::tables::Connectors;
@@ -44,7 +46,7 @@ const SINK_THREADS: usize = 2;
 /// [cancelled](Engine::cancel), [altered](Engine::alter) and [replaced](Engine::replace).
 pub struct Engine {
     shared: Arc<Shared>,
-    submission: Mutex<Submission>,
+    submission: Arc<Mutex<Submission>>,
     workers: Mutex<Vec<JoinHandle<()>>>,
     sink_threads: Mutex<Vec<JoinHandle<()>>>,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -90,6 +92,7 @@ impl Engine {
             process: Arc::new(Process::kept(config.memory_limit_bytes, config.credit_bytes)),
             sinks: Arc::new(SinkPool::new(clock)),
             checkpoints: Checkpoints::default(),
+            restarts: Restarts::default(),
             sheds: AtomicBool::new(false),
             load: Load::default(),
             worker_times: (0..config.workers).map(|_| WorkerTimes::default()).collect(),
@@ -110,9 +113,16 @@ impl Engine {
                 engine.wake(tables);
             }
         });
+        let submission: Arc<Mutex<Submission>> = Arc::default();
+        let (engine, again) = (Arc::downgrade(&shared), submission.clone());
+        shared.restarts.submits_by(move |plan| {
+            let stopped = || SubmitError::Thread { source: std::io::ErrorKind::Interrupted.into() };
+            let shared = engine.upgrade().ok_or_else(stopped)?;
+            again.lock().submit(&shared, plan, JoinFrom::Now)
+        });
         Engine {
             shared,
-            submission: Mutex::default(),
+            submission,
             workers: Mutex::default(),
             sink_threads: Mutex::default(),
             keeper: Mutex::default(),
@@ -157,6 +167,9 @@ impl Engine {
         let id = submission.submit(&self.shared, &plan, from)?;
         if submission.has_started() {
             self.shared.checkpoints.start(&self.shared).map_err(|source| SubmitError::Thread { source })?;
+        }
+        if plan.state.is_some() {
+            self.shared.restarts.keep(id, plan);
         }
         Ok(id)
     }
@@ -324,6 +337,16 @@ impl Engine {
         }
     }
 
+    /// Takes a checkpoint of the query of that name now, or of all that have some: what came of each, by name. Returns when
+    /// they are safe, or after `patience`. Nothing for a query without checkpoints, or that has ended.
+    pub fn checkpoint(
+        &self,
+        query: Option<&str>,
+        patience: Duration,
+    ) -> Vec<(String, Result<CheckpointSnapshot, String>)> {
+        self.shared.checkpoints.take_now(&self.shared, query, patience)
+    }
+
     /// What every operator instance has cost and done so far, in order of submission and dataflow. Nothing where
     /// policy os leaves it to threads.
     pub fn measurements(&self) -> Vec<OperatorMeasurement> {
@@ -401,15 +424,7 @@ impl Engine {
     /// How the engine and its queries stand, percentiles of every query included: for the end of a run and its report.
     pub fn snapshot(&self) -> EngineSnapshot {
         let shared = &self.shared;
-        let queries = shared
-            .registry
-            .read()
-            .entries()
-            .map(|entry| {
-                let ladder = shared.dispatch.ladder(entry.query.id);
-                QuerySnapshot::of(&entry.query, ladder, &shared.clock)
-            })
-            .collect();
+        let queries = shared.registry.read().entries().map(|entry| shared.snapshot_of(entry)).collect();
         let operator_ns = shared.worker_times.iter().map(WorkerTimes::operator_ns).sum();
         EngineSnapshot::new(&shared.clock, shared.process.memory.used_bytes(), operator_ns, queries)
     }
@@ -426,9 +441,7 @@ impl Engine {
 
     /// How one query stands, percentiles included; `None` if there is no query of that id.
     pub fn query(&self, id: QueryId) -> Option<QuerySnapshot> {
-        let shared = &self.shared;
-        let query = shared.registry.read().get(id).map(|entry| entry.query.clone())?;
-        Some(QuerySnapshot::of(&query, shared.dispatch.ladder(id), &shared.clock))
+        self.shared.registry.read().get(id).map(|entry| self.shared.snapshot_of(entry))
     }
 }
 

@@ -50,6 +50,7 @@ impl Shared {
     /// Lets go of the account of a query that has ended: what it comes to. `None` if there is none, or it runs.
     pub(crate) fn forget(&self, id: QueryId) -> Option<QuerySnapshot> {
         let query = self.registry.write().forget(id)?;
+        self.sinks.forget(id);
         Some(QuerySnapshot::of(&query, None, &self.clock))
     }
 

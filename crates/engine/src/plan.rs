@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use laxity_connect::{ConnectError, RefusedRows, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, open_sink};
+use laxity_connect::{
+    ConnectError, RefusedRows, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, Waiting, open_sink,
+};
 use laxity_graph::{Dataflow, NodeId, RowErrors};
 use laxity_operators::{HashPartitioner, InstanceContext, LateColumn, Operator, OperatorError, Stage};
 use laxity_runtime::{ArrowRows, Blueprint, LateShape, LateWay, Outlet, Query, Role};
 
 use crate::checkpoints::{Finish, Restored};
 use crate::refused::LetterWriter;
-use crate::sink_io::SinkPool;
+use crate::sink_io::{Added, SinkPool};
 
 /// One query, ready to run.
 #[derive(Clone, Debug)]
@@ -55,6 +57,8 @@ pub struct StatePlan {
     pub shape: Vec<String>,
     /// It begins anew, whatever is there.
     pub ignores: bool,
+    /// It goes on from the checkpoint of this number, and not from the last.
+    pub at: Option<u64>,
 }
 
 /// The late table of a query.
@@ -190,7 +194,9 @@ impl Builder<'_> {
         let outlet = match joined {
             Some(outlet) => outlet,
             None => {
+                let waiting = Waiting::default();
                 let environment = SinkEnvironment {
+                    waiting: waiting.clone(),
                     query: self.name(),
                     part: (self.next_part)(spec),
                     is_checkpointed: self.finish.is_some(),
@@ -199,7 +205,8 @@ impl Builder<'_> {
                 let sink = open_sink(spec, &environment)
                     .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
                 let finish = self.finish.map(|finish| (finish.clone(), number));
-                self.sinks.add(self.query, sink, &spec.table, writers, is_result, finish)
+                self.sinks
+                    .add(self.query, Added { sink, waiting, table: &spec.table, writers, is_result, finish })
             }
         };
         self.opened.push(outlet.clone());

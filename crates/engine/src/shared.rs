@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use laxity_connect::{ScanEnvironment, ScanPosition};
+use laxity_connect::{ScanEnvironment, ScanPosition, Wait, Waiting};
 use laxity_graph::{OperatorId, QueryId};
 use laxity_runtime::{
-    ArrowRows, InFlight, Intake, Look, Parcel, Process, Query, Registry, SharedRecords, Split, Write,
+    ArrowRows, Entry, InFlight, Intake, Look, Parcel, Process, Query, Registry, SharedRecords, Split, Write,
 };
 use parking_lot::{Condvar, Mutex, RwLock};
 
@@ -20,7 +20,9 @@ use crate::dispatch::Dispatch;
 use crate::load::Load;
 use crate::open_tables::OpenTables;
 use crate::process;
+use crate::restarts::Restarts;
 use crate::sink_io::SinkPool;
+use crate::snapshot::QuerySnapshot;
 use crate::tables::{Connectors, Looked, Table, TableContext, TableWaker};
 use crate::worker::WorkerTimes;
 
@@ -37,6 +39,7 @@ pub(crate) struct Shared {
     pub process: Arc<Process>,
     pub sinks: Arc<SinkPool>,
     pub checkpoints: Checkpoints,
+    pub restarts: Restarts,
     /// Some query allows rows to be dropped.
     pub sheds: AtomicBool,
     /// How busy the workers are.
@@ -102,6 +105,7 @@ impl Shared {
             skip_rows: if resume.is_some() { 0 } else { split.position.rows },
             resume,
             waker: waker.waker(),
+            waiting: Waiting::default(),
             ..table.environment.clone()
         };
         match self.connectors.open(&table.spec, &environment) {
@@ -189,6 +193,26 @@ impl Shared {
         writes.drain(..).for_each(|write| self.sinks.write(write));
     }
 
+    /// Whom a query waits for outside: at its tables, its outputs and its checkpoints, each once.
+    pub(crate) fn waits(&self, entry: &Entry<ArrowRows, Arc<Table>>) -> Vec<Wait> {
+        if entry.query.failed() {
+            return self.restarts.wait_of(entry.query.id).into_iter().collect();
+        }
+        let tables = entry.tables().iter().filter_map(|table| table.environment.waiting.get());
+        let outputs = self.sinks.waits_of(entry.query.id);
+        let mut waits: Vec<Wait> =
+            tables.chain(outputs).chain(self.checkpoints.wait_of(entry.query.id)).collect();
+        waits.sort_by(|one, other| one.service.cmp(&other.service).then(one.since.cmp(&other.since)));
+        waits.dedup_by(|one, other| one.service == other.service);
+        waits
+    }
+
+    /// How a query stands.
+    pub(crate) fn snapshot_of(&self, entry: &Entry<ArrowRows, Arc<Table>>) -> QuerySnapshot {
+        let ladder = self.dispatch.ladder(entry.query.id);
+        QuerySnapshot { waiting: self.waits(entry), ..QuerySnapshot::of(&entry.query, ladder, &self.clock) }
+    }
+
     /// Something of a query is done with.
     pub(crate) fn release(&self, query: &Query, one: InFlight) {
         if query.release(one) {
@@ -217,11 +241,17 @@ impl Shared {
     }
 
     pub(crate) fn all_ended(&self) -> bool {
-        self.registry.read().running() == 0
+        // Asked first: what is started again is counted among those that run before it is no longer to be started.
+        !self.restarts.is_pending() && self.registry.read().running() == 0
+    }
+
+    /// Nothing is to begin any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) || self.checkpoints.is_stopping()
     }
 
     /// What the keeper thread does: clears up after ended queries, and watches the memory bound.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn keep(self: &Arc<Shared>) {
         const PERIOD: Duration = Duration::from_nanos(laxity_runtime::Load::PERIOD_NS);
         let mut seen = laxity_runtime::Load::default();
         let rss_before = process::rss_bytes();
@@ -234,14 +264,17 @@ impl Shared {
         }
     }
 
-    fn clear_up_ended(&self) {
-        self.process.take_ended().into_iter().for_each(|query| self.retire(query));
+    fn clear_up_ended(self: &Arc<Shared>) {
+        for query in self.process.take_ended() {
+            self.restarts.on_ended(self, query);
+            self.retire(query);
+        }
         self.clear_up();
     }
 
     /// For one period: looks at what the process takes, the more often the nearer that is to the bound. Queries that end
     /// are cleared up after at once, for somebody may wait for that.
-    fn watch_memory(&self, rss_before: u64, period: Duration) {
+    fn watch_memory(self: &Arc<Shared>, rss_before: u64, period: Duration) {
         // In these a worker fills some megabytes at most.
         const NEAR: Duration = Duration::from_millis(2);
         let memory = &self.process.memory;

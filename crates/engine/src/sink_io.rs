@@ -12,16 +12,16 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use laxity_connect::{OpenSink, Output, OutputPosition, RestOfPrepare, TableSpec};
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_runtime::{ArrowRows, InFlight, Outcome, Outlet, Query, Write, Written};
+use laxity_connect::{OpenSink, Output, OutputPosition, RestOfPrepare, TableSpec, Wait, Waiting};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_runtime::{ArrowRows, InFlight, Outlet, Query, Write, Written};
 use laxity_sched::Stamps;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use self::encoding::{Encoding, Ended, Open, Spare};
-use crate::chain_of_causes;
 use crate::checkpoints::Finish;
 use crate::clock::Clock;
+use crate::fault::Fault;
 
 /// Threads that write for all outputs, the most urgent first.
 ///
@@ -47,6 +47,8 @@ struct PoolState {
     free: Vec<usize>,
     /// By name of a table that all who write it may write through one output: the number of the last such.
     of_tables: HashMap<String, usize>,
+    /// By query: where its outputs say that they wait for somebody who is away.
+    waits: HashMap<QueryId, Vec<Waiting>>,
     /// May name one twice, or one that has nothing to write any more.
     ready: BinaryHeap<Reverse<(ProcessingTime, usize)>>,
     stopping: bool,
@@ -69,8 +71,10 @@ struct SinkState {
     has_kept: bool,
     /// Several may write here.
     serves_all: bool,
+    /// Where it says that it waits for somebody who is away.
+    waiting: Waiting,
     spare: Spare,
-    /// Of results of a query with checkpoints.
+    /// Of a query with checkpoints.
     finish: Option<(Arc<Finish>, usize)>,
     /// Of an output that may stall.
     own: Option<OwnThread>,
@@ -147,6 +151,18 @@ impl Bytes {
     }
 }
 
+/// An output that is open, and who writes it.
+pub(crate) struct Added<'a> {
+    pub sink: OpenSink,
+    pub waiting: Waiting,
+    pub table: &'a Arc<TableSpec>,
+    /// Instances of the query.
+    pub writers: usize,
+    pub is_result: bool,
+    /// Of a query with checkpoints, how it ends and the output's number.
+    pub finish: Option<(Arc<Finish>, usize)>,
+}
+
 /// What an output says that was asked to prepare a checkpoint; nothing where it failed, and its query with it.
 pub(crate) struct Prepared {
     /// The output's, of its query.
@@ -179,17 +195,9 @@ impl SinkPool {
         let _ = self.on_credit.set(Box::new(told));
     }
 
-    /// Adds an output written by so many instances of a query, and by others who [join](SinkPool::join) it. Of a query with
-    /// checkpoints, how it ends and the output's number.
-    pub(crate) fn add(
-        &self,
-        query: &Arc<Query>,
-        sink: OpenSink,
-        table: &Arc<TableSpec>,
-        writers: usize,
-        is_result: bool,
-        finish: Option<(Arc<Finish>, usize)>,
-    ) -> Arc<Outlet> {
+    /// Adds an output of a query, and of others who [join](SinkPool::join) it.
+    pub(crate) fn add(&self, query: &Arc<Query>, added: Added<'_>) -> Arc<Outlet> {
+        let Added { sink, waiting, table, writers, is_result, finish } = added;
         let OpenSink { encoder, output, may_stall, serves_all } = sink;
         let mut encodings = self.encodings.write();
         let mut state = self.state.lock();
@@ -201,6 +209,7 @@ impl SinkPool {
         if serves_all {
             state.of_tables.insert(table.name.clone(), number);
         }
+        state.waits.entry(query.id).or_default().push(waiting.clone());
         let sink = SinkState {
             name: if serves_all { table.name.clone() } else { query.settings.name.clone() },
             output,
@@ -210,8 +219,9 @@ impl SinkPool {
             has_written: false,
             has_kept: false,
             serves_all,
+            waiting,
             spare: encoding.spare.clone(),
-            finish: finish.filter(|_| is_result),
+            finish,
             own: may_stall.then(|| OwnThread { wake: Arc::default(), is_running: false }),
         };
         if number == state.sinks.len() {
@@ -237,6 +247,11 @@ impl SinkPool {
         let encoding = self.encodings.read()[number].clone();
         let outlet = Arc::new(Outlet::new(query.clone(), number, writers, is_result, false));
         let joins = encoding.lock().join(table, &outlet);
+        let mut state = self.state.lock();
+        if let Some(waiting) = state.sinks[number].as_ref().filter(|_| joins).map(|sink| sink.waiting.clone())
+        {
+            state.waits.entry(query.id).or_default().push(waiting);
+        }
         joins.then_some(outlet)
     }
 
@@ -340,6 +355,17 @@ impl SinkPool {
         let state = self.state.lock();
         let busy = state.sinks[outlet.number].as_ref().and_then(|sink| sink.busy);
         busy.is_some_and(|busy| now >= busy.since.plus(STALLED_AFTER))
+    }
+
+    /// Whom the outputs of a query wait for, if for somebody.
+    pub(crate) fn waits_of(&self, query: QueryId) -> Vec<Wait> {
+        let state = self.state.lock();
+        state.waits.get(&query).into_iter().flatten().filter_map(Waiting::get).collect()
+    }
+
+    /// Nobody asks for the query any more.
+    pub(crate) fn forget(&self, query: QueryId) {
+        self.state.lock().waits.remove(&query);
     }
 
     fn release(&self, query: &Query, one: InFlight) {
@@ -569,7 +595,7 @@ impl Turn {
                     if !bytes.is_empty() {
                         match &written {
                             Ok(()) => outlet.count(rows, &stamps, window_end, ready, clock.now()),
-                            Err(why) => fail(&outlet.query, why),
+                            Err(fault) => fault.end(&outlet.query),
                         }
                     }
                     outlet.written(&stamps);
@@ -580,8 +606,8 @@ impl Turn {
                     outlet.closed();
                 }
                 Bytes::Last { bytes } if self.finish.is_some() && !outlet.query.stopped() => {
-                    if let Err(why) = self.finish(&outlet, &bytes) {
-                        fail(&outlet.query, &why);
+                    if let Err(fault) = self.finish(&outlet, &bytes) {
+                        fault.end(&outlet.query);
                         outlet.closed();
                     }
                 }
@@ -595,13 +621,13 @@ impl Turn {
                     match prepared {
                         // Who asked may not wait any more.
                         Ok((position, rest)) => drop(reply.send(Prepared { number, position, rest })),
-                        Err(error) => fail(&outlet.query, &chain_of_causes(&error)),
+                        Err(error) => Fault::from(error).end(&outlet.query),
                     }
                 }
                 Bytes::Commit { checkpoint } => {
                     let committed = self.output.as_mut().map_or(Ok(()), |output| output.commit(checkpoint));
                     if let Err(error) = committed {
-                        fail(&outlet.query, &chain_of_causes(&error));
+                        Fault::from(error).end(&outlet.query);
                     }
                 }
                 Bytes::Last { bytes } => {
@@ -610,7 +636,7 @@ impl Turn {
                     if let Some(mut output) = self.output.take().filter(|_| completes) {
                         let put = if bytes.is_empty() { Ok(()) } else { output.write(&bytes) };
                         if let Err(error) = put.and_then(|()| output.close()) {
-                            fail(&outlet.query, &chain_of_causes(&error));
+                            Fault::from(error).end(&outlet.query);
                         }
                     }
                     outlet.closed();
@@ -621,18 +647,18 @@ impl Turn {
     }
 
     /// Nobody writes to it any more, and a checkpoint is to say so.
-    fn finish(&mut self, outlet: &Arc<Outlet>, bytes: &[u8]) -> Result<(), String> {
+    fn finish(&mut self, outlet: &Arc<Outlet>, bytes: &[u8]) -> Result<(), Fault> {
         let Some((finish, number)) = self.finish.take() else { return Ok(()) };
         let mut output = self.output.take();
         if let Some(output) = output.as_mut().filter(|_| !bytes.is_empty()) {
-            output.write(bytes).map_err(|error| chain_of_causes(&error))?;
+            output.write(bytes)?;
         }
         finish.end(number, outlet, output)
     }
 
     /// Writes the rows in one go. Those that are not written have no bytes any more: their query has failed, or the output
     /// is complete. Where others write too, what was encoded is part of the stream whatever became of its query.
-    fn write(&mut self, writes: &mut [Queued]) -> Result<(), String> {
+    fn write(&mut self, writes: &mut [Queued]) -> Result<(), Fault> {
         let (has_output, serves_all) = (self.output.is_some(), self.serves_all);
         let mut rows = Vec::new();
         for Queued { outlet, what } in writes {
@@ -650,13 +676,8 @@ impl Turn {
             [bytes] => output.write(bytes),
             _ => output.write(&rows.concat()),
         };
-        written.map_err(|error| chain_of_causes(&error))
+        written.map_err(Fault::from)
     }
-}
-
-fn fail(query: &Query, why: &str) {
-    tracing::error!(query = query.settings.name, why, "query stopped");
-    query.end(Outcome::Failed(why.to_owned()));
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use laxity_connect::Wait;
 use laxity_graph::{Approximation, EventTime, ProcessingTime, QueryId};
-use laxity_runtime::{LatencySummary, MinuteFigures, Outcome, Query, RecordedArrival, Totals};
+use laxity_runtime::{
+    LastCheckpoint, LatencySummary, MinuteFigures, Outcome, Query, RecordedArrival, Totals,
+};
 use laxity_sched::{Ladder, Lateness, Spells};
 
 use crate::{Clock, process};
@@ -149,6 +152,8 @@ pub struct QuerySnapshot {
     pub progress: Option<f64>,
     /// Its last checkpoint that is safe.
     pub checkpoint: Option<CheckpointSnapshot>,
+    /// Whom it waits for outside, and since when: brokers, a registry, a server, a disk. What it has read goes on.
+    pub waiting: Vec<Wait>,
 }
 
 /// The steps taken for one query while not all that was promised can be kept, the gentlest first. What a step costs
@@ -287,6 +292,17 @@ impl QueryFigures {
     }
 }
 
+impl CheckpointSnapshot {
+    pub(crate) fn of(last: &LastCheckpoint, now: ProcessingTime) -> CheckpointSnapshot {
+        CheckpointSnapshot {
+            number: last.number,
+            age_ns: now.since_ns(last.safe_at),
+            bytes: last.bytes,
+            longest_pause_ns: last.longest_pause_ns,
+        }
+    }
+}
+
 impl QuerySnapshot {
     /// `ladder`: what its scheduler says of it, as long as it has one.
     pub(crate) fn of(query: &Query, ladder: Option<Ladder>, clock: &Clock) -> QuerySnapshot {
@@ -324,12 +340,8 @@ impl QuerySnapshot {
             watermark_lag_ns: watermark.and_then(lag),
             next_window: watermark.and_then(|watermark| query.next_window(watermark)),
             progress: query.progress(),
-            checkpoint: query.last_checkpoint().map(|last| CheckpointSnapshot {
-                number: last.number,
-                age_ns: now.since_ns(last.safe_at),
-                bytes: last.bytes,
-                longest_pause_ns: last.longest_pause_ns,
-            }),
+            checkpoint: query.last_checkpoint().map(|last| CheckpointSnapshot::of(&last, now)),
+            waiting: Vec::new(),
         }
     }
 

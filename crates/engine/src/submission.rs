@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, SinkSpec, TableSpec};
+use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, SinkSpec, TableSpec, Waiting};
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{InstanceContext, SharedStage, Stage};
 use laxity_runtime::{
@@ -133,6 +133,7 @@ impl Submission {
         let Made { instances, outlets, keeping, mut wanted, entrances, parts } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
+            shared.sinks.forget(query.id);
             for place in undo.parts {
                 *self.parts.entry(place).or_insert(1) -= 1;
             }
@@ -391,7 +392,8 @@ fn open_columns(
     columns.dedup();
     let spec = ScanSpec { columns, ..readers[0].spec.clone() };
     let waker = TableWaker::default();
-    let environment = ScanEnvironment { waker: waker.waker(), ..environment.clone() };
+    let waiting = Waiting::default();
+    let environment = ScanEnvironment { waker: waker.waker(), waiting, ..environment.clone() };
     let scan = shared
         .connectors
         .open(&spec, &environment)

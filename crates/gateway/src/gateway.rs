@@ -6,7 +6,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Http, HttpError, Tls, Verb};
+use laxity_http::{Http, HttpError, Tls, Verb};
 
 /// A gateway that answers.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! How many rows a second a topic gives: what the client alone brings, what decoding alone does, and a table that does
-//! both. For one core: `taskset -c 0 kafka_speed SERVERS`. The topics `speed-json` and `speed-avro` are to be there, of
-//! one partition, and are filled once: `scripts/kafka.sh topic --create --topic speed-json`.
+//! both. For one core: `taskset -c 0 kafka_speed SERVERS`. The topics `speed-json`, `speed-avro` and `speed-protobuf` are to
+//! be there, of one partition, and are filled once: `scripts/kafka.sh topic --create --topic speed-json`.
 #![allow(clippy::disallowed_methods)]
 
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const ROWS: usize = 4_000_000;
 fn main() {
     let servers = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:19092".to_owned());
     laxity_kafka::register();
-    for format in ["json", "avro"] {
+    for format in ["json", "avro", "protobuf"] {
         let topic = format!("speed-{format}");
         let table = table(&servers, &topic, format);
         let records = records(&table);
@@ -49,9 +49,12 @@ fn table(servers: &str, topic: &str, format: &str) -> Arc<TableSpec> {
         ("scan.bounded.mode", "latest-offset"),
         ("format", format),
     ];
-    let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let table =
-        TableSpec { name: "t".into(), schema: schema(), options: options.into(), base: PathBuf::new() };
+    let of_protobuf = [("protobuf.descriptor", "row.proto"), ("protobuf.message-class-name", "speed.Row")];
+    let of_protobuf = of_protobuf.into_iter().filter(|_| format == "protobuf");
+    let options = options.into_iter().chain(of_protobuf);
+    let options = options.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let base = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"));
+    let table = TableSpec { name: "t".into(), schema: schema(), options, base };
     Arc::new(table)
 }
 

@@ -187,7 +187,7 @@ impl SinkConnector for KafkaSink {
         let serves_all = settings.partitioner != Partitioner::Fixed && !env.is_checkpointed;
         let encoder = KafkaEncoder::new(&settings, &table.schema);
         let transactions = once.then(|| Transactions::new(&settings, &table.name, &env.query));
-        let writer = KafkaOutput::new(table.name.clone(), settings, env.part);
+        let writer = KafkaOutput::new(table.name.clone(), settings, env.part, env.waiting.clone());
         let output: Box<dyn Output> = match transactions {
             Some(of) => Box::new(TransactionalOutput::new(writer, of, env.resume.is_none())),
             None => Box::new(writer),
@@ -206,7 +206,7 @@ impl SinkConnector for KafkaSink {
             return Ok(None);
         }
         let of = Transactions::new(&settings, &table.name, &env.query);
-        let writer = KafkaOutput::new(table.name.clone(), settings, env.part);
+        let writer = KafkaOutput::new(table.name.clone(), settings, env.part, env.waiting.clone());
         of.committed(&writer, env.resume.is_some()).map(Some)
     }
 

@@ -1,10 +1,8 @@
 //! Connections, and what helps against their errors.
-// How long the server has been silent is asked for here, and nowhere where rows are.
-#![allow(clippy::disallowed_methods)]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use laxity_connect::ConnectError;
+use laxity_connect::{ConnectError, Waiting};
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use postgres::config::SslMode;
 use postgres::error::SqlState;
@@ -49,6 +47,12 @@ impl ServerTable {
             Ok(())
         });
         Ok(connector)
+    }
+
+    /// What no checkpoint had committed is gone.
+    pub(crate) fn lost(&self, action: &str, message: String) -> ConnectError {
+        let action = format!("{action} table '{}'", self.table);
+        ConnectError::Lost { service: self.service.clone(), action, message }
     }
 
     /// An error about this table.
@@ -124,17 +128,19 @@ fn causes(error: &postgres::Error) -> String {
 /// How long a server has been waited for.
 #[derive(Default)]
 pub(crate) struct Patience {
-    silent_since: Option<Instant>,
+    waiting: Waiting,
     failures: u32,
 }
 
 impl Patience {
+    /// One that says there that it waits.
+    pub(crate) fn new(waiting: Waiting) -> Patience {
+        Patience { waiting, failures: 0 }
+    }
+
     /// Waits before the next attempt, longer each time up to 16 s, and says so once.
     pub(crate) fn wait(&mut self, server: &ServerTable, why: &str) {
-        if self.silent_since.is_none() {
-            tracing::warn!(table = server.table, "waiting for {}: {why}", server.service);
-            self.silent_since = Some(Instant::now());
-        }
+        self.waiting.begin(&server.table, &server.service, why);
         std::thread::sleep(Duration::from_millis(250 << self.failures.min(6)));
         self.failures += 1;
     }
@@ -142,9 +148,6 @@ impl Patience {
     /// It has answered.
     pub(crate) fn end(&mut self, server: &ServerTable) {
         self.failures = 0;
-        if let Some(since) = self.silent_since.take() {
-            let waited_s = since.elapsed().as_secs();
-            tracing::warn!(table = server.table, "{} answers again, after {waited_s} s", server.service);
-        }
+        self.waiting.end(&server.table);
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use arrow::datatypes::SchemaRef;
-use laxity_connect::{ConnectError, Output, OutputPosition};
+use laxity_connect::{ConnectError, Output, OutputPosition, Waiting};
 use postgres::{Client, GenericClient};
 
 use crate::connection::{Fault, Patience};
@@ -23,8 +23,8 @@ pub(crate) struct PostgresOutput {
 const STAGE: &str = "laxity_rows";
 
 impl PostgresOutput {
-    pub(crate) fn new(server: ServerTable, schema: SchemaRef) -> PostgresOutput {
-        PostgresOutput { server, schema, open: None, patience: Patience::default() }
+    pub(crate) fn new(server: ServerTable, schema: SchemaRef, waiting: Waiting) -> PostgresOutput {
+        PostgresOutput { server, schema, open: None, patience: Patience::new(waiting) }
     }
 
     fn open(&self) -> Result<(Client, Columns), Fault> {

@@ -71,9 +71,9 @@ impl SinkConnector for PostgresSink {
         let output: Box<dyn Output> = match is_once {
             true => {
                 let writer = transactions::writer(&env.query, &table.name);
-                Box::new(TransactionalOutput::new(server, schema, writer, env.resume.is_none()))
+                Box::new(TransactionalOutput::new(server, schema, writer, env))
             }
-            false => Box::new(PostgresOutput::new(server, schema)),
+            false => Box::new(PostgresOutput::new(server, schema, env.waiting.clone())),
         };
         let serves_all = !env.is_checkpointed;
         Ok(OpenSink { encoder: Box::new(encoder), output: Some(output), may_stall: true, serves_all })
@@ -90,7 +90,7 @@ impl SinkConnector for PostgresSink {
             return Ok(None);
         }
         let writer = transactions::writer(&env.query, &table.name);
-        transactions::committed(&server, &writer, env.resume.is_some()).map(Some)
+        transactions::committed(&server, &writer, env).map(Some)
     }
 
     fn delivery(&self, table: &TableSpec, options: &OptionReader<'_>) -> Delivery {

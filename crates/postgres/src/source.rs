@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use laxity_connect::{
     ConnectError, LookupConnector, OptionError, OptionReader, Scan, ScanEnvironment, ScanEvent, ScanSpec,
-    ScannedBatch, SourceConnector, TableSpec, Waker,
+    ScannedBatch, SourceConnector, TableSpec, Waiting, Waker,
 };
 use laxity_graph::ProcessingTime;
 use parking_lot::{Condvar, Mutex};
@@ -58,9 +58,9 @@ impl SourceConnector for PostgresSource {
         let handover =
             Arc::new(Handover { state: Mutex::default(), room: Condvar::new(), waker: env.waker.clone() });
         let brought = Brought(handover.clone());
-        let (of_thread, columns) = (server.clone(), schema.clone());
+        let (of_thread, columns, waiting) = (server.clone(), schema.clone(), env.waiting.clone());
         let bring = move || {
-            let end = bring(&of_thread, &columns, &handover);
+            let end = bring(&of_thread, &columns, waiting, &handover);
             handover.end(end);
         };
         let started = std::thread::Builder::new().name("postgres-read".into()).spawn(bring);
@@ -133,8 +133,13 @@ fn chunks(
 }
 
 /// What the thread does: a server that is not there is waited for; one that is lost in the midst cannot be gone on with.
-fn bring(server: &ServerTable, schema: &SchemaRef, handover: &Handover) -> Result<(), ConnectError> {
-    let mut patience = Patience::default();
+fn bring(
+    server: &ServerTable,
+    schema: &SchemaRef,
+    waiting: Waiting,
+    handover: &Handover,
+) -> Result<(), ConnectError> {
+    let mut patience = Patience::new(waiting);
     let mut client = loop {
         match server.connect_once() {
             Ok(client) => break client,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use arrow::datatypes::SchemaRef;
-use laxity_connect::{ConnectError, Output, OutputPosition};
+use laxity_connect::{ConnectError, Output, OutputPosition, SinkEnvironment, Waiting};
 use postgres::Client;
 
 use crate::connection::{Fault, Patience};
@@ -21,6 +21,7 @@ pub(crate) struct TransactionalOutput {
     server: ServerTable,
     schema: SchemaRef,
     writer: String,
+    waiting: Waiting,
     open: Option<(Client, Columns)>,
     /// Which of the two takes rows.
     current: usize,
@@ -45,19 +46,19 @@ pub(crate) fn writer(query: &str, table: &str) -> String {
 }
 
 /// The number of the last checkpoint whose rows are there; 0 if there is none. No other process writes under that name
-/// then. `has_checkpoints`: so there has been a record of them.
+/// then. Where the environment has a checkpoint to go on from, there has been a record of them.
 pub(crate) fn committed(
     server: &ServerTable,
     writer: &str,
-    has_checkpoints: bool,
+    env: &SinkEnvironment,
 ) -> Result<u64, ConnectError> {
-    let mut client = locked(server, writer)?;
+    let mut client = locked(server, writer, &env.waiting)?;
     let found = client.batch_execute(RECORD).and_then(|()| {
         client.query_opt("SELECT checkpoint FROM laxity_checkpoints WHERE writer = $1", &[&writer])
     });
     match found.map_err(|error| server.failed("write", Fault::of(&error).text()))? {
         Some(row) => Ok(row.get::<_, i64>(0).unsigned_abs()),
-        None if has_checkpoints => Err(server.failed(
+        None if env.resume.is_some() => Err(server.failed(
             "write",
             format!(
                 "its record in table laxity_checkpoints (writer '{writer}') is gone, so rows may be doubled: put it back, \
@@ -69,8 +70,8 @@ pub(crate) fn committed(
 }
 
 /// A connection that alone writes under that name, for as long as it lives.
-fn locked(server: &ServerTable, writer: &str) -> Result<Client, ConnectError> {
-    let mut patience = Patience::default();
+fn locked(server: &ServerTable, writer: &str, waiting: &Waiting) -> Result<Client, ConnectError> {
+    let mut patience = Patience::new(waiting.clone());
     let mut attempts = 0;
     loop {
         let locked = server.connect_once().and_then(|mut client| {
@@ -99,21 +100,29 @@ fn locked(server: &ServerTable, writer: &str) -> Result<Client, ConnectError> {
 }
 
 impl TransactionalOutput {
-    /// `is_new`: there is no checkpoint to go on from.
     pub(crate) fn new(
         server: ServerTable,
         schema: SchemaRef,
         writer: String,
-        is_new: bool,
+        env: &SinkEnvironment,
     ) -> TransactionalOutput {
-        TransactionalOutput { server, schema, writer, open: None, current: 0, is_new, is_prepared: false }
+        TransactionalOutput {
+            server,
+            schema,
+            writer,
+            waiting: env.waiting.clone(),
+            open: None,
+            current: 0,
+            is_new: env.resume.is_none(),
+            is_prepared: false,
+        }
     }
 
     fn opened(&mut self) -> Result<(), ConnectError> {
         if self.open.is_some() {
             return Ok(());
         }
-        let mut client = locked(&self.server, &self.writer)?;
+        let mut client = locked(&self.server, &self.writer, &self.waiting)?;
         let found = Columns::find(&mut client, &self.server, &self.schema).and_then(|columns| {
             let stages = STAGES.map(|stage| columns.stage(stage)).join("; ");
             client.batch_execute(&format!("{RECORD}; {stages}")).map_err(|error| Fault::of(&error))?;
@@ -144,9 +153,10 @@ impl TransactionalOutput {
 
     fn failed(&self, fault: Fault) -> ConnectError {
         let why = match fault {
-            Fault::World(why) => format!(
-                "{why}; with the connection went what no checkpoint had committed: start again, which goes on from the last"
-            ),
+            Fault::World(why) => {
+                let why = format!("{why}; with the connection went what no checkpoint had committed");
+                return self.server.lost("write", why);
+            }
             Fault::Refused(why) => why,
         };
         self.server.failed("write", why)
@@ -165,8 +175,7 @@ impl Output for TransactionalOutput {
     fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
         self.opened()?;
         if std::mem::replace(&mut self.is_prepared, true) {
-            let why = "the checkpoint before was given up: start again, which goes on from the last one";
-            return Err(self.server.failed("write", why.to_owned()));
+            return Err(self.server.lost("write", "the checkpoint before was given up".to_owned()));
         }
         self.current ^= 1;
         Ok(OutputPosition::Named(BTreeMap::from([("writer".to_owned(), self.writer.clone())])))

@@ -78,6 +78,7 @@ pub struct Query {
     progress_bits: AtomicU64,
     stopped: AtomicBool,
     failed: AtomicBool,
+    passes: AtomicBool,
     outcome: Mutex<Outcome>,
     results: Mutex<Results>,
     /// What makes its results due, once it has operators.
@@ -242,6 +243,7 @@ impl Query {
             progress_bits: AtomicU64::new((-1.0_f64).to_bits()),
             stopped: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            passes: AtomicBool::new(false),
             outcome: Mutex::new(Outcome::Running),
             late_windows: Mutex::new(BTreeMap::new()),
             shared: Mutex::new(None),
@@ -576,6 +578,16 @@ impl Query {
         drop(current);
         self.process.on_ended(self.id);
         true
+    }
+
+    /// What is about to end it may pass: it could go on, a little later, from what was saved of it.
+    pub fn note_that_it_passes(&self) {
+        self.passes.store(true, Relaxed);
+    }
+
+    /// True if it was ended by what [may pass](Query::note_that_it_passes).
+    pub fn ended_for_now(&self) -> bool {
+        self.failed() && self.passes.load(Relaxed)
     }
 
     /// How it stands.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use laxity_gateway::Tls;
+use laxity_http::Tls;
 use regex::Regex;
 use serde::Deserialize;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use laxity_gateway::Tls;
+use laxity_http::Tls;
 
 use super::config::{ConfigError, File};
 use super::default_state;
@@ -252,7 +252,7 @@ pub(super) fn flink(url: &str, tls: Tls) -> Result<EngineOptions, String> {
             Ok(EngineOptions::Flink { url: url.to_owned(), tls })
         }
         _ => {
-            let url = laxity_gateway::without_secret(url);
+            let url = laxity_http::without_secret(url);
             Err(format!("{url:?} is no address; expected as in http://127.0.0.1:8081"))
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use laxity_gateway::{Http, HttpError, Tls};
+use laxity_http::{Http, HttpError, Tls};
 use serde::de::DeserializeOwned;
 
 use super::answers::{

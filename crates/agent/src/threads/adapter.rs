@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use laxity_gateway::{Http, Tls};
+use laxity_http::{Http, Tls};
 
 use super::graphite::Graphite;
 use super::series::{Sums, parse_prometheus, sum};

@@ -423,7 +423,12 @@ fn a_restored_query_goes_on_where_it_stood_at_its_checkpoint() {
     ] {
         let table = file_table(folder.path(), format, path, &columns(), &options);
         let open = |resume: Option<OutputPosition>| {
-            let environment = SinkEnvironment { query: "q".into(), part: 0, is_checkpointed: true, resume };
+            let environment = SinkEnvironment {
+                query: "q".into(),
+                is_checkpointed: true,
+                resume,
+                ..SinkEnvironment::default()
+            };
             open_sink(&SinkSpec { table: table.clone() }, &environment)
         };
         let prepare = |sink: &mut OpenSink| sink.output.as_mut().unwrap().prepare(1).unwrap();

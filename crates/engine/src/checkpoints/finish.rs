@@ -7,13 +7,13 @@ use laxity_connect::{Output, OutputPosition};
 use laxity_runtime::{Outlet, Query};
 use parking_lot::Mutex;
 
-use crate::chain_of_causes;
+use crate::fault::Fault;
 
 /// What the outputs of one query share: the numbers of its checkpoints, and who has come to its end.
 pub(crate) struct Finish {
     query: Arc<Query>,
-    /// Outputs for results.
-    results: usize,
+    /// How many it writes, that for late rows included.
+    outputs: usize,
     state: Mutex<State>,
     write_last: OnceLock<Box<WriteLast>>,
 }
@@ -38,9 +38,9 @@ struct Ended {
 }
 
 impl Finish {
-    pub fn new(query: Arc<Query>, results: usize, next: u64) -> Finish {
+    pub fn new(query: Arc<Query>, outputs: usize, next: u64) -> Finish {
         let state = Mutex::new(State { next, ended: Vec::new() });
-        Finish { query, results, state, write_last: OnceLock::new() }
+        Finish { query, outputs, state, write_last: OnceLock::new() }
     }
 
     /// How the last checkpoint is written. Once, before anything ends.
@@ -63,8 +63,8 @@ impl Finish {
         self.state.lock().positions()
     }
 
-    /// Everything was written to an output. It is kept until a checkpoint is safe that says so: with the last one of the
-    /// results that is the last of all, and is written here.
+    /// Everything was written to an output. It is kept until a checkpoint is safe that says so: with the last one
+    /// that is the last of all, and is written here.
     ///
     /// # Errors
     /// If the output or the store fails.
@@ -73,21 +73,21 @@ impl Finish {
         number: usize,
         outlet: &Arc<Outlet>,
         mut output: Option<Box<dyn Output>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let mut state = self.state.lock();
         let next = state.next;
         let position = match &mut output {
             Some(output) => {
-                let position = output.prepare(next).map_err(|error| chain_of_causes(&error))?;
+                let position = output.prepare(next)?;
                 let rest = output.rest_of_prepare();
-                rest.map_or(Ok(()), |rest| rest()).map_err(|error| chain_of_causes(&error))?;
+                rest.map_or(Ok(()), |rest| rest())?;
                 position
             }
             None => OutputPosition::None,
         };
         let outlet = outlet.clone();
         state.ended.push(Ended { number, outlet, prepared_for: next, position, open: Some(output) });
-        if state.ended.len() < self.results {
+        if state.ended.len() < self.outputs {
             return Ok(());
         }
         state.next += 1;
@@ -99,7 +99,7 @@ impl Finish {
     ///
     /// # Errors
     /// If one of them fails.
-    pub fn on_safe(&self) -> Result<(), String> {
+    pub fn on_safe(&self) -> Result<(), Fault> {
         self.state.lock().complete()
     }
 
@@ -123,12 +123,11 @@ impl State {
         self.ended.iter().map(|ended| (ended.number, ended.position.clone())).collect()
     }
 
-    fn complete(&mut self) -> Result<(), String> {
+    fn complete(&mut self) -> Result<(), Fault> {
         for ended in &mut self.ended {
             let Some(output) = ended.open.take() else { continue };
             if let Some(mut output) = output {
-                let done = output.commit(ended.prepared_for).and_then(|()| output.close());
-                done.map_err(|error| chain_of_causes(&error))?;
+                output.commit(ended.prepared_for).and_then(|()| output.close())?;
             }
             ended.outlet.closed();
         }

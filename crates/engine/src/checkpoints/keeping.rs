@@ -15,6 +15,7 @@ use laxity_state::{
 };
 use parking_lot::Mutex;
 
+use super::asked::Asking;
 use super::finish::Finish;
 use crate::shared::Shared;
 use crate::sink_io::Prepared;
@@ -31,6 +32,10 @@ pub(crate) struct Keeping {
     pub finish: Arc<Finish>,
     /// One is being taken or written.
     pub is_busy: AtomicBool,
+    /// Somebody asks for one.
+    pub asking: Asking,
+    /// It goes on from one before its last.
+    pub goes_back: bool,
     /// How far the query was at the last one that is safe.
     pub last: Mutex<Option<Progress>>,
     /// Since that, times that one was left out as nothing had come to the query.

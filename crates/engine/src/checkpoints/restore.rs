@@ -56,13 +56,33 @@ pub(crate) fn find(
     let refused = |message: String| SubmitError::State { query: query.into(), message };
     let anew =
         format!("begin anew with --state-ignore '{query}', or remove {}", store.folder.path().display());
-    let candidates: Vec<&Checkpoint> =
+    let mut candidates: Vec<&Checkpoint> =
         stored.whole.iter().filter(|one| one.manifest.query == query).collect();
     if let Some(foreign) = stored.whole.iter().find(|one| one.manifest.query != query) {
         let (of, path) = (&foreign.manifest.query, foreign.path().display().to_string());
         tracing::warn!(query, of, path, "the checkpoint is of another query");
     }
-    let committed = committed(query, outputs, candidates.first().map(|one| &one.manifest))?;
+    let all = candidates.clone();
+    if let Some(at) = plan.at {
+        candidates.retain(|one| one.manifest.checkpoint == at);
+        if candidates.is_empty() {
+            let numbers: Vec<String> = all.iter().map(|one| one.manifest.checkpoint.to_string()).collect();
+            let there = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
+            return Err(refused(format!(
+                "it has no checkpoint {at} in {}; there are: {there}",
+                store.folder.path().display()
+            )));
+        }
+    }
+    let committed = committed(query, outputs, all.first().map(|one| &one.manifest))?;
+    if let (Some(at), Some(number)) = (plan.at, committed)
+        && at != number
+    {
+        return Err(refused(format!(
+            "its output has committed checkpoint {number} and lets nothing be taken back, so what followed checkpoint {at} \
+             would be there twice: go on without --at, or write into another table"
+        )));
+    }
     let Some(last) = candidates.first() else {
         if let Some(number) = committed.filter(|number| *number > 0) {
             return Err(refused(format!(
@@ -99,7 +119,8 @@ pub(crate) fn find(
 /// that cannot be told it is false, and [`submit`](crate::Engine::submit) tells why. What its outputs have prepared and the
 /// process did not live to let be seen, is seen after that.
 pub fn is_complete(plan: &QueryPlan) -> bool {
-    let Some(state) = plan.state.as_ref().filter(|state| !state.ignores) else { return false };
+    let is_asked = |state: &&StatePlan| !state.ignores && state.at.is_none();
+    let Some(state) = plan.state.as_ref().filter(is_asked) else { return false };
     let query = &plan.dataflow.settings.name;
     let folder = laxity_state::StateFolder::look_for(&state.folder, query);
     let Ok(Stored { whole, .. }) = folder.checkpoints() else { return false };
@@ -123,7 +144,13 @@ fn finish_commits(query: &str, outputs: &[(SinkSpec, usize)], last: &Manifest) {
         if resume.is_none() {
             continue;
         }
-        let environment = SinkEnvironment { query: query.into(), part: *part, is_checkpointed: true, resume };
+        let environment = SinkEnvironment {
+            query: query.into(),
+            part: *part,
+            is_checkpointed: true,
+            resume,
+            ..SinkEnvironment::default()
+        };
         if let Err(error) = open_sink(spec, &environment) {
             let why = chain_of_causes(&error);
             tracing::warn!(
@@ -171,6 +198,7 @@ fn committed(
             part: *part,
             is_checkpointed: true,
             resume: last.and_then(|last| output(last, number)),
+            ..SinkEnvironment::default()
         };
         let committed = committed_checkpoint(spec, &environment)
             .map_err(|source| SubmitError::Connect { query: query.into(), source })?;

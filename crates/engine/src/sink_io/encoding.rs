@@ -74,7 +74,7 @@ impl Open {
         let encoder = self.encoder.as_mut().filter(|_| is_ours)?;
         let mut bytes = self.spare.take();
         if let Err(error) = encoder.encode(rows, &mut bytes) {
-            super::fail(&outlet.query, &crate::chain_of_causes(&error));
+            crate::fault::Fault::from(error).end(&outlet.query);
             bytes.clear();
         }
         if bytes.is_empty() {
@@ -89,7 +89,7 @@ impl Open {
         let mut bytes = Vec::new();
         let cut = self.encoder.as_mut().map_or(Ok(()), |encoder| encoder.cut(&mut bytes));
         if let Err(error) = cut {
-            super::fail(&outlet.query, &crate::chain_of_causes(&error));
+            crate::fault::Fault::from(error).end(&outlet.query);
             bytes.clear();
         }
         bytes
@@ -114,7 +114,7 @@ impl Open {
         let mut encoder = self.encoder.take()?;
         let mut bytes = Vec::new();
         if let Err(error) = encoder.finish(&mut bytes) {
-            super::fail(&outlet.query, &crate::chain_of_causes(&error));
+            crate::fault::Fault::from(error).end(&outlet.query);
             bytes.clear();
         }
         Some(Ended::Last(bytes))

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use laxity_connect::{ConnectError, Encoder, OutputPosition};
 use laxity_graph::{QueryId, QuerySettings};
 use laxity_operators::StreamBatch;
-use laxity_runtime::Process;
+use laxity_runtime::{Outcome, Process};
 
 use super::*;
 
@@ -60,6 +60,10 @@ impl Output for Kept {
     }
 }
 
+fn added(sink: OpenSink, table: &Arc<TableSpec>) -> Added<'_> {
+    Added { sink, waiting: Waiting::default(), table, writers: 1, is_result: true, finish: None }
+}
+
 struct Outputs {
     clock: Clock,
     pool: Arc<SinkPool>,
@@ -82,7 +86,7 @@ impl Outputs {
         let settings = QuerySettings::named(name);
         let query = Arc::new(Query::new(QueryId(0), settings, 1, self.process.clone()));
         let sink = open(output, may_stall, false);
-        self.pool.add(&query, sink, &table(name), 1, true, None)
+        self.pool.add(&query, added(sink, &table(name)))
     }
 
     /// One more query that writes a table with others, or begins to.
@@ -91,7 +95,7 @@ impl Outputs {
         let query = Arc::new(Query::new(QueryId(0), settings, 1, self.process.clone()));
         let table = table(of);
         let joined = self.pool.join(&query, &table, 1, true);
-        joined.unwrap_or_else(|| self.pool.add(&query, open(output, false, true), &table, 1, true, None))
+        joined.unwrap_or_else(|| self.pool.add(&query, added(open(output, false, true), &table)))
     }
 
     fn write(&self, sink: &Arc<Outlet>, count: usize) {
@@ -253,4 +257,36 @@ fn a_query_that_fails_before_its_first_result_leaves_what_was_there() {
         assert_eq!(*kept.text.lock(), expected);
         assert_eq!(kept.is_closed.load(SeqCst), before.is_some());
     }
+}
+
+/// Who writes through the output of another waits for whom that waits for.
+#[test]
+fn all_who_write_a_table_wait_for_whom_it_waits_for() {
+    let outputs = Outputs::new();
+    let (kept, of) = (Kept::default(), table("t"));
+    let query = |id| {
+        let settings = QuerySettings::named(&format!("q{id}"));
+        Arc::new(Query::new(QueryId(id), settings, 1, outputs.process.clone()))
+    };
+    let (first, second, other) = (query(1), query(2), query(3));
+    let waiting = Waiting::default();
+    let first_outlet =
+        outputs.pool.add(&first, Added { waiting: waiting.clone(), ..added(open(&kept, false, true), &of) });
+    let second_outlet = outputs.pool.join(&second, &of, 1, true).expect("one for all");
+    let third_outlet = outputs.pool.add(&other, added(open(&kept, false, false), &of));
+    waiting.begin("t", "Kafka at h:1", "no answer");
+    let whom = |query: &Query| {
+        let waits = outputs.pool.waits_of(query.id);
+        waits.into_iter().map(|wait| wait.service).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (whom(&first), whom(&second)),
+        (vec!["Kafka at h:1".to_owned()], vec!["Kafka at h:1".to_owned()])
+    );
+    assert!(whom(&other).is_empty());
+    outputs.pool.forget(first.id);
+    assert!(whom(&first).is_empty() && !whom(&second).is_empty());
+    waiting.end("t");
+    assert!(whom(&second).is_empty());
+    [first_outlet, second_outlet, third_outlet].iter().for_each(|outlet| outputs.pool.close(outlet));
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::place::Place;
 use crate::chain_of_causes;
 use crate::checkpoints::{
-    Finish, Found, Keeping, KeptOutlet, KeptSource, Restored, counts_of, find as find_checkpoint,
+    Asking, Finish, Found, Keeping, KeptOutlet, KeptSource, Restored, counts_of, find as find_checkpoint,
     instance_state, not_busy,
 };
 use crate::plan::{QueryPlan, StatePlan, SubmitError};
@@ -64,9 +64,8 @@ pub(super) fn find(
 ) -> Result<Kept, SubmitError> {
     let name = &query.settings.name;
     let outputs = plan.outputs();
-    let results = outputs.len() - plan.late.iter().len();
     let found = find_checkpoint(&shared.checkpoints, name, state, &outputs)?;
-    let finish = Arc::new(Finish::new(query.clone(), results, found.next));
+    let finish = Arc::new(Finish::new(query.clone(), outputs.len(), found.next));
     let interval_ns = u64::try_from(state.interval.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
     Ok(Kept { found, finish, query: query.clone(), outputs, interval_ns })
 }
@@ -137,6 +136,8 @@ impl Kept {
             instances: instances.to_vec(),
             finish: finish.clone(),
             is_busy: not_busy(),
+            asking: Asking::default(),
+            goes_back: plan.state.as_ref().is_some_and(|state| state.at.is_some()),
             last: Mutex::default(),
             left_out: AtomicU32::new(0),
         };

@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use laxity_connect::{ConnectError, Output, OutputPosition};
+use laxity_connect::{ConnectError, Output, OutputPosition, SchemaFault, Waiting};
 use parking_lot::Mutex;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -18,6 +18,7 @@ use super::{Guarantee, Partitioner, SinkOptions};
 use crate::client::Quiet;
 use crate::error::{self, Remedy};
 use crate::offsets::ASK;
+use crate::record_format::Part;
 
 /// A topic being written.
 pub(super) struct KafkaOutput {
@@ -25,6 +26,8 @@ pub(super) struct KafkaOutput {
     options: SinkOptions,
     /// Number of the writer among those of the topic.
     part: usize,
+    /// Where it says that the brokers, or a registry, do not answer.
+    waiting: Waiting,
     /// Made with the first record.
     open: Option<Open>,
 }
@@ -34,8 +37,13 @@ pub(super) struct Open {
     partitions: usize,
     /// The next one in turn.
     next: usize,
-    /// When the brokers ceased to answer.
-    silent_since: Option<Instant>,
+    /// What stands before each value and each key.
+    value_header: Vec<u8>,
+    key_header: Vec<u8>,
+    /// Bytes of a record with its header.
+    framed: [Vec<u8>; 2],
+    /// The brokers have ceased to answer.
+    is_silent: bool,
 }
 
 /// What the client says of records that it could not deliver, and of itself.
@@ -82,8 +90,8 @@ impl ProducerContext for Deliveries {
 }
 
 impl KafkaOutput {
-    pub(super) fn new(table: String, options: SinkOptions, part: usize) -> KafkaOutput {
-        KafkaOutput { table, options, part, open: None }
+    pub(super) fn new(table: String, options: SinkOptions, part: usize, waiting: Waiting) -> KafkaOutput {
+        KafkaOutput { table, options, part, waiting, open: None }
     }
 
     fn service(&self) -> String {
@@ -103,7 +111,15 @@ impl KafkaOutput {
         }
         let made = client.create_with_context(Deliveries::default());
         let producer: BaseProducer<Deliveries> = made.map_err(|fault| self.failed(error::text(&fault)))?;
-        let mut open = Open { producer, partitions: 0, next: 0, silent_since: None };
+        let mut open = Open {
+            producer,
+            partitions: 0,
+            next: 0,
+            value_header: self.header(Some(&self.options.formats.value))?,
+            key_header: self.header(self.options.formats.key.as_ref())?,
+            framed: Default::default(),
+            is_silent: false,
+        };
         if transactional_id.is_some() {
             self.persist(&mut open, |producer| producer.init_transactions(ASK))?;
         }
@@ -117,7 +133,7 @@ impl KafkaOutput {
                 Err(fault) => fault,
             };
             match error::remedy(&fault) {
-                Remedy::None => return Err(self.failed(self.reason(&open, &fault))),
+                Remedy::None => return Err(self.failed(reason(&open.producer, &fault))),
                 Remedy::LookForTopic if looks == LOOKS_FOR_TOPIC => {
                     return Err(self.failed("there is no such topic".to_owned()));
                 }
@@ -130,6 +146,28 @@ impl KafkaOutput {
         }
         self.is_heard(&mut open);
         Ok(open)
+    }
+
+    /// What stands before the records of a key or a value: the number of a schema that a registry has, which is asked for
+    /// as long as it takes.
+    fn header(&self, part: Option<&Part>) -> Result<Vec<u8>, ConnectError> {
+        let Some(schemas) = part.and_then(|part| part.format.schemas()) else { return Ok(Vec::new()) };
+        let mut failures = 0;
+        loop {
+            match schemas.header() {
+                Ok(header) => {
+                    self.waiting.end(&self.table);
+                    return Ok(header);
+                }
+                Err(SchemaFault::End(message)) => {
+                    let action = format!("write topic '{}'", self.options.topic);
+                    return Err(ConnectError::Service { service: schemas.service(), action, message });
+                }
+                Err(SchemaFault::Again(why)) => self.waiting.begin(&self.table, &schemas.service(), &why),
+            }
+            std::thread::sleep(Duration::from_secs(error::pause_s(failures)));
+            failures += 1;
+        }
     }
 
     /// Does something with a transaction, as often as it takes while the brokers do not answer.
@@ -150,27 +188,32 @@ impl KafkaOutput {
                     open.producer.poll(Duration::from_secs(error::pause_s(failures)));
                     failures += 1;
                 }
-                Err(fault) => return Err(self.failed(self.reason(open, &fault))),
+                Err(fault) => return Err(self.failed_by(&open.producer, &fault)),
             }
         }
     }
 
-    /// What a person can do something about, where the client knows more than the call that failed.
-    fn reason(&self, open: &Open, fault: &KafkaError) -> String {
-        match open.producer.client().fatal_error() {
-            Some((RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced, _)) => {
-                "another program writes under its 'sink.transactional-id-prefix': the same file, run twice?"
-                    .to_owned()
-            }
-            Some((_, said)) => said,
-            None => open.producer.context().quiet.text(fault),
+    /// What is in a transaction is gone with it: who goes on from the last checkpoint makes it again.
+    pub(super) fn lost(&self, message: String) -> ConnectError {
+        let action = format!("write topic '{}'", self.options.topic);
+        ConnectError::Lost { service: self.service(), action, message }
+    }
+
+    fn failed_by(&self, producer: &BaseProducer<Deliveries>, fault: &KafkaError) -> ConnectError {
+        let message = reason(producer, fault);
+        let helps =
+            self.options.guarantee == Guarantee::ExactlyOnce && producer.client().fatal_error().is_none();
+        match helps && error::remedy(fault) == Remedy::Wait {
+            true => self.lost(message),
+            false => self.failed(message),
         }
     }
 
     pub(super) fn send(&self, open: &mut Open, frame: &Frame<'_>) -> Result<(), ConnectError> {
         let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&self.options.topic);
-        record.key = frame.key;
-        record.payload = frame.value;
+        let Open { producer, next, partitions, value_header, key_header, framed: [value, key], .. } = open;
+        record.key = frame.key.map(|bytes| with_header(key_header, bytes, key));
+        record.payload = frame.value.map(|bytes| with_header(value_header, bytes, value));
         record.timestamp = frame.timestamp_ms;
         if !frame.headers.is_empty() {
             let headers = OwnedHeaders::new_with_capacity(frame.headers.len());
@@ -181,20 +224,20 @@ impl KafkaOutput {
         }
         record.partition = match self.options.partitioner {
             Partitioner::Default => None,
-            Partitioner::Fixed => Some((self.part % open.partitions) as i32),
+            Partitioner::Fixed => Some((self.part % *partitions) as i32),
             Partitioner::RoundRobin => {
-                open.next = (open.next + 1) % open.partitions;
-                Some(open.next as i32)
+                *next = (*next + 1) % *partitions;
+                Some(*next as i32)
             }
         };
         let mut pause = *LOOKS.start();
         loop {
-            match open.producer.send(record) {
+            match producer.send(record) {
                 Ok(()) => return Ok(()),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
                     record = back;
-                    open.hear(&mut pause);
-                    self.check(open)?;
+                    hear(producer, &mut pause);
+                    self.check_producer(producer)?;
                 }
                 Err((fault, _)) => return Err(self.failed(error::text(&fault))),
             }
@@ -205,7 +248,7 @@ impl KafkaOutput {
     pub(super) fn wait(&self, open: &mut Open) -> Result<(), ConnectError> {
         let (mut progress, mut pause) = (Instant::now(), *LOOKS.start());
         while open.producer.in_flight_count() > 0 {
-            if open.hear(&mut pause) {
+            if hear(&open.producer, &mut pause) {
                 progress = Instant::now();
             } else if progress.elapsed() >= SILENCE {
                 self.is_silent(open, &KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
@@ -218,40 +261,64 @@ impl KafkaOutput {
     }
 
     pub(super) fn check(&self, open: &Open) -> Result<(), ConnectError> {
-        let fault = open.producer.context().fault.lock().take();
-        fault.map_or(Ok(()), |fault| Err(self.failed(self.reason(open, &fault))))
+        self.check_producer(&open.producer)
+    }
+
+    fn check_producer(&self, producer: &BaseProducer<Deliveries>) -> Result<(), ConnectError> {
+        let fault = producer.context().fault.lock().take();
+        fault.map_or(Ok(()), |fault| Err(self.failed_by(producer, &fault)))
     }
 
     fn is_silent(&self, open: &mut Open, fault: &KafkaError) {
-        if open.silent_since.is_none() {
-            tracing::warn!(table = self.table, "waiting for {}: {}", self.service(), error::text(fault));
-            open.silent_since = Some(Instant::now());
-        }
+        open.is_silent = true;
+        self.waiting.begin(&self.table, &self.service(), &error::text(fault));
     }
 
     fn is_heard(&self, open: &mut Open) {
-        if let Some(since) = open.silent_since.take() {
-            let waited_s = since.elapsed().as_secs();
-            tracing::warn!(table = self.table, "{} answers again, after {waited_s} s", self.service());
+        if std::mem::take(&mut open.is_silent) {
+            self.waiting.end(&self.table);
         }
     }
 }
 
-impl Open {
-    /// Takes what the client has to tell; true if records were delivered. Otherwise pauses, and the next time for longer.
-    fn hear(&self, pause: &mut Duration) -> bool {
-        let before = self.producer.in_flight_count();
-        self.producer.poll(Duration::ZERO);
-        let is_progress = self.producer.in_flight_count() < before;
-        if is_progress {
-            *pause = *LOOKS.start();
-        } else {
-            std::thread::sleep(*pause);
-            *pause = (*pause * 3 / 2).min(*LOOKS.end());
+/// What a person can do something about, where the client knows more than the call that failed.
+fn reason(producer: &BaseProducer<Deliveries>, fault: &KafkaError) -> String {
+    match producer.client().fatal_error() {
+        Some((RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced, _)) => {
+            "another program writes under its 'sink.transactional-id-prefix': the same file, run twice?"
+                .to_owned()
         }
-        is_progress
+        Some((_, said)) => said,
+        None => producer.context().quiet.text(fault),
     }
+}
 
+/// The bytes behind their header, put together in `framed` where there is one.
+fn with_header<'a>(header: &[u8], bytes: &'a [u8], framed: &'a mut Vec<u8>) -> &'a [u8] {
+    if header.is_empty() {
+        return bytes;
+    }
+    framed.clear();
+    framed.extend_from_slice(header);
+    framed.extend_from_slice(bytes);
+    framed
+}
+
+/// Takes what the client has to tell; true if records were delivered. Otherwise pauses, and the next time for longer.
+fn hear(producer: &BaseProducer<Deliveries>, pause: &mut Duration) -> bool {
+    let before = producer.in_flight_count();
+    producer.poll(Duration::ZERO);
+    let is_progress = producer.in_flight_count() < before;
+    if is_progress {
+        *pause = *LOOKS.start();
+    } else {
+        std::thread::sleep(*pause);
+        *pause = (*pause * 3 / 2).min(*LOOKS.end());
+    }
+    is_progress
+}
+
+impl Open {
     fn ask_for_partitions(&self, topic: &str) -> Result<usize, KafkaError> {
         let metadata = self.producer.client().fetch_metadata(Some(topic), ASK)?;
         let missing = KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopic);

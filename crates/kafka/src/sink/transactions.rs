@@ -196,8 +196,7 @@ impl Output for TransactionalOutput {
         self.opened()?;
         if std::mem::replace(&mut self.is_prepared, true) {
             // Its rows are in a transaction of their own, and two do not commit as one.
-            let message = "the checkpoint before was given up: start again, which goes on from the last one";
-            return Err(self.writer.failed(message.to_owned()));
+            return Err(self.writer.lost("the checkpoint before was given up".to_owned()));
         }
         self.current ^= 1;
         Ok(OutputPosition::Named(BTreeMap::from([("group".to_owned(), self.of.name.clone())])))

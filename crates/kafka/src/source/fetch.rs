@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use laxity_connect::ConnectError;
+use laxity_connect::{ConnectError, RecordSchemas, Records, SchemaFault, Waiting};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
@@ -29,6 +29,8 @@ pub(crate) struct Fetch {
     /// Offsets by partition that go before the option 'scan.startup.mode'.
     pub resume: Option<BTreeMap<(String, i32), i64>>,
     pub handover: Arc<Handover>,
+    /// Where it says that the brokers, or a registry, do not answer.
+    pub waiting: Waiting,
 }
 
 /// A message is waited for no longer than this, so that the thread sees when it is not needed any more.
@@ -85,6 +87,13 @@ impl Fetch {
     }
 }
 
+fn with_action(error: ConnectError, action: String) -> ConnectError {
+    match error {
+        ConnectError::Service { service, message, .. } => ConnectError::Service { service, action, message },
+        other => other,
+    }
+}
+
 fn with_message(error: ConnectError, said: String) -> ConnectError {
     match error {
         ConnectError::Service { service, action, .. } => {
@@ -101,6 +110,8 @@ struct Reader {
     partitions: Vec<Followed>,
     by_place: HashMap<Arc<str>, HashMap<i32, i32>>,
     chunk: Chunk,
+    /// Of values and of keys, where they lie with a registry.
+    schemas: Vec<Schemas>,
     /// When the brokers ceased to answer, and how often they were asked since.
     trouble: Option<Trouble>,
     looked_for_partitions: Instant,
@@ -114,8 +125,15 @@ struct Followed {
     is_done: bool,
 }
 
+/// Schemas of the values or of the keys.
+struct Schemas {
+    of_keys: bool,
+    source: Arc<dyn RecordSchemas>,
+    /// What was learnt last: most often the next record is of the same.
+    last: Option<u32>,
+}
+
 struct Trouble {
-    since: Instant,
     asked: Instant,
     failures: u32,
 }
@@ -132,7 +150,15 @@ enum Fault {
 
 impl Reader {
     fn new(fetch: Fetch, consumer: BaseConsumer<Quiet>) -> Reader {
+        let formats = &fetch.options.formats;
+        let of_values = formats.value.format.schemas();
+        let of_keys = formats.key.as_ref().filter(|_| fetch.wanted.key).and_then(|key| key.format.schemas());
+        let schemas = [(false, of_values), (true, of_keys)];
+        let schemas = schemas
+            .into_iter()
+            .filter_map(|(of_keys, source)| source.map(|source| Schemas { of_keys, source, last: None }));
         Reader {
+            schemas: schemas.collect(),
             fetch,
             consumer,
             partitions: Vec::new(),
@@ -230,10 +256,29 @@ impl Reader {
             }
             wait = Duration::ZERO;
         }
+        self.learn_schemas()?;
         match self.chunk.len() > 0 && !self.fetch.handover.put(&mut self.chunk) {
             true => Err(Fault::Dropped),
             false => Ok(()),
         }
+    }
+
+    /// Asks for the schemas that the records brought need, as long as it takes.
+    fn learn_schemas(&mut self) -> Result<(), Fault> {
+        let (chunk, partitions, fetch) = (&self.chunk, &self.partitions, &self.fetch);
+        for schemas in &mut self.schemas {
+            let records = if schemas.of_keys { &chunk.keys } else { &chunk.values };
+            schemas.learn_all(records, fetch).map_err(|(fault, record)| match fault {
+                Fault::End(error) => {
+                    let at = &partitions[chunk.splits[record] as usize].partition;
+                    let (topic, number, offset) = (&at.topic, at.number, chunk.offsets[record]);
+                    let place = format!("read topic '{topic}', partition {number}, offset {offset}");
+                    Fault::End(with_action(error, place))
+                }
+                other => other,
+            })?;
+        }
+        Ok(())
     }
 
     /// A partition of that number has no more for now. Which topic's is not said.
@@ -279,27 +324,15 @@ impl Reader {
 
     fn in_trouble(&mut self, fault: &KafkaError) {
         let now = Instant::now();
-        let trouble = self.trouble.get_or_insert_with(|| {
-            tracing::warn!(
-                table = self.fetch.table,
-                "waiting for {}: {}",
-                self.fetch.service(),
-                error::text(fault)
-            );
-            Trouble { since: now, asked: now, failures: 0 }
-        });
+        self.fetch.waiting.begin(&self.fetch.table, &self.fetch.service(), &error::text(fault));
+        let trouble = self.trouble.get_or_insert(Trouble { asked: now, failures: 0 });
         trouble.failures += 1;
         trouble.asked = now;
     }
 
     fn no_trouble(&mut self) {
-        if let Some(trouble) = self.trouble.take() {
-            let waited_s = trouble.since.elapsed().as_secs();
-            tracing::warn!(
-                table = self.fetch.table,
-                "{} answers again, after {waited_s} s",
-                self.fetch.service()
-            );
+        if self.trouble.take().is_some() {
+            self.fetch.waiting.end(&self.fetch.table);
         }
     }
 
@@ -451,6 +484,49 @@ impl Reader {
         let found = end.find(&self.consumer, &partition.topic, partition.number);
         // Nothing is to be read of a partition without an end.
         Ok(Some(found.map_err(|fault| self.judged(fault))?.unwrap_or(0)))
+    }
+}
+
+impl Schemas {
+    /// Has the schema of each of the records learnt. With a fault, which of them it was.
+    fn learn_all(&mut self, records: &Records, fetch: &Fetch) -> Result<(), (Fault, usize)> {
+        for record in (0..records.len()).filter(|record| !records.is_null(*record)) {
+            let number = self.source.number(records.get(record));
+            if let Some(number) = number.filter(|number| self.last != Some(*number)) {
+                self.learn(number, fetch).map_err(|fault| (fault, record))?;
+                self.last = Some(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks until there is an answer, with growing pauses.
+    fn learn(&self, number: u32, fetch: &Fetch) -> Result<(), Fault> {
+        let mut failures = 0;
+        loop {
+            match self.source.learn(number) {
+                Ok(()) if failures == 0 => return Ok(()),
+                Ok(()) => {
+                    fetch.waiting.end(&fetch.table);
+                    return Ok(());
+                }
+                Err(SchemaFault::End(message)) => {
+                    let (service, action) = (self.source.service(), String::new());
+                    return Err(Fault::End(ConnectError::Service { service, action, message }));
+                }
+                Err(SchemaFault::Again(why)) => {
+                    fetch.waiting.begin(&fetch.table, &self.source.service(), &why)
+                }
+            }
+            let until = Instant::now() + Duration::from_secs(error::pause_s(failures));
+            failures += 1;
+            while Instant::now() < until {
+                if fetch.handover.is_dropped() {
+                    return Err(Fault::Dropped);
+                }
+                std::thread::sleep(WAIT);
+            }
+        }
     }
 }
 

@@ -126,7 +126,8 @@ impl KafkaScan {
             gave_rows: false,
         };
         let resume = resume.map(|position| position.offsets.clone());
-        Fetch { table: spec.table.name.clone(), options, wanted, resume, handover }.start()?;
+        let (table, waiting) = (spec.table.name.clone(), env.waiting.clone());
+        Fetch { table, options, wanted, resume, handover, waiting }.start()?;
         Ok(scan)
     }
 

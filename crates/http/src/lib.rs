@@ -1,4 +1,5 @@
-//! One connection to an engine, with TLS where it is asked for.
+//! One HTTP server, asked over one connection that is kept, with TLS where it is asked for: engines, gateways, registries.
+//! What would tell a secret is never shown. Start with [`Http`].
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +8,11 @@ use std::time::Duration;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig};
 
 /// Asks one HTTP server, over one connection that is kept.
-#[derive(Debug)]
 pub struct Http {
     base: String,
     /// The same, as it may be shown.
     shown: String,
+    authorization: Option<String>,
     agent: ureq::Agent,
 }
 
@@ -127,7 +128,13 @@ impl Http {
             .tls_config(tls.config())
             .build();
         let base = base.trim_end_matches('/').to_owned();
-        Http { shown: without_secret(&base), base, agent: config.into() }
+        Http { shown: without_secret(&base), base, authorization: None, agent: config.into() }
+    }
+
+    /// The same with this header `Authorization` on every question.
+    #[must_use]
+    pub fn authorized(self, value: String) -> Http {
+        Http { authorization: Some(value), ..self }
     }
 
     /// The address, without a password that stands in it.
@@ -160,15 +167,31 @@ impl Http {
             HttpError::NoAnswer { url: format!("{}{path}", self.shown()), reason: without_secret(&reason) }
         };
         let answer = match verb {
-            Verb::Get => self.agent.get(&asked).call(),
-            Verb::Delete => self.agent.delete(&asked).call(),
-            Verb::Post(body) => {
-                self.agent.post(&asked).header("Content-Type", "application/json").send(body.to_string())
-            }
+            Verb::Get => self.known(self.agent.get(&asked)).call(),
+            Verb::Delete => self.known(self.agent.delete(&asked)).call(),
+            Verb::Post(body) => self
+                .known(self.agent.post(&asked))
+                .header("Content-Type", "application/json")
+                .send(body.to_string()),
         };
         let mut answer = answer.map_err(no_answer)?;
         let body = answer.body_mut().with_config().limit(64 << 20).read_to_string().map_err(no_answer)?;
         Ok((answer.status().as_u16(), body))
+    }
+
+    /// Says who asks.
+    fn known<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        match &self.authorization {
+            Some(value) => request.header("Authorization", value),
+            None => request,
+        }
+    }
+}
+
+/// Who asks is not in it.
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http").field("shown", &self.shown).finish_non_exhaustive()
     }
 }
 

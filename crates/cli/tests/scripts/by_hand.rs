@@ -1,0 +1,86 @@
+//! Checkpoints that a person asks for, and going back to one that is not the last.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::lines;
+
+const SCRIPT: &str = "
+SET 'execution.checkpointing.interval' = '1 h';
+CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'number-of-rows' = '4000',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '3999');
+CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'o.csv', 'format' = 'csv');
+SET 'pipeline.name' = 'q';
+INSERT INTO o SELECT n FROM g;
+";
+
+fn laxity(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_laxity"));
+    command.current_dir(folder).env_remove("LAXITY_LOG").args(arguments);
+    command
+}
+
+fn run(folder: &Path, more: &[&str]) -> Child {
+    let arguments = [&["run", "script.sql", "--plain", "--workers", "2", "--state", "state"], more].concat();
+    laxity(folder, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Asks until there is somebody to be asked: a run takes a moment to begin.
+fn checkpoint(folder: &Path) -> String {
+    for _ in 0..300 {
+        let output = laxity(folder, &["checkpoint", "state"]).output().unwrap();
+        if output.status.success() {
+            return said(&output);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("nobody answers")
+}
+
+#[test]
+fn a_checkpoint_is_taken_when_asked_for_and_gone_back_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("script.sql"), SCRIPT).unwrap();
+    let nobody = laxity(folder, &["checkpoint", "state"]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(said(&nobody).contains("no run works with state folder state"), "{}", said(&nobody));
+
+    let mut first = run(folder, &[]);
+    assert!(checkpoint(folder).starts_with("query q: checkpoint 1, "));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(checkpoint(folder).starts_with("query q: checkpoint 2, "));
+    let unknown = laxity(folder, &["checkpoint", "state", "--query", "x"]).output().unwrap();
+    assert!(said(&unknown).contains("no query 'x' with checkpoints runs there"), "{}", said(&unknown));
+    first.kill().unwrap();
+    first.wait().unwrap();
+
+    let rows_at = |number: u64| -> usize {
+        let shown = said(&laxity(folder, &["state", "show", "state"]).output().unwrap());
+        let of = shown.split(&format!("checkpoint {number}: ")).nth(1).expect("it is there");
+        let (_, rows) = of.split_once("g read up to row ").expect("it has read");
+        rows.lines().next().unwrap().parse().unwrap()
+    };
+    let (at_1, at_2) = (rows_at(1), rows_at(2));
+    assert!(at_1 < at_2, "{at_1} {at_2}");
+    let missing = laxity(folder, &["run", "script.sql", "--state", "state", "--at", "q=7"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(said(&missing).contains("it has no checkpoint 7"), "{}", said(&missing));
+
+    // Back to the first: what came behind it is written anew, and a checkpoint is taken at once, so that who runs it next
+    // goes on from here.
+    let mut back = run(folder, &["--at", "1"]);
+    assert!(checkpoint(folder).starts_with("query q: checkpoint "));
+    back.kill().unwrap();
+    back.wait().unwrap();
+    assert!(rows_at(3) < at_2, "it went back to row {at_1}, and the other was at {at_2}");
+    assert_eq!(run(folder, &[]).wait().unwrap().code(), Some(0));
+    let numbers: Vec<u64> = lines(&folder.join("o.csv")).iter().map(|line| line.parse().unwrap()).collect();
+    assert!(numbers.iter().copied().eq(0..4_000), "{} rows", numbers.len());
+}

@@ -1,0 +1,205 @@
+//! Queries with checkpoints that the world has ended are started again, each by itself, from their last one: with growing
+//! pauses, and a bounded number of times unless a checkpoint shows that it helped.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use laxity_connect::Wait;
+use laxity_graph::{EventTime, ProcessingTime, QueryId};
+use parking_lot::Mutex;
+
+use crate::plan::{QueryPlan, SubmitError};
+use crate::shared::Shared;
+
+/// The plans of queries that may be started again, and those that are about to be.
+#[derive(Default)]
+pub(crate) struct Restarts {
+    state: Mutex<State>,
+    /// How a query is submitted.
+    submit: OnceLock<Box<Submit>>,
+}
+
+type Submit = dyn Fn(&QueryPlan) -> Result<QueryId, SubmitError> + Send + Sync;
+
+#[derive(Default)]
+struct State {
+    /// Of queries that run.
+    plans: HashMap<QueryId, Kept>,
+    /// Those that have failed, by their old id.
+    due: HashMap<QueryId, Due>,
+    has_thread: bool,
+}
+
+struct Kept {
+    plan: Arc<QueryPlan>,
+    /// How often it was started again since its last checkpoint.
+    tries: u32,
+}
+
+struct Due {
+    plan: Arc<QueryPlan>,
+    /// Which one it is, from 1.
+    attempt: u32,
+    at: ProcessingTime,
+    since: EventTime,
+    why: String,
+}
+
+/// After so many that led to no checkpoint it stays as it is. With the pauses, that is three minutes.
+const TRIES_MAX: u32 = 8;
+
+/// How often it is seen whether one is due.
+const LOOK: Duration = Duration::from_millis(50);
+
+fn pause_s(attempt: u32) -> u64 {
+    (1 << (attempt - 1).min(6)).min(60)
+}
+
+impl Restarts {
+    /// How queries are submitted. Once, before the first.
+    pub fn submits_by(
+        &self,
+        submit: impl Fn(&QueryPlan) -> Result<QueryId, SubmitError> + Send + Sync + 'static,
+    ) {
+        let _ = self.submit.set(Box::new(submit));
+    }
+
+    /// A query that is to go on should the world end it.
+    pub fn keep(&self, id: QueryId, plan: QueryPlan) {
+        self.state.lock().plans.insert(id, Kept { plan: Arc::new(plan), tries: 0 });
+    }
+
+    /// True while one is to be started.
+    pub fn is_pending(&self) -> bool {
+        !self.state.lock().due.is_empty()
+    }
+
+    /// What a query that has failed waits for.
+    pub fn wait_of(&self, id: QueryId) -> Option<Wait> {
+        let state = self.state.lock();
+        let Due { attempt, since, why, .. } = state.due.get(&id)?;
+        let service = format!("its next start ({attempt} of {TRIES_MAX})");
+        Some(Wait { service, why: why.clone(), since: *since })
+    }
+
+    /// A query has ended, and its account is still there. To be called before it is counted as such.
+    pub fn on_ended(&self, shared: &Arc<Shared>, id: QueryId) {
+        let mut state = self.state.lock();
+        let Some(Kept { plan, tries }) = state.plans.remove(&id) else { return };
+        let query = shared.registry.read().get(id).map(|entry| entry.query.clone());
+        let Some(query) = query.filter(|query| query.ended_for_now() && !shared.is_stopping()) else {
+            return;
+        };
+        // What it has saved it need not do again.
+        let tries = if query.last_checkpoint().is_some() { 0 } else { tries };
+        let laxity_runtime::Outcome::Failed(why) = query.outcome() else { return };
+        self.defer(shared, &mut state, id, plan, tries + 1, why);
+        if !std::mem::replace(&mut state.has_thread, true) {
+            let shared = shared.clone();
+            let thread = std::thread::Builder::new().name("laxity-restarts".into());
+            if let Err(error) = thread.spawn(move || shared.restarts.run(&shared)) {
+                tracing::error!(%error, "no thread to start queries again");
+                state.due.clear();
+                state.has_thread = false;
+            }
+        }
+    }
+
+    fn defer(
+        &self,
+        shared: &Shared,
+        state: &mut State,
+        id: QueryId,
+        plan: Arc<QueryPlan>,
+        attempt: u32,
+        why: String,
+    ) {
+        let query = &plan.dataflow.settings.name;
+        if attempt > TRIES_MAX {
+            tracing::error!(
+                query,
+                why,
+                "it was started again {TRIES_MAX} times and saved nothing: it stays stopped"
+            );
+            return;
+        }
+        let pause_s = pause_s(attempt);
+        tracing::warn!(
+            query,
+            "goes on from its last checkpoint in {pause_s} s (start {attempt} of {TRIES_MAX}): {why}"
+        );
+        let now = shared.clock.now();
+        let since = EventTime(shared.clock.unix_start_ms() + (now.0 / 1_000_000) as i64);
+        let at = now.plus(Duration::from_secs(pause_s));
+        state.due.insert(id, Due { plan, attempt, at, since, why });
+    }
+
+    /// What the thread does; it ends when none is left.
+    fn run(&self, shared: &Arc<Shared>) {
+        loop {
+            let now = shared.clock.now();
+            let mut state = self.state.lock();
+            if shared.is_stopping() {
+                state.due.clear();
+            }
+            if state.due.is_empty() {
+                state.has_thread = false;
+                return;
+            }
+            let is_gone = |id: QueryId| shared.registry.read().is_gone(id);
+            let due = state.due.iter().filter(|(id, due)| due.at <= now && is_gone(**id));
+            let next =
+                due.min_by_key(|(_, due)| due.at).map(|(id, due)| (*id, due.plan.clone(), due.attempt));
+            drop(state);
+            match next {
+                None => std::thread::sleep(LOOK),
+                Some((old, plan, attempt)) => self.start(shared, old, &plan, attempt),
+            }
+        }
+    }
+
+    /// Starts one. Until that is done it counts as one that is to be started.
+    fn start(&self, shared: &Arc<Shared>, old: QueryId, plan: &Arc<QueryPlan>, attempt: u32) {
+        let Some(submit) = self.submit.get() else { return };
+        let submitted = submit(plan);
+        let mut state = self.state.lock();
+        match submitted {
+            Ok(new) => {
+                // Before the old one is no longer due: in between, nothing would seem to run.
+                state.plans.insert(new, Kept { plan: plan.clone(), tries: attempt });
+                state.due.remove(&old);
+                drop(state);
+                // Its account goes on in the new one's.
+                shared.forget(old);
+            }
+            Err(error) => {
+                let why = crate::chain_of_causes(&error);
+                state.due.remove(&old);
+                match error {
+                    SubmitError::Connect { .. }
+                    | SubmitError::Store { .. }
+                    | SubmitError::NameTaken { .. } => {
+                        self.defer(shared, &mut state, old, plan.clone(), attempt + 1, why);
+                    }
+                    _ => tracing::error!(
+                        query = plan.dataflow.settings.name,
+                        why,
+                        "it cannot be started again"
+                    ),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_minute() {
+        let pauses: Vec<u64> = (1..=TRIES_MAX).map(pause_s).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+}
