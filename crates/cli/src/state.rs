@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use laxity_engine::{QueryPlan, StatePlan, is_complete};
+use laxity_engine::{QueryPlan, StatePlan, complete};
 use laxity_sql::PlannedQuery;
 use laxity_state::{Checkpoint, Checkpoints, Manifest, SourceEntry, StateFolder};
 
@@ -56,7 +56,8 @@ pub fn check_names(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failu
 /// The queries of which something is left to be done. The others are named.
 pub fn without_complete(plans: Vec<QueryPlan>, screen: &Screen) -> Vec<QueryPlan> {
     let mut left = Vec::new();
-    for plan in plans {
+    let complete = complete(&plans);
+    for (plan, is_complete) in plans.into_iter().zip(complete) {
         let settings = &plan.dataflow.settings;
         let name = &settings.name;
         if plan.state.is_none() && settings.checkpoints.is_some() {
@@ -65,7 +66,7 @@ pub fn without_complete(plans: Vec<QueryPlan>, screen: &Screen) -> Vec<QueryPlan
                  or give --state FOLDER"
             ));
         }
-        match plan.state.as_ref().filter(|_| is_complete(&plan)) {
+        match plan.state.as_ref().filter(|_| is_complete) {
             None => left.push(plan),
             Some(state) => screen.say(&format!(
                 "query {name} is complete, as {} says: nothing is left to be done; --state-ignore '{name}' runs it anew",
@@ -94,7 +95,8 @@ fn unix_ms() -> i64 {
 fn show(folder: &Path, now_ms: i64) -> Result<String, Failure> {
     let failed = |error: laxity_state::StateError| Failure::User(chain(&error));
     let mut text = String::new();
-    for query in StateFolder::look(folder).map_err(failed)? {
+    let look = StateFolder::look(folder).map_err(failed)?;
+    for query in look.queries().map_err(failed)? {
         let Checkpoints { whole, damaged, .. } = query.checkpoints().map_err(failed)?;
         let name = whole.first().map_or_else(
             || query.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),

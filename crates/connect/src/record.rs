@@ -92,7 +92,7 @@ pub(crate) fn around_faults(
     mut decode: impl FnMut(&[usize]) -> Result<RecordBatch, (usize, String)>,
 ) -> RecordBatch {
     // Parts that are still to be decoded, the first one last. What was decoded before a fault is decoded once more.
-    let mut parts = vec![0..places.len()];
+    let mut parts: Vec<Range<usize>> = std::iter::once(0..places.len()).collect();
     let mut decoded = Vec::new();
     while let Some(part) = parts.pop() {
         if part.is_empty() {

@@ -12,34 +12,33 @@ mod asked;
 mod finish;
 mod keeping;
 mod restore;
+mod writing;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use laxity_connect::{Wait, Waiting};
 use laxity_graph::{ProcessingTime, QueryId};
-use laxity_runtime::{LastCheckpoint, Outcome};
-use laxity_state::{KEPT, StateError, StateFolder};
+use laxity_runtime::Outcome;
+use laxity_state::{StateError, StateFolder};
 use parking_lot::{Condvar, Mutex};
 
 pub(crate) use self::asked::Asking;
 pub(crate) use self::finish::Finish;
 pub(crate) use self::keeping::{
-    Keeping, KeptOutlet, KeptSource, Store, counts_of, instance_state, last_draft,
+    Keeping, KeptOutlet, KeptSource, KeptWindows, Store, counts_of, instance_state, last_draft,
 };
-use self::keeping::{Progress, SourceRead, SourcesRead, Taken};
-pub use self::restore::is_complete;
+use self::keeping::{SourceRead, SourcesRead, Taken};
+pub use self::restore::complete;
 pub(crate) use self::restore::{Found, Restored, find};
-use crate::chain_of_causes;
-use crate::fault::Fault;
+use self::writing::Writers;
 use crate::shared::Shared;
-use crate::sink_io::Prepared;
 
 /// All that is kept of queries, and the threads that do it.
 #[derive(Default)]
@@ -90,18 +89,15 @@ const HOLD_NS_MAX: u64 = 5_000_000_000;
 /// milliseconds.
 const HELD_AT_ONCE: usize = 32;
 
+/// Between those that are held at once and the next of as many.
+const BETWEEN_ROUNDS: Duration = Duration::from_micros(200);
+
 /// One that is held for longer waits for its own operators or outputs, and others do not wait for that.
 const SLOW_NS: u64 = 20_000_000;
 
 /// A query that holds more than this is copied by a thread of its own: a million groups take many milliseconds, and those
 /// that are held meanwhile should not wait for that.
 const LARGE_BYTES: i64 = 1 << 20;
-
-/// Threads that write. A disk that syncs for several at once does more of it.
-const WRITERS: usize = 4;
-
-/// For how long outputs may take to say where they stand: a disk that syncs, brokers that answer.
-const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 impl Checkpoints {
     /// A folder that no other process works with.
@@ -121,7 +117,7 @@ impl Checkpoints {
     /// A query that is checkpointed from now on.
     pub fn keep(&self, keeping: Keeping, now: ProcessingTime) {
         // What was saved behind the checkpoint that it went back to is not what it goes on from any more.
-        let at = if keeping.goes_back { now } else { now.plus_ns(keeping.interval_ns) };
+        let at = if keeping.goes_back { now } else { next_round(now, keeping.interval_ns) };
         self.state.lock().kept.push(Due { keeping: Arc::new(keeping), at });
         self.wake.notify_all();
     }
@@ -136,27 +132,20 @@ impl Checkpoints {
             return Ok(());
         }
         let (jobs, taken) = channel();
-        let taken = Arc::new(Mutex::new(taken));
-        let mut writers = Vec::new();
-        for number in 0..WRITERS {
-            let (shared, taken) = (shared.clone(), taken.clone());
-            let writer = std::thread::Builder::new().name(format!("laxity-state-{number}"));
-            writers.push(writer.spawn(move || write_all(&shared, &taken))?);
-        }
+        let writers = Writers::start(shared, taken)?;
         let (large, of_large) = channel::<Drained>();
         let (of_copier, copied) = (shared.clone(), jobs.clone());
         let copier = std::thread::Builder::new().name("laxity-state-large".into());
-        writers.push(copier.spawn(move || {
+        let copier = copier.spawn(move || {
             of_large.iter().for_each(|drained| take(&of_copier, &drained, &copied));
-        })?);
+        })?;
         let of_taker = shared.clone();
         let taker = std::thread::Builder::new().name("laxity-checkpoints".into());
         *thread = Some(taker.spawn(move || {
             of_taker.checkpoints.take_all(&of_taker, &jobs, &large);
             drop((jobs, large));
-            for writer in writers {
-                let _ = writer.join();
-            }
+            let _ = copier.join();
+            writers.join();
         })?);
         Ok(())
     }
@@ -195,7 +184,12 @@ impl Checkpoints {
             {
                 break;
             }
-            self.rest(shared, &held);
+            if held.is_empty() && !waiting.is_empty() {
+                // Others want the locks of the tables, too.
+                std::thread::sleep(BETWEEN_ROUNDS);
+            } else {
+                self.rest(shared, &held);
+            }
         }
         for one in held {
             give_up(shared, &one.keeping, "the time to drain was over");
@@ -215,8 +209,7 @@ impl Checkpoints {
             if comes {
                 due.push(one.keeping.clone());
                 // One that took long is not followed at once by the next.
-                one.at =
-                    one.at.plus_ns(one.keeping.interval_ns).max(now.plus_ns(one.keeping.interval_ns / 2));
+                one.at = next_round(now, one.keeping.interval_ns);
             }
             !comes || last_until.is_none()
         });
@@ -241,6 +234,13 @@ impl Checkpoints {
     }
 }
 
+/// When the next of that interval is due. At the same instants for all of one interval: who works with others is saved with
+/// them, and small ones go to the disk together.
+fn next_round(now: ProcessingTime, interval_ns: u64) -> ProcessingTime {
+    let soonest = now.0.saturating_add(interval_ns / 2);
+    ProcessingTime((soonest / interval_ns).saturating_add(1).saturating_mul(interval_ns))
+}
+
 /// Holds a query. `None` if it cannot be checkpointed just now, or need not be.
 fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime, is_last: bool) -> Option<Held> {
     if !is_last && !keeping.asking.is_asked() && keeping.is_left_out(shared) {
@@ -249,13 +249,22 @@ fn begin(shared: &Shared, keeping: Arc<Keeping>, now: ProcessingTime, is_last: b
     }
     keeping.query.hold();
     match keeping.sources(shared, true) {
-        SourcesRead::All(sources) => Some(Held { keeping, since: now, sources: Some(sources) }),
+        SourcesRead::All(sources) => {
+            let since = stopped_since(shared, &sources).unwrap_or(now);
+            Some(Held { keeping, since, sources: Some(sources) })
+        }
         SourcesRead::Later => Some(Held { keeping, since: now, sources: None }),
         SourcesRead::Unknown => {
             give_up(shared, &keeping, "");
             None
         }
     }
+}
+
+/// Since when nothing is done for a query whose work others do: they go on until they have told what they hold of it.
+fn stopped_since(shared: &Shared, sources: &[SourceRead]) -> Option<ProcessingTime> {
+    let work = sources.iter().find(|source| source.work.is_some())?;
+    Some(ProcessingTime(shared.clock.now().0.saturating_sub(work.copy_ns)))
 }
 
 /// Takes the checkpoint of a held query once it is drained. `None` if it is held no longer, or by another thread.
@@ -274,7 +283,10 @@ fn proceed(
     }
     if sources.is_none() {
         match keeping.sources(shared, false) {
-            SourcesRead::All(read) => *sources = Some(read),
+            SourcesRead::All(read) => {
+                *since = stopped_since(shared, &read).unwrap_or(*since);
+                *sources = Some(read);
+            }
             SourcesRead::Later => {}
             SourcesRead::Unknown => {
                 give_up(shared, keeping, "");
@@ -346,105 +358,6 @@ fn give_up(shared: &Shared, keeping: &Keeping, why: &str) {
     let_go(shared, keeping);
     keeping.query.let_end();
     keeping.is_busy.store(false, Release);
-}
-
-/// What each of the threads does that write them. No two have one of the same query.
-fn write_all(shared: &Shared, jobs: &Mutex<Receiver<Taken>>) {
-    loop {
-        // The lock is held while it waits: so do the others.
-        let taken = jobs.lock().recv();
-        let Ok(taken) = taken else { return };
-        let keeping = taken.keeping.clone();
-        match write(shared, taken) {
-            Ok(()) => {
-                keeping.query.let_end();
-                keeping.is_busy.store(false, Release);
-            }
-            Err(why) => give_up(shared, &keeping, &why),
-        }
-    }
-}
-
-fn write(shared: &Shared, taken: Taken) -> Result<(), String> {
-    let Taken { keeping, mut draft, replies, awaited, mut outputs, handed, pause_ns } = taken;
-    let query = &keeping.query;
-    for _ in 0..awaited {
-        match answer(shared, &replies) {
-            Ok(Prepared { number, position, rest }) => {
-                if let Some(Err(error)) = rest.map(|rest| rest()) {
-                    let fault = Fault::from(error);
-                    fault.end(query);
-                    return Err(fault.why);
-                }
-                outputs.push((number, position));
-            }
-            // Who could not prepare has ended its query.
-            Err(RecvTimeoutError::Disconnected) => return Err(String::new()),
-            Err(RecvTimeoutError::Timeout) => return Err("an output does not say where it stands".into()),
-        }
-    }
-    draft.manifest.outputs = keeping.output_entries(&outputs);
-    let progress = Progress {
-        sources: draft.manifest.sources.clone(),
-        counts: counts_of(&draft.manifest.counts),
-        handed,
-    };
-    let number = draft.manifest.checkpoint;
-    let mut pause_ms = 100;
-    let bytes = loop {
-        match keeping.store.folder.write(draft.clone()) {
-            Ok(bytes) => break bytes,
-            Err(error) => {
-                let why = chain_of_causes(&error);
-                if query.stopped()
-                    || shared.stopping.load(Acquire)
-                    || shared.checkpoints.last_until().is_some()
-                {
-                    return Err(why);
-                }
-                let mut waits = shared.checkpoints.waits.lock();
-                let waiting = waits.entry(query.id).or_default().clone();
-                drop(waits);
-                let place = format!("room for checkpoints in {}", keeping.store.folder.path().display());
-                waiting.begin(&query.settings.name, &place, &why);
-                std::thread::sleep(Duration::from_millis(pause_ms));
-                pause_ms = (2 * pause_ms).min(10_000);
-            }
-        }
-    };
-    if let Some(waiting) = shared.checkpoints.waits.lock().remove(&query.id) {
-        waiting.end(&query.settings.name);
-    }
-    *keeping.last.lock() = Some(progress);
-    keeping.left_out.store(0, Relaxed);
-    for (place, kept) in keeping.outlets.iter().enumerate() {
-        if outputs.iter().any(|(of, _)| *of == place) {
-            shared.sinks.commit(&kept.outlet, number);
-        }
-    }
-    if let Err(fault) = keeping.finish.on_safe() {
-        fault.end(query);
-    }
-    let safe_at = shared.clock.now();
-    query.on_checkpoint(LastCheckpoint { number, safe_at, bytes, longest_pause_ns: pause_ns });
-    if let Err(error) = keeping.store.folder.keep_last(KEPT) {
-        tracing::warn!(query = query.settings.name, why = chain_of_causes(&error), "old checkpoints stay");
-    }
-    Ok(())
-}
-
-/// What the next output says, as long as there is time for that.
-fn answer(shared: &Shared, replies: &Receiver<Prepared>) -> Result<Prepared, RecvTimeoutError> {
-    const LOOK: Duration = Duration::from_millis(100);
-    let deadline = shared.clock.now().plus(ANSWER_MAX);
-    loop {
-        let answer = replies.recv_timeout(LOOK);
-        let now = shared.clock.now();
-        let is_over = now >= deadline || shared.checkpoints.last_until().is_some_and(|until| now >= until);
-        if is_over || !matches!(answer, Err(RecvTimeoutError::Timeout)) {
-            return answer;
-        }
-    }
 }
 
 impl Checkpoints {

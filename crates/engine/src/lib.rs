@@ -28,7 +28,7 @@ mod sync;
 mod tables;
 mod worker;
 
-pub use checkpoints::is_complete;
+pub use checkpoints::complete;
 pub use clock::Clock;
 pub use config::{CannotSwitch, Ending, EngineConfig, JoinFrom, Policy, WORKERS_PER_SHARD};
 pub use engine::Engine;

@@ -66,6 +66,9 @@ impl Shared {
         let mut writes = Vec::new();
         let mut looked = table.attend(&context, shed, staged, &mut writes);
         self.write(&mut writes);
+        if !looked.seated.is_empty() {
+            self.relieve(std::mem::take(&mut looked.seated));
+        }
         if let Some(split) = looked.split.take() {
             self.split(table, split, looked.resume.take());
         }
@@ -175,6 +178,10 @@ impl Shared {
         for query in seated.into_iter().filter(|_| !self.config.record) {
             let instances = self.registry.write().relieve(query);
             let ids: Vec<OperatorId> = instances.iter().map(|instance| instance.id).collect();
+            // What was restored of it has been taken over; one that is held is being saved as it was before.
+            for instance in instances.iter().filter(|instance| !instance.query.is_held()) {
+                let _nobody_waits = instance.clear();
+            }
             let unsent = self.dispatch.remove_query(query, &ids, self.clock.now());
             debug_assert!(unsent.is_empty(), "nothing has been admitted for it yet");
             // Only now: who is given them next adds them to the same scheduler.

@@ -225,7 +225,7 @@ impl Submission {
         };
         let Expanded { instances, operators, sources, outlets } =
             expand(&plan.dataflow, query, first, shared.config.record, &mut builder)?;
-        let is_kept = kept.is_some();
+        let is_restored = kept.as_ref().is_some_and(|kept| kept.found.restored.is_some());
         let kept = kept.map(|kept| kept.restore(shared, plan, &instances, &sources, &outlets)).transpose()?;
         let (keeping, mut places) = kept.unzip();
         let rhythm = Rhythm::of(&plan.dataflow);
@@ -234,8 +234,7 @@ impl Submission {
             let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
             // Dead letters are written by the query that refuses the row.
             let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
-            // What the operators of a query with checkpoints hold is its own.
-            let outlets = Some(&outlets).filter(|outlets| outlets.len() == 1 && !is_kept);
+            let outlets = Some(&outlets).filter(|outlets| outlets.len() == 1);
             let outlet = outlets.map(|outlets| outlets[0].clone());
             Some(Share { stage, rhythm, instance, outlet, batch_rows })
         };
@@ -243,12 +242,16 @@ impl Submission {
             let Stage::Source { scan, shared, .. } = &plan.dataflow.node(source.node).stage else {
                 return None;
             };
-            let share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
+            let mut share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
             let (from, saved) = match places.as_mut().and_then(|places| places.remove(&source.operator)) {
                 Some(kept::From::Ended) => return None,
                 Some(kept::From::Place(place, saved)) => (Some(place), Some(saved)),
                 Some(kept::From::Beginning) | None => (None, None),
             };
+            if is_restored && saved.is_none() {
+                // Its own operators hold what was saved.
+                share.iter_mut().for_each(|share| share.outlet = None);
+            }
             let query = query.clone();
             Some(Wanted { spec: scan.clone(), query, source, rhythm, share, parts: None, from, saved })
         });
@@ -536,8 +539,9 @@ fn reader(wanted: &Wanted, read: &ScanSpec, is_shared: bool, start: ProcessingTi
         Ok((rest, taken)) => {
             instance.replace_operator(rest);
             let reader = reader.sharing(stage.spec.clone(), *rhythm).with_outlet(outlet.clone());
+            let windows = wanted.saved.as_ref().and_then(|saved| saved.windows.clone());
             match taken {
-                Some(taken) => reader.going_on(taken),
+                Some(taken) => reader.going_on(taken).holding(windows),
                 None => reader,
             }
         }

@@ -15,7 +15,7 @@ use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{SharedSourceSpec, StreamBatch};
 use laxity_runtime::{
     ArrowRows, Feed, FeedEvent, Given, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader,
-    Split, Step, Taken, Visited, Write,
+    Split, Step, Taken, Visited, Work, Write,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -51,6 +51,7 @@ pub(crate) struct ReadUpTo {
     /// See [`Given`].
     pub taken: Option<Taken<ArrowRows>>,
     pub handed: u64,
+    pub work: Option<Work<ArrowRows>>,
 }
 
 /// What a table says of that.
@@ -80,6 +81,8 @@ pub(crate) struct Looked {
     pub is_done: bool,
     /// Those who read it have a copy of their own from now on.
     pub split: Option<Split<ArrowRows>>,
+    /// Whose work is done with that of others from here on: restored ones, where it came to their place.
+    pub seated: Vec<QueryId>,
     /// Where that copy begins, if not after so many rows.
     pub resume: Option<ScanPosition>,
     /// That it found.
@@ -248,12 +251,13 @@ impl Table {
         let feed = scan.as_ref()?;
         Some(match intake.visit(query, source, is_first)? {
             Visited::Later => Reading::Later,
-            Visited::Given(Given { position, taken, handed }) => Reading::UpTo(ReadUpTo {
+            Visited::Given(Given { position, taken, handed, work }) => Reading::UpTo(ReadUpTo {
                 position,
                 offsets: feed.place(position.rows),
                 is_repeatable: feed.is_repeatable(),
                 taken,
                 handed,
+                work,
             }),
         })
     }
@@ -291,6 +295,7 @@ impl Table {
                 look: None,
                 is_done: true,
                 split: None,
+                seated: Vec::new(),
                 resume: None,
                 rows: 0,
                 recorded_ns: 0,
@@ -318,7 +323,18 @@ impl Table {
             *scan = None;
         }
         let recorded_ns = intake.take_recorded_ns();
-        Looked { look, is_done, split, resume, rows, recorded_ns, started, ended: context.clock.now() }
+        let seated = intake.take_seated();
+        Looked {
+            look,
+            is_done,
+            split,
+            seated,
+            resume,
+            rows,
+            recorded_ns,
+            started,
+            ended: context.clock.now(),
+        }
     }
 
     /// Hands over what is due of what was read, and closes it. As [`attend`](Table::attend) if that panics.

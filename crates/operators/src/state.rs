@@ -195,6 +195,10 @@ impl Part {
         StateError::Mismatch { part: self.name.clone(), expected: expected.into(), found: found.into() }
     }
 
+    pub(crate) fn into_rows(self) -> RecordBatch {
+        self.rows
+    }
+
     /// It has to have that many rows.
     pub(crate) fn expect_rows(&self, rows: usize) -> Result<()> {
         match self.len() {

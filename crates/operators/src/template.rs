@@ -10,6 +10,10 @@ use arrow::error::ArrowError;
 
 use crate::{InstanceContext, LateRows, Operator, OperatorError, OperatorFactory, StreamBatch};
 
+mod saved;
+
+pub use saved::{SavedTemplate, Windows};
+
 /// What queries have in common that differ in the constants of their filters alone: one operator does what each of them
 /// does with its rows, with the query as one key more (NiagaraCQ's expression signatures, AStream's shared aggregation).
 ///
@@ -18,6 +22,8 @@ use crate::{InstanceContext, LateRows, Operator, OperatorError, OperatorFactory,
 pub struct Template {
     input_schema: SchemaRef,
     operator: OperatorFactory,
+    /// The place of the query among the keys of the groups.
+    member_key: usize,
 }
 
 /// Results of one query.
@@ -37,9 +43,9 @@ impl Template {
     const BATCH_ROWS: usize = 512;
 
     /// One that reads these columns. The operator's input has a column more, as [`with_member`](Template::with_member) has
-    /// it.
-    pub fn new(source: &Schema, operator: OperatorFactory) -> Template {
-        Template { input_schema: Template::with_member(source), operator }
+    /// it; it is a key of the operator's groups, in that place among them.
+    pub fn new(source: &Schema, operator: OperatorFactory, member_key: usize) -> Template {
+        Template { input_schema: Template::with_member(source), operator, member_key }
     }
 
     /// These columns and whose a row is.
@@ -145,7 +151,7 @@ mod tests {
         let never = OperatorFactory::new(|_| {
             Err(OperatorError::Internal { operator: String::new(), message: String::new() })
         });
-        let template = Template::new(&rows.rows.schema(), never);
+        let template = Template::new(&rows.rows.schema(), never, 0);
         assert!(template.reads(&rows.rows.schema()));
         let input = template.input(&rows, &[(7, 0), (7, 2), (3, 1), (3, 2)]).unwrap();
         assert_eq!(input.watermark_before.as_deref(), Some(&[1, 3, 2, 3][..]));

@@ -9,7 +9,8 @@ use arrow::error::ArrowError;
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
     DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
-    OperatorState, Outbox, SharedSource, SharedSourceSpec, StateError, StreamBatch,
+    OperatorState, Outbox, SavedTemplate, SharedSource, SharedSourceSpec, StateError, StreamBatch,
+    WindowsState,
 };
 
 use crate::{Content, Filled, Front, Template};
@@ -264,6 +265,34 @@ impl Template<ArrowRows> for Arc<laxity_operators::Template> {
     fn late(late: &LateRows) -> Vec<(u32, i64)> {
         laxity_operators::Template::late(late).collect()
     }
+
+    type Saved = SavedTemplate;
+
+    fn save(operator: &mut Box<dyn Operator>) -> Result<SavedTemplate, OperatorError> {
+        laxity_operators::Template::saved(operator.as_mut()).map_err(template_error)
+    }
+
+    fn of_member(saved: &SavedTemplate, member: u32) -> Result<OperatorState, String> {
+        saved.of_member(member).map_err(|error| error.to_string())
+    }
+
+    fn has_sent(&self, state: &OperatorState, watermark: EventTime) -> bool {
+        let windows = WindowsState { prefix: String::new(), state: state.clone() };
+        windows.have_ended_at(watermark.0)
+    }
+
+    fn take_in(
+        &self,
+        operator: &mut Box<dyn Operator>,
+        held: Vec<(u32, OperatorState)>,
+    ) -> Result<(), OperatorError> {
+        *operator = self.with_members(operator.as_mut(), held).map_err(template_error)?;
+        Ok(())
+    }
+}
+
+fn template_error(error: StateError) -> OperatorError {
+    OperatorError::Internal { operator: "template".into(), message: error.to_string() }
 }
 
 fn internal(operator: &str, error: &ArrowError) -> OperatorError {

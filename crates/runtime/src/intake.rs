@@ -25,7 +25,7 @@ use self::group::Group;
 pub use self::reader::{Reader, Taken};
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::Spacing;
-use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Rhythm, Write};
+use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Rhythm, Template, Write};
 
 /// The outside of a table: what its connector brings.
 pub trait Feed<C: Content> {
@@ -159,7 +159,6 @@ pub struct Split<C: Content> {
 }
 
 /// What a checkpoint hears of a reader of a query that is held.
-#[derive(Debug)]
 pub enum Visited<C: Content> {
     /// That is what it was given.
     Given(Given<C>),
@@ -168,7 +167,6 @@ pub enum Visited<C: Content> {
 }
 
 /// How much of a table a reader was given.
-#[derive(Debug)]
 pub struct Given<C: Content> {
     /// How much.
     pub position: Position,
@@ -176,6 +174,18 @@ pub struct Given<C: Content> {
     pub taken: Option<Taken<C>>,
     /// Times that it was given rows or told of time since it began, where it reads with others; checkpoints do not count.
     pub handed: u64,
+    /// Of one whose work is done with that of others. Its own operators hold nothing then.
+    pub work: Option<Work<C>>,
+}
+
+/// What is held of a query by those who do its work.
+pub struct Work<C: Content> {
+    /// For all whose work they do: see [`crate::Template::of_member`].
+    pub held: <C::Template as Template<C>>::Saved,
+    /// Which of them it is.
+    pub member: u32,
+    /// How long nothing could be done for them while that was copied.
+    pub took_ns: u64,
 }
 
 /// A place in a table.
@@ -349,12 +359,12 @@ impl<C: Content> Intake<C> {
         let position = self.position();
         let is_it = |reader: &Reader<C>| std::ptr::eq(&*reader.query, query) && reader.source == source;
         if let Some(reader) = self.readers.iter().find(|reader| is_it(reader)) {
-            let given = Given { position: reader.position(position), taken: None, handed: 0 };
+            let given = Given { position: reader.position(position), taken: None, handed: 0, work: None };
             return Some(Visited::Given(given));
         }
         if let Some((_, reader)) = self.later.iter().find(|(_, reader)| is_it(reader)) {
             let (position, taken) = (reader.had(), reader.taken.clone());
-            return Some(Visited::Given(Given { position, taken, handed: 0 }));
+            return Some(Visited::Given(Given { position, taken, handed: 0, work: None }));
         }
         self.groups.iter_mut().find_map(|group| group.visit(query, source, is_first))
     }

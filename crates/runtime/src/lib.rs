@@ -44,7 +44,7 @@ pub use frontier::{Frontier, FrontierState};
 pub use instance::{Instance, InstanceState, RecordedArrival, Run, RunContext, Totals, panic_text};
 pub use intake::{
     Feed, FeedEvent, Given, Intake, IntakeContext, Position, Reader, SHARED_BY_MIN, SharedMember,
-    SharedRecords, SharedWork, Split, Step, Taken, TemplateWork, Visited,
+    SharedRecords, SharedWork, Split, Step, Taken, TemplateWork, Visited, Work,
 };
 pub use load::Load;
 pub use look_costs::LookCosts;

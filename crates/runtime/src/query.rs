@@ -99,6 +99,8 @@ struct SharedCounts {
     before: OfferedRows,
     /// When it was held: others read on.
     held_at: Option<OfferedRows>,
+    /// Rows that were late by then, where others do its work and go on.
+    late_at: Option<u64>,
 }
 
 impl SharedCounts {
@@ -343,7 +345,7 @@ impl Query {
     /// [`let_go`](Query::let_go).
     pub fn hold(&self) {
         if let Some(shared) = &mut *self.shared.lock() {
-            shared.held_at = None;
+            (shared.held_at, shared.late_at) = (None, None);
         }
         self.hold.begin();
     }
@@ -423,6 +425,7 @@ impl Query {
             offered: offered.clone(),
             before: offered.rows(),
             held_at: None,
+            late_at: None,
         });
     }
 
@@ -441,6 +444,14 @@ impl Query {
         }
     }
 
+    /// It is held, and what is saved of it is what others held for it when the table had offered that, and so many of its
+    /// rows had been late.
+    pub(crate) fn note_saved(&self, offered: OfferedRows, rows_late: u64) {
+        if let Some(shared) = &mut *self.shared.lock() {
+            (shared.held_at, shared.late_at) = (Some(offered), Some(rows_late));
+        }
+    }
+
     /// Rows that it was offered and did not refuse.
     pub fn rows_in(&self) -> u64 {
         let offered = self.shared.lock().as_ref().map_or(0, |shared| shared.own().rows);
@@ -456,13 +467,16 @@ impl Query {
     /// What it has counted; of a query that is held, up to where its tables stood then.
     pub fn counts(&self) -> Counts {
         let is_held = self.is_held();
-        let offered = self.shared.lock().as_ref().map_or_else(OfferedRows::default, |shared| {
+        let shared = self.shared.lock();
+        let offered = shared.as_ref().map_or_else(OfferedRows::default, |shared| {
             shared.since(shared.held_at.filter(|_| is_held).unwrap_or_else(|| shared.offered.rows()))
         });
+        let late_at = shared.as_ref().and_then(|shared| shared.late_at).filter(|_| is_held);
+        drop(shared);
         Counts {
             rows_in: self.rows_in.load(Relaxed) + offered.rows,
             rows_out: self.rows_out.load(Relaxed),
-            rows_late: self.rows_late.load(Relaxed),
+            rows_late: late_at.unwrap_or_else(|| self.rows_late.load(Relaxed)),
             rows_dead: self.rows_dead.load(Relaxed) + offered.dead_rows,
             rows_shed: self.rows_shed.load(Relaxed),
             rows_dropped: self.rows_dropped.load(Relaxed),

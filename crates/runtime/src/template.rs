@@ -1,3 +1,7 @@
+use std::convert::Infallible;
+
+use laxity_graph::EventTime;
+
 use crate::{Content, Front};
 
 /// What queries have in common that share a front and differ in their filters alone: one operator works for all of them,
@@ -29,6 +33,31 @@ pub trait Template<C: Content>: Clone {
 
     /// Of rows that came too late: whose each is, and the end of the last window that it missed, ms.
     fn late(late: &C::Late) -> Vec<(u32, i64)>;
+
+    /// What the operator holds, of all members at once.
+    type Saved: Clone;
+
+    /// That, between two messages. It goes on as if it had not been asked.
+    ///
+    /// # Errors
+    /// If it cannot be saved.
+    fn save(operator: &mut C::Operator) -> Result<Self::Saved, C::Error>;
+
+    /// What the member's own operator that keeps rows would hold, had it done that alone.
+    ///
+    /// # Errors
+    /// If that cannot be told apart.
+    fn of_member(saved: &Self::Saved, member: u32) -> Result<C::State, String>;
+
+    /// Whether who held that has sent all windows that end at this watermark.
+    fn has_sent(&self, state: &C::State, watermark: EventTime) -> bool;
+
+    /// Gives the operator what these members held alone at this place of the stream. All windows that have ended were sent,
+    /// of it and of them.
+    ///
+    /// # Errors
+    /// If that does not fit.
+    fn take_in(&self, operator: &mut C::Operator, held: Vec<(u32, C::State)>) -> Result<(), C::Error>;
 }
 
 /// What a reader asks for of a front.
@@ -64,5 +93,23 @@ impl<C: Content> Template<C> for NoTemplate {
 
     fn late(_: &C::Late) -> Vec<(u32, i64)> {
         vec![]
+    }
+
+    type Saved = Infallible;
+
+    fn save(operator: &mut C::Operator) -> Result<Infallible, C::Error> {
+        unreachable!("nobody makes such an operator, and {} bytes are of one", C::state_bytes(operator))
+    }
+
+    fn of_member(saved: &Infallible, _: u32) -> Result<C::State, String> {
+        match *saved {}
+    }
+
+    fn has_sent(&self, _: &C::State, _: EventTime) -> bool {
+        match *self {}
+    }
+
+    fn take_in(&self, _: &mut C::Operator, _: Vec<(u32, C::State)>) -> Result<(), C::Error> {
+        match *self {}
     }
 }

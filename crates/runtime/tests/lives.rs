@@ -49,6 +49,12 @@ fn random_lives_leave_nothing_behind() {
             ("drained while they were held", seen.drained_while_held),
             ("ended otherwise while they were held", seen.stopped_while_held),
             ("went on while another was held", seen.others_went_on),
+            ("held while others did their work", seen.held_as_one),
+            ("saved", seen.saved),
+            ("saved while others did their work", seen.saved_as_one),
+            ("restored", seen.restored),
+            ("restored with what their windows held", seen.restored_with_windows),
+            ("restored to have their work done by others", seen.restored_as_one),
         ] {
             assert!(count >= steps / 200_000, "{policy}: {what}: {count} of {steps} steps, {seen:?}");
         }

@@ -62,6 +62,8 @@ pub(crate) struct Lowering<'a> {
     pub lookups: Vec<LookupSource>,
     /// Of a template: what is done behind its source, whose rows then say which query they are of.
     pub work: Option<Vec<OperatorFactory>>,
+    /// And the place of that among the keys of its groups.
+    pub member_key: usize,
     /// Columns that its source gives.
     pub read_columns: SchemaRef,
     /// Approximate results are held against exact ones.
@@ -90,6 +92,7 @@ impl<'a> Lowering<'a> {
             origin: None,
             lookups: vec![],
             work: None,
+            member_key: 0,
             read_columns: Arc::new(Schema::empty()),
             verifies: false,
             divides: false,

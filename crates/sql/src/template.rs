@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -33,6 +34,8 @@ pub(crate) struct Shape {
     lengths: Vec<Option<CharLength>>,
     /// Those that it gives.
     columns: Vec<usize>,
+    /// Those are saved at one time that are done as one.
+    checkpoint_interval: Option<Duration>,
 }
 
 impl Shape {
@@ -43,6 +46,7 @@ impl Shape {
         sink: &SchemaRef,
         lengths: &[Option<CharLength>],
         columns: &[usize],
+        checkpoint_interval: Option<Duration>,
     ) -> Option<Shape> {
         let mut aggregates = 0;
         let mut is_fit = true;
@@ -68,7 +72,8 @@ impl Shape {
             return None;
         }
         let plan = plan.clone().transform_up(without_filter).ok()?.data;
-        Some(Shape { plan, sink: Arc::clone(sink), lengths: lengths.to_vec(), columns: columns.to_vec() })
+        let (sink, lengths, columns) = (Arc::clone(sink), lengths.to_vec(), columns.to_vec());
+        Some(Shape { plan, sink, lengths, columns, checkpoint_interval })
     }
 
     /// The operator that does it for all.
@@ -77,7 +82,7 @@ impl Shape {
         lowering.work = Some(vec![]);
         lowering.insert(&self.plan, &sink.table, &self.lengths, &self.columns)?;
         let work = lowering.work.take().unwrap_or_default();
-        Ok(Template::new(&lowering.read_columns, Chain::factory(work)))
+        Ok(Template::new(&lowering.read_columns, Chain::factory(work), lowering.member_key))
     }
 }
 
@@ -93,8 +98,6 @@ pub(crate) fn find(
         && settings.memory_limit_bytes.is_none()
         && settings.idle_timeout.is_none()
         && !settings.shed
-        // What is done as one cannot be saved yet.
-        && settings.checkpoint_interval.is_none()
         && settings.parallelism == 1;
     let [source, window, sink] = dataflow.nodes() else { return };
     let (Stage::Source { shared: Some(shared), .. }, Stage::Sink(sink)) = (&source.stage, &sink.stage) else {

@@ -1,17 +1,28 @@
 //! The folder that one process at a time works with, and what may go wrong with what is in it.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::pack::{Encoded, Packs};
 use crate::query::QueryFolder;
 
 /// A folder with the state of queries, which this process alone works with.
 #[derive(Debug)]
 pub struct StateFolder {
     path: PathBuf,
+    packs: Arc<Packs>,
     /// Let go by the system however the process ends.
     _lock: File,
+}
+
+/// What is in a state folder that somebody may work with just now: to be looked at alone.
+#[derive(Clone, Debug)]
+pub struct StateLook {
+    path: PathBuf,
+    packs: Arc<Packs>,
 }
 
 /// Why state cannot be written or read.
@@ -95,7 +106,9 @@ impl StateFolder {
             .and_then(|()| lock.rewind())
             .and_then(|()| writeln!(lock, "{}", std::process::id()));
         named.map_err(StateError::io("write", &lock_path))?;
-        Ok(StateFolder { path: path.to_owned(), _lock: lock })
+        let packs = Arc::new(Packs::load(path)?);
+        packs.clean();
+        Ok(StateFolder { path: path.to_owned(), packs, _lock: lock })
     }
 
     /// The folder.
@@ -105,35 +118,57 @@ impl StateFolder {
 
     /// That of a query. It is made when the first checkpoint is written.
     pub fn query(&self, name: &str) -> QueryFolder {
-        StateFolder::look_for(&self.path, name)
+        QueryFolder::new(self.path.join(folder_name(name)), self.packs.clone())
     }
 
-    /// That of a query in a folder that somebody may work with just now: to be looked at alone.
-    pub fn look_for(path: &Path, name: &str) -> QueryFolder {
-        QueryFolder::new(path.join(folder_name(name)))
-    }
-
-    /// Folders of queries in a folder that somebody may work with just now, in order of their names.
+    /// Writes small checkpoints, each of another query, in one file; returns when all are on the disk.
     ///
     /// # Errors
-    /// If it cannot be read.
-    pub fn look(path: &Path) -> Result<Vec<QueryFolder>, StateError> {
-        let failed = || StateError::io("list", path);
-        let mut folders = Vec::new();
-        for entry in std::fs::read_dir(path).map_err(failed())? {
+    /// If the disk refuses; none of them is there then.
+    pub fn write_together(&self, drafts: &[(QueryFolder, Encoded)]) -> Result<(), StateError> {
+        let encoded: Vec<&Encoded> = drafts.iter().map(|(_, encoded)| encoded).collect();
+        self.packs.write(&encoded)?;
+        drafts.iter().for_each(|(folder, encoded)| folder.note(encoded.manifest.checkpoint));
+        Ok(())
+    }
+
+    /// What is in a folder that somebody may work with just now.
+    ///
+    /// # Errors
+    /// If something in it is of a newer program, or cannot be read.
+    pub fn look(path: &Path) -> Result<StateLook, StateError> {
+        Ok(StateLook { path: path.to_owned(), packs: Arc::new(Packs::load(path)?) })
+    }
+}
+
+impl StateLook {
+    /// The folder of a query.
+    pub fn query(&self, name: &str) -> QueryFolder {
+        QueryFolder::new(self.path.join(folder_name(name)), self.packs.clone())
+    }
+
+    /// Those of all queries, in order of their names.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn queries(&self) -> Result<Vec<QueryFolder>, StateError> {
+        let failed = || StateError::io("list", &self.path);
+        let mut folders: BTreeSet<PathBuf> =
+            self.packs.folders().into_iter().map(|name| self.path.join(name)).collect();
+        for entry in std::fs::read_dir(&self.path).map_err(failed())? {
             let entry = entry.map_err(failed())?;
             if entry.file_type().map_err(failed())?.is_dir() {
-                folders.push(entry.path());
+                folders.insert(entry.path());
             }
         }
-        folders.sort();
-        Ok(folders.into_iter().map(QueryFolder::new).collect())
+        let folder = |path| QueryFolder::new(path, self.packs.clone());
+        Ok(folders.into_iter().map(folder).collect())
     }
 }
 
 /// A query's name as that of a folder: letters, digits and a few signs stay, others are written as `%2F`. Long names are
 /// cut, and told apart by a checksum.
-fn folder_name(query: &str) -> String {
+pub(crate) fn folder_name(query: &str) -> String {
     const BYTES_MAX: usize = 120;
     let mut name = String::new();
     for byte in query.bytes() {

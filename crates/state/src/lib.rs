@@ -6,6 +6,7 @@
 //! FOLDER/lock                                    held by the process that works with it
 //! FOLDER/QUERY/chk-7/manifest.json               what it is, with the length and checksum of every file
 //! FOLDER/QUERY/chk-7/NODE-INSTANCE-PART.arrow    a table of an operator's, as an Arrow IPC file
+//! FOLDER/checkpoints-12.pack                     the same of several queries, where they are small
 //! ```
 //!
 //! A checkpoint is written under another name, synced, and renamed: it is there whole or not at all. One that was damaged
@@ -15,11 +16,13 @@
 
 mod folder;
 mod manifest;
+mod pack;
 mod query;
 mod tables;
 
-pub use folder::{StateError, StateFolder};
+pub use folder::{StateError, StateFolder, StateLook};
 pub use manifest::{
     InstanceEntry, Manifest, Offsets, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION,
 };
+pub use pack::Encoded;
 pub use query::{Checkpoint, Checkpoints, Damaged, Draft, KEPT, QueryFolder};

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::folder::StateError;
 use crate::manifest::{Manifest, PartEntry, StoredFile, Unreadable};
+use crate::pack::{Encoded, Packs, Place, read_at};
 use crate::{VERSION, tables};
 
 /// Checkpoints that are kept: the last, the one before where that is damaged, and one more because an output may say that
@@ -25,6 +26,8 @@ pub struct QueryFolder {
     path: PathBuf,
     /// Nobody else writes here, so what is there is looked for once: a look reads every manifest.
     known: Arc<Mutex<Known>>,
+    /// Where small ones are, together with those of other queries.
+    packs: Arc<Packs>,
 }
 
 /// What is known to be in a query's folder.
@@ -50,7 +53,11 @@ pub struct Draft {
 pub struct Checkpoint {
     /// What it is.
     pub manifest: Manifest,
+    /// By where it is, which somebody may have copied.
+    number: u64,
+    /// A folder, or a file that others are in, too.
     path: PathBuf,
+    place: Option<Place>,
 }
 
 /// What cannot be used.
@@ -74,8 +81,19 @@ pub struct Checkpoints {
 }
 
 impl QueryFolder {
-    pub(crate) fn new(path: PathBuf) -> QueryFolder {
-        QueryFolder { path, known: Arc::default() }
+    pub(crate) fn new(path: PathBuf, packs: Arc<Packs>) -> QueryFolder {
+        QueryFolder { path, known: Arc::default(), packs }
+    }
+
+    fn name(&self) -> &str {
+        self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// One was written with those of others.
+    pub(crate) fn note(&self, number: u64) {
+        if let Some(whole) = &mut self.known.lock().whole {
+            whole.insert(number);
+        }
     }
 
     /// The folder.
@@ -88,7 +106,18 @@ impl QueryFolder {
     /// # Errors
     /// If the folder cannot be read, or something in it is of a newer program.
     pub fn checkpoints(&self) -> Result<Checkpoints, StateError> {
-        let mut found = Checkpoints::default();
+        let mut found = Checkpoints { damaged: self.packs.damaged(), ..Checkpoints::default() };
+        for (number, place) in self.packs.of(self.name()) {
+            found.last = found.last.max(number);
+            let path = self.packs.path_of(place);
+            match self.packs.manifest(place) {
+                Ok(manifest) => {
+                    found.whole.push(Checkpoint { manifest, number, path, place: Some(place) });
+                }
+                Err(Unreadable::Newer(version)) => return Err(StateError::Newer { path, found: version }),
+                Err(Unreadable::Damaged(reason)) => found.damaged.push(Damaged { path, reason }),
+            }
+        }
         for number in self.numbers()? {
             found.last = found.last.max(number);
             let path = self.path.join(folder_of(number));
@@ -96,13 +125,14 @@ impl QueryFolder {
             let text =
                 std::fs::read_to_string(&manifest).map_err(|error| Unreadable::Damaged(error.to_string()));
             match text.and_then(|text| Manifest::of_text(&text)) {
-                Ok(manifest) => found.whole.push(Checkpoint { manifest, path }),
+                Ok(manifest) => found.whole.push(Checkpoint { manifest, number, path, place: None }),
                 Err(Unreadable::Newer(version)) => {
                     return Err(StateError::Newer { path: manifest, found: version });
                 }
                 Err(Unreadable::Damaged(reason)) => found.damaged.push(Damaged { path: manifest, reason }),
             }
         }
+        found.whole.sort_by_key(|one| std::cmp::Reverse(one.number));
         Ok(found)
     }
 
@@ -112,8 +142,7 @@ impl QueryFolder {
     /// If the disk refuses, or a checkpoint of that number is there. Nothing is left then but a folder whose name begins
     /// with a dot, which the next one removes.
     pub fn write(&self, draft: Draft) -> Result<u64, StateError> {
-        let Draft { mut manifest, tables } = draft;
-        let number = manifest.checkpoint;
+        let number = draft.manifest.checkpoint;
         let mut known = self.known.lock();
         std::fs::create_dir_all(&self.path).map_err(StateError::io("create", &self.path))?;
         if !std::mem::replace(&mut known.is_clean, false) {
@@ -121,19 +150,10 @@ impl QueryFolder {
         }
         let unfinished = self.path.join(format!(".{}.tmp", folder_of(number)));
         std::fs::create_dir(&unfinished).map_err(StateError::io("create", &unfinished))?;
-        manifest.version = VERSION;
-        manifest.files.clear();
-        for (instance, tables) in manifest.instances.iter_mut().zip(tables) {
-            instance.parts.clear();
-            for (name, rows) in tables {
-                let file = file_name(instance.node, instance.instance, &name, manifest.files.len());
-                let path = unfinished.join(&file);
-                let stored = tables::write(&path, &file, &rows)
-                    .map_err(|message| StateError::Table { path: path.clone(), message })?;
-                instance.parts.push(PartEntry { name, file, rows: rows.num_rows() as u64 });
-                manifest.files.push(stored);
-            }
-        }
+        let manifest = draft.put_down(|name, bytes| {
+            let path = unfinished.join(name);
+            tables::write_synced(&path, bytes).map_err(StateError::io("write", &path))
+        })?;
         let text = manifest.to_text();
         let path = unfinished.join(MANIFEST);
         tables::write_synced(&path, text.as_bytes()).map_err(StateError::io("write", &path))?;
@@ -158,10 +178,7 @@ impl QueryFolder {
             Some(whole) => whole,
             none => {
                 let found = self.checkpoints()?.whole;
-                // By the folder, which somebody may have copied.
-                none.insert(
-                    found.iter().filter_map(|one| number_of(one.path.file_name()?.to_str()?)).collect(),
-                )
+                none.insert(found.iter().map(|one| one.number).collect())
             }
         };
         let mut surplus = whole.len().saturating_sub(kept);
@@ -175,6 +192,9 @@ impl QueryFolder {
 
     /// Removes a checkpoint, if it is still what was written.
     fn remove(&self, number: u64) -> io::Result<()> {
+        if self.packs.forget(self.name(), number) {
+            return Ok(());
+        }
         let path = self.path.join(folder_of(number));
         let text = match std::fs::read_to_string(path.join(MANIFEST)) {
             Ok(text) => text,
@@ -227,6 +247,46 @@ impl QueryFolder {
     }
 }
 
+impl Draft {
+    /// As it goes to the disk, to be written [with others](crate::StateFolder::write_together).
+    ///
+    /// # Errors
+    /// If a table cannot be written.
+    pub fn encode(self) -> Result<Encoded, StateError> {
+        let mut tables = Vec::new();
+        let manifest = self.put_down(|_, bytes| {
+            tables.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        let text = manifest.to_text();
+        Ok(Encoded { manifest, tables, text })
+    }
+
+    /// Gives each table, and its file's name, to `put`; the manifest then.
+    fn put_down(
+        self,
+        mut put: impl FnMut(&str, &[u8]) -> Result<(), StateError>,
+    ) -> Result<Manifest, StateError> {
+        let Draft { mut manifest, tables } = self;
+        manifest.version = VERSION;
+        manifest.files.clear();
+        for (instance, tables) in manifest.instances.iter_mut().zip(tables) {
+            instance.parts.clear();
+            for (name, rows) in tables {
+                let file = file_name(instance.node, instance.instance, &name, manifest.files.len());
+                let encoded = tables::encode(&rows);
+                let bytes =
+                    encoded.map_err(|message| StateError::Table { path: PathBuf::from(&file), message })?;
+                put(&file, &bytes)?;
+                let (length, crc32) = (bytes.len() as u64, crc32fast::hash(&bytes));
+                manifest.files.push(StoredFile { name: file.clone(), bytes: length, crc32 });
+                instance.parts.push(PartEntry { name, file, rows: rows.num_rows() as u64 });
+            }
+        }
+        Ok(manifest)
+    }
+}
+
 impl Checkpoint {
     /// The tables of each instance, by name, in the order of the manifest's instances.
     ///
@@ -234,15 +294,31 @@ impl Checkpoint {
     /// The first file that is not what was written.
     pub fn tables(&self) -> Result<Vec<Vec<(String, RecordBatch)>>, Damaged> {
         let table = |part: &PartEntry| {
-            let path = self.path.join(&part.file);
-            let stored = self.manifest.files.iter().find(|file| file.name == part.file);
-            let rows = match stored {
-                Some(stored) => tables::read(&path, stored),
-                None => Err("the manifest does not list it".into()),
-            };
+            let (path, rows) = self.file(&part.file);
             rows.map(|rows| (part.name.clone(), rows)).map_err(|reason| Damaged { path, reason })
         };
         self.manifest.instances.iter().map(|instance| instance.parts.iter().map(table).collect()).collect()
+    }
+
+    fn file(&self, name: &str) -> (PathBuf, Result<RecordBatch, String>) {
+        let path = match self.place {
+            Some(_) => self.path.clone(),
+            None => self.path.join(name),
+        };
+        let files = &self.manifest.files;
+        let Some(place) = files.iter().position(|file| file.name == name) else {
+            return (path, Err("the manifest does not list it".into()));
+        };
+        let stored = &files[place];
+        let bytes = match self.place {
+            None => std::fs::read(&path),
+            Some(pack) => {
+                let before: u64 = files[..place].iter().map(|file| file.bytes).sum();
+                read_at(&path, pack.offset + before, stored.bytes)
+            }
+        };
+        let rows = bytes.map_err(|error| error.to_string()).and_then(|bytes| tables::decode(bytes, stored));
+        (path, rows)
     }
 
     /// Bytes of its tables.
@@ -250,7 +326,7 @@ impl Checkpoint {
         self.manifest.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Its folder.
+    /// Its folder, or the file that it is in with others.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -271,7 +347,7 @@ fn file_name(node: usize, instance: usize, part: &str, number: usize) -> String 
     format!("{node}-{instance}-{number}-{part}.arrow")
 }
 
-fn sync(folder: &Path) -> Result<(), StateError> {
+pub(crate) fn sync(folder: &Path) -> Result<(), StateError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(StateError::io("sync", folder))
 }
 

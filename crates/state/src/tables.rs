@@ -8,21 +8,19 @@ use arrow::ipc::writer::FileWriter;
 
 use crate::manifest::StoredFile;
 
-/// Writes a table as an Arrow IPC file, to the disk.
-pub(crate) fn write(path: &Path, name: &str, rows: &RecordBatch) -> Result<StoredFile, String> {
+/// A table as an Arrow IPC file.
+pub(crate) fn encode(rows: &RecordBatch) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let text = |error: arrow::error::ArrowError| error.to_string();
     let mut writer = FileWriter::try_new(&mut bytes, &rows.schema()).map_err(text)?;
     writer.write(rows).map_err(text)?;
     writer.finish().map_err(text)?;
     drop(writer);
-    write_synced(path, &bytes).map_err(|error| error.to_string())?;
-    Ok(StoredFile { name: name.to_owned(), bytes: bytes.len() as u64, crc32: crc32fast::hash(&bytes) })
+    Ok(bytes)
 }
 
 /// Reads it, if it is what was written.
-pub(crate) fn read(path: &Path, stored: &StoredFile) -> Result<RecordBatch, String> {
-    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+pub(crate) fn decode(bytes: Vec<u8>, stored: &StoredFile) -> Result<RecordBatch, String> {
     if bytes.len() as u64 != stored.bytes {
         return Err(format!("it has {} bytes; {} were written", bytes.len(), stored.bytes));
     }

@@ -233,6 +233,80 @@ fn queries_that_read_together_go_on_from_a_place_of_their_own_each() {
     is_what_it_would_have_been(&alike(), 18, 0);
 }
 
+/// Queries that differ in a constant alone, so that their work is done as one: some with results in each window, some
+/// without any row.
+fn of_one_template(queries: std::ops::Range<u32>) -> String {
+    let mut script = "
+CREATE TABLE t (n BIGINT, k INT, v BIGINT, ts TIMESTAMP(3), a TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv', 'csv.ignore-parse-errors' = 'true',
+      'laxity.replay.time-column' = 'a', 'laxity.replay.speed' = '400');
+CREATE TABLE o (v BIGINT, c BIGINT, s BIGINT, m DOUBLE, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/${query}.csv', 'format' = 'csv', 'csv.header' = 'true');
+SET 'laxity.latency.target' = '50 ms';
+"
+    .to_owned();
+    for query in queries {
+        writeln!(
+            script,
+            "SET 'pipeline.name' = 'q{query}';
+             INSERT INTO o SELECT v, COUNT(*), SUM(n), AVG(CAST(n AS DOUBLE)), window_end
+             FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '15' SECOND))
+             WHERE k = {query} GROUP BY v, window_start, window_end;"
+        )
+        .unwrap();
+    }
+    script
+}
+
+#[test]
+fn queries_that_are_done_as_one_are_killed_and_go_on_as_one() {
+    is_what_it_would_have_been(&of_one_template(0..28), 28, 100);
+}
+
+/// More or fewer queries than before: who worked alone is done as one with others now, and the other way round.
+#[test]
+fn who_was_done_as_one_goes_on_alone_and_the_other_way_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut dice = Dice(from_environment("SEED", 1));
+    fs::write(folder.join("in.csv"), rows(&mut dice)).unwrap();
+    fs::write(folder.join("script.sql"), of_one_template(0..12)).unwrap();
+    assert!(start(folder, &[]).wait().unwrap().success());
+    let expected = written(folder);
+    let interval = "SET 'execution.checkpointing.interval' = '100 ms';";
+    // Which run, killed after so long each, the last one not.
+    for runs in [[0..12, 4..6, 0..12], [4..6, 0..12, 5..8], [0..8, 4..12, 7..9]] {
+        fs::remove_dir_all(folder.join("out")).unwrap();
+        let _none_yet = fs::remove_dir_all(folder.join("state"));
+        for (place, queries) in runs.iter().enumerate() {
+            fs::write(folder.join("script.sql"), interval.to_owned() + &of_one_template(queries.clone()))
+                .unwrap();
+            let mut child = start(folder, &["--state", "state"]);
+            let life_ms = if place < 2 { 400 + dice.roll(400) } else { 300_000 };
+            if ends_within(&mut child, life_ms) {
+                let said = fs::read_to_string(folder.join("said.txt")).unwrap();
+                assert!(child.wait().unwrap().success(), "{said}");
+            } else {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        }
+        let got = written(folder);
+        for query in runs[2].clone() {
+            let file = format!("q{query}.csv");
+            assert_eq!(got.get(&file), expected.get(&file), "{runs:?}: {file}");
+        }
+        let shown = Command::new(env!("CARGO_BIN_EXE_laxity"))
+            .current_dir(folder)
+            .args(["state", "show", "state"])
+            .output()
+            .unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        for query in runs[2].clone() {
+            assert!(shown.contains(&format!("query q{query}\n")), "{shown}");
+        }
+    }
+}
+
 #[test]
 fn what_is_complete_is_not_done_twice_and_a_changed_query_is_refused() {
     let folder = tempfile::tempdir().unwrap();

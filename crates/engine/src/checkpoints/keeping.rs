@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use laxity_connect::OutputPosition;
 use laxity_graph::{OperatorId, ProcessingTime};
-use laxity_operators::{OperatorState, SharedStage};
+use laxity_operators::{OperatorState, SavedTemplate, SharedStage, WindowsState};
 use laxity_runtime::{ArrowRows, Counts, Instance, InstanceState, Outlet, Query};
 use laxity_state::{
     Draft, InstanceEntry, Manifest, Offsets, OutputEntry, QueryFolder, SourceEntry, StateFolder,
@@ -30,6 +30,8 @@ pub(crate) struct Keeping {
     pub outlets: Vec<KeptOutlet>,
     pub instances: Vec<Arc<Instance<ArrowRows>>>,
     pub finish: Arc<Finish>,
+    /// Where others may do its work: which of its instances would, and what its operator's tables are called there.
+    pub windows: Option<KeptWindows>,
     /// One is being taken or written.
     pub is_busy: AtomicBool,
     /// Somebody asks for one.
@@ -63,6 +65,9 @@ pub(crate) struct SourceRead {
     pub front: Option<OperatorState>,
     /// See [`laxity_runtime::Given::handed`].
     pub handed: u64,
+    /// Where others do the query's work: what they held of it, and how long it took them to copy that.
+    pub work: Option<(SavedTemplate, u32)>,
+    pub copy_ns: u64,
 }
 
 /// How far a query has come: what it was given, and what came of it.
@@ -78,7 +83,6 @@ pub(crate) struct Progress {
 #[derive(Clone)]
 pub(crate) struct Store {
     /// Keeps other processes from it.
-    #[expect(dead_code, reason = "held, not looked at")]
     pub open: Arc<StateFolder>,
     pub folder: QueryFolder,
     pub shape: Vec<String>,
@@ -94,6 +98,24 @@ pub(crate) struct KeptSource {
     pub stage: Option<SharedStage>,
 }
 
+/// The operator of a query whose work may be done with that of others.
+#[derive(Clone)]
+pub(crate) struct KeptWindows {
+    /// Among its instances.
+    pub place: usize,
+    /// See [`WindowsState`].
+    pub prefix: String,
+}
+
+/// What others held who do a query's work, and its part of that.
+pub(crate) struct Work {
+    /// Among its instances.
+    place: usize,
+    prefix: String,
+    saved: SavedTemplate,
+    member: u32,
+}
+
 /// An outlet of a query.
 #[derive(Clone)]
 pub(crate) struct KeptOutlet {
@@ -105,6 +127,8 @@ pub(crate) struct KeptOutlet {
 pub(crate) struct Taken {
     pub keeping: Arc<Keeping>,
     pub draft: Draft,
+    /// What is still to be found of it: that may take long where others hold much.
+    pub work: Option<Work>,
     pub replies: Receiver<Prepared>,
     /// Outputs that will say.
     pub awaited: usize,
@@ -175,13 +199,15 @@ impl Keeping {
                 ..none
             };
             let front = read.taken.map(|taken| taken.front);
-            return SourcesRead::All(vec![SourceRead { entry, front, handed: read.handed }]);
+            let copy_ns = read.work.as_ref().map_or(0, |work| work.took_ns);
+            let work = read.work.map(|work| (work.held, work.member));
+            return SourcesRead::All(vec![SourceRead { entry, front, handed: read.handed, work, copy_ns }]);
         }
         // Looked at last: it may have ended meanwhile, and reads nothing then.
         match self.query.has_ended(source.operator) {
             true => {
                 let entry = SourceEntry { has_ended: true, ..none };
-                SourcesRead::All(vec![SourceRead { entry, front: None, handed: 0 }])
+                SourcesRead::All(vec![SourceRead { entry, front: None, handed: 0, work: None, copy_ns: 0 }])
             }
             false => SourcesRead::Unknown,
         }
@@ -219,6 +245,20 @@ impl Keeping {
         sources: Vec<SourceRead>,
         now: ProcessingTime,
     ) -> Result<Taken, String> {
+        let of_others = sources.iter().find_map(|source| source.work.clone());
+        let work = match (&self.windows, of_others) {
+            (Some(KeptWindows { place, prefix }), Some((saved, member))) => {
+                Some(Work { place: *place, prefix: prefix.clone(), saved, member })
+            }
+            (_, Some(_)) => {
+                return Err("internal error: its work is done by others (please report this)".into());
+            }
+            // It ends, and others may have done its work: what its own operators hold says nothing.
+            (Some(_), None) if sources.iter().any(|source| source.entry.has_ended) => {
+                return Err(String::new());
+            }
+            (_, None) => None,
+        };
         let (mut instances, mut tables) = (Vec::new(), Vec::new());
         for instance in &self.instances {
             let InstanceState { frontier, out_watermark_ms, operator } = instance.save()?;
@@ -263,12 +303,25 @@ impl Keeping {
         };
         let draft = Draft { manifest, tables };
         let handed = sources.iter().map(|source| source.handed).collect();
-        Ok(Taken { keeping: self.clone(), draft, replies, awaited, outputs, handed, pause_ns: 0 })
+        Ok(Taken { keeping: self.clone(), draft, work, replies, awaited, outputs, handed, pause_ns: 0 })
     }
 
     /// Where the outputs stood, as a manifest has it.
     pub fn output_entries(&self, positions: &[(usize, OutputPosition)]) -> Vec<OutputEntry> {
         output_entries(&self.outlets, positions)
+    }
+}
+
+impl Work {
+    /// Adds its tables to what the other instances held.
+    ///
+    /// # Errors
+    /// If they cannot be told from those of others.
+    pub fn add_to(self, draft: &mut Draft) -> Result<(), String> {
+        let state = self.saved.of_member(self.member).map_err(|error| error.to_string())?;
+        let whole = WindowsState { prefix: self.prefix, state }.whole();
+        draft.tables[self.place] = whole.parts.into_iter().map(|part| (part.name, part.rows)).collect();
+        Ok(())
     }
 }
 

@@ -1,8 +1,10 @@
 //! Which checkpoint a query goes on from.
 
+use std::collections::HashMap;
+
 use arrow::array::RecordBatch;
 use laxity_connect::{OutputPosition, SinkEnvironment, SinkSpec, committed_checkpoint, open_sink};
-use laxity_state::{Checkpoint, Checkpoints as Stored, Manifest};
+use laxity_state::{Checkpoint, Checkpoints as Stored, Manifest, QueryFolder, StateFolder};
 
 use super::{Checkpoints, Store};
 use crate::chain_of_causes;
@@ -90,8 +92,8 @@ pub(crate) fn find(
                  that has it, or {anew}"
             )));
         }
-        return match stored.last {
-            0 => Ok(Found { store, next, restored: None }),
+        return match (stored.last, stored.damaged.is_empty()) {
+            (0, true) => Ok(Found { store, next, restored: None }),
             _ => Err(refused(format!("none of its checkpoints can be used; {anew}"))),
         };
     };
@@ -115,14 +117,23 @@ pub(crate) fn find(
     Ok(Found { store, next, restored: Some(restored) })
 }
 
-/// True if nothing is left to be done for a query: its last checkpoint says so, and its outputs do not say otherwise. Where
-/// that cannot be told it is false, and [`submit`](crate::Engine::submit) tells why. What its outputs have prepared and the
-/// process did not live to let be seen, is seen after that.
-pub fn is_complete(plan: &QueryPlan) -> bool {
-    let is_asked = |state: &&StatePlan| !state.ignores && state.at.is_none();
-    let Some(state) = plan.state.as_ref().filter(is_asked) else { return false };
+/// Which of these queries nothing is left to be done for: the last checkpoint says so, and the outputs do not say otherwise.
+/// Where that cannot be told it is false, and [`submit`](crate::Engine::submit) tells why. What outputs have prepared and
+/// the process did not live to let be seen, is seen after that.
+pub fn complete(plans: &[QueryPlan]) -> Vec<bool> {
+    // What is in a folder is looked for once.
+    let mut folders = HashMap::new();
+    let mut is_complete = |plan: &QueryPlan| {
+        let state = plan.state.as_ref().filter(|state| !state.ignores && state.at.is_none())?;
+        let folder =
+            folders.entry(state.folder.clone()).or_insert_with_key(|path| StateFolder::look(path).ok());
+        Some(is_one_complete(plan, state, &folder.as_ref()?.query(&plan.dataflow.settings.name)))
+    };
+    plans.iter().map(|plan| is_complete(plan).unwrap_or(false)).collect()
+}
+
+fn is_one_complete(plan: &QueryPlan, state: &StatePlan, folder: &QueryFolder) -> bool {
     let query = &plan.dataflow.settings.name;
-    let folder = laxity_state::StateFolder::look_for(&state.folder, query);
     let Ok(Stored { whole, .. }) = folder.checkpoints() else { return false };
     let last = whole.iter().map(|one| &one.manifest).find(|manifest| manifest.query == *query);
     let Some(last) = last.filter(|last| last.is_finished) else { return false };
@@ -130,7 +141,7 @@ pub fn is_complete(plan: &QueryPlan) -> bool {
     let committed = committed(query, &outputs, Some(last));
     let is_complete = committed.is_ok_and(|number| number.is_none_or(|number| number == last.checkpoint));
     // Nobody else works with it just now.
-    if is_complete && laxity_state::StateFolder::open(&state.folder).is_ok() {
+    if is_complete && StateFolder::open(&state.folder).is_ok() {
         finish_commits(query, &outputs, last);
     }
     is_complete

@@ -265,7 +265,7 @@ fn all_who_write_a_table_wait_for_whom_it_waits_for() {
     let outputs = Outputs::new();
     let (kept, of) = (Kept::default(), table("t"));
     let query = |id| {
-        let settings = QuerySettings::named(&format!("q{id}"));
+        let settings = QuerySettings::named(format!("q{id}"));
         Arc::new(Query::new(QueryId(id), settings, 1, outputs.process.clone()))
     };
     let (first, second, other) = (query(1), query(2), query(3));

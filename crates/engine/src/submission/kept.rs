@@ -7,15 +7,15 @@ use std::sync::atomic::AtomicU32;
 use arrow::datatypes::Schema;
 use laxity_connect::SinkSpec;
 use laxity_graph::{EventTime, NodeId, OperatorId};
-use laxity_operators::{OperatorState, SharedStage, Stage};
+use laxity_operators::{OperatorState, SharedStage, Stage, WindowsState};
 use laxity_runtime::{ArrowRows, Instance, LastCheckpoint, Outlet, Query, Source, Taken};
 use parking_lot::Mutex;
 
 use super::place::Place;
 use crate::chain_of_causes;
 use crate::checkpoints::{
-    Asking, Finish, Found, Keeping, KeptOutlet, KeptSource, Restored, counts_of, find as find_checkpoint,
-    instance_state, not_busy,
+    Asking, Finish, Found, Keeping, KeptOutlet, KeptSource, KeptWindows, Restored, counts_of,
+    find as find_checkpoint, instance_state, not_busy,
 };
 use crate::plan::{QueryPlan, StatePlan, SubmitError};
 use crate::shared::Shared;
@@ -45,6 +45,8 @@ pub(super) struct SavedSource {
     /// Of its first operator, with what others may do for it.
     state: OperatorState,
     event_times: Option<(EventTime, EventTime)>,
+    /// What its windows held, for others who may do its work.
+    pub windows: Option<OperatorState>,
 }
 
 impl SavedSource {
@@ -86,15 +88,24 @@ impl Kept {
     ) -> Result<(Keeping, HashMap<OperatorId, From>), SubmitError> {
         let Kept { found, finish, query, outputs, interval_ns } = self;
         let refused = |message: String| SubmitError::State { query: query.settings.name.clone(), message };
-        for instance in instances {
+        let mut windows = None;
+        for (place, instance) in instances.iter().enumerate() {
             if instance.inspect(|operator| operator.keeps_time()) {
                 let way = "leave out 'laxity.approximate.error', or its checkpoints";
                 return Err(refused(format!("an approximate query has no checkpoints yet: {way}")));
             }
             // Once before anything runs, so that one that cannot be saved is refused and not stopped later.
-            let _begins =
+            let begins =
                 instance.save().map_err(|why| refused(format!("it cannot be checkpointed: {why}")))?;
+            if let Some(of) = WindowsState::of(begins.operator) {
+                windows = Some(KeptWindows { place, prefix: of.prefix });
+            }
         }
+        let is_of_template = |source: &Source| match &plan.dataflow.node(source.node).stage {
+            Stage::Source { shared, .. } => shared.as_ref().is_some_and(|of| of.spec.template.is_some()),
+            _ => false,
+        };
+        let windows = windows.filter(|_| sources.iter().any(is_of_template));
         for source in sources {
             if let Stage::Source { scan, .. } = &plan.dataflow.node(source.node).stage
                 && scan.table.options.contains_key("source.monitor-interval")
@@ -135,6 +146,7 @@ impl Kept {
                 .collect(),
             instances: instances.to_vec(),
             finish: finish.clone(),
+            windows,
             is_busy: not_busy(),
             asking: Asking::default(),
             goes_back: plan.state.as_ref().is_some_and(|state| state.at.is_some()),
@@ -225,14 +237,22 @@ fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) 
         );
         return From::Beginning;
     }
-    let instances = restored.manifest.instances.iter().zip(&restored.tables);
+    let instances = || restored.manifest.instances.iter().zip(&restored.tables);
     let mut of_source =
-        instances.filter(|(instance, _)| (instance.node, instance.instance) == (source.node.0, 0));
+        instances().filter(|(instance, _)| (instance.node, instance.instance) == (source.node.0, 0));
     let state = of_source.next().map(|(entry, tables)| instance_state(entry, tables.clone()).operator);
+    let others = instances().filter(|(instance, _)| instance.node != source.node.0);
+    let mut windows = others
+        .filter_map(|(entry, tables)| WindowsState::of(instance_state(entry, tables.clone()).operator))
+        .map(|windows| windows.state);
+    let windows = windows.next();
     let event_times = match entry.event_times {
         Some((least, latest)) => (least <= latest).then_some((EventTime(least), EventTime(latest))),
         // It read alone, which keeps no account of that: there may be any.
         None => Some((EventTime(i64::MIN / 2), EventTime::MAX)),
     };
-    From::Place(Place::of(entry, schema), SavedSource { state: state.unwrap_or_default(), event_times })
+    From::Place(
+        Place::of(entry, schema),
+        SavedSource { state: state.unwrap_or_default(), event_times, windows },
+    )
 }

@@ -1,6 +1,8 @@
 //! The deepest sharing of a table: queries that differ in a constant have one operator, state and all, and only their
 //! results part.
 
+mod checkpoints;
+
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use std::sync::Arc;
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_sched::Stamps;
 
+use self::checkpoints::Copied;
+pub(super) use self::checkpoints::{Part, Standing};
 use super::end;
 use super::shared_work::TemplateRecord;
 use crate::{Clock, Content, Outlet, Query, Rhythm, Template, Write};
@@ -40,13 +44,30 @@ pub(super) struct AsOne<C: Content> {
     pub record: Option<TemplateRecord>,
     /// For that: of the windows at hand.
     fired: Fired,
+    /// What restored members held alone, until the operator is needed.
+    arrived: Vec<(u32, C::State)>,
+    /// For checkpoints: what the operator held.
+    copied: Option<Copied<C>>,
+    is_asked: bool,
+    /// Who has taken its part of the copy.
+    stopping: Vec<u32>,
 }
 
-struct Seat {
+pub(super) struct Seat {
     query: Arc<Query>,
     outlet: Arc<Outlet>,
     /// Latest event time of the batches that it had rows in; `None` where it is not among those with open windows.
     latest: Option<EventTime>,
+    /// Times that it got rows, or results came out for it.
+    handed: u64,
+}
+
+/// What a member had before it came, if it is restored.
+pub(super) struct Before<C: Content> {
+    /// Its own operator held this.
+    pub held: C::State,
+    /// Least and latest event time of rows in that.
+    pub event_times: Option<(EventTime, EventTime)>,
 }
 
 /// By number. A row of a member costs a look here, so that a good hash would be most of it; numbers are given in order.
@@ -143,6 +164,10 @@ impl<C: Content> AsOne<C> {
             batches: 0,
             record: None,
             fired: Fired::default(),
+            arrived: Vec::new(),
+            copied: None,
+            is_asked: false,
+            stopping: Vec::new(),
         })
     }
 
@@ -151,11 +176,31 @@ impl<C: Content> AsOne<C> {
         self.template.is(template)
     }
 
+    /// Whether who held that can come in now: no window that has ended is left to be sent, of it or of those who are here.
+    pub fn takes_in(&self, held: &C::State, watermark: EventTime) -> bool {
+        !self.has_work(watermark) && self.template.has_sent(held, watermark.max(self.told))
+    }
+
     /// One more, from the next row on: its seat.
-    pub fn join(&mut self, query: Arc<Query>, outlet: Arc<Outlet>) -> u32 {
+    pub fn join(&mut self, query: Arc<Query>, outlet: Arc<Outlet>, before: Option<Before<C>>) -> u32 {
         let seat = self.next_seat;
         self.next_seat = seat.wrapping_add(1);
-        self.seats.insert(seat, Seat { query, outlet, latest: None });
+        let mut latest = None;
+        if let Some(Before { held, event_times }) = before {
+            self.arrived.push((seat, held));
+            if let Some((low, high)) = event_times {
+                latest = Some(high);
+                self.open.push(seat);
+                self.nearest_ns = self.nearest_ns.min(query.target_ns());
+                let (least, most) = self.event_times.unwrap_or((low, high));
+                self.event_times = Some((least.min(low), most.max(high)));
+            }
+        }
+        if query.is_held() {
+            // It has told how far it was before it came: nothing may come out for it until that is saved.
+            self.stopping.push(seat);
+        }
+        self.seats.insert(seat, Seat { query, outlet, latest, handed: 0 });
         seat
     }
 
@@ -175,7 +220,9 @@ impl<C: Content> AsOne<C> {
     /// Rows of the batch at hand are of that seat.
     pub fn add(&mut self, seat: u32, rows: &[(u32, u32)], event_times: Option<(EventTime, EventTime)>) {
         self.rows.extend(rows.iter().map(|&(_, row)| (seat, row)));
-        let (Some(of), Some((low, high))) = (self.seats.get_mut(&seat), event_times) else { return };
+        let Some(of) = self.seats.get_mut(&seat) else { return };
+        of.handed += 1;
+        let Some((low, high)) = event_times else { return };
         if of.latest.is_none() {
             self.open.push(seat);
             self.nearest_ns = self.nearest_ns.min(of.query.target_ns());
@@ -198,6 +245,7 @@ impl<C: Content> AsOne<C> {
         if self.rows.is_empty() {
             return Ok(());
         }
+        self.settle()?;
         let (rows, started) = (self.rows.len() as u64, self.record.as_ref().map(|_| clock.now()));
         let input = self.template.input(batch, &self.rows)?;
         self.rows.clear();
@@ -289,7 +337,8 @@ impl<C: Content> AsOne<C> {
         let mut now = context.clock.now();
         for sent in 1_usize.. {
             let Some(outgoing) = firing.outgoing.pop_front() else { break };
-            if let Some(seat) = self.seats.get(&outgoing.seat).filter(|seat| !seat.query.stopped()) {
+            if let Some(seat) = self.seats.get_mut(&outgoing.seat).filter(|seat| !seat.query.stopped()) {
+                seat.handed += 1;
                 fired.results += 1;
                 fired.rows += u64::from(C::rows(&outgoing.batch));
                 seat.send(outgoing, &firing, now, context.writes);
@@ -318,6 +367,8 @@ impl<C: Content> AsOne<C> {
             }
             seat.query.source_progress(self.told, watermark, arrival);
         }
+        self.settle()?;
+        self.drop_copy();
         let (now, target_ns) = (context.clock.now(), self.target_ns());
         let more = C::on_watermark(&mut self.operator, watermark, &mut self.outbox)? == Flow::More;
         let mut firing = Firing {
@@ -366,6 +417,11 @@ impl<C: Content> AsOne<C> {
     /// Whether its members have been told of the end.
     pub fn has_ended(&self) -> bool {
         self.told == EventTime::MAX
+    }
+
+    /// Whether all windows are fired, or being fired.
+    pub fn is_ending(&self) -> bool {
+        self.has_ended() || self.firing.as_ref().is_some_and(|firing| firing.watermark == EventTime::MAX)
     }
 
     /// Ends all of them, for this reason.
@@ -428,6 +484,10 @@ impl<C: Content> Firing<C> {
 }
 
 impl Seat {
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
     fn send<C: Content>(
         &self,
         outgoing: Outgoing<C::Batch>,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
-use super::as_one::{AsOne, StepContext};
+use super::as_one::{AsOne, Before, StepContext};
 use super::reader::Taken;
 use super::shared_work::{Record, SharedRecords};
 use super::{Feed, Given, IntakeContext, Position, Reader, Visited, end};
@@ -49,8 +49,10 @@ pub(super) struct Group<C: Content> {
     parked: Vec<u32>,
     /// Who is looked at before all others: a checkpoint waits for it, or it was let go.
     first: VecDeque<u32>,
-    /// Members by their source, but for those of a template.
+    /// Members by their source, but for those of a template: others may have been given the ids of their operators.
     by_source: HashMap<OperatorId, u32>,
+    /// Those of a template.
+    seated_as: HashMap<QueryId, u32>,
     /// How far the table has come.
     place: Position,
     watermark: EventTime,
@@ -145,6 +147,7 @@ impl<C: Content> Group<C> {
             parked: Vec::new(),
             first: VecDeque::new(),
             by_source: HashMap::new(),
+            seated_as: HashMap::new(),
             place: Position::default(),
             watermark: EventTime::MIN,
             arrival: ProcessingTime::ZERO,
@@ -198,7 +201,8 @@ impl<C: Content> Group<C> {
     ) -> Result<(), C::Error> {
         let mut reader = reader;
         let taken = reader.taken.take();
-        let event_times = taken.as_ref().and_then(|taken| taken.event_times);
+        let (is_restored, event_times) =
+            (taken.is_some(), taken.as_ref().and_then(|taken| taken.event_times));
         if let Some(taken) = taken {
             let watermark = self.front.absorb(taken.front)?;
             if watermark > self.watermark {
@@ -206,9 +210,17 @@ impl<C: Content> Group<C> {
                 self.offered.set_watermark(watermark);
             }
         }
-        let seat = self.take_seat(&reader, &spec, rhythm)?;
+        let before = reader.held.take().map(|held| Before { held, event_times });
+        // What a restored one holds that nobody can take over is its own to go on with.
+        let seat = match is_restored && before.is_none() {
+            true => None,
+            false => self.take_seat(&reader, &spec, rhythm, before)?,
+        };
         self.seated.extend(seat.map(|_| reader.query.id));
         let number = self.join_at(seat, reader, spec, rhythm);
+        if seat.is_some() {
+            return Ok(());
+        }
         if let Some(member) = self.members[number as usize].as_mut().filter(|_| event_times.is_some()) {
             // What it was told before is not known: it is told once more.
             (member.event_times, member.told) = (event_times, EventTime::MIN);
@@ -234,9 +246,10 @@ impl<C: Content> Group<C> {
             seat.and_then(|(place, _)| Some(self.as_one[place].as_ref()?.record.as_ref()?.place()));
         let record = self.record.as_ref();
         let recorded = record.map_or(0, |record| record.joined(&reader.query, reader.source, template));
-        if seat.is_none() {
-            self.by_source.insert(reader.source, number);
-        }
+        match seat {
+            None => self.by_source.insert(reader.source, number),
+            Some(_) => self.seated_as.insert(reader.query.id, number),
+        };
         self.members[number as usize] = Some(Member {
             reader,
             spec,
@@ -274,9 +287,10 @@ impl<C: Content> Group<C> {
         self.front.leave(number, &member.spec);
         member.reader.query.share(None);
         self.free.push(number);
-        if member.seat.is_none() {
-            self.by_source.remove(&member.reader.source);
-        }
+        match member.seat {
+            None => self.by_source.remove(&member.reader.source),
+            Some(_) => self.seated_as.remove(&member.reader.query.id),
+        };
         if let Some((place, seat)) = member.seat
             && let Some(one) = &mut self.as_one[place]
         {
@@ -472,6 +486,11 @@ impl<C: Content> Group<C> {
                 }
             }
         }
+        self.copy_asked(context.clock);
+        // Looked at when those are let go whom others of their template wait for.
+        for seat in self.as_one.iter().flatten().flat_map(AsOne::stopped) {
+            let _not_now = seat.query().has_credit(table);
+        }
         Ok(false)
     }
 
@@ -486,7 +505,7 @@ impl<C: Content> Group<C> {
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
             || !self.first.is_empty()
-            || self.as_one.iter().flatten().any(|one| self.is_due(one))
+            || self.as_one.iter().flatten().any(|one| one.is_asked() || self.is_due(one))
             || self.timers.peek().is_some_and(|Reverse((at, ..))| *at <= self.watermark)
             || self.ended.is_some_and(|told| told < self.members.len())
             || self.keeps_too_much()
@@ -634,13 +653,16 @@ impl<C: Content> Group<C> {
 
     /// See [`Intake::visit`](super::Intake::visit).
     pub fn visit(&mut self, query: &Query, source: OperatorId, is_first: bool) -> Option<Visited<C>> {
+        if let Some(number) = self.seat_of(query) {
+            return self.visit_seat(number, is_first);
+        }
         let number = *self.by_source.get(&source)?;
         let member = self.members[number as usize].as_mut();
         let member = member.filter(|member| std::ptr::eq(&*member.reader.query, query))?;
         match &member.visit {
             Visit::Done(position, taken) if !is_first => {
                 let (position, taken, handed) = (*position, Some(taken.clone()), member.handed);
-                Some(Visited::Given(Given { position, taken, handed }))
+                Some(Visited::Given(Given { position, taken, handed, work: None }))
             }
             Visit::Asked if !is_first => Some(Visited::Later),
             _ => {
@@ -653,9 +675,20 @@ impl<C: Content> Group<C> {
 
     /// How often this source of a query was given rows or told of time; `None` if it is not a member.
     pub fn handed(&self, query: &Query, source: OperatorId) -> Option<u64> {
+        if let Some(number) = self.seat_of(query) {
+            let (place, seat) = self.members[number as usize].as_ref()?.seat?;
+            return self.as_one[place].as_ref()?.handed(seat);
+        }
         let member = self.members[*self.by_source.get(&source)? as usize].as_ref()?;
         (std::ptr::eq(&*member.reader.query, query) && member.held.is_empty() && !member.is_behind)
             .then_some(member.handed)
+    }
+
+    /// The number of one whose work is done with that of others.
+    fn seat_of(&self, query: &Query) -> Option<u32> {
+        let number = *self.seated_as.get(&query.id)?;
+        let member = self.members[number as usize].as_ref()?;
+        std::ptr::eq(&*member.reader.query, query).then_some(number)
     }
 
     /// The least that any member had when it was visited, in rows.
@@ -664,7 +697,8 @@ impl<C: Content> Group<C> {
             Visit::Done(position, _) if member.reader.query.is_held() => position.rows,
             _ => u64::MAX,
         });
-        rows.min().unwrap_or(u64::MAX)
+        let of_templates = self.as_one.iter().flatten().map(AsOne::copied_rows);
+        rows.chain(of_templates).min().unwrap_or(u64::MAX)
     }
 
     /// Rows held of several batches as one.

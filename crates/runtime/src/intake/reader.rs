@@ -15,7 +15,6 @@ use crate::template::{FrontSpec, FrontState};
 use crate::{Clock, Content, InFlight, Outlet, Parcel, Payload, Query, Rhythm};
 
 /// One query's end of a table.
-#[derive(Debug)]
 pub struct Reader<C: Content> {
     /// The query.
     pub query: Arc<Query>,
@@ -41,6 +40,8 @@ pub struct Reader<C: Content> {
     skips: Position,
     /// What of it is not in its operators, where it has read with others before.
     pub(super) taken: Option<Taken<C>>,
+    /// What its operator that keeps rows holds, for those who do its work with that of others.
+    pub(super) held: Option<C::State>,
 }
 
 /// What a reader that reads with others has had and its operators do not hold.
@@ -74,6 +75,14 @@ struct Waiting<B> {
     watermark: Option<EventTime>,
 }
 
+impl<C: Content> fmt::Debug for Reader<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Reader");
+        shown.field("query", &self.query.settings.name).field("source", &self.source);
+        shown.field("backlog_bytes", &self.backlog_bytes).finish_non_exhaustive()
+    }
+}
+
 impl<C: Content> Reader<C> {
     /// A reader from the first row that is offered at or after `start` on. With
     /// `follows_processing_time` its source is told the processing time as its watermark.
@@ -99,6 +108,7 @@ impl<C: Content> Reader<C> {
             outlet: None,
             skips: Position::default(),
             taken: None,
+            held: None,
         }
     }
 
@@ -130,6 +140,13 @@ impl<C: Content> Reader<C> {
     #[must_use]
     pub fn going_on(self, taken: Taken<C>) -> Reader<C> {
         Reader { taken: Some(taken), ..self }
+    }
+
+    /// One whose operator that keeps rows holds that, should its work be done with that of others: its own operators are not
+    /// asked for it.
+    #[must_use]
+    pub fn holding(self, held: Option<C::State>) -> Reader<C> {
+        Reader { held, ..self }
     }
 
     /// Its table begins there, with what it skips behind that.

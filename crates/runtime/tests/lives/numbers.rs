@@ -16,7 +16,7 @@ pub struct Pass {
     pub fails_at: Option<u64>,
     pub left: Vec<u64>,
     pub ended: bool,
-    /// Of a template: numbers wait until their window ends.
+    /// Of a query that may be one of a template, and of a template: numbers wait until their window ends.
     pub windows: Option<Every>,
 }
 
@@ -58,6 +58,28 @@ impl Template<Numbers> for Every {
 
     fn late((): &()) -> Vec<(u32, i64)> {
         vec![]
+    }
+
+    type Saved = Vec<u64>;
+
+    fn save(operator: &mut Pass) -> Result<Vec<u64>, String> {
+        Ok(operator.left.clone())
+    }
+
+    fn of_member(saved: &Vec<u64>, member: u32) -> Result<Vec<u64>, String> {
+        let own = saved.iter().filter(|&number| (number >> 32) as u32 == member);
+        Ok(own.map(|number| number & u64::from(u32::MAX)).collect())
+    }
+
+    fn has_sent(&self, held: &Vec<u64>, watermark: EventTime) -> bool {
+        held.iter().all(|&number| !self.has_ended(number, watermark))
+    }
+
+    fn take_in(&self, operator: &mut Pass, held: Vec<(u32, Vec<u64>)>) -> Result<(), String> {
+        for (member, held) in held {
+            operator.left.extend(held.iter().map(|number| u64::from(member) << 32 | number));
+        }
+        Ok(())
     }
 }
 
@@ -131,6 +153,7 @@ impl Content for Numbers {
             let (out, open) = operator.left.iter().partition(|number| every.has_ended(**number, watermark));
             operator.left = open;
             outbox.emitted.push(Emitted::Batch { batch: out, ingested: None, window_end: Some(watermark) });
+            outbox.emitted.push(Emitted::Watermark(watermark));
             return Ok(Flow::More);
         }
         if !operator.ended {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use laxity_graph::{EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings};
 use laxity_runtime::{
     Clock, Counts, InFlight, Intake, IntakeContext, Outcome, Outlet, Parcel, Position, Process, Query,
-    Reader, Rhythm, Split, Step, Taken, Visited, Write, Written,
+    Reader, Rhythm, Split, Step, Taken, Template, Visited, Work, Write, Written,
 };
 use proptest::prelude::*;
 
@@ -499,5 +499,159 @@ proptest! {
                 prop_assert!(fired.unwrap().0 <= window_end + 10 + 2 * pieces.1);
             }
         }
+    }
+}
+
+/// What was saved of one of a template, done as one with others or not.
+struct SavedOfTemplate {
+    position: Position,
+    taken: Taken<Numbers>,
+    rows_in: u64,
+    /// In windows that have not ended.
+    held: Vec<u64>,
+    /// What had come out.
+    out: Vec<u64>,
+}
+
+/// What has come of a table so far, by query: results that were made, rows that its own operators were given, and how far
+/// they were told time is.
+#[derive(Default)]
+struct Came {
+    made: BTreeMap<u32, Vec<u64>>,
+    told: BTreeMap<u32, Vec<u64>>,
+    time: BTreeMap<u32, i64>,
+}
+
+impl Came {
+    fn look(&mut self, table: &mut Table, at_ms: u64) -> Step {
+        let (step, _) = table.look(at_ms);
+        self.take(table);
+        step
+    }
+
+    fn take(&mut self, table: &mut Table) {
+        for (id, numbers) in table.made() {
+            self.made.entry(id).or_default().extend(numbers.unwrap_or_default());
+        }
+        for (id, rows, watermark) in table.told() {
+            self.told.entry(id).or_default().extend(rows);
+            self.time.extend(watermark.map(|watermark| (id, watermark)));
+        }
+    }
+
+    fn out_of(&self, id: u32) -> usize {
+        self.made.get(&id).map_or(0, Vec::len)
+    }
+}
+
+impl Table {
+    /// A checkpoint of one of a template.
+    fn save_of_template(&mut self, query: &Query, at_ms: u64, came: &mut Came) -> SavedOfTemplate {
+        let (id, source) = (query.id.0, OperatorId(query.id.0));
+        query.hold();
+        let mut visited = self.intake.visit(query, source, true);
+        for _ in 0..20 {
+            if matches!(visited, Some(Visited::Given(_))) {
+                break;
+            }
+            let _ = came.look(self, at_ms);
+            visited = self.intake.visit(query, source, false);
+        }
+        let Some(Visited::Given(given)) = visited else { panic!("{id} is not given anything") };
+        let rows_in = query.counts().rows_in;
+        let (told, made) = (came.told.get(&id).cloned().unwrap_or_default(), came.made.get(&id).cloned());
+        let (out, held) = match &given.work {
+            Some(Work { held, member, .. }) => {
+                (made.unwrap_or_default(), Every::of_member(held, *member).unwrap())
+            }
+            None => {
+                let time = EventTime(came.time.get(&id).copied().unwrap_or(i64::MIN));
+                told.into_iter().partition(|&number| !Every(100).has_sent(&vec![number], time))
+            }
+        };
+        // Held on for a while, nothing comes out for it, or for those who are one with it.
+        let before = came.out_of(id);
+        let _ = came.look(self, at_ms + 150);
+        assert_eq!(came.out_of(id), before, "it is held");
+        assert_eq!(query.counts().rows_in, rows_in);
+        let _ = query.let_go();
+        query.let_end();
+        SavedOfTemplate { position: given.position, taken: given.taken.unwrap(), rows_in, held, out }
+    }
+}
+
+proptest! {
+    /// As above, of one template: who works alone and who as one with others may change.
+    #[test]
+    fn members_of_a_template_go_on_from_where_each_was_saved(
+        members in prop::collection::vec((1_u64..30, 0_u64..600), 1..12),
+        stay in prop::collection::vec(any::<bool>(), 12),
+        pieces in (1_u64..40, 1_u64..40),
+        quanta in (20_u64..2_000, 20_u64..2_000),
+        end in 700_u64..1_300,
+    ) {
+        let account = process();
+        let queries: Vec<_> = (0..members.len() as u32).map(|id| query(id, 200, &account)).collect();
+        let reader = |query: &Arc<Query>| {
+            let by = members[query.id.0 as usize].0;
+            as_one(query, by, by / 2)
+        };
+        let feed = |next, at_once, end| {
+            Counting { start: ProcessingTime::ZERO, next, end, gap_ns: MS * at_once, at_once }
+        };
+        let readers = queries.iter().map(reader).collect();
+        let mut table = Table { quantum_ns: quanta.0, ..Table::new(readers, &account) };
+        table.feed = feed(0, pieces.0, u64::MAX);
+        let seated: Vec<QueryId> = table.intake.take_seated();
+        prop_assert_eq!(seated.len(), members.len().saturating_sub(3));
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        order.sort_by_key(|&member| members[member].1);
+        let (mut came, mut saved) = (Came::default(), BTreeMap::new());
+        for member in order {
+            let _ = came.look(&mut table, members[member].1);
+            let at_ms = table.clock.0.get() / MS;
+            saved.insert(member, table.save_of_template(&queries[member], at_ms, &mut came));
+        }
+
+        // Some are not there any more, and one is new.
+        saved.retain(|&member, _| stay[member]);
+        if saved.is_empty() {
+            return Ok(());
+        }
+        let account = process();
+        let again: Vec<_> = (0..members.len() as u32).map(|id| query(id, 200, &account)).collect();
+        let fresh = query(99, 200, &account);
+        let least = saved.values().map(|saved| saved.position.rows).min().unwrap();
+        let mut readers = vec![as_one(&fresh, 1, 0)];
+        readers.extend(saved.iter().map(|(&member, saved)| {
+            let SavedOfTemplate { position, taken, rows_in, held, .. } = saved;
+            again[member].count_from(Counts { rows_in: *rows_in, ..Counts::default() });
+            let skips = Position { rows: position.rows - least, dead_rows: 0 };
+            let reader = reader(&again[member]).skipping(skips).going_on(taken.clone());
+            reader.holding(Some(held.clone()))
+        }));
+        let begins = Position { rows: least, dead_rows: 0 };
+        let intake = Intake::new(OperatorId(0), readers).from(begins);
+        let mut table =
+            Table { feed: feed(least, pieces.1, end), intake, quantum_ns: quanta.1, ..Table::new(vec![], &account) };
+        let mut came = Came::default();
+        let mut looks = (0_u64..100_000).step_by(5);
+        while looks.next().is_some_and(|at_ms| came.look(&mut table, at_ms) != Step::Done) {}
+        for (member, SavedOfTemplate { position, held, out, .. }) in saved {
+            let (id, by) = (member as u32, members[member].0);
+            // The end is told to each at least.
+            let made = came.made.remove(&id);
+            let is_seated = made.is_some();
+            let of_its_own = || [held, came.told.remove(&id).unwrap_or_default()].concat();
+            let after = made.unwrap_or_else(of_its_own);
+            let all = [out, after].concat();
+            let until = end.max(position.rows);
+            let wanted: Vec<u64> = (0..until).filter(|number| number % by == by / 2).collect();
+            prop_assert_eq!(&all, &wanted, "member {}, seated: {}", member, is_seated);
+            prop_assert_eq!(again[member].rows_in(), until);
+            prop_assert!(again[member].has_ended(OperatorId(id)));
+        }
+        let of_fresh = came.made.remove(&99).or(came.told.remove(&99)).unwrap_or_default();
+        prop_assert_eq!(of_fresh, (least..end.max(least)).collect::<Vec<_>>());
     }
 }

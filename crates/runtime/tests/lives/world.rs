@@ -11,9 +11,9 @@ use laxity_graph::{
     QuerySettings, WorkerId,
 };
 use laxity_runtime::{
-    Blueprint, Clock, InFlight, Instance, Intake, IntakeContext, LateWay, Outcome, Outlet, Parcel, Payload,
-    Process, Promise, Query, Reader, Registry, Retiring, Rhythm, Role, RunContext, Split, Step, Visited,
-    Write, Written, expand,
+    Blueprint, Clock, Given, InFlight, Instance, Intake, IntakeContext, LateWay, Outcome, Outlet, Parcel,
+    Payload, Position, Process, Promise, Query, Reader, Registry, Reserved, Retiring, Rhythm, Role,
+    RunContext, Split, Step, Taken, Template, Visited, Work as DoneByOthers, Write, Written, expand,
 };
 use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, RunReport, Shards, Stamps, Work};
 use rand_core::{Rng, SeedableRng};
@@ -47,6 +47,10 @@ pub struct World {
     ended: Vec<QueryId>,
     names: u64,
     held: Vec<Still>,
+    /// What was saved of queries of a template that are to come back.
+    saved: Vec<Saved>,
+    /// Queries that may be one of a template.
+    of_template: Vec<QueryId>,
     pub seen: Seen,
 }
 
@@ -55,10 +59,26 @@ struct Still {
     query: QueryId,
     /// `None` until it is in its operators, of one that reads with others.
     rows_given: Option<u64>,
+    /// What others hold for it who do its work, or else its own operators.
+    held: Vec<u64>,
+    /// Of one that reads with others: where it stood.
+    saved: Option<(Position, Taken<Numbers>)>,
+    is_as_one: bool,
     /// What its output held once it was drained.
     count: Option<u64>,
     /// What others had written when it was held.
     of_others: u64,
+}
+
+/// A query as it was saved.
+struct Saved {
+    position: Position,
+    taken: Taken<Numbers>,
+    held: Vec<u64>,
+    /// What had come out.
+    out: Vec<Option<u64>>,
+    first: Option<u64>,
+    count: u64,
 }
 
 /// How often what happened.
@@ -83,6 +103,12 @@ pub struct Seen {
     pub drained_while_held: u64,
     pub stopped_while_held: u64,
     pub others_went_on: u64,
+    pub held_as_one: u64,
+    pub saved: u64,
+    pub saved_as_one: u64,
+    pub restored: u64,
+    pub restored_as_one: u64,
+    pub restored_with_windows: u64,
 }
 
 struct Table {
@@ -128,6 +154,7 @@ struct Parts<'a> {
     outlet: Arc<Outlet>,
     fails_at: Option<u64>,
     cannot_be: bool,
+    windows: Option<Every>,
 }
 
 impl Blueprint<Role> for Parts<'_> {
@@ -143,7 +170,8 @@ impl Blueprint<Role> for Parts<'_> {
             return Err(());
         }
         let fails_at = self.fails_at.filter(|_| *role == Role::Operator);
-        Ok(Pass { fails_at, left: Vec::new(), ended: false, windows: None })
+        let windows = self.windows.filter(|_| *role == Role::Operator);
+        Ok(Pass { fails_at, left: Vec::new(), ended: false, windows })
     }
 
     fn outlet(&mut self, _: NodeId, _: &Role, _: usize) -> Result<Arc<Outlet>, ()> {
@@ -193,6 +221,8 @@ impl World {
             ended: Vec::new(),
             names: 0,
             held: Vec::new(),
+            saved: Vec::new(),
+            of_template: Vec::new(),
             seen: Seen::default(),
         }
     }
@@ -210,8 +240,9 @@ impl World {
             (75..=84, _) => self.forget_one(pick),
             (85..=86, _) => self.stall(pick),
             (400..=401, _) => self.open_split(),
-            (402..=406, Some(query)) => self.hold(query),
-            (407..=416, _) => self.look_at_held(pick),
+            (402..=408, Some(query)) => self.hold(query),
+            (409..=422, _) => self.look_at_held(pick),
+            (423, _) => self.restore(),
             (87..=109, _) => {
                 self.now.0.set(self.now.0.get() + u64::from(self.random.next_u32() % 1_000_000));
             }
@@ -226,23 +257,51 @@ impl World {
         let mut settings = QuerySettings::named(name.clone());
         let ns = 1_000_000 << (self.random.next_u32() % 8);
         settings.latency_target = LatencyTarget::new(Duration::from_nanos(ns)).unwrap();
-        let parallelism = [1, 1, 1, 2, 3][self.random.next_u32() as usize % 5];
+        let parallelism = [1, 1, 1, 1, 2, 3][self.random.next_u32() as usize % 6];
         let Some(reserved) = self.registry.reserve(&name, 1 + parallelism as u32) else {
             self.seen.refused += 1;
             return;
         };
+        // Takes rows by itself, or with others, at once or when a window of so many numbers ends.
+        let way = self.random.next_u32() % 8;
+        // Of one output it may be done as one with others.
+        let windows = (1..=5).contains(&way) && parallelism == 1;
+        let Some((query, outlet, source)) = self.make(&reserved, settings, parallelism, windows, None) else {
+            return;
+        };
+        let now = self.now.now();
+        let reader = Reader::new(query.clone(), source, None, false, now);
+        let reader = match way {
+            0 => reader.sharing(Rest::ALL, Rhythm::Rows),
+            1..=5 if windows => of_template(reader, outlet),
+            1..=5 => reader.sharing(Rest::ALL, Rhythm::Windows { every_ms: 20, reach_ms: 60 }),
+            _ => reader,
+        };
+        self.read(&query, reader, now);
+    }
+
+    /// The parts of a query, its output and its source; with what was saved of it, if it is restored.
+    fn make(
+        &mut self,
+        reserved: &Reserved,
+        settings: QuerySettings,
+        parallelism: usize,
+        windows: bool,
+        saved: Option<&Saved>,
+    ) -> Option<(Arc<Query>, Arc<Outlet>, OperatorId)> {
         let query = Arc::new(Query::new(reserved.id, settings.clone(), 1, self.process.clone()));
         let number = self.next_outlet;
         let outlet = Arc::new(Outlet::new(query.clone(), number, parallelism, true, false));
         let fails_at =
             (self.random.next_u32().is_multiple_of(6)).then(|| u64::from(self.random.next_u32() % 500));
-        let cannot_be = self.random.next_u32().is_multiple_of(10);
-        let mut parts = Parts { query: &query, outlet: outlet.clone(), fails_at, cannot_be };
+        let cannot_be = saved.is_none() && self.random.next_u32().is_multiple_of(10);
+        let windows = windows.then_some(Every(20));
+        let mut parts = Parts { query: &query, outlet: outlet.clone(), fails_at, cannot_be, windows };
         let made = expand(&flow(settings, parallelism), &query, reserved.first, false, &mut parts);
         let Ok(expanded) = made else {
-            self.registry.withdraw(&reserved);
+            self.registry.withdraw(reserved);
             self.seen.refused += 1;
-            return;
+            return None;
         };
         self.next_outlet += 1;
         self.names += 1;
@@ -252,33 +311,79 @@ impl World {
                 outlet: outlet.clone(),
                 writes: VecDeque::new(),
                 stalled: ProcessingTime::ZERO,
-                out: vec![None; parallelism],
-                first: None,
-                count: 0,
+                out: saved.map_or_else(|| vec![None; parallelism], |saved| saved.out.clone()),
+                first: saved.and_then(|saved| saved.first),
+                count: saved.map_or(0, |saved| saved.count),
                 is_closed: false,
             },
         );
         for instance in &expanded.instances {
             assert!(self.instances.insert(instance.id, instance.clone()).is_none(), "the id is in use");
+            if let Some(saved) = saved.filter(|_| instance.node == 1) {
+                let mut state = instance.save().unwrap();
+                state.operator = saved.held.clone();
+                assert!(instance.restore(state).unwrap().is_empty());
+            }
         }
-        self.registry.enter(&reserved, query.clone(), expanded.instances, expanded.outlets);
+        self.registry.enter(reserved, query.clone(), expanded.instances, expanded.outlets);
         self.shards.add_query(query.spec(), &expanded.operators);
         self.living.push(query.id);
+        self.of_template.extend(windows.map(|_| query.id));
         self.seen.submitted += 1;
-        let now = self.now.now();
-        let reader = Reader::new(query.clone(), expanded.sources[0].operator, None, false, now);
-        // Takes rows by itself, or with others, at once or when a window of so many numbers ends.
-        let reader = match self.random.next_u32() % 5 {
-            0 => reader.sharing(Rest::ALL, Rhythm::Rows),
-            1 | 2 => {
-                // Of one output it may be done as one with others.
-                let outlet = Some(outlet).filter(|_| parallelism == 1);
-                let rest = Rest { windows: Some(Every(20)), ..Rest::ALL };
-                reader.sharing(rest, Rhythm::Windows { every_ms: 20, reach_ms: 60 }).with_outlet(outlet)
-            }
-            _ => reader,
+        Some((query, outlet, expanded.sources[0].operator))
+    }
+
+    /// Those that were saved at places near each other come back, by one table.
+    fn restore(&mut self) {
+        const NEAR_ROWS: u64 = 500;
+        self.saved.sort_by_key(|saved| saved.position.rows);
+        let near = |first: &Saved| {
+            let from = first.position.rows;
+            self.saved.iter().filter(move |saved| (from..from + NEAR_ROWS).contains(&saved.position.rows))
         };
-        self.read(&query, reader, now);
+        let Some(first) = self.saved.iter().max_by_key(|first| near(first).count()) else { return };
+        // Now and then so many that they are done as one again.
+        let (least, count) = (first.position.rows, near(first).count());
+        if count < 5 && !self.random.next_u32().is_multiple_of(30) {
+            return;
+        }
+        let place = self.saved.iter().position(|saved| saved.position.rows == least).unwrap();
+        let saved: Vec<Saved> = self.saved.drain(place..place + count).collect();
+        let now = self.now.now();
+        let (mut readers, mut queries) = (Vec::new(), Vec::new());
+        for saved in saved {
+            let settings = QuerySettings::named(format!("r{}", self.random.next_u32()));
+            let Some(reserved) = self.registry.reserve(&settings.name, 2) else { continue };
+            let made = self.make(&reserved, settings, 1, true, Some(&saved));
+            let (query, outlet, source) = made.expect("it can be");
+            let Saved { position, taken, held, .. } = saved;
+            self.seen.restored += 1;
+            self.seen.restored_with_windows += u64::from(!held.is_empty());
+            let skips = Position { rows: position.rows - least, dead_rows: 0 };
+            let reader = Reader::new(query.clone(), source, None, false, now);
+            let reader = of_template(reader, outlet).skipping(skips).going_on(taken);
+            readers.push(reader.holding(Some(held)));
+            queries.push(query);
+        }
+        let id = self.registry.table_id();
+        let more = u64::from(self.random.next_u32() % 500);
+        let feed = Counting {
+            start: now,
+            next: least,
+            end: if more < 100 { least + more } else { u64::MAX },
+            // Soon where the last of them was.
+            gap_ns: 20_000,
+            at_once: 1 + u64::from(self.random.next_u32() % 40),
+        };
+        let begins = Position { rows: least, dead_rows: 0 };
+        let mut intake = Intake::new(id, readers).from(begins);
+        let seated = intake.take_seated();
+        self.open(id, intake, feed, now);
+        for query in queries {
+            assert!(self.registry.reads(query.id, id));
+        }
+        self.seen.restored_as_one += seated.len() as u64;
+        self.relieve(seated);
     }
 
     /// Joins a table that is read, or opens one.
@@ -321,7 +426,14 @@ impl World {
         for query in seated {
             let instances = self.registry.relieve(query);
             assert!(self.shards.remove_query(query).is_empty(), "{query} had rows before it was seated");
+            if let Some(still) = self.held.iter_mut().find(|still| still.query == query) {
+                // It has told how far it was before others took its work over.
+                still.held = instances.iter().flat_map(|i| i.save().unwrap().operator).collect();
+                still.is_as_one = true;
+            }
             for instance in &instances {
+                // What was restored of it has been taken over.
+                let _ = instance.clear();
                 self.instances.remove(&instance.id);
             }
             self.registry.give_back(&instances);
@@ -382,17 +494,35 @@ impl World {
         }
         let query = entry.query.clone();
         query.hold();
-        let with_others = match self.visit(&query, true) {
-            Some(Visited::Given(_)) => false,
-            Some(Visited::Later) => true,
-            // It is done as one with others, has come to its end, or is on its way to a copy.
+        let (given, with_others) = match self.visit(&query, true) {
+            Some(Visited::Given(given)) => {
+                let with_others = given.taken.is_some();
+                (Some(given), with_others)
+            }
+            Some(Visited::Later) => (None, true),
+            // It has come to its end, or is on its way to a copy.
             None => return self.let_go(&query),
         };
-        let rows_given = self.rows_given(&query, with_others);
         let of_others = self.written_by_others(id);
-        self.held.push(Still { query: id, rows_given, count: None, of_others });
+        let (rows_given, held, saved, is_as_one) = (None, Vec::new(), None, false);
+        self.held.push(Still { query: id, rows_given, held, saved, is_as_one, count: None, of_others });
+        if let Some(given) = given {
+            self.on_given(self.held.len() - 1, given);
+        }
         self.seen.held += 1;
         self.seen.held_with_others += u64::from(with_others);
+    }
+
+    /// It is known where a held query stands.
+    fn on_given(&mut self, place: usize, given: Given<Numbers>) {
+        let still = &mut self.held[place];
+        still.rows_given = Some(given.position.rows);
+        if let Some(DoneByOthers { held, member, .. }) = given.work {
+            still.held = Every::of_member(&held, member).unwrap();
+            still.is_as_one = true;
+            self.seen.held_as_one += 1;
+        }
+        still.saved = given.taken.map(|taken| (given.position, taken));
     }
 
     /// Asks the tables of a held query how far it has come.
@@ -413,17 +543,6 @@ impl World {
         None
     }
 
-    /// What it was given, as far as that is known.
-    fn rows_given(&mut self, query: &Arc<Query>, with_others: bool) -> Option<u64> {
-        match self.visit(query, false)? {
-            Visited::Given(given) => {
-                assert_eq!(given.taken.is_some(), with_others);
-                Some(given.position.rows)
-            }
-            Visited::Later => None,
-        }
-    }
-
     fn written_by_others(&self, id: QueryId) -> u64 {
         self.outputs.values().filter(|output| output.outlet.query.id != id).map(|output| output.count).sum()
     }
@@ -434,7 +553,7 @@ impl World {
             return;
         }
         let place = pick % self.held.len();
-        let Still { query: id, rows_given, count, of_others } = self.held[place];
+        let Still { query: id, rows_given, count, of_others, is_as_one, .. } = self.held[place];
         let query = self.registry.get(id).map(|entry| entry.query.clone());
         let Some(query) = query.filter(|query| !query.stopped()) else {
             self.held.swap_remove(place);
@@ -443,7 +562,7 @@ impl World {
         };
         let Some(rows_given) = rows_given else {
             match self.visit(&query, false) {
-                Some(Visited::Given(given)) => self.held[place].rows_given = Some(given.position.rows),
+                Some(Visited::Given(given)) => self.on_given(place, given),
                 Some(Visited::Later) => {}
                 // It ends.
                 None => {
@@ -457,14 +576,26 @@ impl World {
             assert_eq!(count, None, "{id} got something while it was held and drained");
             return;
         }
-        for instance in &self.registry.get(id).unwrap().instances {
-            let state = instance.save().unwrap();
-            assert!(state.operator.is_empty(), "{id} has numbers left between two messages");
-        }
+        let own: Vec<u64> = self
+            .registry
+            .get(id)
+            .unwrap()
+            .instances
+            .iter()
+            .flat_map(|instance| instance.save().unwrap().operator)
+            .collect();
+        assert!(
+            own.is_empty() || self.of_template.contains(&id),
+            "{id} has numbers left between two messages"
+        );
+        assert!(own.is_empty() || !is_as_one, "{id}: others do its work");
+        let held = if is_as_one { &self.held[place].held } else { &own };
         let output = self.outputs.values().find(|output| output.outlet.query.id == id).unwrap();
-        let last = output.out.iter().copied().flatten().max();
-        if let (Some(first), Some(last)) = (output.first, last) {
-            assert_eq!((last + 1, output.count), (rows_given, rows_given - first), "{id}: lost or ahead");
+        let last = output.out.iter().copied().flatten().chain(held.iter().copied()).max();
+        let first = output.first.or(held.iter().copied().min());
+        let all = output.count + held.len() as u64;
+        if let (Some(first), Some(last)) = (first, last) {
+            assert_eq!((last + 1, all), (rows_given, rows_given - first), "{id}: lost or ahead");
         }
         match count {
             None => {
@@ -474,10 +605,29 @@ impl World {
             Some(count) => {
                 assert_eq!(output.count, count, "{id} wrote while it was held");
                 self.seen.others_went_on += u64::from(self.written_by_others(id) > of_others);
-                self.held.swap_remove(place);
+                let still = self.held.swap_remove(place);
+                self.save(&query, still, own);
                 self.let_go(&query);
             }
         }
+    }
+
+    /// It may go, and come back later as what was saved of it.
+    fn save(&mut self, query: &Arc<Query>, still: Still, own: Vec<u64>) {
+        let Some((position, taken)) = still.saved else { return };
+        let comes_back = self.saved.len() < 3 * AT_ONCE && self.random.next_u32().is_multiple_of(2);
+        if !comes_back || !self.of_template.contains(&query.id) {
+            return;
+        }
+        let output = self.outputs.values().find(|output| output.outlet.query.id == query.id).unwrap();
+        let (out, first, count) = (output.out.clone(), output.first, output.count);
+        let held = if still.is_as_one { still.held } else { own };
+        // What is held comes first when it is restored.
+        let first = first.or(held.iter().copied().min());
+        self.seen.saved += 1;
+        self.seen.saved_as_one += u64::from(still.is_as_one);
+        self.saved.push(Saved { position, taken, held, out, first, count });
+        query.end(Outcome::Cancelled);
     }
 
     fn let_go(&mut self, query: &Query) {
@@ -715,7 +865,11 @@ impl World {
             writes: &mut writes,
         };
         let (step, split) = intake.attend(feed, &mut context);
+        // Of restored ones, as the table comes to where they were.
+        let seated = intake.take_seated();
+        self.seen.restored_as_one += seated.len() as u64;
         self.seen.done_as_one += writes.len() as u64;
+        self.relieve(seated);
         self.take(writes);
         if let Some(split) = split {
             let of = &self.tables[&id].feed;
@@ -819,6 +973,11 @@ impl Output {
             self.count += 1;
         }
     }
+}
+
+fn of_template(reader: Reader<Numbers>, outlet: Arc<Outlet>) -> Reader<Numbers> {
+    let rest = Rest { windows: Some(Every(20)), ..Rest::ALL };
+    reader.sharing(rest, Rhythm::Windows { every_ms: 20, reach_ms: 60 }).with_outlet(Some(outlet))
 }
 
 fn look(table: OperatorId, due: ProcessingTime) -> Parcel<Numbers> {

@@ -268,6 +268,25 @@ impl Template<Counted> for CountedTemplate {
     fn late(late: &LateRows) -> Vec<(u32, i64)> {
         vec![(late.member, late.window_end.0); late.rows as usize]
     }
+
+    // Nothing is saved in a simulation.
+    type Saved = ();
+
+    fn save(_: &mut StageOperator) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn of_member((): &(), _: u32) -> Result<(), String> {
+        Err("counted rows have nothing to save".into())
+    }
+
+    fn has_sent(&self, (): &(), _: EventTime) -> bool {
+        false
+    }
+
+    fn take_in(&self, _: &mut StageOperator, _: Vec<(u32, ())>) -> Result<(), Infallible> {
+        Ok(())
+    }
 }
 
 impl Members {

@@ -132,7 +132,8 @@ impl Scope<'_> {
         let plan = planner.query(&insert.query)?;
         let plan = self.optimized(plan, planner, lowering)?;
         lowering.insert(&plan, &table.sink, &table.lengths, &columns)?;
-        let shape = || Shape::of(&plan, &table.sink.schema, &table.lengths, &columns);
+        let interval = self.settings.checkpoint_interval;
+        let shape = || Shape::of(&plan, &table.sink.schema, &table.lengths, &columns, interval);
         template::find(shape, self.templates, planner, self.settings, &mut lowering.dataflow);
         Ok(())
     }

@@ -141,6 +141,7 @@ impl Lowering<'_> {
             key_columns.push(columns.add(input.map(expr).map_err(fault)?));
         }
         if let Ok(member) = input.schema.index_of(Template::MEMBER) {
+            self.member_key = key_columns.len();
             key_columns.push(columns.add(input.column(member)));
         }
         let windows = window_input(&input, &mut columns)?;

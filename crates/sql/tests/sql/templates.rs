@@ -113,7 +113,6 @@ fn what_may_differ_otherwise_or_fail_has_none() {
         ("laxity.shed", "true"),
         ("laxity.memory.limit", "10 mb"),
         ("laxity.row.error", "dead-letter"),
-        ("execution.checkpointing.interval", "10 s"),
         ("laxity.allowed.lateness", "1 s"),
         ("table.exec.source.idle-timeout", "1 s"),
         ("parallelism.default", "2"),
@@ -121,6 +120,13 @@ fn what_may_differ_otherwise_or_fail_has_none() {
         assert!(set(key, value), "{key}");
     }
     assert!(!set("laxity.weight", "2"));
+    assert!(!set("execution.checkpointing.interval", "10 s"));
+    // Those are saved together that are done as one.
+    let every = |seconds: u32| format!("SET 'execution.checkpointing.interval' = '{seconds} s'");
+    let saved = |first: u32, second: u32| {
+        templates(&[&every(first), &counted("k = 1"), &every(second), &counted("k = 2")])
+    };
+    assert!(is_one(&saved(10, 10)) && !is_one(&saved(10, 20)));
     // Written to other columns, or grouped otherwise.
     let made = templates(&[
         &counted("k = 1"),

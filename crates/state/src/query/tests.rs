@@ -85,7 +85,7 @@ fn what_was_not_finished_is_not_there_and_goes() {
     std::fs::create_dir(&unfinished).unwrap();
     std::fs::write(unfinished.join("0-0-0-x.arrow"), "half").unwrap();
     assert_eq!(query.checkpoints().unwrap().whole.len(), 1);
-    let query = StateFolder::look_for(folder.path(), "q");
+    let query = StateFolder::look(folder.path()).unwrap().query("q");
     query.write(draft(2)).unwrap();
     assert!(!unfinished.exists());
     assert_eq!(query.checkpoints().unwrap().whole.len(), 2);
@@ -123,7 +123,7 @@ proptest! {
                         std::fs::write(query.path().join(format!("chk-{first}/manifest.json")), "{}").unwrap();
                         harmed.insert(0, first);
                     }
-                    query = StateFolder::look_for(folder.path(), "q");
+                    query = StateFolder::look(folder.path()).unwrap().query("q");
                 }
             }
             let found = query.checkpoints().unwrap();

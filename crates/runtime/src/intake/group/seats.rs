@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use laxity_graph::EventTime;
 
-use super::super::as_one::{AsOne, StepContext};
-use super::super::{Reader, SHARED_BY_MIN};
+use super::super::as_one::{AsOne, Before, Part, Standing, StepContext};
+use super::super::{Given, Reader, SHARED_BY_MIN, Taken, Visited, Work};
 use super::{Group, Member};
 use crate::{Clock, Content, Front, Rhythm, Template, panic_text};
 
@@ -20,6 +20,7 @@ impl<C: Content> Group<C> {
         reader: &Reader<C>,
         spec: &<C::Front as Front>::Spec,
         rhythm: Rhythm,
+        before: Option<Before<C>>,
     ) -> Result<Option<(usize, u32)>, C::Error> {
         let (Some(template), Some(outlet)) = (C::Template::of(spec), &reader.outlet) else { return Ok(None) };
         // What holds no rows back gains nothing.
@@ -53,8 +54,17 @@ impl<C: Content> Group<C> {
                 }
             }
         };
-        let one = self.as_one[place].as_mut();
-        Ok(one.map(|one| (place, one.join(reader.query.clone(), outlet.clone()))))
+        let watermark = self.known_watermark();
+        let is_new = known.is_none();
+        let Some(one) = self.as_one[place].as_mut() else { return Ok(None) };
+        if before.as_ref().is_some_and(|before| !one.takes_in(&before.held, watermark)) {
+            // It works for itself.
+            if is_new {
+                self.as_one[place] = None;
+            }
+            return Ok(None);
+        }
+        Ok(Some((place, one.join(reader.query.clone(), outlet.clone(), before))))
     }
 
     /// Does that to the members of each template. Where it cannot be done, they end.
@@ -67,6 +77,54 @@ impl<C: Content> Group<C> {
                 self.take_out_all(place);
             }
         }
+    }
+
+    /// The members of a template have been told of the end.
+    fn note_ended(&self, place: usize) {
+        for member in self.members.iter().flatten() {
+            if member.seat.is_some_and(|(of, _)| of == place) {
+                member.reader.query.hold.on_end_of_input(member.reader.source);
+            }
+        }
+    }
+
+    /// Copies what those of templates hold who are asked for that, as soon as it can be.
+    pub(super) fn copy_asked<K: Clock>(&mut self, clock: &K) {
+        let (place, offered) = (self.place, self.offered.rows());
+        let watermark = self.watermark;
+        for at in 0..self.as_one.len() {
+            let Some(one) = self.as_one[at].as_mut() else { continue };
+            one.forget_old(clock.now());
+            if !one.is_asked() {
+                continue;
+            }
+            let front = &mut self.front;
+            let standing = || Ok(Standing { place, offered, front: front.save()? });
+            if let Err(why) = guarded(|| one.copy(watermark, clock, standing)) {
+                one.stop(&why);
+                self.take_out_all(at);
+            }
+        }
+    }
+
+    /// See [`Intake::visit`](super::super::Intake::visit): of one whose work is done with that of others.
+    pub(super) fn visit_seat(&mut self, number: u32, is_first: bool) -> Option<Visited<C>> {
+        let member = self.members[number as usize].as_ref()?;
+        let (at, seat) = member.seat?;
+        let one = self.as_one[at].as_mut()?;
+        if one.is_ending() {
+            return None;
+        }
+        let Some(Part { place, front, event_times, handed, held, took_ns }) = one.visit(seat, is_first)
+        else {
+            return Some(Visited::Later);
+        };
+        Some(Visited::Given(Given {
+            position: member.reader.position_with_others(place),
+            taken: Some(Taken { front, event_times }),
+            handed,
+            work: Some(Work { held, member: seat, took_ns }),
+        }))
     }
 
     /// The members of a template are members no more.
@@ -91,16 +149,30 @@ impl<C: Content> Group<C> {
 
     /// Whether these have windows to fire, or are to be told of the end.
     pub(super) fn is_due(&self, one: &AsOne<C>) -> bool {
-        one.has_work(self.known_watermark()) || self.ended.is_some() && !one.has_ended()
+        !one.is_stopped()
+            && (one.has_work(self.watermark_of(one))
+                || self.ended.is_some() && !one.has_ended() && one.may_end())
     }
 
     fn known_watermark(&self) -> EventTime {
         if self.ended.is_some() { EventTime::MAX } else { self.watermark }
     }
 
+    /// The end is known to those of a template once each of them may come to it.
+    fn watermark_of(&self, one: &AsOne<C>) -> EventTime {
+        if self.ended.is_some() && (one.is_ending() || one.may_end()) {
+            EventTime::MAX
+        } else {
+            self.watermark
+        }
+    }
+
     /// Fires windows of those of a template, until all are out (true) or the quantum is over.
     pub(super) fn fire<K: Clock>(&mut self, place: usize, context: &mut StepContext<'_, C, K>) -> bool {
-        let (watermark, arrival, has_ended) = (self.known_watermark(), self.arrival, self.ended.is_some());
+        let Some(watermark) = self.as_one[place].as_ref().map(|one| self.watermark_of(one)) else {
+            return true;
+        };
+        let (arrival, has_ended) = (self.arrival, watermark == EventTime::MAX);
         let Some(one) = &mut self.as_one[place] else { return true };
         let stepped = match one.has_work(watermark) {
             true => guarded(|| one.step(watermark, arrival, context)),
@@ -111,6 +183,7 @@ impl<C: Content> Group<C> {
                 // What began before the end was known is fired up to where the watermark was then.
                 if has_ended && !one.has_work(watermark) {
                     one.end_of_input(context.writes);
+                    self.note_ended(place);
                     self.take_out_all(place);
                 }
                 true
