@@ -77,49 +77,26 @@ pub(crate) struct Channel {
 impl Channel {
     pub const NEW: Channel = Channel { local: i64::MIN, data: EventTime::MIN, watermark: EventTime::MIN };
 
-    /// TRANSFORM, as far as one channel can tell: which window the message takes part in.
+    /// TRANSFORM: the progress at which the window that this message takes part in closes, or `None` if the
+    /// message itself may close one and so must not wait.
     ///
     /// Deviates from Cameo §4.3 where a message *crosses* a window's end: read literally, the message that
     /// closes a window would be deferred to the end of the next one. A watermark w closes the windows that end at
     /// or before w + 1 (Flink). Bare watermarks and rows are followed apart, because rows run ahead of the
     /// watermark that closes their window.
-    pub fn transform(&mut self, progress: EventTime, rows: u32, slide_ms: i64) -> TakesPart {
+    pub fn transform(&mut self, progress: EventTime, rows: u32, slide_ms: i64) -> Option<EventTime> {
         let seen = if rows == 0 { &mut self.watermark } else { &mut self.data };
         let before = *seen;
         *seen = before.max(progress);
-        if progress == EventTime::MIN || progress == EventTime::MAX || before == EventTime::MIN {
-            return TakesPart::Unknown;
+        let ended = |p: EventTime| p.0.saturating_add(1).div_euclid(slide_ms);
+        if progress == EventTime::MIN || progress == EventTime::MAX {
+            return None;
         }
-        match ended(progress, slide_ms) > ended(before, slide_ms) {
-            true => TakesPart::Crosses,
-            false => TakesPart::Within(next_end(progress, slide_ms)),
+        if before == EventTime::MIN || ended(progress) > ended(before) {
+            return None;
         }
+        ended(progress).checked_add(1)?.checked_mul(slide_ms).map(EventTime)
     }
-
-    /// How far it is known to be.
-    pub fn reached(&self) -> EventTime {
-        self.data.max(self.watermark)
-    }
-}
-
-/// What a message is to the windows of an operator, seen from its channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakesPart {
-    /// It belongs to the window that ends then, and does not close it.
-    Within(Option<EventTime>),
-    /// Its channel has passed an end by it: it closes a window if no other channel is behind.
-    Crosses,
-    /// It says nothing of time, or its channel has said nothing before.
-    Unknown,
-}
-
-/// The first end of a window behind `progress`.
-pub(crate) fn next_end(progress: EventTime, slide_ms: i64) -> Option<EventTime> {
-    ended(progress, slide_ms).checked_add(1)?.checked_mul(slide_ms).map(EventTime)
-}
-
-fn ended(progress: EventTime, slide_ms: i64) -> i64 {
-    progress.0.saturating_add(1).div_euclid(slide_ms)
 }
 
 /// The slide TRANSFORM works with: `None` where the operator is regular for messages of that upstream slide.

@@ -135,41 +135,6 @@ fn rows_of_an_open_window_wait_for_its_end_and_the_closer_does_not() {
 }
 
 #[test]
-fn only_the_last_channel_to_cross_an_end_closes_the_window() {
-    let spy = Spy::default();
-    let mut scheduler = Scheduler::new(Composition::of(spy.clone()), Config::default());
-    scheduler.add_query(query(0, SECOND_NS));
-    scheduler.add_operator(operator(0, &[], None));
-    scheduler.add_operator(operator(1, &[], None));
-    scheduler.add_operator(OperatorSpec { channels: 2, ..operator(2, &[0, 1], TUMBLE_10_S) });
-    // Event time runs 2 s behind at one source and 5 s at the other.
-    for s in 0..20u64 {
-        for (source, behind_s) in [(0, 2), (1, 5)] {
-            let at = seconds(s + behind_s);
-            scheduler.on_message(message(source, s as i64 * 1_000, at, 10), at);
-        }
-    }
-    let mut frontier = |channel, progress_ms, at_s| {
-        let at = seconds(at_s);
-        scheduler.on_message(Message { channel, ..message(2, progress_ms, at, 10) }, at);
-        spy.last().frontier.0 as f64 / SECOND_NS as f64
-    };
-    frontier(0, 19_000, 21);
-    // The second channel has said nothing yet: nobody knows whom the first closes a window for.
-    assert_eq!(frontier(0, 20_000, 22), 22.0);
-    frontier(1, 17_000, 22);
-    // The first channel is in [20, 30), the second in [10, 20), which both sources have passed at 25.
-    assert!((frontier(1, 18_000, 23) - 25.0).abs() < 1e-3);
-    assert_eq!(frontier(1, 20_000, 25), 25.0, "the last closes [10, 20)");
-    // [20, 30) waits for the second source, until 35, whether rows of the first are in it, …
-    assert!((frontier(0, 25_000, 27) - 35.0).abs() < 1e-3);
-    // … or cross its end,
-    assert!((frontier(0, 30_000, 32) - 35.0).abs() < 1e-3);
-    // but not for what the last channel brings.
-    assert_eq!(frontier(1, 31_000, 36), 36.0);
-}
-
-#[test]
 fn the_closer_makes_what_stands_before_it_as_urgent() {
     let (mut scheduler, spy) = windowed(false);
     frontier_of(&mut scheduler, &spy, 20_500, 22, 10);

@@ -2,7 +2,7 @@
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
 
-use crate::context::{Channel, TakesPart, next_end};
+use crate::context::Channel;
 use crate::mailbox::Mailbox;
 use crate::stream::Expected;
 use crate::stream::Windows;
@@ -138,17 +138,6 @@ impl<T> Operator<T> {
         }
     }
 
-    /// The end of the first window that stays open although the channel of this message has passed an end: other channels
-    /// are behind, so that the message closes nothing, and what it says is wanted once they have come up (Cameo §4.2.2:
-    /// t_MF is when all sources have passed). `None` where none is behind, or one has said nothing yet.
-    fn first_open_end(&self, message: &Message<T>, slide_ms: i64) -> Option<EventTime> {
-        let others = [&self.channel].into_iter().chain(&self.links.channels).enumerate();
-        let others = others.filter(|&(number, _)| number != message.channel as usize);
-        let behind = others.map(|(_, channel)| channel.reached()).min()?;
-        let end = next_end(behind, slide_ms).filter(|_| behind != EventTime::MIN)?;
-        (end.0 <= message.progress.0.saturating_add(1)).then_some(end)
-    }
-
     pub fn channel_mut(&mut self, number: u32) -> &mut Channel {
         let Some(further) = (number as usize).checked_sub(1) else { return &mut self.channel };
         let channels = &mut self.links.channels;
@@ -175,11 +164,7 @@ impl<T> Scheduler<T> {
         }
         let bytes = operator.mailbox.bytes();
         let channel = operator.channel_mut(message.channel);
-        let closes = match channel.transform(message.progress, message.rows, slide_ms) {
-            TakesPart::Within(end) => end,
-            TakesPart::Crosses => operator.first_open_end(message, slide_ms),
-            TakesPart::Unknown => None,
-        };
+        let closes = channel.transform(message.progress, message.rows, slide_ms);
         closes
             // Where the mailbox is half full, work that waits for a window's end would soon block those above.
             .filter(|_| bytes <= self.mailbox_bytes_low())
