@@ -29,4 +29,4 @@ timeout -k 20 300 scripts/kafka.sh install || { echo "kafka-test: Kafka could no
 timeout -k 20 300 scripts/registry.sh install || { echo "kafka-test: the registry could not be installed" >&2; exit 1; }
 timeout -k 10 120 scripts/kafka.sh start >/dev/null
 # shellcheck disable=SC2086
-timeout -k 10 400 python3 -B scripts/kafka/test.py "$(realpath "$LAXITY")" ${ONLY:-}
+timeout -k 10 600 python3 -B scripts/kafka/test.py "$(realpath "$LAXITY")" ${ONLY:-}

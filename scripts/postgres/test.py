@@ -280,31 +280,7 @@ def a_query_goes_on_when_the_server_is_back():
     print(f"    {count} rows through 2 restarts of the server: 0 lost, 0 doubled")
 
 
-def late_rows_are_committed_at_the_end():
-    """No checkpoint is due before the query comes to its end: what it wrote is there then, late rows too."""
-    psql("CREATE TABLE counts (n BIGINT)")
-    psql("CREATE TABLE late (n BIGINT)")
-    # Each tenth row is a minute behind.
-    write_csv("in.csv", [[n, n * 100 - (60_000 if n % 10 == 9 and n > 700 else 0)] for n in range(3000)])
-    once = ("laxity.delivery-guarantee", "exactly-once")
-    sql = (
-        "SET 'execution.checkpointing.interval' = '1 h';\n"
-        "CREATE TABLE i (n BIGINT, ms BIGINT, at_time AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR at_time AS at_time)\n"
-        "WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');\n"
-        + table("counts", "n BIGINT", once)
-        + table("late", "n BIGINT", once)
-        + "SET 'laxity.late.table' = 'late';\nINSERT INTO counts SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE i, "
-        "DESCRIPTOR(at_time), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;\n"
-    )
-    said = run(sql, "--state", "state-late")
-    late = [n for n in range(3000) if n % 10 == 9 and n > 700]
-    same(psql("SELECT n FROM late ORDER BY n"), [[str(n)] for n in late])
-    same(psql("SELECT SUM(n) FROM counts"), [[str(3000 - len(late))]])
-    assert "is complete" in run(sql, "--state", "state-late"), said
-
-
 TESTS = [
-    late_rows_are_committed_at_the_end,
     exactly_once_through_kills,
     a_query_goes_on_when_the_server_is_back,
     rows_come_back,

@@ -74,7 +74,7 @@ struct SinkState {
     /// Where it says that it waits for somebody who is away.
     waiting: Waiting,
     spare: Spare,
-    /// Of a query with checkpoints.
+    /// Of results of a query with checkpoints.
     finish: Option<(Arc<Finish>, usize)>,
     /// Of an output that may stall.
     own: Option<OwnThread>,
@@ -221,7 +221,7 @@ impl SinkPool {
             serves_all,
             waiting,
             spare: encoding.spare.clone(),
-            finish,
+            finish: finish.filter(|_| is_result),
             own: may_stall.then(|| OwnThread { wake: Arc::default(), is_running: false }),
         };
         if number == state.sinks.len() {

@@ -12,8 +12,8 @@ use crate::fault::Fault;
 /// What the outputs of one query share: the numbers of its checkpoints, and who has come to its end.
 pub(crate) struct Finish {
     query: Arc<Query>,
-    /// How many it writes, that for late rows included.
-    outputs: usize,
+    /// Outputs for results.
+    results: usize,
     state: Mutex<State>,
     write_last: OnceLock<Box<WriteLast>>,
 }
@@ -38,9 +38,9 @@ struct Ended {
 }
 
 impl Finish {
-    pub fn new(query: Arc<Query>, outputs: usize, next: u64) -> Finish {
+    pub fn new(query: Arc<Query>, results: usize, next: u64) -> Finish {
         let state = Mutex::new(State { next, ended: Vec::new() });
-        Finish { query, outputs, state, write_last: OnceLock::new() }
+        Finish { query, results, state, write_last: OnceLock::new() }
     }
 
     /// How the last checkpoint is written. Once, before anything ends.
@@ -63,8 +63,8 @@ impl Finish {
         self.state.lock().positions()
     }
 
-    /// Everything was written to an output. It is kept until a checkpoint is safe that says so: with the last one
-    /// that is the last of all, and is written here.
+    /// Everything was written to an output. It is kept until a checkpoint is safe that says so: with the last one of the
+    /// results that is the last of all, and is written here.
     ///
     /// # Errors
     /// If the output or the store fails.
@@ -87,7 +87,7 @@ impl Finish {
         };
         let outlet = outlet.clone();
         state.ended.push(Ended { number, outlet, prepared_for: next, position, open: Some(output) });
-        if state.ended.len() < self.outputs {
+        if state.ended.len() < self.results {
             return Ok(());
         }
         state.next += 1;

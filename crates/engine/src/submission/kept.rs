@@ -66,8 +66,9 @@ pub(super) fn find(
 ) -> Result<Kept, SubmitError> {
     let name = &query.settings.name;
     let outputs = plan.outputs();
+    let results = outputs.len() - plan.late.iter().len();
     let found = find_checkpoint(&shared.checkpoints, name, state, &outputs)?;
-    let finish = Arc::new(Finish::new(query.clone(), outputs.len(), found.next));
+    let finish = Arc::new(Finish::new(query.clone(), results, found.next));
     let interval_ns = u64::try_from(state.interval.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
     Ok(Kept { found, finish, query: query.clone(), outputs, interval_ns })
 }
