@@ -313,6 +313,22 @@ top routes    20 s  7.8 s   31 s  98.0 %  1.23M   42  400 ms     0     0  15.0k
     }
 
     #[test]
+    fn who_waits_says_for_whom_and_since_when() {
+        let since = EventTime(1_700_000_000_000);
+        let wait = laxity_connect::Wait { service: "Kafka at h:1".into(), why: "no answer".into(), since };
+        let waits = QuerySnapshot { waiting: vec![wait], ..query("slow", 50, 1, 9, 9) };
+        let view = live(vec![waits, query("other", 50, 1, 9, 9)], 9);
+        let text = display(&view, PLAIN);
+        assert!(text.contains("waiting for") && text.contains("Kafka at h:1 since 22:13:20Z"), "{text}");
+        let line = log_line(&view);
+        assert!(
+            line.contains("slow p99 1 ms of 50 ms, met 100 %, waiting for Kafka at h:1 since 22:13:20Z"),
+            "{line}"
+        );
+        assert!(!line.split(" | ").last().unwrap().contains("waiting"), "{line}");
+    }
+
+    #[test]
     fn after_a_minute_the_last_one_stands_beside_the_whole_run() {
         let calmed = QuerySnapshot {
             last_minute: query("", 50, 8, 100, 100).latency,
