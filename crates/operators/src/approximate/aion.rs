@@ -384,6 +384,7 @@ impl Aion {
             let shifts = self.shifts(number, share, now);
             let Some(sub_stream) = self.sub_streams.get_mut(&number) else { continue };
             sub_stream.closed = Some(share);
+            sub_stream.shifts.clone_from(&shifts);
             if self.groups.len() < sub_stream.cells.len() {
                 self.groups.resize(sub_stream.cells.len(), GroupHistory::default());
             }
@@ -469,6 +470,10 @@ impl Aion {
     /// By value: by how much those of a sub-stream that are missing lie above those that came, and the deviation of that.
     fn shifts(&self, number: i64, share: Share, now: i64) -> Vec<(f64, f64)> {
         let stretch = self.config.grid.stretch(number);
+        // What came after it was sent on is not among its rows.
+        if let Some(closed) = self.sub_streams.get(&number).filter(|sub_stream| sub_stream.closed.is_some()) {
+            return closed.shifts.clone();
+        }
         let of = |values: &DelayedValues| match share.in_time < 1.0 {
             true => values.shift(&self.delays, stretch, now),
             false => (0.0, 0.0),

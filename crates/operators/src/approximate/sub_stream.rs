@@ -24,6 +24,8 @@ pub(crate) struct SubStream {
     pub(crate) rows: f64,
     /// What was taken has been sent on, with these for N̂.
     pub(crate) closed: Option<Share>,
+    /// By value, as it was sent on: by how much those that were missing lie above those that came, and the deviation of that.
+    pub(crate) shifts: Vec<(f64, f64)>,
     /// Its delays are part of what is known.
     pub(crate) is_learnt: bool,
 }

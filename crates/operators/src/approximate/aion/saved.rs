@@ -121,6 +121,10 @@ impl Aion {
             named("closed-in-time", share(|share| share.in_time).collect::<Float64Array>()),
             named("closed-doubt", share(|share| share.doubt).collect::<Float64Array>()),
             named("closed-is-broken", broken.collect::<BooleanArray>()),
+            numbers(
+                "closed-shifts",
+                all().map(|s| s.shifts.iter().flat_map(|&(by, deviation)| [by, deviation]).collect()),
+            ),
             named("is-learnt", all().map(|s| Some(s.is_learnt)).collect::<BooleanArray>()),
             numbers("delays", all().map(|s| s.delays.numbers())),
         ]
@@ -211,7 +215,8 @@ impl Aion {
         let doubt = part.optional::<Float64Type>("closed-doubt")?;
         let broken = part.optional_flags("closed-is-broken")?;
         let learnt = part.flags("is-learnt")?;
-        let delays = part.lists::<Float64Type>("delays")?;
+        let (delays, shifts) =
+            (part.lists::<Float64Type>("delays")?, part.lists::<Float64Type>("closed-shifts")?);
         let mut sub_streams = BTreeMap::new();
         for row in 0..part.len() {
             let closed = closed.is_valid(row).then(|| Share {
@@ -229,6 +234,7 @@ impl Aion {
                 seen: seen[row],
                 rows: rows[row],
                 closed,
+                shifts: shifts[row].as_chunks().0.iter().map(|&[by, deviation]| (by, deviation)).collect(),
                 is_learnt: learnt.value(row),
             };
             sub_streams.insert(numbers[row], sub_stream);

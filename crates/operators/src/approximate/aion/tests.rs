@@ -6,6 +6,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
+use crate::approximate::normal::quantile;
 use crate::approximate::{Answer, Arrival, Span, replay};
 
 const PROMISE: Promise = Promise { error: 0.05, confidence: 0.95 };
@@ -290,6 +291,22 @@ fn a_window_of_many_sub_streams_remembers_all_of_them() {
     let (taken, rows) = answers.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.taken, sum.1 + of.rows));
     assert!(taken < 0.4 * rows, "{taken} of {rows}");
     assert!(owned * 10 < answers.len() && off * 20 < answers.len(), "{owned}, {off} of {}", answers.len());
+}
+
+#[test]
+fn windows_that_share_sub_streams_answer_at_their_end_too() {
+    // Two rows a millisecond, log-normal: what is known of a sub-stream that was sent on is of that instant.
+    let normal = |dice: f64| quantile(dice.clamp(1e-9, 1.0 - 1e-9));
+    let arrivals =
+        stream(60, 0.5, exponential(240.0), |_, _, dice| (0, (0.6 + 0.8 * normal(dice)).exp()), 27);
+    let grid = Grid::new(1_000, 0, Span::Fixed(2_000));
+    let config = Config { grid, ..config(vec![Aggregate::Average(0)], Rule::Aion) };
+    let (answers, _) = replay(&config, &arrivals);
+    let answers: Vec<&Answer> = answers.iter().filter(|answer| answer.end_ms > 20_000).collect();
+    let waited: i64 = answers.iter().map(|answer| answer.at_ms - answer.end_ms).sum();
+    assert!(waited < 20 * answers.len() as i64, "{waited} ms for {}", answers.len());
+    let off = answers.iter().filter(|answer| answer.error() > 0.05 && answer.said() <= 0.05).count();
+    assert!(off * 20 < answers.len(), "{off} of {}", answers.len());
 }
 
 #[test]
