@@ -187,7 +187,8 @@ proptest! {
         window in any_window(),
         by_key in any::<bool>(),
         steps in prop::collection::vec((
-            prop::collection::vec((0_u32..5, 0_i64..3, -1e3_f64..1e3, 0_i64..20), 0..12),
+            // Whole numbers: sums of others depend in their last bits on the order of parts, as they may.
+            prop::collection::vec((0_u32..5, 0_i64..3, (-1_000..1_000).prop_map(f64::from), 0_i64..20), 0..12),
             0_i64..12,
         ), 1..24),
         stop in any::<prop::sample::Index>(),
