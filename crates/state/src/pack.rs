@@ -4,7 +4,7 @@
 //! its checkpoints that is still kept.
 //!
 //! ```text
-//! tables of one, its manifest, tables of the next, its manifest … index (JSON) | length, CRC-32, version of the index, MAGIC
+//! tables of one, its manifest, tables of the next, its manifest … index (JSON) | length, CRC-32 of the index and its version, version, MAGIC
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -68,7 +68,7 @@ struct Entry {
 }
 
 const MAGIC: [u8; 8] = *b"laxity\x00\x01";
-/// Length and checksum of the index, version, magic.
+/// Length of the index, checksum, version, magic.
 const TRAILER_BYTES: u64 = 8 + 4 + 4 + 8;
 /// No index is longer.
 const INDEX_BYTES_MAX: u64 = 1 << 30;
@@ -173,7 +173,7 @@ impl Packs {
         let index = serde_json::to_vec(&entries).expect("its keys are text");
         bytes.extend_from_slice(&index);
         bytes.extend_from_slice(&(index.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&crc32fast::hash(&index).to_le_bytes());
+        bytes.extend_from_slice(&checksum(&index, &VERSION.to_le_bytes()).to_le_bytes());
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&MAGIC);
         let name = name_of(number);
@@ -246,18 +246,25 @@ fn read_index(path: &Path) -> Result<Vec<Entry>, Unreadable> {
         return Err(damaged("it does not end as it was written: it was cut off, or is another's"));
     }
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
-    let version = word(version);
-    if version > u64::from(VERSION) {
-        return Err(Unreadable::Newer(version));
+    if word(version) > u64::from(VERSION) {
+        return Err(Unreadable::Newer(word(version)));
     }
     let bytes = word(bytes);
     let start = at.checked_sub(bytes).filter(|_| bytes <= INDEX_BYTES_MAX);
     let start = start.ok_or_else(|| damaged("its index is longer than it is"))?;
     let index = read_at(path, start, bytes).map_err(failed)?;
-    if u64::from(crc32fast::hash(&index)) != word(crc) {
+    if u64::from(checksum(&index, version)) != word(crc) {
         return Err(damaged("the checksum of its index is another: it was changed or damaged"));
     }
     serde_json::from_slice(&index).map_err(|error| Unreadable::Damaged(format!("no index: {error}")))
+}
+
+/// Of the version too: one that was changed to an older one would be read as that.
+fn checksum(index: &[u8], version: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(index);
+    hasher.update(version);
+    hasher.finalize()
 }
 
 fn name_of(number: u64) -> String {

@@ -152,11 +152,14 @@ proptest! {
         let path = folder.path().join("checkpoints-2.pack");
         let mut bytes = std::fs::read(&path).unwrap();
         let place = place.index(bytes.len());
+        let before = bytes[place];
         if cuts {
             bytes.truncate(place);
         } else {
             bytes[place] ^= flip;
         }
+        // White space between the parts of JSON may change without harm.
+        let is_blank = before.is_ascii_whitespace() && (before ^ flip).is_ascii_whitespace() && !cuts;
         std::fs::write(&path, bytes).unwrap();
         let state = match StateFolder::open(folder.path()) {
             Ok(state) => state,
@@ -175,6 +178,6 @@ proptest! {
                 other => prop_assert!(false, "{:?}", other),
             }
         }
-        prop_assert!(harmed == 1 || harmed == 3, "{}", harmed);
+        prop_assert!(harmed == 1 || harmed == 3 || harmed == 0 && is_blank, "{}", harmed);
     }
 }
