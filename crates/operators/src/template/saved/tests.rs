@@ -108,6 +108,8 @@ fn lines(batches: &[StreamBatch]) -> Vec<String> {
             columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|")
         }));
     }
+    // Groups of a window have no order.
+    lines.sort();
     lines
 }
 
