@@ -582,7 +582,9 @@ impl<C: Content> Group<C> {
     ) -> Result<(), C::Error> {
         let has_ended = self.ended.is_some();
         let watermark = if has_ended { EventTime::MAX } else { self.watermark };
-        let Some(mut member) = self.members[number as usize].take() else { return Ok(()) };
+        // One of a template may have the number of who was to get something.
+        let is_own = |member: &mut Member<C>| member.seat.is_none();
+        let Some(mut member) = self.members[number as usize].take_if(is_own) else { return Ok(()) };
         member.is_ready = false;
         let query = member.reader.query.clone();
         if query.stopped() {

@@ -71,6 +71,7 @@ struct Still {
 }
 
 /// A query as it was saved.
+#[derive(Clone)]
 struct Saved {
     position: Position,
     taken: Taken<Numbers>,
@@ -240,9 +241,9 @@ impl World {
             (75..=84, _) => self.forget_one(pick),
             (85..=86, _) => self.stall(pick),
             (400..=401, _) => self.open_split(),
-            (402..=408, Some(query)) => self.hold(query),
-            (409..=422, _) => self.look_at_held(pick),
-            (423, _) => self.restore(),
+            (402..=412, Some(query)) => self.hold(query),
+            (413..=440, _) => self.look_at_held(pick),
+            (441, _) => self.restore(),
             (87..=109, _) => {
                 self.now.0.set(self.now.0.get() + u64::from(self.random.next_u32() % 1_000_000));
             }
@@ -335,6 +336,9 @@ impl World {
 
     /// Those that were saved at places near each other come back, by one table.
     fn restore(&mut self) {
+        if self.living.len() > AT_ONCE {
+            return;
+        }
         const NEAR_ROWS: u64 = 500;
         self.saved.sort_by_key(|saved| saved.position.rows);
         let near = |first: &Saved| {
@@ -342,13 +346,14 @@ impl World {
             self.saved.iter().filter(move |saved| (from..from + NEAR_ROWS).contains(&saved.position.rows))
         };
         let Some(first) = self.saved.iter().max_by_key(|first| near(first).count()) else { return };
-        // Now and then so many that they are done as one again.
         let (least, count) = (first.position.rows, near(first).count());
-        if count < 5 && !self.random.next_u32().is_multiple_of(30) {
-            return;
-        }
         let place = self.saved.iter().position(|saved| saved.position.rows == least).unwrap();
         let saved: Vec<Saved> = self.saved.drain(place..place + count).collect();
+        // Each as several that go on from there, so that there are enough to be done as one.
+        let copies = 1 + 6 / count;
+        let saved = saved.iter().flat_map(|saved| std::iter::repeat_n(saved.clone(), copies));
+        let saved: Vec<Saved> = saved.collect();
+        let latest = saved.iter().map(|saved| saved.position.rows).max().unwrap();
         let now = self.now.now();
         let (mut readers, mut queries) = (Vec::new(), Vec::new());
         for saved in saved {
@@ -370,7 +375,7 @@ impl World {
         let feed = Counting {
             start: now,
             next: least,
-            end: if more < 100 { least + more } else { u64::MAX },
+            end: if more < 100 { latest + more } else { u64::MAX },
             // Soon where the last of them was.
             gap_ns: 20_000,
             at_once: 1 + u64::from(self.random.next_u32() % 40),
