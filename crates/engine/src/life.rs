@@ -24,10 +24,11 @@ impl Shared {
             }
             Ending::Drain => {
                 let until = self.clock.now().plus(self.config.drain_timeout);
-                let Some((query, tables)) = self.registry.write().begin_to_drain(id, until) else {
+                let Some((query, tables)) = self.registry.write().begin_to_drain(id) else {
                     return false;
                 };
                 self.leave(&query, &tables);
+                self.registry.write().drain(id, until);
                 self.end_drained();
                 true
             }

@@ -180,16 +180,27 @@ impl<C: Content, T> Registry<C, T> {
         }
     }
 
-    /// The query takes no more in, as soon as the driver has taken it out of the tables returned; what it has is worked off
-    /// until then at most. `None` if there is none, or it ends already.
-    pub fn begin_to_drain(&mut self, id: QueryId, until: ProcessingTime) -> Option<(Arc<Query>, Vec<T>)> {
+    /// The query takes no more in, as soon as the driver has taken it out of the tables returned and [said
+    /// so](Registry::drain). `None` if there is none, or it ends already.
+    pub fn begin_to_drain(&mut self, id: QueryId) -> Option<(Arc<Query>, Vec<T>)>
+    where
+        T: Clone,
+    {
         let entry = self.entries.get_mut(&id)?;
         if entry.stage != Stage::Running || entry.query.stopped() {
             return None;
         }
         entry.stage = Stage::Draining;
-        self.draining.push((id, until));
-        Some((entry.query.clone(), std::mem::take(&mut entry.tables)))
+        // It keeps them: whoever retires it meanwhile must not believe that it has left them.
+        Some((entry.query.clone(), entry.tables.clone()))
+    }
+
+    /// No table admits anything for it any more: what it has is worked off, until then at most.
+    pub fn drain(&mut self, id: QueryId, until: ProcessingTime) {
+        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.stage == Stage::Draining) {
+            entry.tables.clear();
+            self.draining.push((id, until));
+        }
     }
 
     /// Draining queries that have nothing left, or no more time.

@@ -41,6 +41,8 @@ pub struct World {
     outputs: BTreeMap<usize, Output>,
     next_outlet: usize,
     retiring: Vec<(QueryId, Retiring<Numbers, OperatorId>)>,
+    /// Are to be taken out of these tables, and have so long to work off what they have.
+    draining: Vec<(Arc<Query>, Vec<OperatorId>, ProcessingTime)>,
     /// Copies that are being opened.
     splits: Vec<(Split<Numbers>, Counting)>,
     living: Vec<QueryId>,
@@ -217,6 +219,7 @@ impl World {
             outputs: BTreeMap::new(),
             next_outlet: 0,
             retiring: Vec::new(),
+            draining: Vec::new(),
             splits: Vec::new(),
             living: Vec::new(),
             ended: Vec::new(),
@@ -465,8 +468,8 @@ impl World {
     fn cancel(&mut self, id: QueryId, drains: bool) {
         if drains {
             let until = self.now.now().plus_ns(50_000_000);
-            if let Some((query, tables)) = self.registry.begin_to_drain(id, until) {
-                self.leave(&query, &tables);
+            if let Some((query, tables)) = self.registry.begin_to_drain(id) {
+                self.draining.push((query, tables, until));
                 self.seen.drained += 1;
             }
         } else {
@@ -664,6 +667,12 @@ impl World {
     /// What a keeper does now and then; the parts of an end at different times.
     fn retire_some(&mut self) {
         let now = self.now.now();
+        if !self.draining.is_empty() && self.random.next_u32().is_multiple_of(2) {
+            // As far as it has come by now: it may be retired.
+            let (query, tables, until) = self.draining.remove(0);
+            self.leave(&query, &tables);
+            self.registry.drain(query.id, until);
+        }
         for query in self.registry.drained(now) {
             query.end(Outcome::Cancelled);
         }
@@ -856,7 +865,10 @@ impl World {
         };
         let of = Some(*query);
         for Reader { query, .. } in intake.readers() {
-            assert!(query.stopped() || self.registry.takes_in(query.id), "{} still reads", query.id);
+            let is_leaving = self.draining.iter().any(|(leaving, ..)| Arc::ptr_eq(leaving, query));
+            let reads = query.stopped() || is_leaving || self.registry.takes_in(query.id);
+            assert!(reads, "{} still reads", query.id);
+            assert!(!self.registry.is_gone(query.id), "{} reads and is gone", query.id);
         }
         let mut context = IntakeContext {
             clock: &self.now,
@@ -944,6 +956,7 @@ impl World {
                 && self.outputs.is_empty()
                 && self.splits.is_empty()
                 && self.tables.is_empty()
+                && self.draining.is_empty()
             {
                 break;
             }
