@@ -31,8 +31,9 @@ export LAXITY OUT=${OUT:-out/race} PHASES=${PHASES:-cost latency together densit
 export ROUNDS=${ROUNDS:-3} FORMATS=${FORMATS:-json avro} QUERIES=${QUERIES:-q0 q1 q2 q5 q7 q8 q11 join}
 export EVENTS=${EVENTS:-2000000} RATES=${RATES:-} DENSITIES=${DENSITIES:-10 100 300} SECONDS_EACH=${SECONDS_EACH:-25}
 export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
-# Each windowed operator of a job wants a part of what is managed.
-export HEAP_MB=${HEAP_MB:-2048} NETWORK=${NETWORK:-512m} MANAGED=${MANAGED:-1g}
+# Each windowed operator of a job wants a part of what is managed: with less, a job of three hundred fails. What it does not
+# touch is not taken.
+export HEAP_MB=${HEAP_MB:-2048} NETWORK=${NETWORK:-512m} MANAGED=${MANAGED:-8g}
 export JARS=${JARS:-org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2 org.apache.flink:flink-sql-avro:2.3.0}
 export KAFKA_PORT=${KAFKA_PORT:-19292}
 # A machine that is stopped for a while is not a lost one.

@@ -66,7 +66,7 @@ pub use sort::SortSpec;
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{InstanceContext, OperatorFactory, SharedStage, Stage};
 pub use state::{OperatorState, StateError, StatePart};
-pub use template::{OfMember, SavedTemplate, Template, Windows as WindowsState};
+pub use template::{OfMember, OwnConstants, SavedTemplate, Template, Windows as WindowsState};
 pub use union::Union;
 pub use unnest::UnnestSpec;
 pub use watermark::{REFUSED_MAX, WatermarkSpec};

@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 
 pub use access::Access;
 use access::{Part, Test};
-use conjunction::{Conjunction, KeyColumns};
+use conjunction::{Conjunction, Values};
 use intervals::Intervals;
 use key::{Key, Keys};
 
@@ -101,13 +101,13 @@ impl RowIndex {
     /// Looks at what the other parts of conjunctions say of rows that one part has found.
     fn keep(&mut self, rows: &RecordBatch, chosen: &mut Vec<(u32, u32)>) {
         let found = std::mem::replace(chosen, Vec::with_capacity(chosen.len()));
-        let mut columns = KeyColumns::of(rows);
+        let mut values = Values::of_batch(rows);
         let mut changed = Vec::new();
         for of_member in found.chunk_by(|one, next| one.0 == next.0) {
             let (member, from) = (of_member[0].0, chosen.len());
             chosen.extend_from_slice(of_member);
             let Some(conjunction) = self.conjunctions.get_mut(&member) else { continue };
-            conjunction.keep(chosen, from, &mut columns);
+            conjunction.keep(chosen, from, &mut values);
             if let Some(before) = conjunction.reconsider(self.rows) {
                 changed.push((member, before, conjunction.part().clone()));
             }

@@ -9,8 +9,8 @@ use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::row_index::{Access, RowIndex};
 use crate::{
-    DeadRows, Emitted, Operator, OperatorError, OperatorState, Outbox, SourceOperator, SourceSpec,
-    StateError, StreamBatch, Template,
+    DeadRows, Emitted, Operator, OperatorError, OperatorState, Outbox, OwnConstants, SourceOperator,
+    SourceSpec, StateError, StreamBatch, Template,
 };
 
 /// How a query reads a table together with others: what the source does to every row is done once for all who ask the
@@ -23,6 +23,8 @@ pub struct SharedSourceSpec {
     pub access: Access,
     /// What it does with them, if that is what others do with theirs, and the access lets no other rows through.
     pub template: Option<Arc<Template>>,
+    /// What its template leaves open in its results.
+    pub constants: Option<Arc<OwnConstants>>,
 }
 
 /// A source that several queries share. It stands where each had a [`SourceOperator`] before its filter: rows and

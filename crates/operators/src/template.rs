@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use arrow::error::ArrowError;
+use datafusion_common::ScalarValue;
 
 use crate::{InstanceContext, LateRows, Operator, OperatorError, OperatorFactory, StreamBatch};
 
@@ -25,6 +26,10 @@ pub struct Template {
     /// The place of the query among the keys of the groups.
     member_key: usize,
 }
+
+/// Constants in the results of one query, where those of another have others: the template has NULL there.
+#[derive(Clone, Debug)]
+pub struct OwnConstants(Vec<(usize, ScalarValue)>);
 
 /// Results of one query.
 #[derive(Debug)]
@@ -123,6 +128,32 @@ impl Template {
         let members =
             members.into_iter().flat_map(|column| column.as_primitive::<UInt32Type>().values().to_vec());
         members.zip(late.window_end.values().iter().copied())
+    }
+}
+
+impl OwnConstants {
+    /// By column of the results, each of them once.
+    pub fn new(of: Vec<(usize, ScalarValue)>) -> OwnConstants {
+        OwnConstants(of)
+    }
+
+    /// Results with these.
+    ///
+    /// # Errors
+    /// If there is no such column, or one of another type.
+    pub fn put_into(&self, results: StreamBatch) -> Result<StreamBatch, OperatorError> {
+        let rows = &results.rows;
+        let mut columns = rows.columns().to_vec();
+        for (place, value) in &self.0 {
+            let Some(column) = columns.get_mut(*place) else {
+                return Err(internal(&ArrowError::SchemaError(format!("no column {place} for a constant"))));
+            };
+            let constant = value.to_array_of_size(rows.num_rows());
+            *column =
+                constant.map_err(|error| internal(&ArrowError::from_external_error(Box::new(error))))?;
+        }
+        let rows = RecordBatch::try_new(rows.schema(), columns).map_err(|error| internal(&error))?;
+        Ok(StreamBatch { rows, ..results })
     }
 }
 

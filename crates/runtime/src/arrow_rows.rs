@@ -9,8 +9,8 @@ use arrow::error::ArrowError;
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
     DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
-    OperatorState, Outbox, SavedTemplate, SharedSource, SharedSourceSpec, StateError, StreamBatch,
-    WindowsState,
+    OperatorState, Outbox, OwnConstants, SavedTemplate, SharedSource, SharedSourceSpec, StateError,
+    StreamBatch, WindowsState,
 };
 
 use crate::{Content, Filled, Front, Template};
@@ -264,6 +264,16 @@ impl Template<ArrowRows> for Arc<laxity_operators::Template> {
 
     fn late(late: &LateRows) -> Vec<(u32, i64)> {
         laxity_operators::Template::late(late).collect()
+    }
+
+    type Own = Arc<OwnConstants>;
+
+    fn own(spec: &Arc<SharedSourceSpec>) -> Option<Arc<OwnConstants>> {
+        spec.constants.clone()
+    }
+
+    fn with_own(own: &Arc<OwnConstants>, results: StreamBatch) -> Result<StreamBatch, OperatorError> {
+        own.put_into(results)
     }
 
     type Saved = SavedTemplate;

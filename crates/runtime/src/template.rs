@@ -34,6 +34,18 @@ pub trait Template<C: Content>: Clone {
     /// Of rows that came too late: whose each is, and the end of the last window that it missed, ms.
     fn late(late: &C::Late) -> Vec<(u32, i64)>;
 
+    /// What stands in a member's results and is another in those of others.
+    type Own: Clone;
+
+    /// That of a reader that asks for this; `None` where there is nothing of the kind.
+    fn own(spec: &FrontSpec<C>) -> Option<Self::Own>;
+
+    /// A member's results, with that in them.
+    ///
+    /// # Errors
+    /// If they are not the operator's.
+    fn with_own(own: &Self::Own, results: C::Batch) -> Result<C::Batch, C::Error>;
+
     /// What the operator holds, of all members at once.
     type Saved: Clone;
 
@@ -93,6 +105,16 @@ impl<C: Content> Template<C> for NoTemplate {
 
     fn late(_: &C::Late) -> Vec<(u32, i64)> {
         vec![]
+    }
+
+    type Own = Infallible;
+
+    fn own(_: &FrontSpec<C>) -> Option<Infallible> {
+        None
+    }
+
+    fn with_own(own: &Infallible, _: C::Batch) -> Result<C::Batch, C::Error> {
+        match *own {}
     }
 
     type Saved = Infallible;

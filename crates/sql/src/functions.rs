@@ -29,7 +29,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-pub(crate) use cast::{CAST, TRY_CAST, as_cast, casts_number, check_cast, flink_cast};
+pub(crate) use cast::{CAST, TRY_CAST, as_cast, casts_number, check_cast, flink_cast, is_cast_to_number};
 pub(crate) use collection::{ARRAY, ITEM, MAP, map_type};
 pub(crate) use compare::{float_columns_compared, in_order_of_floats, of_floats};
 pub(crate) use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};

@@ -9,6 +9,7 @@ mod below_lookup;
 mod current_watermark;
 mod join;
 mod lookup;
+mod never_fails;
 mod over;
 mod rank;
 mod relation;
@@ -21,8 +22,8 @@ mod values;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion_common::DFSchema;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, LogicalPlan};
@@ -64,6 +65,8 @@ pub(crate) struct Lowering<'a> {
     pub work: Option<Vec<OperatorFactory>>,
     /// And the place of that among the keys of its groups.
     pub member_key: usize,
+    /// Columns of the results that hold one value, with that.
+    pub constants: Vec<(usize, ScalarValue)>,
     /// Columns that its source gives.
     pub read_columns: SchemaRef,
     /// Approximate results are held against exact ones.
@@ -93,6 +96,7 @@ impl<'a> Lowering<'a> {
             lookups: vec![],
             work: None,
             member_key: 0,
+            constants: vec![],
             read_columns: Arc::new(Schema::empty()),
             verifies: false,
             divides: false,

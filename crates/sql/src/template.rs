@@ -1,4 +1,5 @@
-//! What queries have in common that differ in the constants of their filters alone: found by the plan without them.
+//! What queries have in common that differ in constants alone, those of their filters and those that they select: found by
+//! the plan without them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,11 +8,11 @@ use std::time::Duration;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Result, ScalarValue};
-use datafusion_expr::{Expr, Extension, LogicalPlan, Operator};
+use datafusion_expr::{Expr, Extension, LogicalPlan, Operator, Projection};
 use datafusion_sql::sqlparser::tokenizer::Location;
 use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, NodeId};
-use laxity_operators::{Chain, Stage, Template};
+use laxity_operators::{Chain, OwnConstants, Stage, Template};
 use parking_lot::Mutex;
 
 use crate::data_type::CharLength;
@@ -27,8 +28,10 @@ pub(crate) type Templates = Mutex<HashMap<Shape, Option<Arc<Template>>>>;
 /// What a query does, whichever rows it gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
-    /// Without the filter over its table, and without places in the text.
+    /// Without filters over its table, without constants that are selected, and without places in the text.
     plan: LogicalPlan,
+    /// Columns of the table that it writes which hold such a constant.
+    open: Vec<usize>,
     /// Columns of the table that it writes, with the lengths of CHAR and VARCHAR.
     sink: SchemaRef,
     lengths: Vec<Option<CharLength>>,
@@ -41,8 +44,12 @@ pub(crate) struct Shape {
 impl Shape {
     /// That of a query that is planned so; `None` where it needs an operator of its own: only groups of windows can be
     /// told apart by one key more, and only what cannot fail for one query cannot fail for another.
+    ///
+    /// `links`: operators behind its source that rows go through before they are aggregated. Of one alone all filters of
+    /// the table are part.
     pub fn of(
         plan: &LogicalPlan,
+        links: usize,
         sink: &SchemaRef,
         lengths: &[Option<CharLength>],
         columns: &[usize],
@@ -71,9 +78,10 @@ impl Shape {
         if !is_fit || aggregates != 1 {
             return None;
         }
-        let plan = plan.clone().transform_up(without_filter).ok()?.data;
+        let plan = plan.clone().transform_up(|node| without_filter(node, links == 1)).ok()?.data;
+        let (plan, open) = without_constants(plan, columns).ok()?;
         let (sink, lengths, columns) = (Arc::clone(sink), lengths.to_vec(), columns.to_vec());
-        Some(Shape { plan, sink, lengths, columns, checkpoint_interval })
+        Some(Shape { plan, open, sink, lengths, columns, checkpoint_interval })
     }
 
     /// The operator that does it for all.
@@ -86,9 +94,11 @@ impl Shape {
     }
 }
 
-/// Lets a query be done as one with others that differ in the constants of their filters alone.
+/// Lets a query be done as one with others that differ in constants alone. `constants`: columns of its results that hold
+/// one value, with that.
 pub(crate) fn find(
-    shape: impl FnOnce() -> Option<Shape>,
+    shape: impl FnOnce(usize) -> Option<Shape>,
+    constants: &[(usize, ScalarValue)],
     templates: &Templates,
     planner: &Planner,
     settings: &SessionSettings,
@@ -107,7 +117,9 @@ pub(crate) fn find(
     if !is_plain || !is_timed || !shared.spec.access.is_exact() {
         return;
     }
-    let Some(shape) = shape() else { return };
+    let Some(shape) = shape(shared.links) else { return };
+    let own = |column: &usize| constants.iter().find(|(of, _)| of == column).cloned();
+    let Some(own) = shape.open.iter().map(own).collect::<Option<Vec<_>>>() else { return };
     let sink = sink.clone();
     let known = templates.lock().get(&shape).cloned();
     let template = known.unwrap_or_else(|| {
@@ -119,14 +131,40 @@ pub(crate) fn find(
         && let Stage::Source { shared: Some(shared), .. } = dataflow.stage_mut(NodeId(0))
         && template.reads(&shared.spec.source.output_schema)
     {
-        Arc::make_mut(&mut shared.spec).template = Some(template);
+        let spec = Arc::make_mut(&mut shared.spec);
+        spec.template = Some(template);
+        spec.constants = (!own.is_empty()).then(|| Arc::new(OwnConstants::new(own)));
     }
 }
 
-/// Takes away what queries of a template differ in.
-fn without_filter(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Puts NULL for constants that are selected: the plan, and the columns of the table written that they are for.
+fn without_constants(plan: LogicalPlan, columns: &[usize]) -> Result<(LogicalPlan, Vec<usize>)> {
+    let LogicalPlan::Projection(projection) = plan else { return Ok((plan, vec![])) };
+    let mut open = Vec::new();
+    let mut selected = projection.expr.clone();
+    for (place, expr) in selected.iter_mut().enumerate() {
+        let Expr::Literal(value, _) = expr.clone().unalias() else { continue };
+        let nothing = Expr::Literal(ScalarValue::try_from(&value.data_type())?, None);
+        *expr = nothing.alias(format!("\u{1}constant-{place}"));
+        open.extend(columns.get(place));
+    }
+    let projection = Projection::try_new(selected, Arc::clone(&projection.input))?;
+    Ok((LogicalPlan::Projection(projection), open))
+}
+
+/// Takes away what queries of a template differ in. `all_at_once`: the source's filter is all of them over its table, not
+/// just the one that stands next to it.
+fn without_filter(node: LogicalPlan, all_at_once: bool) -> Result<Transformed<LogicalPlan>> {
+    fn reads(plan: &LogicalPlan, all_at_once: bool) -> bool {
+        match plan {
+            LogicalPlan::TableScan(_) => true,
+            LogicalPlan::Projection(projection) if all_at_once => reads(&projection.input, true),
+            LogicalPlan::SubqueryAlias(alias) if all_at_once => reads(&alias.input, true),
+            _ => false,
+        }
+    }
     Ok(match node {
-        LogicalPlan::Filter(filter) if matches!(*filter.input, LogicalPlan::TableScan(_)) => {
+        LogicalPlan::Filter(filter) if reads(&filter.input, all_at_once) => {
             Transformed::yes(Arc::unwrap_or_clone(filter.input))
         }
         LogicalPlan::Extension(extension) => {
@@ -169,7 +207,9 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
                 Operator::Plus | Operator::Minus | Operator::Multiply => {
                     number(&binary.left) && number(&binary.right)
                 }
-                Operator::Divide => is_mean(&binary.left, &binary.right, node),
+                Operator::Divide if is_mean(&binary.left, &binary.right, node) => true,
+                // By zero, and the least number by -1.
+                Operator::Divide | Operator::Modulo => number(&binary.left) && is_positive(&binary.right),
                 Operator::Eq
                 | Operator::NotEq
                 | Operator::Lt
@@ -183,7 +223,14 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
                 let to = cast.field.data_type();
                 cast.expr.get_type(&schema).is_ok_and(|from| is_wider(&from, to))
             }
-            Expr::ScalarFunction(call) => casts_number(call, &schema),
+            Expr::ScalarFunction(call) => {
+                use datafusion_expr::ExprSchemable;
+                let are_texts =
+                    || call.args.iter().all(|of| of.get_type(&schema).is_ok_and(|of| of.is_string()));
+                casts_number(call, &schema)
+                    || call.name() == "get_field"
+                    || matches!(call.name(), "lower" | "upper") && are_texts()
+            }
             Expr::AggregateFunction(call) => {
                 let is_number = |argument: &Expr| {
                     number(argument) || matches!(argument, Expr::Literal(ScalarValue::Int64(_), _))
@@ -199,6 +246,16 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
         Ok(if is_safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     is_safe
+}
+
+fn is_positive(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::Int8(Some(value)), _) => *value > 0,
+        Expr::Literal(ScalarValue::Int16(Some(value)), _) => *value > 0,
+        Expr::Literal(ScalarValue::Int32(Some(value)), _) => *value > 0,
+        Expr::Literal(ScalarValue::Int64(Some(value)), _) => *value > 0,
+        _ => false,
+    }
 }
 
 /// Whether these are the sum and the number of the same values, as AVG of whole numbers has them: none is divided by
@@ -238,7 +295,7 @@ fn is_mean(sum: &Expr, count: &Expr, node: &LogicalPlan) -> bool {
     sum.func.name() == "sum" && count.func.name() == "count" && of_sum == of_count
 }
 
-fn is_wider(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn is_wider(from: &DataType, to: &DataType) -> bool {
     let width = |of: &DataType| of.primitive_width();
     from == to
         || from.is_integer() && to.is_floating()

@@ -33,7 +33,7 @@ pub(super) struct Part {
     pub tests: Vec<(Arc<dyn PhysicalExpr>, Test)>,
     /// How many rows that is, as far as its form tells: less is fewer.
     breadth: u32,
-    /// What it keeps are all rows that pass, and its tests are of plain columns.
+    /// What it keeps are all rows that pass, and its tests have an answer for every row.
     pub is_exact: bool,
 }
 
@@ -53,7 +53,15 @@ const ALTERNATIVES_MAX: usize = 64;
 impl Access {
     /// The parts of a filter by which its rows are found; `None` where it has to look at every row. Of a conjunction
     /// those come first that are thought to keep the fewest: an equality before a prefix, a closed range, an open one.
-    pub fn of(predicate: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Access> {
+    ///
+    /// `never_fails`: whether an expression that is more than a column has a value for every row, also for one that another
+    /// part of the filter drops.
+    pub fn of(
+        predicate: &Arc<dyn PhysicalExpr>,
+        input: &Schema,
+        never_fails: &dyn Fn(&Arc<dyn PhysicalExpr>) -> bool,
+    ) -> Option<Access> {
+        let input = &Input { schema: input, never_fails };
         let mut parts = Vec::new();
         let mut others = false;
         for conjunct in split_conjunction(predicate) {
@@ -87,14 +95,21 @@ impl Access {
         &self.parts
     }
 
-    /// The expressions that are looked at first, as `explain` has them.
+    /// The expressions that are looked at, as `explain` has them: first those of the part that is thought to be the best.
     pub fn expressions(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
-        self.parts[0].tests.iter().map(|(expression, _)| expression)
+        let looked_at = self.parts.iter().enumerate().filter(|(place, part)| *place == 0 || part.is_exact);
+        looked_at.flat_map(|(_, part)| part.tests.iter().map(|(expression, _)| expression))
     }
 }
 
+/// What filters are over.
+struct Input<'a> {
+    schema: &'a Schema,
+    never_fails: &'a dyn Fn(&Arc<dyn PhysicalExpr>) -> bool,
+}
+
 impl Part {
-    fn one(expression: &Arc<dyn PhysicalExpr>, test: Test, input: &Schema) -> Option<Part> {
+    fn one(expression: &Arc<dyn PhysicalExpr>, test: Test, input: &Input<'_>) -> Option<Part> {
         let mut is_fit = !expression.is::<Literal>();
         // The closure never fails. What is another value each time is each filter's own to compute.
         let _ = expression.apply(|node| {
@@ -102,17 +117,15 @@ impl Part {
             Ok(TreeNodeRecursion::Continue)
         });
         let breadth = test.breadth();
-        // What is computed may fail, and is then looked at again. Two floats may be one key, and some types have none.
-        let has_keys = |column: &Column| {
-            let of_type = input.field(column.index()).data_type();
-            !of_type.is_floating() && Keys::of(&new_empty_array(of_type)).is_some()
-        };
-        let is_exact = expression.downcast_ref::<Column>().is_some_and(has_keys);
+        // What may fail is looked at again. Two floats may be one key, and some types have none.
+        let has_keys = |of: &DataType| !of.is_floating() && Keys::of(&new_empty_array(of)).is_some();
+        let has_value = expression.is::<Column>() || (input.never_fails)(expression);
+        let is_exact = has_value && expression.data_type(input.schema).is_ok_and(|of| has_keys(&of));
         is_fit.then(|| Part { tests: vec![(Arc::clone(expression), test)], breadth, is_exact })
     }
 
     /// Of what is no conjunction.
-    fn of(part: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Part> {
+    fn of(part: &Arc<dyn PhysicalExpr>, input: &Input<'_>) -> Option<Part> {
         if let Some(binary) = part.downcast_ref::<BinaryExpr>() {
             if *binary.op() == Operator::Or {
                 let mut part = Part::alternative(binary.left(), input)?;
@@ -151,14 +164,14 @@ impl Part {
             Some(not) => (not.arg(), 0),
             None => (part, 1),
         };
-        let is_boolean = of.is::<Column>() && of.data_type(input).ok()? == DataType::Boolean;
+        let is_boolean = of.is::<Column>() && of.data_type(input.schema).ok()? == DataType::Boolean;
         let part = Part::one(of, Test::In(vec![Key::Number(value)]), input).filter(|_| is_boolean)?;
         Some(Part { breadth: Test::IsNull.breadth(), ..part })
     }
 
     /// One side of an OR: the best part of it, which is all of it or not.
-    fn alternative(side: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Part> {
-        let Access { mut parts, is_exact } = Access::of(side, input)?;
+    fn alternative(side: &Arc<dyn PhysicalExpr>, input: &Input<'_>) -> Option<Part> {
+        let Access { mut parts, is_exact } = Access::of(side, input.schema, input.never_fails)?;
         let is_exact = is_exact && parts.len() == 1;
         Some(Part { is_exact, ..parts.swap_remove(0) })
     }
@@ -217,14 +230,14 @@ fn comparison(
     left: &Arc<dyn PhysicalExpr>,
     op: Operator,
     right: &Arc<dyn PhysicalExpr>,
-    input: &Schema,
+    input: &Input<'_>,
 ) -> Option<Part> {
     let (of, op, key) = match constant(right, left, input) {
         Some(key) => (left, op, key),
         None => (right, op.swap()?, constant(left, right, input)?),
     };
     // Arrow tells -0 from 0, Flink does so in some comparisons: keys do not.
-    let is_float = matches!(of.data_type(input).ok()?, DataType::Float32 | DataType::Float64);
+    let is_float = matches!(of.data_type(input.schema).ok()?, DataType::Float32 | DataType::Float64);
     let beyond = |key| if is_float { Bound::Included(key) } else { Bound::Excluded(key) };
     let test = match op {
         Operator::Eq => Test::In(vec![key]),
@@ -238,10 +251,10 @@ fn comparison(
 }
 
 /// A constant that is compared with an expression, as the key that the expression's value has where they are equal.
-fn constant(value: &Arc<dyn PhysicalExpr>, of: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Key> {
+fn constant(value: &Arc<dyn PhysicalExpr>, of: &Arc<dyn PhysicalExpr>, input: &Input<'_>) -> Option<Key> {
     let value = value.downcast_ref::<Literal>()?.value();
     let is_text =
         |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let (own, other) = (value.data_type(), of.data_type(input).ok()?);
+    let (own, other) = (value.data_type(), of.data_type(input.schema).ok()?);
     (own == other || is_text(&own) && is_text(&other)).then(|| Key::of(value))?
 }

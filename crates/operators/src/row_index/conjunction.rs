@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion_physical_expr::expressions::Column;
-use hashbrown::HashMap;
+use datafusion_physical_expr::PhysicalExpr;
 
 use super::Access;
-use super::access::Part;
+use super::access::{Part, Test};
 use super::key::Keys;
 
 /// A filter of several parts: one of them finds its rows, the others are looked at in what that lets through. Which of them
@@ -29,11 +28,15 @@ pub(super) struct Conjunction {
     asked: u32,
 }
 
-/// Columns of a batch as keys, each made when it is first asked for.
-pub(super) struct KeyColumns<'a> {
+/// What expressions are in the rows of a batch, as keys: each is computed when it is first asked for.
+pub(super) struct Values<'a> {
     rows: &'a RecordBatch,
-    columns: HashMap<usize, Option<Arc<Keys>>>,
+    /// As many as filters have parts: few.
+    known: Vec<(Arc<dyn PhysicalExpr>, Computed)>,
 }
+
+/// `None` where a row makes it fail, or its type has no keys.
+type Computed = Option<Arc<Keys>>;
 
 /// Rows found before it is worth while to ask whether there is a better part.
 const FOUND_MIN: u64 = 256;
@@ -66,18 +69,26 @@ impl Conjunction {
     }
 
     /// Keeps those of the rows found that pass the other parts too, as far as these can be looked at here.
-    pub fn keep(&mut self, found: &mut Vec<(u32, u32)>, from: usize, columns: &mut KeyColumns<'_>) {
+    pub fn keep(&mut self, found: &mut Vec<(u32, u32)>, from: usize, values: &mut Values<'_>) {
         self.found += (found.len() - from) as u64;
+        let parts = self.access.parts().iter().enumerate();
+        let looked_at = parts.filter(|&(number, part)| number != self.by && part.is_exact);
+        let tests: Vec<(usize, Vec<(Computed, &Test)>)> = looked_at
+            .map(|(number, part)| {
+                let tests = part.tests.iter().map(|(of, test)| (values.of(of), test));
+                (number, tests.collect())
+            })
+            .collect();
         let mut to = from;
         for place in from..found.len() {
             let pair = found[place];
             let mut passes_all = true;
-            for (number, part) in self.access.parts().iter().enumerate() {
-                if number == self.by || !part.is_exact {
-                    continue;
-                }
-                let passes = part.passes(pair.1 as usize, columns);
-                self.passed[number] += u64::from(passes);
+            for (number, tests) in &tests {
+                // What has no keys is left to the filter itself, which then is not exact.
+                let passes = tests.iter().any(|(keys, test)| {
+                    keys.as_ref().is_none_or(|keys| test.passes(keys.get(pair.1 as usize)))
+                });
+                self.passed[*number] += u64::from(passes);
                 passes_all &= passes;
             }
             if passes_all {
@@ -117,25 +128,20 @@ impl Conjunction {
     }
 }
 
-impl Part {
-    /// Of a part of plain columns: whether a row passes.
-    fn passes(&self, row: usize, columns: &mut KeyColumns<'_>) -> bool {
-        self.tests.iter().any(|(expression, test)| {
-            let column = expression.downcast_ref::<Column>().map(Column::index);
-            // What has no keys is left to the filter itself, which then is not exact.
-            let keys = column.and_then(|column| columns.get(column));
-            keys.is_none_or(|keys| test.passes(keys.get(row)))
-        })
-    }
-}
-
-impl<'a> KeyColumns<'a> {
-    pub fn of(rows: &'a RecordBatch) -> KeyColumns<'a> {
-        KeyColumns { rows, columns: HashMap::new() }
+impl<'a> Values<'a> {
+    pub fn of_batch(rows: &'a RecordBatch) -> Values<'a> {
+        Values { rows, known: Vec::new() }
     }
 
-    fn get(&mut self, column: usize) -> Option<Arc<Keys>> {
+    fn of(&mut self, expression: &Arc<dyn PhysicalExpr>) -> Computed {
+        let is_it = |known: &&(Arc<dyn PhysicalExpr>, Computed)| known.0.as_ref() == expression.as_ref();
+        if let Some((_, keys)) = self.known.iter().find(is_it) {
+            return keys.clone();
+        }
         let rows = self.rows;
-        self.columns.entry(column).or_insert_with(|| Keys::of(rows.column(column)).map(Arc::new)).clone()
+        let values = expression.evaluate(rows).and_then(|value| value.into_array(rows.num_rows())).ok();
+        let keys = values.as_ref().and_then(Keys::of).map(Arc::new);
+        self.known.push((Arc::clone(expression), keys.clone()));
+        keys
     }
 }

@@ -68,7 +68,7 @@ proptest! {
     ) {
         let mut shared = SharedSource::new(&spec()).unwrap();
         let filter = |key: i64| binary(col("k", &schema()).unwrap(), BinaryOperator::Eq, lit(key), &schema()).unwrap();
-        let accesses: Vec<Access> = (0..3).map(|key| Access::of(&filter(key), &schema()).unwrap()).collect();
+        let accesses: Vec<Access> = (0..3).map(|key| Access::of(&filter(key), &schema(), &|_| false).unwrap()).collect();
         accesses.iter().enumerate().for_each(|(member, access)| shared.join(member as u32, access));
         let mut own: Vec<(SourceOperator, Calc)> = (0..3)
             .map(|key| {

@@ -14,6 +14,7 @@ use self::checkpoints::Copied;
 pub(super) use self::checkpoints::{Part, Standing};
 use super::end;
 use super::shared_work::TemplateRecord;
+use crate::template::FrontSpec;
 use crate::{Clock, Content, Outlet, Query, Rhythm, Template, Write};
 
 /// Members of a group whose queries are one but for their filters: their rows go through one operator, and what comes out
@@ -26,7 +27,7 @@ pub(super) struct AsOne<C: Content> {
     outbox: C::Outbox,
     /// Of the operator's windows: that of each of these queries.
     rhythm: Rhythm,
-    seats: Seats,
+    seats: Seats<C>,
     /// A seat is never given twice: the operator may still hold rows of who has left it.
     next_seat: u32,
     /// Whose rows may be in windows that have not ended.
@@ -53,9 +54,10 @@ pub(super) struct AsOne<C: Content> {
     stopping: Vec<u32>,
 }
 
-pub(super) struct Seat {
+pub(super) struct Seat<C: Content> {
     query: Arc<Query>,
     outlet: Arc<Outlet>,
+    own: Option<<C::Template as Template<C>>::Own>,
     /// Latest event time of the batches that it had rows in; `None` where it is not among those with open windows.
     latest: Option<EventTime>,
     /// Times that it got rows, or results came out for it.
@@ -71,7 +73,7 @@ pub(super) struct Before<C: Content> {
 }
 
 /// By number. A row of a member costs a look here, so that a good hash would be most of it; numbers are given in order.
-type Seats = HashMap<u32, Seat, BuildHasherDefault<OfSeat>>;
+type Seats<C> = HashMap<u32, Seat<C>, BuildHasherDefault<OfSeat>>;
 
 /// Spreads numbers that follow each other.
 #[derive(Default)]
@@ -182,7 +184,13 @@ impl<C: Content> AsOne<C> {
     }
 
     /// One more, from the next row on: its seat.
-    pub fn join(&mut self, query: Arc<Query>, outlet: Arc<Outlet>, before: Option<Before<C>>) -> u32 {
+    pub fn join(
+        &mut self,
+        query: Arc<Query>,
+        spec: &FrontSpec<C>,
+        outlet: Arc<Outlet>,
+        before: Option<Before<C>>,
+    ) -> u32 {
         let seat = self.next_seat;
         self.next_seat = seat.wrapping_add(1);
         let mut latest = None;
@@ -200,7 +208,7 @@ impl<C: Content> AsOne<C> {
             // It has told how far it was before it came: nothing may come out for it until that is saved.
             self.stopping.push(seat);
         }
-        self.seats.insert(seat, Seat { query, outlet, latest, handed: 0 });
+        self.seats.insert(seat, Seat { query, outlet, own: C::Template::own(spec), latest, handed: 0 });
         seat
     }
 
@@ -467,10 +475,13 @@ impl<C: Content> Firing<C> {
     }
 
     /// Whose each result is, and in which order they go.
-    fn sort(&mut self, seats: &Seats) -> Result<(), C::Error> {
+    fn sort(&mut self, seats: &Seats<C>) -> Result<(), C::Error> {
         let mut outgoing = Vec::new();
         for Collected { window_end, ingested, batches } in self.collected.drain(..) {
-            for (seat, batch) in C::Template::by_member(&batches)? {
+            for (seat, mut batch) in C::Template::by_member(&batches)? {
+                if let Some(own) = seats.get(&seat).and_then(|seat| seat.own.as_ref()) {
+                    batch = C::Template::with_own(own, batch)?;
+                }
                 outgoing.push(Outgoing { seat, batch, window_end, ingested });
             }
         }
@@ -483,12 +494,12 @@ impl<C: Content> Firing<C> {
     }
 }
 
-impl Seat {
+impl<C: Content> Seat<C> {
     pub fn query(&self) -> &Query {
         &self.query
     }
 
-    fn send<C: Content>(
+    fn send(
         &self,
         outgoing: Outgoing<C::Batch>,
         firing: &Firing<C>,
@@ -506,14 +517,14 @@ impl Seat {
         self.admit(&writes[before..]);
     }
 
-    fn pass<C: Content>(&self, watermark: EventTime, writes: &mut Vec<Write<C>>) {
+    fn pass(&self, watermark: EventTime, writes: &mut Vec<Write<C>>) {
         let before = writes.len();
         self.outlet.on_watermark(watermark, writes);
         self.admit(&writes[before..]);
     }
 
     /// Counted before anybody can see them.
-    fn admit<C: Content>(&self, writes: &[Write<C>]) {
+    fn admit(&self, writes: &[Write<C>]) {
         writes.iter().for_each(|write| self.query.admit(write.what.in_flight()));
     }
 }

@@ -2,6 +2,7 @@
 //! doubled or out of order is seen at once.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_runtime::{Content, Feed, FeedEvent, Filled, Front, Template};
@@ -58,6 +59,16 @@ impl Template<Numbers> for Every {
 
     fn late((): &()) -> Vec<(u32, i64)> {
         vec![]
+    }
+
+    type Own = Infallible;
+
+    fn own(_: &Rest) -> Option<Infallible> {
+        None
+    }
+
+    fn with_own(own: &Infallible, _: Vec<u64>) -> Result<Vec<u64>, String> {
+        match *own {}
     }
 
     type Saved = Vec<u64>;

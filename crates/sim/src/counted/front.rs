@@ -270,6 +270,16 @@ impl Template<Counted> for CountedTemplate {
     }
 
     // Nothing is saved in a simulation.
+    type Own = Infallible;
+
+    fn own(_: &CountedSpec) -> Option<Infallible> {
+        None
+    }
+
+    fn with_own(own: &Infallible, _: CountedRows) -> Result<CountedRows, Infallible> {
+        match *own {}
+    }
+
     type Saved = ();
 
     fn save(_: &mut StageOperator) -> Result<(), Infallible> {

@@ -133,8 +133,9 @@ impl Scope<'_> {
         let plan = self.optimized(plan, planner, lowering)?;
         lowering.insert(&plan, &table.sink, &table.lengths, &columns)?;
         let interval = self.settings.checkpoint_interval;
-        let shape = || Shape::of(&plan, &table.sink.schema, &table.lengths, &columns, interval);
-        template::find(shape, self.templates, planner, self.settings, &mut lowering.dataflow);
+        let shape = |links| Shape::of(&plan, links, &table.sink.schema, &table.lengths, &columns, interval);
+        let constants = std::mem::take(&mut lowering.constants);
+        template::find(shape, &constants, self.templates, planner, self.settings, &mut lowering.dataflow);
         Ok(())
     }
 

@@ -171,8 +171,13 @@ fn int_digits(given: &DataType) -> Option<i8> {
 
 /// Whether such a call casts between numbers, which has a value for each: only text that is none is an error.
 pub(crate) fn casts_number(call: &ScalarFunction, schema: &DFSchema) -> bool {
-    let is_cast = call.func.inner().downcast_ref::<FlinkCast>().is_some_and(|cast| cast.to.is_numeric());
-    is_cast && call.args.iter().all(|of| of.get_type(schema).is_ok_and(|from| from.is_numeric()))
+    is_cast_to_number(&call.func)
+        && call.args.iter().all(|of| of.get_type(schema).is_ok_and(|from| from.is_numeric()))
+}
+
+/// Whether it casts to a number.
+pub(crate) fn is_cast_to_number(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<FlinkCast>().is_some_and(|cast| cast.to.is_numeric())
 }
 
 /// The cast to one type.

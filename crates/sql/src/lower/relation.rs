@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, Result, internal_err};
+use datafusion_common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion_expr::Operator as BinaryOperator;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
@@ -19,6 +20,8 @@ use laxity_operators::{
     UnnestSpec, WindowKind,
 };
 use regex::Regex;
+
+use super::never_fails::{is_field, never_fails};
 
 /// Rows on their way: a node of the dataflow that is not pushed yet, and what its columns mean.
 #[derive(Debug)]
@@ -426,20 +429,32 @@ pub(super) fn before(calc: &CalcSpec, expr: &Arc<dyn PhysicalExpr>) -> Result<Ar
     Ok(mapped.data)
 }
 
-/// Two calcs as one, where that computes nothing twice and nothing on rows that the first one drops.
+/// Whether this is there already: a column, a constant, or a field of a row that is.
+fn costs_nothing(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    column_of(expr).is_some()
+        || expr.is::<Literal>()
+        || is_field(expr) && expr.children().into_iter().all(costs_nothing)
+}
+
+/// Two calcs as one, where that computes nothing twice, and nothing on rows that the first one drops but what has a value
+/// for these too: filters of one calc are told apart from those of others all at once.
 fn merged(first: &CalcSpec, second: &CalcSpec) -> Result<Option<CalcSpec>> {
-    let trivial =
+    let is_trivial =
         |(expr, _): &(Arc<dyn PhysicalExpr>, String)| column_of(expr).is_some() || expr.is::<Literal>();
-    let cheap = second.projection.iter().all(trivial) || first.projection.iter().all(trivial);
-    if !cheap
-        || second.predicate.is_some() && (first.predicate.is_some() || !first.projection.iter().all(trivial))
-    {
+    let is_free = first.projection.iter().all(|(expr, _)| costs_nothing(expr));
+    if !is_free && (second.predicate.is_some() || !second.projection.iter().all(is_trivial)) {
         return Ok(None);
     }
     let projection = second.projection.iter().map(|(expr, name)| Ok((before(first, expr)?, name.clone())));
-    let predicate = match &second.predicate {
-        Some(predicate) => Some(before(first, predicate)?),
-        None => first.predicate.clone(),
+    let own = second.predicate.as_ref().map(|predicate| before(first, predicate)).transpose()?;
+    let predicate = match (&first.predicate, own) {
+        (Some(_), Some(own)) if !never_fails(&own, &first.input_schema) => return Ok(None),
+        (Some(before), Some(own)) => {
+            let both = BinaryExpr::new(Arc::clone(before), BinaryOperator::And, own);
+            Some(Arc::new(both) as Arc<dyn PhysicalExpr>)
+        }
+        (Some(before), None) => Some(Arc::clone(before)),
+        (None, own) => own,
     };
     Ok(Some(CalcSpec {
         name: first.name.clone(),
@@ -488,7 +503,8 @@ fn unnest_detail(spec: &UnnestSpec) -> String {
 impl Shareable {
     /// The source as one that is shared, with the chain that begins with it; `None` if it has to see every row.
     pub fn stage(self, chain: &[OperatorFactory]) -> Option<SharedStage> {
-        let spec = SharedSourceSpec { source: self.source, access: self.access?, template: None };
+        let spec =
+            SharedSourceSpec { source: self.source, access: self.access?, template: None, constants: None };
         Some(SharedStage {
             spec: Arc::new(spec),
             operator: Chain::factory(chain[1..].to_vec()),
@@ -498,6 +514,22 @@ impl Shareable {
 }
 
 impl Open {
+    /// Columns that the operator that waits fills without looking at its rows, with their value now; those that fail are not
+    /// among them.
+    pub fn constants(&self) -> Vec<(usize, ScalarValue)> {
+        let Some(Waiting::Calc(spec)) = &self.calc else { return Vec::new() };
+        let one_row = RecordBatchOptions::new().with_row_count(Some(1));
+        let nothing = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &one_row);
+        let Ok(nothing) = nothing else { return Vec::new() };
+        let columns = spec.projection.iter().enumerate();
+        let constants = columns.filter(|(_, (expr, _))| collect_columns(expr).is_empty());
+        let value = |expr: &Arc<dyn PhysicalExpr>| {
+            let value = expr.evaluate(&nothing).ok()?.into_array(1).ok()?;
+            ScalarValue::try_from_array(&value, 0).ok()
+        };
+        constants.filter_map(|(column, (expr, _))| Some((column, value(expr)?))).collect()
+    }
+
     /// Puts the operator that was waiting into the chain.
     pub fn make_calc(&mut self) {
         let spec = match self.calc.take() {
@@ -517,7 +549,8 @@ impl Open {
                 && self.chain.len() == 1
                 && let Some(predicate) = &spec.predicate
             {
-                shareable.access = Access::of(predicate, &spec.input_schema);
+                let never_fails = |expr: &Arc<dyn PhysicalExpr>| never_fails(expr, &spec.input_schema);
+                shareable.access = Access::of(predicate, &spec.input_schema, &never_fails);
             }
             let detail = calc_detail(spec.predicate.as_ref(), &spec.projection);
             super::chained(self, "Calc", Some(detail), spec.factory());

@@ -40,6 +40,7 @@ impl Lowering<'_> {
             .map(|(i, field)| if is_word(field.name()) { field.name().clone() } else { format!("EXPR${i}") })
             .collect();
         let relation = self.as_table(relation, &names, table, lengths, columns)?;
+        self.constants = relation.open.constants();
         let parallelism = relation.open.parallelism;
         let from = self.close(relation)?;
         let edge = Input { from, partitioning: Partitioning::Forward };

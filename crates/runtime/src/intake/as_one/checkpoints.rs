@@ -122,7 +122,7 @@ impl<C: Content> AsOne<C> {
         let began = clock.now();
         self.settle()?;
         let Standing { place, offered, front } = standing()?;
-        let then = |seat: &super::Seat| Then {
+        let then = |seat: &super::Seat<C>| Then {
             rows_late: seat.query.rows_late.load(Relaxed),
             handed: seat.handed,
             latest: seat.latest,
@@ -155,7 +155,7 @@ impl<C: Content> AsOne<C> {
     }
 
     /// Those whom others wait for.
-    pub fn stopped(&self) -> impl Iterator<Item = &super::Seat> {
+    pub fn stopped(&self) -> impl Iterator<Item = &super::Seat<C>> {
         let seats = self.stopping.iter().filter_map(|seat| self.seats.get(seat));
         seats.filter(|seat| seat.query.is_held() && !seat.query.stopped())
     }

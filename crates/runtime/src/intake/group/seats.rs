@@ -64,7 +64,7 @@ impl<C: Content> Group<C> {
             }
             return Ok(None);
         }
-        Ok(Some((place, one.join(reader.query.clone(), outlet.clone(), before))))
+        Ok(Some((place, one.join(reader.query.clone(), spec, outlet.clone(), before))))
     }
 
     /// Does that to the members of each template. Where it cannot be done, they end.
