@@ -71,6 +71,21 @@ class Laxity:
         pass
 
 
+class DoesNotRun(Exception):
+    """The engine cannot run this file."""
+
+
+def cause(exceptions: dict) -> str:
+    """The first line of the last cause that Flink tells of.
+
+    >>> cause({"exceptionHistory": {"entries": [{"stacktrace": "A: b\\n\\tat c\\nCaused by: D: e\\n\\tat f"}]}})
+    'D: e'
+    """
+    entries = exceptions.get("exceptionHistory", {}).get("entries", [])
+    text = entries[0]["stacktrace"] if entries else str(exceptions)
+    return text.rsplit("Caused by: ", 1)[-1].splitlines()[0]
+
+
 class Flink:
     """A session cluster that stays while files come and go."""
 
@@ -101,7 +116,9 @@ class Flink:
             if told["state"] in ("FAILED", "CANCELED"):
                 break
             time.sleep(0.05)
-        sys.exit(f"job {job} does not run: {self.cluster.call('GET', f'/jobs/{job}/exceptions')}"[:4000])
+        why = DoesNotRun(f"job {job}: {cause(self.cluster.call('GET', f'/jobs/{job}/exceptions'))}")
+        self.jobs = []
+        raise why
 
     def cpu_s(self) -> float:
         return cpu_s(self.cluster.taskmanager)
@@ -118,7 +135,7 @@ class Flink:
                 if told["state"] == "FINISHED":
                     break
                 if told["state"] in ("FAILED", "CANCELED"):
-                    sys.exit(f"job {job} is {told['state']}: {self.cluster.call('GET', f'/jobs/{job}/exceptions')}"[:4000])
+                    sys.exit(f"job {job} is {told['state']}: {cause(self.cluster.call('GET', f'/jobs/{job}/exceptions'))}")
                 time.sleep(0.1)
         wall_s = max(self.cluster.call("GET", f"/jobs/{job}")["duration"] for job in self.jobs) / 1000
         self.jobs = []

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import topics
-from engines import Attached, Flink, Laxity
+from engines import Attached, DoesNotRun, Flink, Laxity
 from queries import COST, DELAY_MS, LATENCY, events, many, one
 from tables import write_summary
 
@@ -86,7 +86,14 @@ class Cell:
         for name in names[1:]:
             topics.create(name, 1, results=True)
         started_ms = time.time() * 1e3
-        engine.start(sql(*names), folder)
+        try:
+            engine.start(sql(*names), folder)
+        except DoesNotRun as why:
+            print(f"{engine.name}: {why}", flush=True)
+            self.latencies_ms, self.met, self.cores, self.resident_mb, self.load_p99_ms = [], 0.0, 0.0, engine.resident_mb()["all"], 0.0
+            self.p50_ms = self.p99_ms = self.worst_p99_ms = self.heavy_p99_ms = self.first_s = float("inf")
+            topics.delete(*names)
+            return
         time.sleep(1)
         began_ms = time.time() * 1e3
         load = topics.Load(names[0], format, rate, SECONDS, folder)
