@@ -7,7 +7,8 @@
 #   FLINK_PORT     REST port, default 18081; the SQL gateway listens two above
 #   TASKMANAGERS   how many, default 1
 #   SQL            no: without the SQL gateway, where only jars are run
-#   MANAGED        memory for what is sorted and aggregated in each TaskManager's eight slots, default 128m
+#   SLOTS          of each TaskManager, default 8
+#   MANAGED        memory for what is sorted and aggregated in all of these, default 128m
 #   HEAP_MB        heap of each TaskManager, default 640; NETWORK, memory for what its tasks send each other, default 96m
 #   JARS           connectors and formats beside Flink's own, as Maven names them, for all who run jobs
 #   FETCH_MS       how often metrics are renewed, default 1000; 0: never
@@ -77,7 +78,7 @@ jobmanager.bind-host: $HOST
 jobmanager.memory.process.size: 768m
 taskmanager.host: $HOST
 taskmanager.bind-host: $HOST
-taskmanager.numberOfTaskSlots: 8
+taskmanager.numberOfTaskSlots: ${SLOTS:-8}
 rest.address: $HOST
 rest.port: $PORT
 rest.bind-address: $HOST

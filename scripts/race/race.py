@@ -151,8 +151,8 @@ def together(folder: Path) -> None:
                     cell.heavy_p99_ms, cell.cores, cell.resident_mb, cell.load_p99_ms)
         return cell
 
-    forms = [(Laxity, "a query each"), (lambda: Flink(parallelism=1), "one job"), (lambda: Flink(parallelism=1), "a job each"),
-             (lambda: Attached(parallelism=1), "a job each")]
+    forms = [(Laxity, "a query each"), (lambda: Flink(parallelism=1, slots=1), "one job"),
+             (lambda: Flink(parallelism=1, slots=32), "a job each"), (lambda: Attached(parallelism=1, slots=32), "a job each")]
     sustained: dict[str, int] = {}
     for build, form in forms[:3]:
         engine = build()
@@ -173,7 +173,7 @@ def together(folder: Path) -> None:
 def density(folder: Path) -> None:
     figures = Figures("density", "round,queries,engine,results,met,p50_ms,worst_p99_ms,cores,resident_mb,first_result_s,load_p99_ms")
     for number in range(1, ROUNDS + 1):
-        for build in (Laxity, lambda: Flink(parallelism=1)):
+        for build in (Laxity, lambda: Flink(parallelism=1, slots=1)):
             for count in [int(count) for count in words("DENSITIES", "10 100 300")]:
                 engine = build()  # anew, so that memory is of this many queries
                 sql = lambda *names: many(count, 0, *names, one_job=engine.name != "laxity")

@@ -12,6 +12,7 @@ mod scalar_groups;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::ops::Range;
 use std::sync::Arc;

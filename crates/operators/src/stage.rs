@@ -239,7 +239,7 @@ mod tests {
                     .unwrap()
             };
             let parts = names.iter().enumerate();
-            let parts = parts.map(|(number, name)| StatePart { name: (*name).into(), rows: rows(number) });
+            let parts = parts.map(|(number, name)| StatePart::new(*name, rows(number)));
             OperatorState { parts: parts.collect() }
         };
         let names = |state: &OperatorState| -> Vec<String> {

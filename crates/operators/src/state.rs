@@ -25,11 +25,25 @@ pub struct StatePart {
     pub name: String,
     /// The table.
     pub rows: RecordBatch,
+    /// More of its rows, where it is so large that they are not put together.
+    pub more: Vec<RecordBatch>,
 }
 
 impl StatePart {
+    /// One of these rows.
+    pub fn new(name: impl Into<String>, rows: RecordBatch) -> StatePart {
+        StatePart { name: name.into(), rows, more: Vec::new() }
+    }
+
+    /// Its name, and its rows in their order.
+    pub fn into_pieces(self) -> (String, Vec<RecordBatch>) {
+        let mut pieces = self.more;
+        pieces.insert(0, self.rows);
+        (self.name, pieces)
+    }
+
     pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> String) -> StatePart {
-        StatePart { name: rename(&self.name), rows: self.rows }
+        StatePart { name: rename(&self.name), ..self }
     }
 }
 
@@ -70,7 +84,7 @@ pub(crate) type Result<T> = std::result::Result<T, StateError>;
 pub(crate) type NamedColumn = (String, ArrayRef);
 
 /// Tables of at least so many rows are not copied into one with others.
-const CHUNK_ROWS: usize = 8_192;
+pub(crate) const CHUNK_ROWS: usize = 8_192;
 
 pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {
     (name.into(), Arc::new(array))
@@ -124,7 +138,7 @@ impl OperatorState {
     }
 
     pub(crate) fn with(mut self, name: &str, columns: Vec<NamedColumn>) -> Result<OperatorState> {
-        self.parts.push(StatePart { name: name.into(), rows: table(columns)? });
+        self.parts.push(StatePart::new(name, table(columns)?));
         Ok(self)
     }
 
@@ -157,7 +171,7 @@ impl OperatorState {
         }
         flush(&mut small, &mut chunks)?;
         let parts = chunks.into_iter().enumerate();
-        self.parts.extend(parts.map(|(at, rows)| StatePart { name: format!("{name}-{at}"), rows }));
+        self.parts.extend(parts.map(|(at, rows)| StatePart::new(format!("{name}-{at}"), rows)));
         Ok(self)
     }
 
@@ -170,8 +184,21 @@ impl OperatorState {
                 found: "none".into(),
             });
         };
-        let StatePart { name, rows } = self.parts.swap_remove(at);
+        let (name, pieces) = self.parts.swap_remove(at).into_pieces();
+        let rows = match &pieces[..] {
+            [only] => only.clone(),
+            several => concat_batches(&several[0].schema(), several).map_err(|e| bug(&name, e))?,
+        };
         Ok(Part { name, rows })
+    }
+
+    /// Tables that are alike as one part. They are neither copied nor put together.
+    pub(crate) fn with_whole(mut self, name: String, mut pieces: Vec<RecordBatch>) -> OperatorState {
+        if !pieces.is_empty() {
+            let rows = pieces.remove(0);
+            self.parts.push(StatePart { name, rows, more: pieces });
+        }
+        self
     }
 
     /// Takes out what [`with_pieces`](OperatorState::with_pieces) put in. That none is missing is for the caller to see.
@@ -187,6 +214,17 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// With a column more, before the others.
+    pub(crate) fn behind(self, name: &str, column: ArrayRef) -> Result<Part> {
+        let rows = &self.rows;
+        let schema = rows.schema();
+        let fields = std::iter::once(Arc::new(Field::new(name, column.data_type().clone(), true)))
+            .chain(schema.fields().iter().cloned());
+        let columns = std::iter::once(column).chain(rows.columns().iter().cloned()).collect();
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns);
+        Ok(Part { rows: rows.map_err(|e| bug(&self.name, e))?, name: self.name })
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.num_rows()
     }

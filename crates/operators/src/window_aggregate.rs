@@ -31,6 +31,7 @@ use crate::{
     OperatorState, Outbox, StateError, StreamBatch, WindowKind,
 };
 use firing::Firing;
+pub(crate) use parts::saved::runs_of_groups;
 use parts::{PartKey, Parts};
 use placement::{Placed, Placer, Rows};
 

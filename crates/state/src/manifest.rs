@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version that this program writes. It reads this one and older ones.
-pub const VERSION: u32 = 1;
+///
+/// 2: a table may be in several batches, and groups of a window's part in a table of their own.
+pub const VERSION: u32 = 2;
 
 /// A checkpoint of a query, but for the tables of its operators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

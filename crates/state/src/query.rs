@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::folder::StateError;
 use crate::manifest::{Manifest, PartEntry, StoredFile, Unreadable};
 use crate::pack::{Encoded, Packs, Place, read_at};
+use crate::tables::Failed;
 use crate::{VERSION, tables};
 
 /// Checkpoints that are kept: the last, the one before where that is damaged, and one more because an output may say that
@@ -44,8 +45,8 @@ struct Known {
 pub struct Draft {
     /// All but the version, and the parts of the instances with their files.
     pub manifest: Manifest,
-    /// By place among the manifest's instances: the tables of each, by name.
-    pub tables: Vec<Vec<(String, RecordBatch)>>,
+    /// By place among the manifest's instances: the tables of each, by name, each in one piece or several.
+    pub tables: Vec<Vec<(String, Vec<RecordBatch>)>>,
 }
 
 /// A checkpoint that is there.
@@ -150,9 +151,12 @@ impl QueryFolder {
         }
         let unfinished = self.path.join(format!(".{}.tmp", folder_of(number)));
         std::fs::create_dir(&unfinished).map_err(StateError::io("create", &unfinished))?;
-        let manifest = draft.put_down(|name, bytes| {
+        let manifest = draft.put_down(|name, pieces| {
             let path = unfinished.join(name);
-            tables::write_synced(&path, bytes).map_err(StateError::io("write", &path))
+            let mut file = File::create_new(&path).map_err(StateError::io("write", &path))?;
+            let written = tables::encode(pieces, &mut file).map_err(|failed| failed_at(&path, failed))?;
+            file.sync_all().map_err(StateError::io("write", &path))?;
+            Ok(written)
         })?;
         let text = manifest.to_text();
         let path = unfinished.join(MANIFEST);
@@ -254,33 +258,29 @@ impl Draft {
     /// If a table cannot be written.
     pub fn encode(self) -> Result<Encoded, StateError> {
         let mut tables = Vec::new();
-        let manifest = self.put_down(|_, bytes| {
-            tables.extend_from_slice(bytes);
-            Ok(())
+        let manifest = self.put_down(|name, pieces| {
+            tables::encode(pieces, &mut tables).map_err(|failed| failed_at(Path::new(name), failed))
         })?;
         let text = manifest.to_text();
         Ok(Encoded { manifest, tables, text })
     }
 
-    /// Gives each table, and its file's name, to `put`; the manifest then.
+    /// Gives each table, and its file's name, to `put`, which answers with bytes and checksum; the manifest then.
     fn put_down(
         self,
-        mut put: impl FnMut(&str, &[u8]) -> Result<(), StateError>,
+        mut put: impl FnMut(&str, &[RecordBatch]) -> Result<(u64, u32), StateError>,
     ) -> Result<Manifest, StateError> {
         let Draft { mut manifest, tables } = self;
         manifest.version = VERSION;
         manifest.files.clear();
         for (instance, tables) in manifest.instances.iter_mut().zip(tables) {
             instance.parts.clear();
-            for (name, rows) in tables {
+            for (name, pieces) in tables {
                 let file = file_name(instance.node, instance.instance, &name, manifest.files.len());
-                let encoded = tables::encode(&rows);
-                let bytes =
-                    encoded.map_err(|message| StateError::Table { path: PathBuf::from(&file), message })?;
-                put(&file, &bytes)?;
-                let (length, crc32) = (bytes.len() as u64, crc32fast::hash(&bytes));
-                manifest.files.push(StoredFile { name: file.clone(), bytes: length, crc32 });
-                instance.parts.push(PartEntry { name, file, rows: rows.num_rows() as u64 });
+                let (bytes, crc32) = put(&file, &pieces)?;
+                let rows = pieces.iter().map(|rows| rows.num_rows() as u64).sum();
+                manifest.files.push(StoredFile { name: file.clone(), bytes, crc32 });
+                instance.parts.push(PartEntry { name, file, rows });
             }
         }
         Ok(manifest)
@@ -329,6 +329,13 @@ impl Checkpoint {
     /// Its folder, or the file that it is in with others.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+fn failed_at(path: &Path, failed: Failed) -> StateError {
+    match failed {
+        Failed::Disk(error) => StateError::io("write", path)(error),
+        Failed::Table(message) => StateError::Table { path: path.to_owned(), message },
     }
 }
 

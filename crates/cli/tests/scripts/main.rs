@@ -105,13 +105,15 @@ impl Written {
 
 /// State as it is after it was written as Arrow IPC and read again.
 fn carried(state: OperatorState) -> OperatorState {
-    let carried = state.parts.into_iter().map(|StatePart { name, rows }| {
+    let carried = state.parts.into_iter().map(|part| {
+        let (name, pieces) = part.into_pieces();
+        let rows = arrow::compute::concat_batches(&pieces[0].schema(), &pieces).unwrap();
         let mut file = Vec::new();
         let mut writer = FileWriter::try_new(&mut file, &rows.schema()).unwrap();
         writer.write(&rows).unwrap();
         writer.finish().unwrap();
         let mut reader = FileReader::try_new(Cursor::new(file), None).unwrap();
-        StatePart { name, rows: reader.next().unwrap().unwrap() }
+        StatePart::new(name, reader.next().unwrap().unwrap())
     });
     OperatorState { parts: carried.collect() }
 }

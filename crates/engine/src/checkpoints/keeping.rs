@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use laxity_connect::OutputPosition;
 use laxity_graph::{OperatorId, ProcessingTime};
-use laxity_operators::{OperatorState, SavedTemplate, SharedStage, WindowsState};
+use laxity_operators::{OperatorState, SavedTemplate, SharedStage, StatePart, WindowsState};
 use laxity_runtime::{ArrowRows, Counts, Instance, InstanceState, Outlet, Query};
 use laxity_state::{
     Draft, InstanceEntry, Manifest, Offsets, OutputEntry, QueryFolder, SourceEntry, StateFolder,
@@ -278,7 +278,7 @@ impl Keeping {
                 out_watermark_ms,
                 parts: Vec::new(),
             });
-            tables.push(operator.parts.into_iter().map(|part| (part.name, part.rows)).collect());
+            tables.push(operator.parts.into_iter().map(StatePart::into_pieces).collect());
         }
         let checkpoint = self.finish.next_number();
         let outputs = self.finish.ended();
@@ -320,7 +320,7 @@ impl Work {
     pub fn add_to(self, draft: &mut Draft) -> Result<(), String> {
         let state = self.saved.of_member(self.member).map_err(|error| error.to_string())?;
         let whole = WindowsState { prefix: self.prefix, state }.whole();
-        draft.tables[self.place] = whole.parts.into_iter().map(|part| (part.name, part.rows)).collect();
+        draft.tables[self.place] = whole.parts.into_iter().map(StatePart::into_pieces).collect();
         Ok(())
     }
 }
@@ -361,7 +361,7 @@ pub(crate) fn instance_state(
     entry: &InstanceEntry,
     tables: Vec<(String, arrow::array::RecordBatch)>,
 ) -> InstanceState<OperatorState> {
-    let parts = tables.into_iter().map(|(name, rows)| laxity_operators::StatePart { name, rows });
+    let parts = tables.into_iter().map(|(name, rows)| StatePart::new(name, rows));
     InstanceState {
         frontier: laxity_runtime::FrontierState {
             channels: entry.channels.clone(),

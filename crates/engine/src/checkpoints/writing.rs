@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use arrow::array::{Array, ArrayRef};
 use laxity_connect::{OutputPosition, Waiting};
 use laxity_runtime::LastCheckpoint;
 use laxity_state::{Draft, KEPT, StateError};
@@ -87,9 +88,14 @@ fn write_all(shared: &Shared, jobs: &Mutex<Receiver<Taken>>, small: &Sender<(Rea
         let Ok(taken) = taken else { return };
         let keeping = taken.keeping.clone();
         let written = complete(shared, taken).and_then(|(ready, draft)| {
-            let bytes: usize =
-                draft.tables.iter().flatten().map(|(_, rows)| rows.get_array_memory_size()).sum();
-            if bytes as u64 <= SMALL_BYTES {
+            let pieces = draft.tables.iter().flatten().flat_map(|(_, pieces)| pieces);
+            // They may be slices of what all members of a template hold.
+            let of_column =
+                |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+            let mut bytes = pieces.flat_map(|rows| rows.columns()).map(of_column);
+            let is_small =
+                bytes.try_fold(0, |sum: u64, more| Some(sum + more as u64).filter(|&sum| sum <= SMALL_BYTES));
+            if is_small.is_some() {
                 // The thread outlives this one.
                 let _ = small.send((ready, draft));
                 return Ok(());

@@ -27,7 +27,7 @@ pub(super) trait Accumulate: Send {
     fn state(&mut self) -> Result<Vec<ArrayRef>>;
 
     /// The same, going on as if it had not been asked. `None`: it cannot.
-    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
+    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
         None
     }
 

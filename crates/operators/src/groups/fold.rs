@@ -21,6 +21,7 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::accumulate::{Accumulate, ByGroup, Rows};
 use super::spread::Measure;
+use super::values::Values;
 
 /// Makes the state of a function, given the type of its result.
 pub(super) type Make = fn(&DataType) -> Box<dyn ByGroup>;
@@ -42,11 +43,11 @@ pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Option<Make> 
         return Some(measure.make());
     }
     if is_count(expr) {
-        return Some(|_| Box::new(Count(Vec::new())));
+        return Some(|_| Box::new(Count(Values::default())));
     }
     if *function == *avg_udaf() {
         return (given == DataType::Float64 && *result == DataType::Float64)
-            .then_some(|_| Box::new(Mean { sums: Vec::new(), counts: Vec::new() }));
+            .then_some(|_| Box::new(Mean { sums: Values::default(), counts: Values::default() }));
     }
     if *function == *sum_udaf() {
         return match (&given, result) {
@@ -120,7 +121,7 @@ struct Fold<T: ArrowPrimitiveType, F> {
     result: DataType,
     start: T::Native,
     fold: F,
-    values: Vec<T::Native>,
+    values: Values<T::Native>,
     seen: Seen,
 }
 
@@ -131,7 +132,7 @@ where
 {
     fn boxed(result: &DataType, start: T::Native, fold: F) -> Box<dyn ByGroup> {
         let result = result.clone();
-        Box::new(Fold::<T, F> { result, start, fold, values: Vec::new(), seen: Seen(None) })
+        Box::new(Fold::<T, F> { result, start, fold, values: Values::default(), seen: Seen(None) })
     }
 }
 
@@ -149,10 +150,9 @@ where
         let array = arguments[0].as_primitive::<T>();
         let added = &array.values()[rows.range.clone()];
         let known = self.values.len();
-        self.values.resize(rows.total, self.start);
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         // A slice of its own: through `self` its place would be read again for every row.
-        let (values, fold) = (self.values.as_mut_slice(), &self.fold);
+        let (values, fold) = (self.values.touched(rows.groups, rows.total, self.start), &self.fold);
         if nulls.is_none() && filter.is_none() {
             for (&group, &value) in rows.groups.iter().zip(added) {
                 fold(&mut values[group], value);
@@ -174,8 +174,8 @@ where
         self.update(states, None, rows)
     }
 
-    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
-        let array = PrimitiveArray::<T>::new(self.values.clone().into(), self.seen.nulls());
+    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
+        let array = PrimitiveArray::<T>::new(self.values.hand_out(), self.seen.nulls());
         Some(vec![Arc::new(array.with_data_type(self.result.clone()))])
     }
 
@@ -183,7 +183,7 @@ where
     fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
         let array = states[0].as_primitive::<T>();
         let value = |row| if array.is_valid(row) { array.value(row) } else { self.start };
-        self.values = rows.range.clone().map(value).collect();
+        self.values = rows.range.clone().map(value).collect::<Vec<_>>().into();
         let seen = || rows.range.clone().map(|row| array.is_valid(row)).collect();
         self.seen = Seen((array.null_count() > 0).then(seen));
         Ok(())
@@ -194,13 +194,12 @@ where
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
-        let values = std::mem::take(&mut self.values);
-        let array = PrimitiveArray::<T>::new(values.into(), self.seen.take());
+        let array = PrimitiveArray::<T>::new(self.values.take().into(), self.seen.take());
         Ok(Arc::new(array.with_data_type(self.result.clone())))
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.values.capacity() * size_of::<T::Native>() + self.seen.bytes()
+        size_of::<Self>() + self.values.bytes() + self.seen.bytes()
     }
 }
 
@@ -211,15 +210,17 @@ where
 {
     fn join(&mut self, into: usize, from: usize) -> Result<()> {
         if self.seen.has(from) {
-            let value = self.values[from];
-            (self.fold)(&mut self.values[into], value);
+            let values = self.values.all();
+            let value = values[from];
+            (self.fold)(&mut values[into], value);
             self.seen.add(into);
         }
         Ok(())
     }
 
     fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
-        let values = groups.iter().map(|&group| self.values[group]).collect::<Vec<_>>();
+        let all = self.values.all();
+        let values = groups.iter().map(|&group| all[group]).collect::<Vec<_>>();
         let array = PrimitiveArray::<T>::new(values.into(), self.seen.of(groups));
         Ok(Arc::new(array.with_data_type(self.result.clone())))
     }
@@ -229,14 +230,14 @@ where
     }
 
     fn clear(&mut self, group: usize) -> Result<()> {
-        self.values[group] = self.start;
+        self.values.all()[group] = self.start;
         self.seen.forget(group, self.values.len());
         Ok(())
     }
 }
 
 /// COUNT: of rows, where it has no argument or a constant one.
-struct Count(Vec<i64>);
+struct Count(Values<i64>);
 
 impl Accumulate for Count {
     fn update(
@@ -245,9 +246,8 @@ impl Accumulate for Count {
         filter: Option<&BooleanArray>,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        self.0.resize(rows.total, 0);
         let nulls = arguments.first().and_then(|array| array.logical_nulls());
-        let counts = self.0.as_mut_slice();
+        let counts = self.0.touched(rows.groups, rows.total, 0);
         if nulls.is_none() && filter.is_none() {
             rows.groups.iter().for_each(|&group| counts[group] += 1);
             return Ok(());
@@ -260,9 +260,9 @@ impl Accumulate for Count {
     }
 
     fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
-        self.0.resize(rows.total, 0);
-        let counts = &states[0].as_primitive::<Int64Type>().values()[rows.range.clone()];
-        rows.groups.iter().zip(counts).for_each(|(&group, count)| self.0[group] += count);
+        let added = &states[0].as_primitive::<Int64Type>().values()[rows.range.clone()];
+        let counts = self.0.touched(rows.groups, rows.total, 0);
+        rows.groups.iter().zip(added).for_each(|(&group, count)| counts[group] += count);
         Ok(())
     }
 
@@ -270,27 +270,29 @@ impl Accumulate for Count {
         Ok(vec![self.evaluate()?])
     }
 
-    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
-        Some(vec![Arc::new(Int64Array::from(self.0.clone()))])
+    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
+        Some(vec![Arc::new(Int64Array::new(self.0.hand_out(), None))])
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
-        Ok(Arc::new(Int64Array::from(std::mem::take(&mut self.0))))
+        Ok(Arc::new(Int64Array::from(self.0.take())))
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.0.capacity() * size_of::<i64>()
+        size_of::<Self>() + self.0.bytes()
     }
 }
 
 impl ByGroup for Count {
     fn join(&mut self, into: usize, from: usize) -> Result<()> {
-        self.0[into] += self.0[from];
+        let counts = self.0.all();
+        counts[into] += counts[from];
         Ok(())
     }
 
     fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
-        Ok(Arc::new(Int64Array::from_iter_values(groups.iter().map(|&group| self.0[group]))))
+        let counts = self.0.all();
+        Ok(Arc::new(Int64Array::from_iter_values(groups.iter().map(|&group| counts[group]))))
     }
 
     fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
@@ -298,22 +300,21 @@ impl ByGroup for Count {
     }
 
     fn clear(&mut self, group: usize) -> Result<()> {
-        self.0[group] = 0;
+        self.0.all()[group] = 0;
         Ok(())
     }
 }
 
 /// AVG of DOUBLE. A group without values is NULL.
 struct Mean {
-    sums: Vec<f64>,
-    counts: Vec<u64>,
+    sums: Values<f64>,
+    counts: Values<u64>,
 }
 
-impl Mean {
-    fn nulls(&self) -> Option<NullBuffer> {
-        let is_empty = |count: &u64| *count == 0;
-        self.counts.iter().any(is_empty).then(|| self.counts.iter().map(|count| !is_empty(count)).collect())
-    }
+/// Groups that have none.
+fn nulls_of(counts: &[u64]) -> Option<NullBuffer> {
+    let is_empty = |count: &u64| *count == 0;
+    counts.iter().any(is_empty).then(|| counts.iter().map(|count| !is_empty(count)).collect())
 }
 
 impl Accumulate for Mean {
@@ -324,11 +325,10 @@ impl Accumulate for Mean {
         rows: &Rows<'_>,
     ) -> Result<()> {
         let array = arguments[0].as_primitive::<Float64Type>();
-        self.sums.resize(rows.total, 0.0);
-        self.counts.resize(rows.total, 0);
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let added = &array.values()[rows.range.clone()];
-        let (sums, counts) = (self.sums.as_mut_slice(), self.counts.as_mut_slice());
+        let sums = self.sums.touched(rows.groups, rows.total, 0.0);
+        let counts = self.counts.touched(rows.groups, rows.total, 0);
         if nulls.is_none() && filter.is_none() {
             for (&group, &value) in rows.groups.iter().zip(added) {
                 sums[group] += value;
@@ -346,69 +346,73 @@ impl Accumulate for Mean {
     }
 
     fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
-        let counts = &states[0].as_primitive::<UInt64Type>().values()[rows.range.clone()];
-        let sums = &states[1].as_primitive::<Float64Type>().values()[rows.range.clone()];
-        self.sums.resize(rows.total, 0.0);
-        self.counts.resize(rows.total, 0);
-        for (&group, (&count, &sum)) in rows.groups.iter().zip(counts.iter().zip(sums)) {
+        let more_counts = &states[0].as_primitive::<UInt64Type>().values()[rows.range.clone()];
+        let more_sums = &states[1].as_primitive::<Float64Type>().values()[rows.range.clone()];
+        let sums = self.sums.touched(rows.groups, rows.total, 0.0);
+        let counts = self.counts.touched(rows.groups, rows.total, 0);
+        for (&group, (&count, &sum)) in rows.groups.iter().zip(more_counts.iter().zip(more_sums)) {
             if count > 0 {
-                self.sums[group] += sum;
-                self.counts[group] += count;
+                sums[group] += sum;
+                counts[group] += count;
             }
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
-        let nulls = self.nulls();
-        let counts = UInt64Array::new(std::mem::take(&mut self.counts).into(), nulls.clone());
-        let sums = Float64Array::new(std::mem::take(&mut self.sums).into(), nulls);
+        let counts = self.counts.take();
+        let nulls = nulls_of(&counts);
+        let counts = UInt64Array::new(counts.into(), nulls.clone());
+        let sums = Float64Array::new(self.sums.take().into(), nulls);
         Ok(vec![Arc::new(counts), Arc::new(sums)])
     }
 
-    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
-        let nulls = self.nulls();
-        let counts = UInt64Array::new(self.counts.clone().into(), nulls.clone());
-        let sums = Float64Array::new(self.sums.clone().into(), nulls);
+    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
+        let counts = self.counts.hand_out();
+        let nulls = nulls_of(&counts);
+        let counts = UInt64Array::new(counts, nulls.clone());
+        let sums = Float64Array::new(self.sums.hand_out(), nulls);
         Some(vec![Arc::new(counts), Arc::new(sums)])
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
-        let nulls = self.nulls();
-        let (sums, counts) = (std::mem::take(&mut self.sums), std::mem::take(&mut self.counts));
+        let (sums, counts) = (self.sums.take(), self.counts.take());
+        let nulls = nulls_of(&counts);
         let means: Vec<f64> = sums.into_iter().zip(counts).map(|(sum, count)| sum / count as f64).collect();
         Ok(Arc::new(Float64Array::new(means.into(), nulls)))
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + (self.sums.capacity() + self.counts.capacity()) * size_of::<u64>()
+        size_of::<Self>() + self.sums.bytes() + self.counts.bytes()
     }
 }
 
 impl ByGroup for Mean {
     fn join(&mut self, into: usize, from: usize) -> Result<()> {
-        if self.counts[from] > 0 {
-            self.sums[into] += self.sums[from];
-            self.counts[into] += self.counts[from];
+        let (sums, counts) = (self.sums.all(), self.counts.all());
+        if counts[from] > 0 {
+            sums[into] += sums[from];
+            counts[into] += counts[from];
         }
         Ok(())
     }
 
     fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
-        let mean =
-            |&group: &usize| (self.counts[group] > 0).then(|| self.sums[group] / self.counts[group] as f64);
+        let (sums, counts) = (self.sums.all(), self.counts.all());
+        let mean = |&group: &usize| (counts[group] > 0).then(|| sums[group] / counts[group] as f64);
         Ok(Arc::new(groups.iter().map(mean).collect::<Float64Array>()))
     }
 
     fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        let has_values = |group: usize| self.counts[group] > 0;
-        let counts = groups.iter().map(|&group| has_values(group).then_some(self.counts[group]));
-        let sums = groups.iter().map(|&group| has_values(group).then_some(self.sums[group]));
+        let (all_sums, all_counts) = (self.sums.all(), self.counts.all());
+        let has_values = |group: usize| all_counts[group] > 0;
+        let counts = groups.iter().map(|&group| has_values(group).then_some(all_counts[group]));
+        let sums = groups.iter().map(|&group| has_values(group).then_some(all_sums[group]));
         Ok(vec![Arc::new(counts.collect::<UInt64Array>()), Arc::new(sums.collect::<Float64Array>())])
     }
 
     fn clear(&mut self, group: usize) -> Result<()> {
-        (self.sums[group], self.counts[group]) = (0.0, 0);
+        (self.sums.all()[group], self.counts.all()[group]) = (0.0, 0);
         Ok(())
     }
 }

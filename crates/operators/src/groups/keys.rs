@@ -166,6 +166,16 @@ impl Keys {
         }
     }
 
+    /// The same in pieces, one behind the other, which are not copied where there are many keys.
+    pub(super) fn pieces(&mut self, plan: &KeyPlan) -> Result<Vec<Vec<ArrayRef>>> {
+        match self {
+            Keys::Many(Many { noted: Some(noted), .. }) => {
+                Ok(noted.pieces().iter().map(|piece| piece.columns().to_vec()).collect())
+            }
+            few => Ok(vec![few.arrays(plan)?]),
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Keys::One => 0,

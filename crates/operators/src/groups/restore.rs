@@ -44,11 +44,11 @@ impl Filling {
         }
     }
 
-    /// What is there, which is filled further.
-    pub(crate) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Arc<Partial>> {
+    /// What is there, which is filled further, in pieces one behind the other.
+    pub(crate) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Vec<Arc<Partial>>> {
         match self {
-            Filling::Groups(groups) => groups.snapshot(aggregation).map(Arc::new),
-            Filling::AtRest(partial) => Ok(Arc::clone(partial)),
+            Filling::Groups(groups) => groups.snapshot(aggregation),
+            Filling::AtRest(partial) => Ok(vec![Arc::clone(partial)]),
         }
     }
 
@@ -121,9 +121,10 @@ impl Aggregation {
 }
 
 impl Groups {
-    /// What [`seal`](Groups::seal) would give, going on as if it had not been asked.
-    pub(super) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Partial> {
-        let keys = self.keys.arrays(&self.key_plan)?;
+    /// What [`seal`](Groups::seal) would give, in pieces, going on as if it had not been asked. Of many groups nothing is
+    /// copied before they are filled further: the query is stopped meanwhile.
+    pub(super) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Vec<Arc<Partial>>> {
+        let keys = self.keys.pieces(&self.key_plan)?;
         let mut states = Vec::with_capacity(self.accumulators.len());
         for (call, accumulator) in self.accumulators.iter_mut().enumerate() {
             let state = match accumulator.snapshot() {
@@ -139,9 +140,17 @@ impl Groups {
             };
             states.push(state);
         }
-        let mut partial = Partial { keys, states, len: self.len, bytes: 0 };
-        partial.bytes = partial.arrays().map(|array| array.get_array_memory_size()).sum();
-        Ok(partial)
+        let mut offset = 0;
+        let pieces = keys.into_iter().map(|keys| {
+            let len = keys.first().map_or(self.len, |keys| keys.len());
+            let cut =
+                |state: &ArrayRef| if len == state.len() { state.clone() } else { state.slice(offset, len) };
+            let states = states.iter().map(|states| states.iter().map(cut).collect()).collect();
+            offset += len;
+            // They stay where they are: nobody asks what they take.
+            Arc::new(Partial { keys, states, len, bytes: 0 })
+        });
+        Ok(pieces.collect())
     }
 }
 

@@ -151,7 +151,7 @@ impl Accumulate for Spread {
         Ok(arrays(&std::mem::take(&mut self.by_group)))
     }
 
-    fn snapshot(&self) -> Option<Vec<ArrayRef>> {
+    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
         Some(arrays(&self.by_group))
     }
 

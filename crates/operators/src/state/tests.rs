@@ -29,19 +29,17 @@ enum Message {
 /// Each part as a file, and read again.
 pub(crate) fn carried(state: OperatorState) -> OperatorState {
     let carried = state.parts.into_iter().map(|part| {
+        let (name, pieces) = part.into_pieces();
         let mut file = Vec::new();
-        let mut writer = FileWriter::try_new(&mut file, &part.rows.schema()).unwrap();
-        writer.write(&part.rows).unwrap();
+        let mut writer = FileWriter::try_new(&mut file, &pieces[0].schema()).unwrap();
+        pieces.iter().for_each(|rows| writer.write(rows).unwrap());
         writer.finish().unwrap();
-        let mut reader = FileReader::try_new(Cursor::new(file), None).unwrap();
-        let rows = reader.next().unwrap().unwrap();
-        assert_eq!(rows, part.rows);
-        assert!(
-            part.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
-            "{}",
-            part.name
-        );
-        StatePart { name: part.name, rows }
+        let reader = FileReader::try_new(Cursor::new(file), None).unwrap();
+        let read: Vec<RecordBatch> = reader.map(|rows| rows.unwrap()).collect();
+        assert_eq!(read, pieces);
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(name.chars().all(is_plain), "{name}");
+        StatePart::new(name, concat_batches(&pieces[0].schema(), &read).unwrap())
     });
     let parts: Vec<StatePart> = carried.collect();
     let names: BTreeSet<&String> = parts.iter().map(|part| &part.name).collect();
@@ -248,10 +246,7 @@ fn damaged_state_is_refused() {
             }
         }
         let mut more = state.clone();
-        more.parts.push(StatePart {
-            name: "unheard-of".into(),
-            rows: RecordBatch::new_empty(Arc::new(Schema::empty())),
-        });
+        more.parts.push(StatePart::new("unheard-of", RecordBatch::new_empty(Arc::new(Schema::empty()))));
         let refused = restored(&kind, more).unwrap_err().to_string();
         assert!(refused.contains("\"unheard-of\" does not fit the query"), "{refused}");
     }

@@ -12,6 +12,7 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 
 use crate::state::{Part, Result, bug, named, table};
+use crate::window_aggregate::runs_of_groups;
 use crate::{OperatorState, StateError, StatePart, Template};
 
 /// The part that says where windows are aggregated.
@@ -161,7 +162,8 @@ fn sort(state: &OperatorState) -> Result<Sorted> {
     let parts = state.take(PARTS)?;
     let (first, second) = (parts.values::<Int64Type>("first")?, parts.values::<Int64Type>("second")?);
     let is_filled = parts.flags("is-filled")?;
-    let pieces: Vec<RecordBatch> = state.take_pieces(GROUPS).into_iter().map(Part::into_rows).collect();
+    let pieces: Vec<RecordBatch> =
+        runs_of_groups(&mut state, first.len())?.into_iter().map(Part::into_rows).collect();
     let (first, second) = (Int64Array::new(first, None), Int64Array::new(second, None));
     let mut of = HashMap::new();
     let Some(piece) = pieces.first() else {
@@ -243,7 +245,7 @@ fn add_runs(
     let (first, second) = (parts.values::<Int64Type>("first")?, parts.values::<Int64Type>("second")?);
     let (lengths, fills) = (parts.values::<UInt64Type>("groups")?, parts.flags("is-filled")?);
     let mut seen = vec![0; first.len()];
-    for piece in state.take_pieces(GROUPS) {
+    for piece in runs_of_groups(state, first.len())? {
         let numbers = piece.values::<UInt32Type>(PART)?;
         let rows = piece.into_rows();
         let fields = rows.schema();

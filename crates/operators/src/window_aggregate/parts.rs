@@ -1,6 +1,6 @@
 //! The state of a windowed aggregation: slices of time, and what is merged of them.
 
-mod saved;
+pub(crate) mod saved;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};

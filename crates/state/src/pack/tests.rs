@@ -20,8 +20,10 @@ fn draft(query: &str, checkpoint: u64) -> Draft {
         instances: vec![InstanceEntry::default(), InstanceEntry { node: 1, ..InstanceEntry::default() }],
         ..Manifest::default()
     };
-    let tables =
-        vec![vec![("x".into(), table.clone()), ("y".into(), table.slice(0, 1))], vec![("x".into(), table)]];
+    let tables = vec![
+        vec![("x".into(), vec![table.clone()]), ("y".into(), vec![table.slice(0, 1)])],
+        vec![("x".into(), vec![table])],
+    ];
     Draft { manifest, tables }
 }
 
@@ -42,7 +44,11 @@ fn open(path: &std::path::Path) -> (StateFolder, Vec<QueryFolder>) {
 fn usable(folder: &QueryFolder) -> Vec<u64> {
     let found = folder.checkpoints().unwrap();
     let usable = found.whole.iter().filter(|one| {
-        one.tables().is_ok_and(|tables| tables == draft(&one.manifest.query, one.manifest.checkpoint).tables)
+        let written = draft(&one.manifest.query, one.manifest.checkpoint).tables;
+        let only = |(name, pieces): (String, Vec<RecordBatch>)| (name, pieces[0].clone());
+        let written: Vec<Vec<_>> =
+            written.into_iter().map(|tables| tables.into_iter().map(only).collect()).collect();
+        one.tables().is_ok_and(|tables| tables == written)
     });
     usable.map(|one| one.manifest.checkpoint).collect()
 }

@@ -32,8 +32,17 @@ fn draft(checkpoint: u64) -> Draft {
         instances: vec![instance(0, 0), instance(1, 0)],
         ..Manifest::default()
     };
-    let tables = vec![vec![], vec![("0-a/groups".into(), table(100)), ("empty".into(), table(0))]];
+    let pieces = vec![table(100).slice(0, 60), table(100).slice(60, 40)];
+    let tables = vec![vec![], vec![("0-a/groups".into(), pieces), ("empty".into(), vec![table(0)])]];
     Draft { manifest, tables }
+}
+
+/// What is read of it.
+fn read(draft: Draft) -> Vec<Vec<(String, RecordBatch)>> {
+    let put_together = |(name, pieces): (String, Vec<RecordBatch>)| {
+        (name, arrow::compute::concat_batches(&pieces[0].schema(), &pieces).unwrap())
+    };
+    draft.tables.into_iter().map(|tables| tables.into_iter().map(put_together).collect()).collect()
 }
 
 fn written(numbers: impl IntoIterator<Item = u64>) -> (TempDir, QueryFolder) {
@@ -53,7 +62,7 @@ fn what_was_written_is_read() {
     let numbers: Vec<u64> = found.whole.iter().map(|one| one.manifest.checkpoint).collect();
     assert_eq!(numbers, [10, 2, 1]);
     let last = &found.whole[0];
-    assert_eq!(last.tables().unwrap(), draft(10).tables);
+    assert_eq!(last.tables().unwrap(), read(draft(10)));
     assert_eq!(last.manifest.instances[1].parts[0].rows, 100);
     assert_eq!(last.manifest.sources, draft(10).manifest.sources);
     assert_eq!(last.manifest.instances[0].channels, [(i64::MIN, false), (i64::MAX, true)]);
@@ -152,9 +161,9 @@ fn a_newer_program_s_is_refused() {
     let (_folder, query) = written([1, 2]);
     let path = query.path().join("chk-2/manifest.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    std::fs::write(&path, text.replace("\"version\": 2", "\"version\": 3")).unwrap();
     let error = query.checkpoints().unwrap_err().to_string();
-    assert!(error.contains("version 2") && error.contains("chk-2"), "{error}");
+    assert!(error.contains("version 3") && error.contains("chk-2"), "{error}");
 }
 
 /// A byte of the checkpoint is another, or its file ends there, or is gone.

@@ -254,7 +254,7 @@ fn state_of_windows_is_known_whatever_is_chained_around_them() {
     assert!(chained.parts.iter().all(|part| part.name.starts_with("1-")));
     assert_eq!(Windows::of(chained.clone()), Some(Windows { prefix: "1-".into(), state }));
     let mut more = chained;
-    more.parts.push(StatePart { name: "0-rows".into(), rows: more.parts[0].rows.clone() });
+    more.parts.push(StatePart::new("0-rows", more.parts[0].rows.clone()));
     assert_eq!(Windows::of(more), None, "it is not known what that is");
     assert_eq!(Windows::of(OperatorState::default()), None);
 }
@@ -270,4 +270,60 @@ fn state_that_does_not_fit_is_refused() {
     let refused = both.template.with_members(operator.as_mut(), vec![(1, state)]);
     let why = refused.err().unwrap().to_string();
     assert!(why.contains("groups"), "{why}");
+}
+
+/// All that comes out at the end.
+fn ended(operator: &mut dyn Operator) -> Vec<String> {
+    lines(&call(operator, |operator, out| operator.on_watermark(EventTime::MAX, out).unwrap()))
+}
+
+/// Many groups are in tables of their own, in pieces that nobody copies; whoever goes on from them has them all, and who was
+/// asked goes on as if it had not been.
+#[test]
+fn many_groups_are_saved_as_they_lie() {
+    let both = Both::new(WindowKind::Tumble { size_ms: 100, offset_ms: 0 }, true);
+    // Of two windows, the second of few groups; keys come again.
+    let rows = |from: i64, len: i64| -> Vec<Row> {
+        let of_first = (from..from + len).map(|k| (1, k, k as f64, 5));
+        of_first.chain((0..7).map(|k| (1, k, 0.5, 105))).collect()
+    };
+    let batches = [rows(0, 9_000), rows(4_000, 9_000), rows(2_000, 14_000), rows(0, 30)];
+    let tell = |operator: &mut dyn Operator, rows: &[Row]| {
+        let _done = operator.on_batch(0, batch(rows), ProcessingTime(1), &mut Outbox::default()).unwrap();
+    };
+    let (mut asked, mut twin) = (both.alone(), both.alone());
+    let mut states = Vec::new();
+    let _empty = asked.save().unwrap();
+    for rows in &batches {
+        tell(asked.as_mut(), rows);
+        tell(twin.as_mut(), rows);
+        states.push(asked.save().unwrap());
+    }
+    let expected = ended(twin.as_mut());
+    assert_eq!(expected.len(), 16_000 + 7);
+    assert_eq!(ended(asked.as_mut()), expected);
+    for (number, state) in states.into_iter().enumerate() {
+        let whole = state.parts.iter().find(|part| part.name.starts_with("whole-")).unwrap();
+        assert!(!whole.more.is_empty() || number == 0, "in pieces");
+        let state = crate::state::tests::carried(state);
+        // Alone, and as one of a template that others are in.
+        let mut alone = both.alone();
+        alone.restore(state.clone()).unwrap();
+        let mut template = both.template.operator().unwrap();
+        let others = both.template.input(&batch(&[(9, 3, 1.0, 7)]), &[(9, 0)]).unwrap();
+        let _done = template.on_batch(0, others, ProcessingTime(1), &mut Outbox::default()).unwrap();
+        let mut template = both.template.with_members(template.as_mut(), vec![(1, state)]).unwrap();
+        for rows in &batches[number + 1..] {
+            tell(alone.as_mut(), rows);
+            let pairs: Vec<(u32, u32)> = (0..rows.len() as u32).map(|row| (1, row)).collect();
+            let input = both.template.input(&batch(rows), &pairs).unwrap();
+            let _done = template.on_batch(0, input, ProcessingTime(1), &mut Outbox::default()).unwrap();
+        }
+        let of_member = Template::saved(template.as_mut()).unwrap().of_member(1).unwrap();
+        let mut again = both.alone();
+        again.restore(crate::state::tests::carried(of_member)).unwrap();
+        assert_eq!(ended(alone.as_mut()), expected);
+        assert_eq!(ended(again.as_mut()), expected);
+        assert_eq!(ended(template.as_mut()).len(), expected.len() + 1);
+    }
 }
