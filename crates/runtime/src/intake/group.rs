@@ -53,6 +53,8 @@ pub(super) struct Group<C: Content> {
     by_source: HashMap<OperatorId, u32>,
     /// Those of a template.
     seated_as: HashMap<QueryId, u32>,
+    /// All of them, by their query: one of many leaves without a look at the others.
+    by_query: HashMap<QueryId, Vec<u32>>,
     /// How far the table has come.
     place: Position,
     watermark: EventTime,
@@ -148,6 +150,7 @@ impl<C: Content> Group<C> {
             first: VecDeque::new(),
             by_source: HashMap::new(),
             seated_as: HashMap::new(),
+            by_query: HashMap::new(),
             place: Position::default(),
             watermark: EventTime::MIN,
             arrival: ProcessingTime::ZERO,
@@ -250,6 +253,7 @@ impl<C: Content> Group<C> {
             None => self.by_source.insert(reader.source, number),
             Some(_) => self.seated_as.insert(reader.query.id, number),
         };
+        self.by_query.entry(reader.query.id).or_default().push(number);
         self.members[number as usize] = Some(Member {
             reader,
             spec,
@@ -271,12 +275,11 @@ impl<C: Content> Group<C> {
 
     /// A query is no member any more; what is held for it is dropped.
     pub fn leave(&mut self, query: &Query) {
-        let is_it = |member: &Option<Member<C>>| {
-            member.as_ref().is_some_and(|member| std::ptr::eq(&*member.reader.query, query))
-        };
-        for number in 0..self.members.len() {
-            if is_it(&self.members[number]) {
-                self.take_out(number as u32);
+        let numbers = self.by_query.get(&query.id).cloned().unwrap_or_default();
+        for number in numbers {
+            let member = self.members[number as usize].as_ref();
+            if member.is_some_and(|member| std::ptr::eq(&*member.reader.query, query)) {
+                self.take_out(number);
             }
         }
     }
@@ -287,6 +290,12 @@ impl<C: Content> Group<C> {
         self.front.leave(number, &member.spec);
         member.reader.query.share(None);
         self.free.push(number);
+        if let Some(numbers) = self.by_query.get_mut(&member.reader.query.id) {
+            numbers.retain(|&other| other != number);
+            if numbers.is_empty() {
+                self.by_query.remove(&member.reader.query.id);
+            }
+        }
         match member.seat {
             None => self.by_source.remove(&member.reader.source),
             Some(_) => self.seated_as.remove(&member.reader.query.id),
