@@ -209,7 +209,10 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
                 }
                 Operator::Divide if is_mean(&binary.left, &binary.right, node) => true,
                 // By zero, and the least number by -1.
-                Operator::Divide | Operator::Modulo => number(&binary.left) && is_positive(&binary.right),
+                Operator::Divide | Operator::Modulo => {
+                    let divisor = &*binary.right;
+                    number(&binary.left) && matches!(divisor, Expr::Literal(value, _) if is_positive(value))
+                }
                 Operator::Eq
                 | Operator::NotEq
                 | Operator::Lt
@@ -248,12 +251,13 @@ fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
     is_safe
 }
 
-fn is_positive(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(ScalarValue::Int8(Some(value)), _) => *value > 0,
-        Expr::Literal(ScalarValue::Int16(Some(value)), _) => *value > 0,
-        Expr::Literal(ScalarValue::Int32(Some(value)), _) => *value > 0,
-        Expr::Literal(ScalarValue::Int64(Some(value)), _) => *value > 0,
+/// A whole number that something may be divided by, whatever it is.
+pub(crate) fn is_positive(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Int8(Some(value)) => *value > 0,
+        ScalarValue::Int16(Some(value)) => *value > 0,
+        ScalarValue::Int32(Some(value)) => *value > 0,
+        ScalarValue::Int64(Some(value)) => *value > 0,
         _ => false,
     }
 }

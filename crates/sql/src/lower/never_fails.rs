@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
-use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
@@ -12,7 +11,7 @@ use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use laxity_operators::FloatComparison;
 
 use crate::functions::is_cast_to_number;
-use crate::template::is_wider;
+use crate::template::{is_positive, is_wider};
 
 /// Whether this has a value for every row. Not all that have are known here.
 pub(super) fn never_fails(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> bool {
@@ -31,7 +30,10 @@ fn adds_no_fault(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> bool {
         return match binary.op() {
             Operator::Plus | Operator::Minus | Operator::Multiply => are_numbers(),
             // By zero, and the least number by -1.
-            Operator::Divide | Operator::Modulo => are_numbers() && is_positive(binary.right()),
+            Operator::Divide | Operator::Modulo => {
+                let divisor = binary.right().downcast_ref::<Literal>();
+                are_numbers() && divisor.is_some_and(|divisor| is_positive(divisor.value()))
+            }
             Operator::Eq
             | Operator::NotEq
             | Operator::Lt
@@ -67,15 +69,4 @@ pub(super) fn is_field(expr: &Arc<dyn PhysicalExpr>) -> bool {
     call.is_some_and(|call| {
         call.fun().name() == "get_field" && call.args()[1..].iter().all(|name| name.is::<Literal>())
     })
-}
-
-fn is_positive(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    let Some(literal) = expr.downcast_ref::<Literal>() else { return false };
-    match literal.value() {
-        ScalarValue::Int8(Some(value)) => *value > 0,
-        ScalarValue::Int16(Some(value)) => *value > 0,
-        ScalarValue::Int32(Some(value)) => *value > 0,
-        ScalarValue::Int64(Some(value)) => *value > 0,
-        _ => false,
-    }
 }
