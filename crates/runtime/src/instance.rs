@@ -48,6 +48,8 @@ struct Cell<C: Content> {
     is_source: bool,
     /// Its operator wants to be told how late it is, and what time it is.
     keeps_time: bool,
+    /// It is a source that judges rows by when they came: it is told the time by its table, behind all that were due.
+    judges_arrivals: bool,
     totals: Totals,
     last_window_end: Option<EventTime>,
     /// When it is to be told the time, as it said last.
@@ -77,7 +79,7 @@ pub struct Run {
     /// When its operator wants to be told the time, if that is another instant than it said before: a message that
     /// [carries nothing](Payload::look) and is ingested at that instant does it.
     pub wake: Option<ProcessingTime>,
-    /// Tables wait for the credit that this run gave back: [`Query::wake`] them.
+    /// Tables wait for the credit that this run gave back, or it for them to say what time has come: [`Query::wake`] them.
     pub returned_credit: bool,
 }
 
@@ -188,8 +190,9 @@ impl<C: Content> Instance<C> {
         record: bool,
     ) -> Instance<C> {
         let keeps_time = C::keeps_time(&operator);
-        if is_source && keeps_time && C::approximation(&operator).is_some() {
-            query.judges_arrivals.store(true, Relaxed);
+        let judges_arrivals = is_source && keeps_time && C::approximation(&operator).is_some();
+        if judges_arrivals {
+            query.judges_arrivals(id);
         }
         Instance {
             id,
@@ -211,6 +214,7 @@ impl<C: Content> Instance<C> {
                 runs_until_state_check: 0,
                 is_source,
                 keeps_time,
+                judges_arrivals,
                 totals: Totals::default(),
                 last_window_end: None,
                 asked: None,
@@ -226,7 +230,7 @@ impl<C: Content> Instance<C> {
     pub fn run<K: Clock>(&self, work: Work<Payload<C::Batch>>, context: &mut RunContext<'_, C, K>) -> Run {
         let run = self.work(work, context);
         let returned_credit = self.query.settle(run.sent, run.done);
-        Run { returned_credit, ..run }
+        Run { returned_credit: run.returned_credit || returned_credit, ..run }
     }
 
     /// As [`run`](Instance::run), for a driver that settles with the query itself, once the time of the run has passed
@@ -234,8 +238,11 @@ impl<C: Content> Instance<C> {
     pub fn work<K: Clock>(&self, work: Work<Payload<C::Batch>>, context: &mut RunContext<'_, C, K>) -> Run {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
+        let mut waits_for_time = false;
         match work {
             Work::Message { message, enqueued } => {
+                // What is still to be read by then only its table knows.
+                waits_for_time = cell.judges_arrivals && message.body.is_look();
                 let owed = self.take_in_hand(&message, context.merged);
                 if let Err(error) = cell.accept(message, context.merged, enqueued, started) {
                     self.fail(format!("{}: internal error: {error} (please report this)", self.name));
@@ -310,8 +317,12 @@ impl<C: Content> Instance<C> {
         let state_grown_bytes = cell.state_bytes - state_before;
         let keeps_time = cell.keeps_time && !report.more && !self.query.stopped();
         let wake = keeps_time.then(|| C::wake_at(&cell.operator)).flatten();
+        if cell.judges_arrivals && wake != cell.asked {
+            self.query.asks_for_time(self.id, wake);
+        }
+        let returned_credit = waits_for_time && wake.is_some() && self.query.waits_for_time(self.id);
         let wake = wake.filter(|&at| cell.asked.replace(at) != Some(at));
-        Run { report, progress, risen, ended, sent, done, state_grown_bytes, wake, returned_credit: false }
+        Run { report, progress, risen, ended, sent, done, state_grown_bytes, wake, returned_credit }
     }
 
     /// What it holds. Of a query that is held and drained, which stays so: it has no message in hand then, because one that
@@ -581,18 +592,23 @@ impl<C: Content> Cell<C> {
         enqueued: ProcessingTime,
         now: ProcessingTime,
     ) -> Result<(), C::Error> {
-        let time = message.body.is_look().then_some(message.ingested);
-        if let Some(due) = time {
+        let is_look = message.body.is_look();
+        let tells_time = message.body.tells_time || (is_look && !self.judges_arrivals);
+        let time = tells_time.then_some(message.ingested);
+        if tells_time {
             self.asked = None;
-            message.body.stamps = Stamps::admitted(due, enqueued);
         }
-        let messages = if time.is_some() { 0 } else { 1 + merged.len() as u32 };
+        if is_look {
+            message.body.stamps = Stamps::admitted(message.ingested, enqueued);
+        }
+        let messages = if is_look { 0 } else { 1 + merged.len() as u32 };
         let result = merge::<C>(&mut message, merged);
         let latest = *result.as_ref().unwrap_or(&message.body.stamps.ingested);
         self.totals.batches += u64::from(message.rows > 0);
         self.totals.rows_in += u64::from(message.rows);
         self.totals.bytes_in += message.bytes;
-        let Payload { batch, watermark, idle, is_alone: _, mut stamps, window_end } = message.body;
+        let Payload { batch, watermark, idle, is_alone: _, tells_time: _, mut stamps, window_end } =
+            message.body;
         stamps.queue_ns += now.since_ns(enqueued);
         self.running = Some(Running {
             channel: message.channel,

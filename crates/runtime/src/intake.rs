@@ -99,8 +99,12 @@ pub struct Intake<C: Content> {
     backlog_bytes: u64,
     /// Of the last rows that were taken.
     last_arrival: ProcessingTime,
+    /// What was due by then was taken.
+    read_until: ProcessingTime,
     /// What distance looks keep.
     spacing: Spacing,
+    /// That is so for those who read it now.
+    is_spaced: bool,
     /// All who read it wait for the ends of windows alone, which are multiples of this.
     windows_every_ms: Option<i64>,
     /// When it is to be looked at again, as it said last.
@@ -224,7 +228,9 @@ impl<C: Content> Intake<C> {
             dead_rows_seen: 0,
             backlog_bytes: 0,
             last_arrival: ProcessingTime::ZERO,
+            read_until: ProcessingTime::ZERO,
             spacing: Spacing::default(),
+            is_spaced: false,
             windows_every_ms: None,
             look_at: ProcessingTime::ZERO,
             records: None,
@@ -339,9 +345,8 @@ impl<C: Content> Intake<C> {
         self.later.retain(|(_, reader)| !std::ptr::eq(&*reader.query, query));
         self.groups.iter_mut().for_each(|group| group.leave(query));
         self.groups.retain(|group| !group.is_empty());
-        if query.target_ns() <= self.spacing.target_ns() {
-            self.space();
-        }
+        // At the next look, since many may leave until then and all who stay are asked.
+        self.is_spaced &= query.target_ns() > self.spacing.target_ns();
         if self.is_unread() {
             self.count_backlog(0, memory);
         }
@@ -399,6 +404,7 @@ impl<C: Content> Intake<C> {
 
     /// Readers have come or gone, or their targets have changed.
     pub fn space(&mut self) {
+        self.is_spaced = true;
         self.spacing = self.spacing.with_target(self.target_ns());
         self.windows_every_ms = Rhythm::common(self.readers().map(Reader::rhythm));
     }
@@ -447,7 +453,7 @@ impl<C: Content> Intake<C> {
             self.count_backlog(0, context.memory);
             return (Step::Done, None);
         }
-        if self.readers.len() < readers_before {
+        if self.readers.len() < readers_before || !self.is_spaced {
             self.space();
         }
         let mut behind = 0;
@@ -502,7 +508,7 @@ impl<C: Content> Intake<C> {
         context: &mut IntakeContext<'_, C, K, S>,
     ) -> Step {
         let mut now = started;
-        if now < self.look_at {
+        if now < self.look_at && self.asked_by(now).is_none() {
             // Called before its time: to prepare, or because somebody has his credit back.
             return match self.prepare(feed, now, context.load) {
                 Ok(step) => step,
@@ -510,11 +516,22 @@ impl<C: Content> Intake<C> {
             };
         }
         loop {
-            let event = match feed.poll(now) {
+            // Who judges rows by their arrival gets those before the instant that it asked for apart from those behind.
+            let until = self.asked_by(now).filter(|&at| at > self.read_until).unwrap_or(now);
+            let event = match feed.poll(until) {
                 Ok(event) => event,
                 Err(error) => return self.fail(&error),
             };
             self.count(feed);
+            if matches!(event, FeedEvent::NotBefore(_) | FeedEvent::Waiting) {
+                self.read_until = until.max(self.read_until);
+                for reader in &mut self.readers {
+                    reader.tell_arrived(self.id, self.read_until, now, context.staged);
+                }
+                if until < now {
+                    continue;
+                }
+            }
             match event {
                 FeedEvent::Batch(batch, arrival) => {
                     self.offer_all(feed, batch, arrival, now, context);
@@ -547,6 +564,11 @@ impl<C: Content> Intake<C> {
                 }
             }
         }
+    }
+
+    /// The first instant up to `now` that a reader wants to be told of.
+    fn asked_by(&self, now: ProcessingTime) -> Option<ProcessingTime> {
+        self.readers.iter().filter_map(|reader| reader.asked_time(self.id)).min().filter(|&at| at <= now)
     }
 
     /// Does a piece of the work ahead, if there is one.

@@ -11,6 +11,7 @@
 mod agenda;
 #[cfg(feature = "operators")]
 mod arrow_rows;
+mod asked;
 mod content;
 mod expand;
 mod front;

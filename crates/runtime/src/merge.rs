@@ -90,6 +90,7 @@ mod tests {
                 watermark: watermark.map(EventTime),
                 idle: false,
                 is_alone: false,
+                tells_time: false,
                 stamps: Stamps::admitted(arrived, ProcessingTime(ingested + 10)),
                 window_end: None,
             },

@@ -15,6 +15,8 @@ pub struct Payload<B> {
     pub idle: bool,
     /// It is not processed together with others: its rows are judged by when they came.
     pub is_alone: bool,
+    /// All rows that were due when it was ingested came before it: that instant has come for the source.
+    pub tells_time: bool,
     /// The way so far.
     pub stamps: Stamps,
     /// End of the window this is the result of.
@@ -29,6 +31,7 @@ impl<B> Payload<B> {
             watermark: None,
             idle: false,
             is_alone: true,
+            tells_time: false,
             stamps: Stamps::default(),
             window_end: None,
         }
@@ -36,7 +39,7 @@ impl<B> Payload<B> {
 
     /// Whether it is one of those. No query counts it as in flight.
     pub fn is_look(&self) -> bool {
-        self.batch.is_none() && self.watermark.is_none() && !self.idle
+        self.batch.is_none() && self.watermark.is_none() && !self.idle && !self.tells_time
     }
 
     /// Whether the next of its channel may be processed together with it.

@@ -14,6 +14,7 @@ use laxity_sched::{Ladder, QuerySpec, Stamps};
 use parking_lot::Mutex;
 
 use crate::Process;
+use crate::asked::AskedTimes;
 use crate::hold::Hold;
 use crate::offered::{Offered, OfferedRows};
 use crate::pace::Pace;
@@ -64,8 +65,8 @@ pub struct Query {
     pub event_clock: OnceLock<EventClock>,
     /// How its one source's watermark follows the clock.
     pub(crate) pace: Pace,
-    /// Its rows are judged by when they came, batch by batch.
-    pub(crate) judges_arrivals: AtomicBool,
+    /// Of its sources that judge rows by when they came, batch by batch.
+    pub(crate) asked: AskedTimes,
     /// What it has done by leaving rows out, if it does; as of the last window that answered.
     pub approximation: Mutex<Option<Approximation>>,
     /// Results not complete yet.
@@ -236,7 +237,7 @@ impl Query {
             watermark_ms: AtomicI64::new(EventTime::MIN.0),
             event_clock: OnceLock::new(),
             pace: Pace::default(),
-            judges_arrivals: AtomicBool::new(false),
+            asked: AskedTimes::default(),
             approximation: Mutex::new(None),
             open_sinks: AtomicI64::new(sinks as i64),
             hold: Hold::default(),
@@ -319,6 +320,27 @@ impl Query {
     /// Who waits for credit, to be looked at again.
     pub fn wake(&self) -> Vec<OperatorId> {
         std::mem::take(&mut *self.waiting.lock())
+    }
+
+    /// That source judges rows by when they came, batch by batch.
+    pub fn judges_arrivals(&self, source: OperatorId) {
+        self.asked.add(source);
+    }
+
+    /// That source wants to be told of that instant, behind all rows that were due by then; or of none.
+    pub fn asks_for_time(&self, source: OperatorId, at: Option<ProcessingTime>) {
+        self.asked.ask(source, at);
+    }
+
+    /// A source wants to be told what time has come, and waits for its table: that is to be looked at. False if none reads
+    /// for it yet.
+    pub(crate) fn waits_for_time(&self, source: OperatorId) -> bool {
+        let Some(table) = self.asked.table(source) else { return false };
+        let mut waiting = self.waiting.lock();
+        if !waiting.contains(&table) {
+            waiting.push(table);
+        }
+        true
     }
 
     /// Whether a table may admit more rows. If not, it is among those that wait.

@@ -62,6 +62,7 @@ impl<C: Content> Route<C> {
                         watermark: None,
                         idle: false,
                         is_alone: false,
+                        tells_time: false,
                         stamps,
                         window_end,
                     };
@@ -112,6 +113,7 @@ impl<C: Content> Route<C> {
                         watermark: Some(watermark),
                         idle: false,
                         is_alone: false,
+                        tells_time: false,
                         stamps,
                         window_end: None,
                     };
@@ -130,6 +132,7 @@ impl<C: Content> Route<C> {
                     watermark: None,
                     idle: true,
                     is_alone: false,
+                    tells_time: false,
                     stamps,
                     window_end: None,
                 };

@@ -287,6 +287,63 @@ fn rows_without_credit_wait_and_go_on_in_order() {
 }
 
 #[test]
+fn who_judges_arrivals_is_told_the_time_behind_all_that_were_due() {
+    let (clock, process) = (Now::default(), process(80));
+    let only = query(0, 100, &process);
+    only.judges_arrivals(OperatorId(0));
+    let mut intake = Intake::new(OperatorId(9), vec![reader(&only)]);
+    let mut feed = Numbers { batch_rows_max: 2, ..Numbers::new(&clock, each_ms(100)) };
+    let mut looks = Looks::new(&clock, &process);
+    let told = |looks: &mut Looks<'_>| {
+        let told = |parcel: Parcel<ArrowRows>| {
+            let until_ms = parcel.body.tells_time.then_some(parcel.ingested.0 / MS);
+            (until_ms, numbers(&parcel))
+        };
+        looks.staged.drain(..).map(told).collect::<Vec<_>>()
+    };
+    looks.at(0, &mut intake, &mut feed);
+    assert_eq!(told(&mut looks), [(None, vec![0])], "it did not ask");
+    only.asks_for_time(OperatorId(0), Some(ms(3)));
+    // Late: what was due by then comes first, and what came after it is no part of the same batch.
+    looks.at(5 * MS, &mut intake, &mut feed);
+    let of_5 = [(None, vec![1, 2]), (None, vec![3]), (Some(3), vec![]), (None, vec![4, 5])];
+    assert_eq!(told(&mut looks), of_5);
+    // Before its time, if that is when it asked to be told.
+    only.asks_for_time(OperatorId(0), Some(ms(6)));
+    looks.at(6 * MS, &mut intake, &mut feed);
+    assert_eq!(told(&mut looks), [(None, vec![6]), (Some(6), vec![])]);
+    // Once only. With seven rows that are not given back all its credit is in use soon.
+    looks.at(11 * MS, &mut intake, &mut feed);
+    assert_eq!(told(&mut looks), [(None, vec![7, 8]), (None, vec![9, 10])]);
+    only.asks_for_time(OperatorId(0), Some(ms(12)));
+    looks.at(14 * MS, &mut intake, &mut feed);
+    assert_eq!(told(&mut looks), []);
+    only.release(InFlight::one(11, 88));
+    looks.at(15 * MS, &mut intake, &mut feed);
+    // The time comes behind rows that waited.
+    assert_eq!(told(&mut looks)[..3], [(None, vec![11]), (None, vec![12]), (Some(12), vec![])]);
+}
+
+#[test]
+fn who_is_held_is_told_the_time_once_it_is_let_go() {
+    let (clock, process) = (Now::default(), process(1 << 20));
+    let only = query(0, 100, &process);
+    only.judges_arrivals(OperatorId(0));
+    let mut intake = Intake::new(OperatorId(9), vec![reader(&only)]);
+    let mut feed = Numbers::new(&clock, vec![0, 50 * MS]);
+    let mut looks = Looks::new(&clock, &process);
+    looks.at(0, &mut intake, &mut feed);
+    looks.staged.clear();
+    only.asks_for_time(OperatorId(0), Some(ms(2)));
+    only.hold();
+    looks.at(5 * MS, &mut intake, &mut feed);
+    assert!(looks.staged.is_empty());
+    assert_eq!(only.let_go(), [OperatorId(9)], "its table is to be looked at");
+    looks.at(6 * MS, &mut intake, &mut feed);
+    assert!(looks.staged.len() == 1 && looks.staged[0].body.tells_time);
+}
+
+#[test]
 fn who_is_behind_asks_for_no_look_to_be_told_the_time() {
     let next_look_ms = |credit_bytes| {
         let (clock, process) = (Now::default(), process(credit_bytes));

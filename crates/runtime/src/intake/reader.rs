@@ -73,6 +73,8 @@ struct Waiting<B> {
     bytes: u64,
     /// What follows them.
     watermark: Option<EventTime>,
+    /// All that were due by then are before it; to be told behind them.
+    time: Option<ProcessingTime>,
 }
 
 impl<C: Content> fmt::Debug for Reader<C> {
@@ -209,7 +211,7 @@ impl<C: Content> Reader<C> {
     pub(super) fn rhythm(&self) -> Option<Rhythm> {
         let query = &self.query;
         // Who drops rows or leaves some out does it by when they come.
-        let counts_arrivals = query.settings.shed || query.judges_arrivals.load(Relaxed);
+        let counts_arrivals = query.settings.shed || query.asked.is_any();
         self.rhythm.filter(|_| self.told_time.is_none() && !counts_arrivals)
     }
 
@@ -262,7 +264,7 @@ impl<C: Content> Reader<C> {
         }
         let bytes = C::bytes(&batch);
         self.backlog_bytes += bytes;
-        self.backlog.push_back(Waiting { batch, arrival, bytes, watermark });
+        self.backlog.push_back(Waiting { batch, arrival, bytes, watermark, time: None });
         self.owe(arrival);
         self.flush::<F, K, S>(table, now, context);
     }
@@ -295,10 +297,11 @@ impl<C: Content> Reader<C> {
         }
         while !self.backlog.is_empty() && self.query.has_credit(table) {
             let Some(waiting) = self.backlog.pop_front() else { return };
-            let Waiting { batch, arrival, bytes, watermark } = waiting;
+            let Waiting { batch, arrival, bytes, watermark, time } = waiting;
             self.backlog_bytes -= bytes;
             self.settle_one();
             self.admit::<F>(batch, watermark, arrival, now, context.staged);
+            self.send_time(time, now, context.staged);
         }
     }
 
@@ -325,7 +328,8 @@ impl<C: Content> Reader<C> {
             batch: Some(batch),
             watermark,
             idle: false,
-            is_alone: self.query.judges_arrivals.load(Relaxed),
+            is_alone: self.query.asked.is_any(),
+            tells_time: false,
             stamps: Stamps::admitted(arrival, now),
             window_end: None,
         };
@@ -342,11 +346,12 @@ impl<C: Content> Reader<C> {
         now: ProcessingTime,
         staged: &mut Vec<Parcel<C>>,
     ) {
-        while let Some(Waiting { batch, arrival, bytes, watermark }) = self.backlog.pop_front() {
+        while let Some(Waiting { batch, arrival, bytes, watermark, time }) = self.backlog.pop_front() {
             self.backlog_bytes -= bytes;
             self.settle_one();
             let watermark = watermark.filter(|&watermark| watermark < EventTime::MAX);
             self.admit::<F>(batch, watermark, arrival, now, staged);
+            self.send_time(time, now, staged);
         }
         match (batch, watermark) {
             (Some(batch), watermark) => self.admit::<F>(batch, watermark, arrival, now, staged),
@@ -382,6 +387,9 @@ impl<C: Content> Reader<C> {
             self.backlog_bytes -= waiting.bytes;
             self.settle_one();
             self.query.count_shed(C::rows(&waiting.batch), now);
+            if waiting.time.is_some() {
+                self.query.asked.ask(self.source, waiting.time);
+            }
             told = waiting.watermark.map(|watermark| (watermark, waiting.arrival)).or(told);
         }
         told.filter(|_| self.backlog.is_empty())
@@ -412,6 +420,41 @@ impl<C: Content> Reader<C> {
             let unix_ms = context.unix_start_ms + (now.0 / 1_000_000) as i64;
             // Up to the millisecond before: rows of this one may still come.
             self.signal(Stamps::admitted(now, now), Some(EventTime(unix_ms - 1)), context.staged);
+        }
+    }
+
+    /// When its source wants to be told the time by this table, if it does.
+    pub(super) fn asked_time(&self, table: OperatorId) -> Option<ProcessingTime> {
+        self.query.asked.asked(self.source, table)
+    }
+
+    /// All rows that were due by then have been offered: says so, if it was asked for that, behind those that wait.
+    pub(super) fn tell_arrived(
+        &mut self,
+        table: OperatorId,
+        until: ProcessingTime,
+        now: ProcessingTime,
+        staged: &mut Vec<Parcel<C>>,
+    ) {
+        if self.asked_time(table).is_none_or(|at| at > until) {
+            return;
+        }
+        match self.backlog.back_mut() {
+            Some(last) => last.time = Some(until),
+            None if self.query.is_held() => {
+                // Its table is looked at again once it is let go.
+                let _reads_for_it = self.query.waits_for_time(self.source);
+                return;
+            }
+            None => self.send_time(Some(until), now, staged),
+        }
+        self.query.asked.told(self.source, until);
+    }
+
+    fn send_time(&self, time: Option<ProcessingTime>, now: ProcessingTime, staged: &mut Vec<Parcel<C>>) {
+        if let Some(time) = time {
+            let stamps = Stamps::admitted(time, now);
+            self.send(NO_PROGRESS, Payload { tells_time: true, stamps, ..Payload::look() }, staged);
         }
     }
 
@@ -455,6 +498,7 @@ impl<C: Content> Reader<C> {
             watermark,
             idle: watermark.is_none(),
             is_alone: false,
+            tells_time: false,
             stamps,
             window_end: None,
         };

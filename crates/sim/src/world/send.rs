@@ -36,7 +36,8 @@ impl<C: Modelled> World<C> {
         }
         let place = self.topology.operator(operator);
         let (query, machine) = (place.query.index(), place.machine);
-        if self.running[query].settle(underway.run.sent, underway.run.done) {
+        let returned_credit = self.running[query].settle(underway.run.sent, underway.run.done);
+        if returned_credit || underway.run.returned_credit {
             self.wake_tables(query, machine);
         }
         for mut message in underway.staged.drain(..) {
