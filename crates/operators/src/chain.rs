@@ -200,6 +200,10 @@ impl Operator for Chain {
         self.links.iter().any(|link| link.operator.keeps_time())
     }
 
+    fn arrival_step_ms(&self) -> Option<i64> {
+        self.links.iter().filter_map(|link| link.operator.arrival_step_ms()).min()
+    }
+
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         self.links.iter_mut().for_each(|link| link.operator.on_lag(lag_ns, target_ns));
     }

@@ -55,6 +55,12 @@ pub trait Operator: Send {
         false
     }
 
+    /// Over how much event time a batch of a table may reach, ms, where rows are judged by when theirs came; `None` where
+    /// that is nothing to it.
+    fn arrival_step_ms(&self) -> Option<i64> {
+        None
+    }
+
     /// How long the rows that come next have waited since they were due, and the latency target of the query.
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         let _ = (lag_ns, target_ns);

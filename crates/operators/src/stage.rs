@@ -181,6 +181,10 @@ impl Operator for Explained {
         self.operator.keeps_time()
     }
 
+    fn arrival_step_ms(&self) -> Option<i64> {
+        self.operator.arrival_step_ms()
+    }
+
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         self.operator.on_lag(lag_ns, target_ns);
     }

@@ -105,6 +105,10 @@ impl Content for ArrowRows {
         operator.keeps_time()
     }
 
+    fn arrival_step_ms(operator: &Box<dyn Operator>) -> Option<i64> {
+        operator.arrival_step_ms()
+    }
+
     fn on_lag(operator: &mut Box<dyn Operator>, lag_ns: u64, target_ns: u64) {
         operator.on_lag(lag_ns, target_ns);
     }

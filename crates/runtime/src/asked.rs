@@ -20,12 +20,13 @@ struct Asking {
     /// Who reads for it, once that looked.
     table: Option<OperatorId>,
     at: Option<ProcessingTime>,
+    step_ms: i64,
 }
 
 impl AskedTimes {
-    /// That source judges rows by when they came, batch by batch.
-    pub(crate) fn add(&self, source: OperatorId) {
-        self.sources.lock().push(Asking { source, table: None, at: None });
+    /// That source judges rows by when they came, batch by batch, each of which may reach over so much event time.
+    pub(crate) fn add(&self, source: OperatorId, step_ms: i64) {
+        self.sources.lock().push(Asking { source, table: None, at: None, step_ms });
         self.is_any.store(true, Relaxed);
     }
 
@@ -49,6 +50,11 @@ impl AskedTimes {
             asking.at
         })
         .flatten()
+    }
+
+    /// Over how much event time a batch for it may reach, ms.
+    pub(crate) fn step_ms(&self, source: OperatorId) -> Option<i64> {
+        if self.is_any() { self.with(source, |asking| asking.step_ms) } else { None }
     }
 
     /// It was told, or will be behind what waits for it: not again before it asks.

@@ -118,6 +118,11 @@ pub trait Content: Sized + 'static {
         false
     }
 
+    /// Over how much event time a batch of a table may reach, ms, for an operator that judges rows by when theirs came.
+    fn arrival_step_ms(_: &Self::Operator) -> Option<i64> {
+        None
+    }
+
     /// Tells an operator how long the rows that come next have waited since they were due, and the latency target.
     fn on_lag(_: &mut Self::Operator, _lag_ns: u64, _target_ns: u64) {}
 

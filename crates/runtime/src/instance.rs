@@ -190,9 +190,9 @@ impl<C: Content> Instance<C> {
         record: bool,
     ) -> Instance<C> {
         let keeps_time = C::keeps_time(&operator);
-        let judges_arrivals = is_source && keeps_time && C::approximation(&operator).is_some();
-        if judges_arrivals {
-            query.judges_arrivals(id);
+        let arrival_step_ms = C::arrival_step_ms(&operator).filter(|_| is_source && keeps_time);
+        if let Some(step_ms) = arrival_step_ms {
+            query.judges_arrivals(id, step_ms);
         }
         Instance {
             id,
@@ -214,7 +214,7 @@ impl<C: Content> Instance<C> {
                 runs_until_state_check: 0,
                 is_source,
                 keeps_time,
-                judges_arrivals,
+                judges_arrivals: arrival_step_ms.is_some(),
                 totals: Totals::default(),
                 last_window_end: None,
                 asked: None,

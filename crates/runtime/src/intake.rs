@@ -516,19 +516,23 @@ impl<C: Content> Intake<C> {
             };
         }
         loop {
-            // Who judges rows by their arrival gets those before the instant that it asked for apart from those behind.
-            let until = self.asked_by(now).filter(|&at| at > self.read_until).unwrap_or(now);
+            let asked = self.asked_by(now).filter(|&at| at > self.read_until);
+            let until = self.read_next(asked.unwrap_or(now), feed.event_clock());
             let event = match feed.poll(until) {
                 Ok(event) => event,
                 Err(error) => return self.fail(&error),
             };
             self.count(feed);
-            if matches!(event, FeedEvent::NotBefore(_) | FeedEvent::Waiting) {
-                self.read_until = until.max(self.read_until);
+            if let FeedEvent::NotBefore(_) | FeedEvent::Waiting = event {
+                let nothing_before = match event {
+                    FeedEvent::NotBefore(due) => ProcessingTime(due.0.saturating_sub(1)),
+                    _ => ProcessingTime::MAX,
+                };
+                self.read_until = nothing_before.min(asked.unwrap_or(now)).max(until).max(self.read_until);
                 for reader in &mut self.readers {
                     reader.tell_arrived(self.id, self.read_until, now, context.staged);
                 }
-                if until < now {
+                if self.read_until < now {
                     continue;
                 }
             }
@@ -564,6 +568,13 @@ impl<C: Content> Intake<C> {
                 }
             }
         }
+    }
+
+    /// How far to read at once. A batch has one arrival for all of its rows: where they are judged by that, it reaches over a
+    /// small part of a window.
+    fn read_next(&self, until: ProcessingTime, clock: Option<EventClock>) -> ProcessingTime {
+        let steps_ns = self.readers.iter().filter_map(|reader| reader.arrival_step_ns(clock));
+        steps_ns.min().map_or(until, |step_ns| until.min(self.read_until.plus_ns(step_ns)))
     }
 
     /// The first instant up to `now` that a reader wants to be told of.

@@ -322,9 +322,9 @@ impl Query {
         std::mem::take(&mut *self.waiting.lock())
     }
 
-    /// That source judges rows by when they came, batch by batch.
-    pub fn judges_arrivals(&self, source: OperatorId) {
-        self.asked.add(source);
+    /// That source judges rows by when they came, batch by batch, each of which may reach over so much event time.
+    pub fn judges_arrivals(&self, source: OperatorId, step_ms: i64) {
+        self.asked.add(source, step_ms);
     }
 
     /// That source wants to be told of that instant, behind all rows that were due by then; or of none.

@@ -399,6 +399,10 @@ impl Content for CalledRows {
         called.operator.as_ref().is_some_and(ArrowRows::keeps_time)
     }
 
+    fn arrival_step_ms(called: &Called) -> Option<i64> {
+        called.operator.as_ref().and_then(ArrowRows::arrival_step_ms)
+    }
+
     fn on_lag(called: &mut Called, lag_ns: u64, target_ns: u64) {
         if let Some(operator) = &mut called.operator {
             operator.on_lag(lag_ns, target_ns);

@@ -69,7 +69,8 @@ pub struct Aion {
     longest_silence: f64,
     wake: Option<i64>,
     engaged: bool,
-    plan: Option<rows::Plan>,
+    /// Of sub-streams that rows come for.
+    plans: Vec<rows::Plan>,
     random: Dice,
     /// Which delays are looked at: its own, so that it does not matter how rows are cut.
     glances: Dice,
@@ -222,7 +223,7 @@ impl Aion {
             longest_silence: 0.0,
             wake: None,
             engaged: true,
-            plan: None,
+            plans: Vec::new(),
             random: Dice::new(config.seed),
             glances: Dice::new(config.seed ^ GLANCES),
             verification: Verification::default(),

@@ -467,6 +467,11 @@ impl Operator for Sampler {
         true
     }
 
+    /// Picked: what has come of a sub-stream is then known within a tenth of its rows.
+    fn arrival_step_ms(&self) -> Option<i64> {
+        Some((self.grid.sub_stream_ms / 10).max(1))
+    }
+
     /// Behind by half of its target; and no longer so once it has kept up through a window.
     fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
         if !self.spec.only_behind {

@@ -423,6 +423,12 @@ impl<C: Content> Reader<C> {
         }
     }
 
+    /// Over how much time one batch for it may reach; `None` if that is nothing to it.
+    pub(super) fn arrival_step_ns(&self, clock: Option<EventClock>) -> Option<u64> {
+        let step_ms = self.query.asked.step_ms(self.source)?;
+        Some(((step_ms as f64 * 1e6 / clock?.speed) as u64).max(1))
+    }
+
     /// When its source wants to be told the time by this table, if it does.
     pub(super) fn asked_time(&self, table: OperatorId) -> Option<ProcessingTime> {
         self.query.asked.asked(self.source, table)

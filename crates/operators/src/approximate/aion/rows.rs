@@ -104,13 +104,18 @@ impl Aion {
         self.latest = times.iter().copied().max().map_or(self.latest, |time| time.max(self.latest));
         self.longest_of_all = self.longest_of_all.max(now - earliest);
         let is_closed = end <= self.issued;
-        if is_closed && !self.sub_streams.contains_key(&number) {
-            self.totals.rows_late += times.len() as u64;
-            (0..times.len()).for_each(|row| tell(row, Offer::Late { asked: false }));
-            return;
-        }
+        let sub_stream = match is_closed {
+            false => self.sub_streams.entry(number).or_default(),
+            true => match self.sub_streams.get_mut(&number) {
+                Some(sub_stream) => sub_stream,
+                None => {
+                    self.totals.rows_late += times.len() as u64;
+                    (0..times.len()).for_each(|row| tell(row, Offer::Late { asked: false }));
+                    return;
+                }
+            },
+        };
         self.longest_lately = self.longest_lately.max(now - earliest);
-        let sub_stream = self.sub_streams.entry(number).or_default();
         if sub_stream.glance_of == 0 {
             sub_stream.glance_of = ((self.rows.rows() / DELAYS_LOOKED_AT) as u32).max(1);
         }
@@ -128,13 +133,23 @@ impl Aion {
         sub_stream.seen += times.len() as f64;
         let window_end = self.config.grid.end_after(end - 1);
         self.first_end = Some(self.first_end.map_or(window_end, |first| first.min(window_end)));
-        let plan = self.plan(number, window_end);
+        // What is asked only of groups that begin is dear, and runs of rows of one sub-stream are short where delays differ.
+        let begins = match groups {
+            Some(groups) => {
+                groups.iter().any(|&group| sub_stream.cells.get(group).is_none_or(|cell| cell.seen == 0))
+            }
+            None => sub_stream.cells.is_empty(),
+        };
+        let plan = begins.then(|| self.plan(number, window_end));
         let tells_all = self.tells_all();
         let Aion { sub_streams, random, config, totals, .. } = self;
-        let cells = &mut sub_streams.entry(number).or_default().cells;
+        let Some(SubStream { cells, .. }) = sub_streams.get_mut(&number) else { return };
         let begun = |group: usize, random: &mut Dice| {
             let history = self.groups.get(group).filter(|_| group < GROUPS_MAX);
-            let spacing = history.map_or(0.0, |history| spacing(config, plan, history));
+            let spacing = match (plan, history) {
+                (Some(plan), Some(history)) => spacing(config, plan, history),
+                _ => 0.0,
+            };
             let mut cell = Cell::new(spacing, self.delayed.len(), random.share());
             cell.kept.samples = vec![Arc::default(); self.delayed.len()];
             cell.kept.distinct.clone_from(&self.no_distinct);
@@ -251,9 +266,9 @@ impl Aion {
     /// As long as nothing more is learnt, it is the same for all rows of a sub-stream.
     fn plan(&mut self, number: i64, window_end: i64) -> Plan {
         let (learnt, engaged) = (self.matured, self.engaged);
-        let is_so = |plan: &Plan| (plan.number, plan.learnt, plan.engaged) == (number, learnt, engaged);
-        if let Some(plan) = self.plan.filter(is_so) {
-            return plan;
+        self.plans.retain(|plan| (plan.learnt, plan.engaged) == (learnt, engaged));
+        if let Some(plan) = self.plans.iter().find(|plan| plan.number == number) {
+            return *plan;
         }
         let (grid, rule) = (self.config.grid, self.config.rule);
         let mut plan =
@@ -276,7 +291,7 @@ impl Aion {
                 plan.doubt = doubts.sum::<f64>() / shares.len() as f64;
             }
         }
-        self.plan = Some(plan);
+        self.plans.push(plan);
         plan
     }
 
