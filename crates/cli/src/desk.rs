@@ -37,6 +37,7 @@ struct Answer {
     query: String,
     number: u64,
     bytes: u64,
+    written_bytes: u64,
     longest_pause_ns: u64,
     /// Why there is none.
     error: Option<String>,
@@ -109,10 +110,18 @@ fn answer(stream: &UnixStream, engine: &Engine) -> io::Result<()> {
                 query,
                 number: last.number,
                 bytes: last.bytes,
+                written_bytes: last.written_bytes,
                 longest_pause_ns: last.longest_pause_ns,
                 error: None,
             },
-            Err(error) => Answer { query, number: 0, bytes: 0, longest_pause_ns: 0, error: Some(error) },
+            Err(error) => Answer {
+                query,
+                number: 0,
+                bytes: 0,
+                written_bytes: 0,
+                longest_pause_ns: 0,
+                error: Some(error),
+            },
         };
         text.push_str(&serde_json::to_string(&answer)?);
         text.push('\n');
@@ -153,11 +162,12 @@ pub fn ask(args: &CheckpointArgs) -> Result<String, Failure> {
 
 fn told(answers: &[Answer], asked: Option<&str>) -> Result<String, Failure> {
     let (mut text, mut refused) = (String::new(), Vec::new());
-    for Answer { query, number, bytes, longest_pause_ns, error } in answers {
+    for Answer { query, number, bytes, written_bytes, longest_pause_ns, error } in answers {
         match error {
             None => text.push_str(&format!(
-                "query {query}: checkpoint {number}, {}; its longest pause so far is {}\n",
+                "query {query}: checkpoint {number}, {}{}; its longest pause so far is {}\n",
                 short_bytes(*bytes),
+                written(*bytes, *written_bytes),
                 short_duration(*longest_pause_ns)
             )),
             Some(why) => refused.push(format!("query {query}: no checkpoint: {why}")),
@@ -171,6 +181,14 @@ fn told(answers: &[Answer], asked: Option<&str>) -> Result<String, Failure> {
     }
 }
 
+/// How much of a checkpoint was written for it, where that is not all.
+pub fn written(bytes: u64, written_bytes: u64) -> String {
+    match written_bytes < bytes {
+        true => format!(", {} of it new", short_bytes(written_bytes)),
+        false => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,11 +199,12 @@ mod tests {
             query: "q".into(),
             number: 7,
             bytes: 2_048,
+            written_bytes: 1_024,
             longest_pause_ns: 3_000_000,
             error: error.map(str::to_owned),
         };
         let text = told(&[one(None)], None).map_err(|failure| failure.text()).unwrap();
-        assert_eq!(text, "query q: checkpoint 7, 2 KB; its longest pause so far is 3 ms\n");
+        assert_eq!(text, "query q: checkpoint 7, 2 KB, 1 KB of it new; its longest pause so far is 3 ms\n");
         let failed = told(&[one(None), one(Some("no room"))], None).map_err(|failure| failure.text());
         assert!(failed.unwrap_err().contains("query q: no checkpoint: no room"));
         assert!(told(&[], Some("x")).is_err_and(|failure| failure.text().contains("no query 'x'")));

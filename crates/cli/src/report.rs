@@ -81,6 +81,7 @@ struct CheckpointReport {
     number: u64,
     age_ms: f64,
     bytes: u64,
+    written_bytes: u64,
     /// For how long the query took nothing in, in the longest of those of this run.
     longest_pause_ms: f64,
 }
@@ -141,6 +142,7 @@ impl From<&QuerySnapshot> for QueryReport {
                 number: last.number,
                 age_ms: milliseconds(last.age_ns),
                 bytes: last.bytes,
+                written_bytes: last.written_bytes,
                 longest_pause_ms: milliseconds(last.longest_pause_ns),
             }),
             waiting: query.waiting.iter().map(WaitReport::from).collect(),

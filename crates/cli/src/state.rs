@@ -9,6 +9,7 @@ use laxity_sql::PlannedQuery;
 use laxity_state::{Checkpoint, Checkpoints, Manifest, SourceEntry, StateFolder};
 
 use crate::args::{RunArgs, StateArgs, StateCommand};
+use crate::desk::written;
 use crate::failure::Failure;
 use crate::quantity::{short_bytes, short_duration};
 use crate::screen::Screen;
@@ -123,9 +124,11 @@ fn show_one(checkpoint: &Checkpoint, now_ms: i64, text: &mut String) {
         &checkpoint.manifest;
     let age_ms = u64::try_from(now_ms.saturating_sub(*taken_unix_ms)).unwrap_or(0);
     let age = short_duration(age_ms.saturating_mul(1_000_000));
-    let (size, files) = (short_bytes(checkpoint.bytes()), checkpoint.manifest.files.len());
+    let manifest = &checkpoint.manifest;
+    let (size, files) = (short_bytes(manifest.bytes()), manifest.files.len());
+    let new = written(manifest.bytes(), manifest.written_bytes());
     let complete = if *is_finished { ", complete" } else { "" };
-    let _ = writeln!(text, "  checkpoint {number}: {age} ago, {size} in {files} tables{complete}");
+    let _ = writeln!(text, "  checkpoint {number}: {age} ago, {size} in {files} tables{new}{complete}");
     for source in sources {
         let _ = writeln!(text, "    {} {}", source.table, place(source));
     }

@@ -211,6 +211,8 @@ pub struct CheckpointSnapshot {
     pub age_ns: u64,
     /// Its bytes on the disk.
     pub bytes: u64,
+    /// Of those, what was written for it: the rest is as it was in the one before.
+    pub written_bytes: u64,
     /// For how long the query took nothing in, in the longest of those of this run, ns.
     pub longest_pause_ns: u64,
 }
@@ -298,6 +300,7 @@ impl CheckpointSnapshot {
             number: last.number,
             age_ns: now.since_ns(last.safe_at),
             bytes: last.bytes,
+            written_bytes: last.written_bytes,
             longest_pause_ns: last.longest_pause_ns,
         }
     }

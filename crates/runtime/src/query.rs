@@ -191,6 +191,8 @@ pub struct LastCheckpoint {
     pub safe_at: ProcessingTime,
     /// Its bytes on the store.
     pub bytes: u64,
+    /// Of those, what was written for it: the rest is as it was in the one before.
+    pub written_bytes: u64,
     /// For how long the query took nothing in, in the longest of its checkpoints so far, ns.
     pub longest_pause_ns: u64,
 }

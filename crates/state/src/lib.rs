@@ -9,6 +9,9 @@
 //! FOLDER/checkpoints-12.pack                     the same of several queries, where they are small
 //! ```
 //!
+//! A table that is as it was in the checkpoint before is not written again: both folders have its file, by hard links, and
+//! each is whole without the other. Where the file system has none it is written.
+//!
 //! A checkpoint is written under another name, synced, and renamed: it is there whole or not at all. One that was damaged
 //! since is told of and left where it is. Nothing is removed that this crate has not written.
 //!
@@ -19,10 +22,11 @@ mod manifest;
 mod pack;
 mod query;
 mod tables;
+mod written;
 
 pub use folder::{StateError, StateFolder, StateLook};
 pub use manifest::{
     InstanceEntry, Manifest, Offsets, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION,
 };
 pub use pack::Encoded;
-pub use query::{Checkpoint, Checkpoints, Damaged, Draft, KEPT, QueryFolder};
+pub use query::{Checkpoint, Checkpoints, Damaged, Draft, KEPT, QueryFolder, StoredBytes};

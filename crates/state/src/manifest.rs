@@ -7,8 +7,9 @@ use serde_json::Value;
 
 /// The version that this program writes. It reads this one and older ones.
 ///
-/// 2: a table may be in several batches, and groups of a window's part in a table of their own.
-pub const VERSION: u32 = 2;
+/// 2: a table may be in several batches, and groups of a window's part in a table of their own. 3: that table may have the
+/// groups of several parts, and a file may be that of checkpoints before.
+pub const VERSION: u32 = 3;
 
 /// A checkpoint of a query, but for the tables of its operators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -132,6 +133,9 @@ pub struct StoredFile {
     pub bytes: u64,
     /// CRC-32 (IEEE) of what it holds.
     pub crc32: u32,
+    /// The checkpoint that it was written for, if not for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_in: Option<u64>,
 }
 
 /// Why text is no manifest.
@@ -146,6 +150,16 @@ pub(crate) enum Unreadable {
 const CHECKSUM: &str = "checksum";
 
 impl Manifest {
+    /// Bytes of its files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// Of those that were written for it.
+    pub fn written_bytes(&self) -> u64 {
+        self.files.iter().filter(|file| file.written_in.is_none()).map(|file| file.bytes).sum()
+    }
+
     /// As text, with its checksum.
     pub(crate) fn to_text(&self) -> String {
         let mut value = serde_json::to_value(self).expect("its keys are text");

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::folder::{StateError, folder_name};
 use crate::manifest::{Manifest, Unreadable};
-use crate::query::Damaged;
+use crate::query::{Damaged, StoredBytes};
 use crate::{VERSION, tables};
 
 /// The packs of a state folder.
@@ -75,8 +75,9 @@ const INDEX_BYTES_MAX: u64 = 1 << 30;
 
 impl Encoded {
     /// Bytes that it takes.
-    pub fn bytes(&self) -> u64 {
-        (self.tables.len() + self.text.len()) as u64
+    pub fn bytes(&self) -> StoredBytes {
+        let held = (self.tables.len() + self.text.len()) as u64;
+        StoredBytes { held, written: held }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::folder::StateError;
 use crate::manifest::{Manifest, PartEntry, StoredFile, Unreadable};
 use crate::pack::{Encoded, Packs, Place, read_at};
 use crate::tables::Failed;
+use crate::written::Written;
 use crate::{VERSION, tables};
 
 /// Checkpoints that are kept: the last, the one before where that is damaged, and one more because an output may say that
@@ -38,6 +39,17 @@ struct Known {
     whole: Option<BTreeSet<u64>>,
     /// Nothing that was begun and not finished is there.
     is_clean: bool,
+    /// What was written last into a folder of its own. That is among those that are kept, or was removed with all before.
+    written: Option<Written>,
+}
+
+/// What a checkpoint takes on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredBytes {
+    /// Of all of it.
+    pub held: u64,
+    /// Of what was written for it: the rest it shares with those before.
+    pub written: u64,
 }
 
 /// A checkpoint that is to be written.
@@ -137,12 +149,13 @@ impl QueryFolder {
         Ok(found)
     }
 
-    /// Writes a checkpoint; returns when it is on the disk, with its bytes.
+    /// Writes a checkpoint; returns when it is on the disk, with its bytes. A table of the same arrays as one of the last
+    /// checkpoint is not written again: both have its file, and each can be removed without the other.
     ///
     /// # Errors
     /// If the disk refuses, or a checkpoint of that number is there. Nothing is left then but a folder whose name begins
     /// with a dot, which the next one removes.
-    pub fn write(&self, draft: Draft) -> Result<u64, StateError> {
+    pub fn write(&self, draft: Draft) -> Result<StoredBytes, StateError> {
         let number = draft.manifest.checkpoint;
         let mut known = self.known.lock();
         std::fs::create_dir_all(&self.path).map_err(StateError::io("create", &self.path))?;
@@ -151,12 +164,16 @@ impl QueryFolder {
         }
         let unfinished = self.path.join(format!(".{}.tmp", folder_of(number)));
         std::fs::create_dir(&unfinished).map_err(StateError::io("create", &unfinished))?;
+        let mut written = Written::new(number);
         let manifest = draft.put_down(|name, pieces| {
             let path = unfinished.join(name);
-            let mut file = File::create_new(&path).map_err(StateError::io("write", &path))?;
-            let written = tables::encode(pieces, &mut file).map_err(|failed| failed_at(&path, failed))?;
-            file.sync_all().map_err(StateError::io("write", &path))?;
-            Ok(written)
+            let shared = known.written.as_ref().and_then(|last| self.share(last, pieces, &path));
+            let stored = match shared {
+                Some(stored) => StoredFile { name: name.to_owned(), ..stored },
+                None => write_table(name, pieces, &path)?,
+            };
+            written.note(pieces, stored.clone());
+            Ok(stored)
         })?;
         let text = manifest.to_text();
         let path = unfinished.join(MANIFEST);
@@ -166,10 +183,28 @@ impl QueryFolder {
         std::fs::rename(&unfinished, &path).map_err(StateError::io("write", &path))?;
         sync(&self.path)?;
         known.is_clean = true;
+        known.written = Some(written);
         if let Some(whole) = &mut known.whole {
             whole.insert(number);
         }
-        Ok(manifest.files.iter().map(|file| file.bytes).sum::<u64>() + text.len() as u64)
+        let text_bytes = text.len() as u64;
+        Ok(StoredBytes {
+            held: manifest.bytes() + text_bytes,
+            written: manifest.written_bytes() + text_bytes,
+        })
+    }
+
+    /// Gives the file that the last checkpoint has of the same table a second name. `None` if it has none, it is not as long
+    /// as it was written, or the file system has no such names: then it is to be written.
+    fn share(&self, last: &Written, pieces: &[RecordBatch], path: &Path) -> Option<StoredFile> {
+        let file = last.file_of(pieces)?;
+        let of_last = self.path.join(folder_of(last.number())).join(&file.name);
+        let length = std::fs::symlink_metadata(&of_last).ok().filter(std::fs::Metadata::is_file)?.len();
+        if length != file.bytes || std::fs::hard_link(&of_last, path).is_err() {
+            return None;
+        }
+        let written_in = file.written_in.or(Some(last.number()));
+        Some(StoredFile { written_in, ..file.clone() })
     }
 
     /// Removes all but the last checkpoints. What is damaged is left, and so is a folder that something else was put into.
@@ -259,16 +294,18 @@ impl Draft {
     pub fn encode(self) -> Result<Encoded, StateError> {
         let mut tables = Vec::new();
         let manifest = self.put_down(|name, pieces| {
-            tables::encode(pieces, &mut tables).map_err(|failed| failed_at(Path::new(name), failed))
+            let encoded = tables::encode(pieces, &mut tables);
+            let (bytes, crc32) = encoded.map_err(|failed| failed_at(Path::new(name), failed))?;
+            Ok(StoredFile { name: name.to_owned(), bytes, crc32, written_in: None })
         })?;
         let text = manifest.to_text();
         Ok(Encoded { manifest, tables, text })
     }
 
-    /// Gives each table, and its file's name, to `put`, which answers with bytes and checksum; the manifest then.
+    /// Gives each table, and its file's name, to `put`, which answers with the file; the manifest then.
     fn put_down(
         self,
-        mut put: impl FnMut(&str, &[RecordBatch]) -> Result<(u64, u32), StateError>,
+        mut put: impl FnMut(&str, &[RecordBatch]) -> Result<StoredFile, StateError>,
     ) -> Result<Manifest, StateError> {
         let Draft { mut manifest, tables } = self;
         manifest.version = VERSION;
@@ -277,9 +314,8 @@ impl Draft {
             instance.parts.clear();
             for (name, pieces) in tables {
                 let file = file_name(instance.node, instance.instance, &name, manifest.files.len());
-                let (bytes, crc32) = put(&file, &pieces)?;
+                manifest.files.push(put(&file, &pieces)?);
                 let rows = pieces.iter().map(|rows| rows.num_rows() as u64).sum();
-                manifest.files.push(StoredFile { name: file.clone(), bytes, crc32 });
                 instance.parts.push(PartEntry { name, file, rows });
             }
         }
@@ -321,15 +357,17 @@ impl Checkpoint {
         (path, rows)
     }
 
-    /// Bytes of its tables.
-    pub fn bytes(&self) -> u64 {
-        self.manifest.files.iter().map(|file| file.bytes).sum()
-    }
-
     /// Its folder, or the file that it is in with others.
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+fn write_table(name: &str, pieces: &[RecordBatch], path: &Path) -> Result<StoredFile, StateError> {
+    let mut file = File::create_new(path).map_err(StateError::io("write", path))?;
+    let (bytes, crc32) = tables::encode(pieces, &mut file).map_err(|failed| failed_at(path, failed))?;
+    file.sync_all().map_err(StateError::io("write", path))?;
+    Ok(StoredFile { name: name.to_owned(), bytes, crc32, written_in: None })
 }
 
 fn failed_at(path: &Path, failed: Failed) -> StateError {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow::array::{Array, ArrayRef};
 use laxity_connect::{OutputPosition, Waiting};
 use laxity_runtime::LastCheckpoint;
-use laxity_state::{Draft, KEPT, StateError};
+use laxity_state::{Draft, KEPT, StateError, StoredBytes};
 use parking_lot::Mutex;
 
 use super::give_up;
@@ -228,7 +228,7 @@ fn with_patience<T>(
 }
 
 /// It is on the disk: the outputs are told, and the query may come to its end.
-fn on_safe(shared: &Shared, ready: Ready, bytes: u64) {
+fn on_safe(shared: &Shared, ready: Ready, bytes: StoredBytes) {
     let Ready { keeping, progress, outputs, number, pause_ns } = ready;
     let query = &keeping.query;
     *keeping.last.lock() = Some(progress);
@@ -242,7 +242,13 @@ fn on_safe(shared: &Shared, ready: Ready, bytes: u64) {
         fault.end(query);
     }
     let safe_at = shared.clock.now();
-    query.on_checkpoint(LastCheckpoint { number, safe_at, bytes, longest_pause_ns: pause_ns });
+    query.on_checkpoint(LastCheckpoint {
+        number,
+        safe_at,
+        bytes: bytes.held,
+        written_bytes: bytes.written,
+        longest_pause_ns: pause_ns,
+    });
     if let Err(error) = keeping.store.folder.keep_last(KEPT) {
         tracing::warn!(query = query.settings.name, why = chain_of_causes(&error), "old checkpoints stay");
     }

@@ -191,7 +191,13 @@ fn write_last(
         let unix_ms = clock.unix_start_ms() + (now.0 / 1_000_000) as i64;
         let draft = crate::checkpoints::last_draft(&query, &store, &outlets, number, unix_ms, &positions);
         let bytes = store.folder.write(draft).map_err(|error| chain_of_causes(&error))?;
-        let last = LastCheckpoint { number, safe_at: clock.now(), bytes, longest_pause_ns: 0 };
+        let last = LastCheckpoint {
+            number,
+            safe_at: clock.now(),
+            bytes: bytes.held,
+            written_bytes: bytes.written,
+            longest_pause_ns: 0,
+        };
         query.on_checkpoint(last);
         let _next_time = store.folder.keep_last(laxity_state::KEPT);
         Ok(())

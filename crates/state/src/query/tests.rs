@@ -1,6 +1,8 @@
 //! Checkpoints on a real disk: which are kept, and that a harmed one is seen and the one before it used. Cannot catch:
 //! what a disk loses when the power fails.
 
+mod shared_files;
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -49,7 +51,7 @@ fn written(numbers: impl IntoIterator<Item = u64>) -> (TempDir, QueryFolder) {
     let folder = tempdir().unwrap();
     let query = StateFolder::open(folder.path()).unwrap().query("q");
     for number in numbers {
-        assert!(query.write(draft(number)).unwrap() > 0);
+        assert!(query.write(draft(number)).unwrap().held > 0);
     }
     (folder, query)
 }
@@ -161,9 +163,9 @@ fn a_newer_program_s_is_refused() {
     let (_folder, query) = written([1, 2]);
     let path = query.path().join("chk-2/manifest.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"version\": 2", "\"version\": 3")).unwrap();
+    std::fs::write(&path, text.replace("\"version\": 3", "\"version\": 4")).unwrap();
     let error = query.checkpoints().unwrap_err().to_string();
-    assert!(error.contains("version 3") && error.contains("chk-2"), "{error}");
+    assert!(error.contains("version 4") && error.contains("chk-2"), "{error}");
 }
 
 /// A byte of the checkpoint is another, or its file ends there, or is gone.
