@@ -83,8 +83,8 @@ pub(crate) type Result<T> = std::result::Result<T, StateError>;
 /// A column of a part.
 pub(crate) type NamedColumn = (String, ArrayRef);
 
-/// Tables of at least so many rows are not copied into one with others.
-pub(crate) const CHUNK_ROWS: usize = 8_192;
+/// Tables of at least so many rows are not copied into one with others. Few in tests, which hold few.
+pub(crate) const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 8_192 };
 
 pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {
     (name.into(), Arc::new(array))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::Accumulator;
@@ -86,6 +87,40 @@ impl Aggregation {
         let states = self.calls.iter().zip(&partial.states);
         let states = states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)));
         keys.chain(states).zip(partial.arrays().cloned()).collect()
+    }
+
+    /// The columns of all, one behind the other, and each as a slice of them.
+    pub(crate) fn together(&self, partials: &[&Partial]) -> Result<(Vec<NamedColumn>, Vec<Partial>)> {
+        let mut columns = match partials {
+            [] => Vec::new(),
+            [first, ..] => self.partial_columns(first),
+        };
+        for (place, (_, column)) in columns.iter_mut().enumerate() {
+            let of_each: Vec<&dyn Array> =
+                partials.iter().filter_map(|partial| Some(partial.arrays().nth(place)?.as_ref())).collect();
+            *column = concat(&of_each)?;
+        }
+        let mut offset = 0;
+        let slices = partials.iter().map(|partial| {
+            let mut cut = columns.iter().map(|(_, column)| column.slice(offset, partial.len));
+            let keys = cut.by_ref().take(partial.keys.len()).collect();
+            let states = partial.states.iter().map(|states| cut.by_ref().take(states.len()).collect());
+            let states = states.collect();
+            offset += partial.len;
+            Partial { keys, states, len: partial.len, bytes: partial.bytes }
+        });
+        let slices = slices.collect();
+        Ok((columns, slices))
+    }
+
+    /// All as one. `None` of none.
+    pub(crate) fn joined(&self, partials: &[Partial]) -> Result<Option<Partial>> {
+        if partials.is_empty() {
+            return Ok(None);
+        }
+        let (columns, _) = self.together(&partials.iter().collect::<Vec<_>>())?;
+        let columns: Vec<ArrayRef> = columns.into_iter().map(|(_, column)| column).collect();
+        Ok(Some(self.partial_of(&columns, partials.iter().map(|partial| partial.len).sum())?))
     }
 
     /// What [`partial_columns`](Aggregation::partial_columns) gave, of so many groups.

@@ -300,16 +300,16 @@ fn large_tables_are_not_copied_and_small_ones_put_together() {
         let column: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values(0..rows as i64));
         RecordBatch::try_from_iter([("n", column)]).unwrap()
     };
-    let (small, large) = (piece(10), piece(CHUNK_ROWS));
+    let (small, large) = (piece(3), piece(CHUNK_ROWS));
     let pieces = vec![small.clone(), small.clone(), large.clone(), small];
     let mut state = OperatorState::default().with_pieces("rows", pieces).unwrap();
     let rows: Vec<usize> = state.parts.iter().map(|part| part.rows.num_rows()).collect();
-    assert_eq!(rows, [20, CHUNK_ROWS, 10]);
+    assert_eq!(rows, [6, CHUNK_ROWS, 3]);
     assert!(std::ptr::eq(
         state.parts[1].rows.column(0).to_data().buffers()[0].as_ptr(),
         large.column(0).to_data().buffers()[0].as_ptr(),
     ));
-    assert_eq!(state.take_pieces("rows").iter().map(Part::len).sum::<usize>(), CHUNK_ROWS + 30);
+    assert_eq!(state.take_pieces("rows").iter().map(Part::len).sum::<usize>(), CHUNK_ROWS + 9);
     state.finish().unwrap();
 }
 
@@ -336,4 +336,37 @@ fn a_frame_that_lacks_rows_is_refused() {
         refused += 1;
     }
     assert!(refused >= 9, "{refused} lists");
+}
+
+/// By part, the first array of it: who writes them knows them by that.
+fn tables_of_many(operator: &mut dyn Operator) -> Vec<(String, ArrayRef)> {
+    let parts = operator.save().unwrap().parts.into_iter();
+    let whole = parts.filter(|part| part.name.starts_with("whole-"));
+    whole.map(|part| (part.name, Arc::clone(part.rows.column(0)))).collect()
+}
+
+#[test]
+fn slices_that_take_no_more_rows_are_in_the_tables_that_they_were_in() {
+    for name in ["hop of many slices", "hop of many slices, plain"] {
+        let kind = kinds().into_iter().find(|kind| kind.name == name).unwrap();
+        let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: 16 };
+        let mut operator = kind.factory.make(&context).unwrap();
+        let rows: Vec<Row> = (0..120).map(|at| Row::new(at, 1, at as i64 % 5, 0, 10, 0)).collect();
+        let messages = messages(&kind, &rows, 0, &[1]);
+        let mut before: Vec<(String, ArrayRef)> = Vec::new();
+        let mut same = 0;
+        // Without the last: the end leaves nothing.
+        for message in &messages[..messages.len() - 1] {
+            tell(operator.as_mut(), message, 0, &mut Answer::default());
+            let now = tables_of_many(operator.as_mut());
+            let stays = |one: &&(String, ArrayRef)| now.iter().any(|other| Arc::ptr_eq(&one.1, &other.1));
+            let staying = before.iter().filter(stays).count();
+            // The first slice has left the window: what is left of its table is another.
+            assert!(staying + 1 >= before.len(), "{name}: {staying} of {}", before.len());
+            same += staying;
+            before = now;
+        }
+        // A window has 24 slices of a group each, and 8 of them fill a table.
+        assert!(before.len() >= 3 && same > 150, "{name}: {} tables at the end, {same}", before.len());
+    }
 }

@@ -161,9 +161,9 @@ fn sort(state: &OperatorState) -> Result<Sorted> {
         state.parts.iter().filter(|part| [AGGREGATE, SENT].contains(&part.name.as_str())).cloned().collect();
     let parts = state.take(PARTS)?;
     let (first, second) = (parts.values::<Int64Type>("first")?, parts.values::<Int64Type>("second")?);
-    let is_filled = parts.flags("is-filled")?;
+    let (groups, is_filled) = (parts.values::<UInt64Type>("groups")?, parts.flags("is-filled")?);
     let pieces: Vec<RecordBatch> =
-        runs_of_groups(&mut state, first.len())?.into_iter().map(Part::into_rows).collect();
+        runs_of_groups(&mut state, &groups)?.into_iter().map(Part::into_rows).collect();
     let (first, second) = (Int64Array::new(first, None), Int64Array::new(second, None));
     let mut of = HashMap::new();
     let Some(piece) = pieces.first() else {
@@ -245,7 +245,7 @@ fn add_runs(
     let (first, second) = (parts.values::<Int64Type>("first")?, parts.values::<Int64Type>("second")?);
     let (lengths, fills) = (parts.values::<UInt64Type>("groups")?, parts.flags("is-filled")?);
     let mut seen = vec![0; first.len()];
-    for piece in runs_of_groups(state, first.len())? {
+    for piece in runs_of_groups(state, &lengths)? {
         let numbers = piece.values::<UInt32Type>(PART)?;
         let rows = piece.into_rows();
         let fields = rows.schema();

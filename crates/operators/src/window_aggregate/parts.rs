@@ -1,6 +1,7 @@
 //! The state of a windowed aggregation: slices of time, and what is merged of them.
 
 pub(crate) mod saved;
+mod sealed;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +16,7 @@ use super::firing::{Firing, Input, Task};
 use super::{Window, Windowing};
 use crate::groups::{Aggregation, Filling, Partial, Taken};
 use crate::slices::Slicing;
+use sealed::Sealed;
 
 /// Rows that every window sees alike.
 ///
@@ -63,7 +65,7 @@ pub(super) struct Parts {
 struct Part {
     filling: Option<Filling>,
     /// More than one only where late rows are allowed.
-    sealed: Vec<Arc<Partial>>,
+    sealed: Vec<Sealed>,
     /// The latest ingestion among its rows.
     ingested: ProcessingTime,
 }
@@ -179,9 +181,9 @@ impl Parts {
             (_, &[only]) if self.is_last_use(only, window) => {
                 // Nothing else needs its rows: no merge, no copy.
                 if let Some(part) = self.parts.remove(&only) {
-                    self.sealed_bytes -= part.sealed.iter().map(|p| p.bytes).sum::<usize>();
+                    self.sealed_bytes -= part.sealed.iter().map(Sealed::bytes).sum::<usize>();
                     begun = part.filling.map(|filling| filling.into_groups(aggregation)).transpose()?;
-                    inputs.extend(part.sealed.into_iter().map(Input::Ready));
+                    inputs.extend(part.sealed.into_iter().map(|sealed| Input::Ready(sealed.partial)));
                 }
             }
             (Windowing::Sliced(slicing), keys) if keys.len() >= TREE_PARTS_MIN && self.lateness_ms == 0 => {
@@ -232,14 +234,14 @@ impl Parts {
         {
             let partial = filling.seal()?;
             self.sealed_bytes += partial.bytes;
-            part.sealed.push(partial);
+            part.sealed.push(Sealed::new(partial));
         }
         Ok(())
     }
 
     fn ready(&self, key: PartKey) -> impl Iterator<Item = Input> + use<> {
         let sealed = self.parts.get(&key).map(|part| part.sealed.clone());
-        sealed.unwrap_or_default().into_iter().map(Input::Ready)
+        sealed.unwrap_or_default().into_iter().map(|sealed| Input::Ready(sealed.partial))
     }
 
     /// Covers the slices of a window with as few merged runs as there are, planning those that are missing.
@@ -312,7 +314,7 @@ impl Parts {
                 break;
             }
             let part = entry.remove();
-            self.sealed_bytes -= part.sealed.iter().map(|p| p.bytes).sum::<usize>();
+            self.sealed_bytes -= part.sealed.iter().map(Sealed::bytes).sum::<usize>();
         }
         if let Windowing::Sliced(slicing) = self.windowing {
             let first = self.parts.keys().next().map(|key| slicing.index(key.first));

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, Int64Array, UInt32Array, UInt64Array};
+use arrow::array::{BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use laxity_graph::ProcessingTime;
 
+use super::sealed::{Sealed, runs, settle};
 use super::{Part, PartKey, Parts};
 use crate::OperatorState;
 use crate::groups::{Aggregation, Filling, Partial};
@@ -20,21 +21,39 @@ const GROUPS: &str = "groups";
 /// The column that says which part's a group is.
 const PART: &str = "part";
 
-/// Where the groups of a part are that has many: without the column, so that they are not touched.
+/// Where the groups of that part and of some behind it are, one behind the other, where they are many: without the column,
+/// so that they are the same as long as the parts are.
 fn whole_name(number: usize) -> String {
     format!("whole-{number}")
 }
 
-/// The groups of so many parts, each with the column that says which.
-pub(crate) fn runs_of_groups(state: &mut OperatorState, parts: usize) -> Result<Vec<crate::state::Part>> {
+/// The groups of parts that have so many each, with the column that says which.
+pub(crate) fn runs_of_groups(state: &mut OperatorState, groups: &[u64]) -> Result<Vec<crate::state::Part>> {
     let mut pieces = state.take_pieces(GROUPS);
-    for number in 0..parts {
+    for number in 0..groups.len() {
         if let Ok(whole) = state.take(&whole_name(number)) {
-            let numbers = UInt32Array::from_value(number as u32, whole.len());
+            let numbers = part_numbers(number, groups, whole.len() as u64);
+            let numbers = numbers.ok_or_else(|| {
+                let expected = format!("all groups of part {number}, or of it and some behind it");
+                whole.mismatch(expected, format!("{} groups", whole.len()))
+            })?;
             pieces.push(whole.behind(PART, Arc::new(numbers))?);
         }
     }
     Ok(pieces)
+}
+
+/// Whose each of so many groups is, from a part on. `None` if they end amid one.
+fn part_numbers(first: usize, groups: &[u64], mut left: u64) -> Option<UInt32Array> {
+    let mut numbers = Vec::with_capacity(left as usize);
+    for (number, &len) in groups.iter().enumerate().skip(first) {
+        if left == 0 {
+            break;
+        }
+        left = left.checked_sub(len)?;
+        numbers.extend(std::iter::repeat_n(number as u32, len as usize));
+    }
+    (left == 0).then(|| UInt32Array::from(numbers))
 }
 
 impl Parts {
@@ -46,31 +65,42 @@ impl Parts {
         aggregation: &Aggregation,
     ) -> Result<OperatorState> {
         aggregation.note_keys();
-        let (mut first, mut second) = (Vec::new(), Vec::new());
-        let (mut groups, mut fills) = (Vec::new(), Vec::new());
-        let (mut small, mut large) = (Vec::new(), Vec::new());
+        let all = self.parts.values_mut().flat_map(|part| &mut part.sealed);
+        settle(all, aggregation, operator)?;
+        let sealed =
+            || self.parts.iter().flat_map(|(key, part)| part.sealed.iter().map(move |one| (key, one)));
+        let (mut first, mut second): (Vec<i64>, Vec<i64>) =
+            sealed().map(|(key, _)| (key.first, key.second)).unzip();
+        let mut groups: Vec<u64> = sealed().map(|(_, one)| one.partial.len as u64).collect();
+        let mut fills = vec![false; groups.len()];
+        let (runs, few) = runs(sealed().map(|(_, one)| one));
+        let mut large: Vec<(String, Vec<RecordBatch>)> =
+            runs.iter().map(|(number, run)| (whole_name(*number), vec![run.rows()])).collect();
+        let of_part = |number: usize, partial: &Partial| {
+            let numbers = UInt32Array::from_value(number as u32, partial.len);
+            table(std::iter::once(named(PART, numbers)).chain(aggregation.partial_columns(partial)).collect())
+        };
+        let mut small = Vec::new();
+        for (number, one) in few {
+            small.push(of_part(number, &one.partial)?);
+        }
         for (key, part) in &mut self.parts {
-            let filling = part.filling.as_mut().map(|filling| filling.snapshot(aggregation));
-            let filling = filling.transpose().map_err(|e| bug(operator, e))?;
-            let sealed = part.sealed.iter().map(|partial| (std::slice::from_ref(partial), false));
-            for (partials, is_filled) in sealed.chain(filling.iter().map(|partials| (&partials[..], true))) {
-                let len: usize = partials.iter().map(|partial| partial.len).sum();
-                let number = first.len();
-                if len < CHUNK_ROWS {
-                    for partial in partials {
-                        let numbers = UInt32Array::from_value(number as u32, partial.len);
-                        let columns = std::iter::once(named(PART, numbers));
-                        small.push(table(columns.chain(aggregation.partial_columns(partial)).collect())?);
-                    }
-                } else {
-                    let pieces = partials.iter().map(|partial| table(aggregation.partial_columns(partial)));
-                    large.push((whole_name(number), pieces.collect::<Result<Vec<_>>>()?));
+            let Some(filling) = &mut part.filling else { continue };
+            let partials = filling.snapshot(aggregation).map_err(|e| bug(operator, e))?;
+            let len: usize = partials.iter().map(|partial| partial.len).sum();
+            let number = first.len();
+            if len < CHUNK_ROWS {
+                for partial in &partials {
+                    small.push(of_part(number, partial)?);
                 }
-                first.push(key.first);
-                second.push(key.second);
-                groups.push(len as u64);
-                fills.push(is_filled);
+            } else {
+                let pieces = partials.iter().map(|partial| table(aggregation.partial_columns(partial)));
+                large.push((whole_name(number), pieces.collect::<Result<Vec<_>>>()?));
             }
+            first.push(key.first);
+            second.push(key.second);
+            groups.push(len as u64);
+            fills.push(true);
         }
         let sent = vec![
             named("end", Int64Array::from(vec![self.sent.end])),
@@ -101,29 +131,31 @@ impl Parts {
         let (first, second) = (parts.values::<Int64Type>("first")?, parts.values::<Int64Type>("second")?);
         let (groups, fills) = (parts.values::<UInt64Type>("groups")?, parts.flags("is-filled")?);
         let types = aggregation.partial_types().map_err(|e| bug(operator, e))?;
-        let mut runs: Vec<Option<Partial>> = (0..first.len()).map(|_| None).collect();
-        for piece in runs_of_groups(state, first.len())? {
+        // Few groups of a part may lie in two tables, where one was full.
+        let mut runs: Vec<Vec<Partial>> = (0..first.len()).map(|_| Vec::new()).collect();
+        for piece in runs_of_groups(state, &groups)? {
             let columns = piece.rest(OWN, &types)?;
             let numbers = piece.values::<UInt32Type>(PART)?;
             let mut offset = 0;
             for run in numbers.chunk_by(|a, b| a == b) {
-                let number = run[0] as usize;
-                let place = runs.get_mut(number).filter(|place| place.is_none());
-                let Some(place) = place.filter(|_| run.len() as u64 == groups[number]) else {
-                    let expected = match groups.get(number) {
-                        Some(groups) => format!("{groups} groups of part {number}"),
-                        None => format!("groups of {} parts", first.len()),
-                    };
-                    return Err(piece.mismatch(expected, format!("{} of part {}", run.len(), run[0])));
+                let Some(of_part) = runs.get_mut(run[0] as usize) else {
+                    let expected = format!("groups of {} parts", first.len());
+                    return Err(piece.mismatch(expected, format!("some of part {}", run[0])));
                 };
                 let columns: Vec<_> = columns.iter().map(|c| c.slice(offset, run.len())).collect();
-                *place = Some(aggregation.partial_of(&columns, run.len()).map_err(|e| bug(operator, e))?);
+                of_part.push(aggregation.partial_of(&columns, run.len()).map_err(|e| bug(operator, e))?);
                 offset += run.len();
             }
         }
-        for (number, run) in runs.into_iter().enumerate() {
-            let Some(partial) = run else {
-                return Err(parts.mismatch(format!("groups of part {number}"), "none"));
+        for (number, mut of_part) in runs.into_iter().enumerate() {
+            let len: usize = of_part.iter().map(|partial| partial.len).sum();
+            let partial = match of_part.len() {
+                1 => of_part.pop(),
+                _ => aggregation.joined(&of_part).map_err(|e| bug(operator, e))?,
+            };
+            let Some(partial) = partial.filter(|_| len as u64 == groups[number]) else {
+                let expected = format!("{} groups of part {number}", groups[number]);
+                return Err(parts.mismatch(expected, len.to_string()));
             };
             let key = PartKey { first: first[number], second: second[number] };
             self.put_back(key, partial, fills.value(number))
@@ -142,7 +174,7 @@ impl Parts {
             part.filling = Some(Filling::AtRest(Arc::new(partial)));
         } else {
             self.sealed_bytes += partial.bytes;
-            part.sealed.push(Arc::new(partial));
+            part.sealed.push(Sealed::new(Arc::new(partial)));
         }
         Some(())
     }
