@@ -77,6 +77,7 @@ struct Held {
 struct Drained {
     keeping: Arc<Keeping>,
     since: ProcessingTime,
+    seen_at: ProcessingTime,
     sources: Vec<SourceRead>,
     is_last: bool,
 }
@@ -312,7 +313,8 @@ fn proceed(
         return None;
     }
     let is_large = keeping.query.state_bytes.load(Relaxed) > LARGE_BYTES;
-    let drained = Drained { keeping, since, sources, is_last };
+    let seen_at = shared.clock.now();
+    let drained = Drained { keeping, since, seen_at, sources, is_last };
     match is_large {
         // The thread outlives this one's work.
         true => drop(large.send(drained)),
@@ -324,7 +326,8 @@ fn proceed(
 /// Takes the checkpoint of a query of which nothing is on its way, lets it go on, unless that is the last, and leaves the
 /// rest to those who write.
 fn take(shared: &Shared, drained: &Drained, jobs: &Sender<Taken>) {
-    let Drained { keeping, since, sources, is_last } = drained;
+    let Drained { keeping, since, seen_at, sources, is_last } = drained;
+    let begun_at = shared.clock.now();
     // An operator that panics ends its query and no other.
     let take = std::panic::AssertUnwindSafe(|| keeping.take(shared, sources.clone(), shared.clock.now()));
     let taken = std::panic::catch_unwind(take).unwrap_or_else(|panic| {
@@ -338,7 +341,15 @@ fn take(shared: &Shared, drained: &Drained, jobs: &Sender<Taken>) {
             if !is_last {
                 let_go(shared, keeping);
             }
-            let pause_ns = shared.clock.now().since_ns(*since);
+            let now = shared.clock.now();
+            let pause_ns = now.since_ns(*since);
+            tracing::debug!(
+                query = keeping.query.settings.name,
+                drained_us = seen_at.since_ns(*since) / 1_000,
+                waited_us = begun_at.since_ns(*seen_at) / 1_000,
+                copied_us = now.since_ns(begun_at) / 1_000,
+                "held for a checkpoint"
+            );
             // The writers outlive this thread's work.
             let _ = jobs.send(Taken { pause_ns, ..taken });
         }

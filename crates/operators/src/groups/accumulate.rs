@@ -26,8 +26,8 @@ pub(super) trait Accumulate: Send {
     /// What a merge needs to know of each group.
     fn state(&mut self) -> Result<Vec<ArrayRef>>;
 
-    /// The same, going on as if it had not been asked. `None`: it cannot.
-    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
+    /// The same in pieces, one behind the other, going on as if it had not been asked. `None`: it cannot.
+    fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
         None
     }
 

@@ -46,8 +46,9 @@ pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Option<Make> 
         return Some(|_| Box::new(Count(Values::default())));
     }
     if *function == *avg_udaf() {
-        return (given == DataType::Float64 && *result == DataType::Float64)
-            .then_some(|_| Box::new(Mean { sums: Values::default(), counts: Values::default() }));
+        return (given == DataType::Float64 && *result == DataType::Float64).then_some(|_| {
+            Box::new(Mean { sums: Values::default(), counts: Values::default(), has_empty: false })
+        });
     }
     if *function == *sum_udaf() {
         return match (&given, result) {
@@ -151,22 +152,21 @@ where
         let added = &array.values()[rows.range.clone()];
         let known = self.values.len();
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-        // A slice of its own: through `self` its place would be read again for every row.
-        let (values, fold) = (self.values.touched(rows.groups, rows.total, self.start), &self.fold);
+        let (total, fold) = (rows.total, &self.fold);
+        let of_groups = rows.groups.iter().copied().zip(added.iter().copied());
         if nulls.is_none() && filter.is_none() {
-            for (&group, &value) in rows.groups.iter().zip(added) {
-                fold(&mut values[group], value);
-            }
+            self.values.each(of_groups, total, self.start, fold);
             self.seen.add_all(rows);
             return Ok(());
         }
-        let seen = self.seen.begin(known, rows.total);
-        for (row, (&group, &value)) in rows.range.clone().zip(rows.groups.iter().zip(added)) {
-            if nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row) {
-                fold(&mut values[group], value);
-                seen[group] = true;
-            }
-        }
+        let seen = self.seen.begin(known, total);
+        let counts = |row| nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
+        let counted = rows.range.clone().zip(of_groups).filter(|(row, _)| counts(*row));
+        let items = counted.map(|(_, (group, value))| (group, (group, value)));
+        self.values.each(items, total, self.start, |kept, (group, value)| {
+            fold(kept, value);
+            seen[group] = true;
+        });
         Ok(())
     }
 
@@ -174,9 +174,15 @@ where
         self.update(states, None, rows)
     }
 
-    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
-        let array = PrimitiveArray::<T>::new(self.values.hand_out(), self.seen.nulls());
-        Some(vec![Arc::new(array.with_data_type(self.result.clone()))])
+    fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
+        let (nulls, mut offset) = (self.seen.nulls(), 0);
+        let pieces = self.values.hand_out().into_iter().map(|values| {
+            let nulls = nulls.as_ref().map(|nulls| nulls.slice(offset, values.len()));
+            offset += values.len();
+            let array = PrimitiveArray::<T>::new(values, nulls).with_data_type(self.result.clone());
+            vec![Arc::new(array) as ArrayRef]
+        });
+        Some(pieces.collect())
     }
 
     // A MIN that holds an infinity lies beyond what it begins with.
@@ -210,17 +216,15 @@ where
 {
     fn join(&mut self, into: usize, from: usize) -> Result<()> {
         if self.seen.has(from) {
-            let values = self.values.all();
-            let value = values[from];
-            (self.fold)(&mut values[into], value);
+            let value = self.values.get(from);
+            (self.fold)(self.values.slot(into), value);
             self.seen.add(into);
         }
         Ok(())
     }
 
     fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
-        let all = self.values.all();
-        let values = groups.iter().map(|&group| all[group]).collect::<Vec<_>>();
+        let values = groups.iter().map(|&group| self.values.get(group)).collect::<Vec<_>>();
         let array = PrimitiveArray::<T>::new(values.into(), self.seen.of(groups));
         Ok(Arc::new(array.with_data_type(self.result.clone())))
     }
@@ -230,7 +234,7 @@ where
     }
 
     fn clear(&mut self, group: usize) -> Result<()> {
-        self.values.all()[group] = self.start;
+        *self.values.slot(group) = self.start;
         self.seen.forget(group, self.values.len());
         Ok(())
     }
@@ -247,22 +251,21 @@ impl Accumulate for Count {
         rows: &Rows<'_>,
     ) -> Result<()> {
         let nulls = arguments.first().and_then(|array| array.logical_nulls());
-        let counts = self.0.touched(rows.groups, rows.total, 0);
         if nulls.is_none() && filter.is_none() {
-            rows.groups.iter().for_each(|&group| counts[group] += 1);
+            let groups = rows.groups.iter().map(|&group| (group, ()));
+            self.0.each(groups, rows.total, 0, |count, ()| *count += 1);
             return Ok(());
         }
-        for (row, &group) in rows.range.clone().zip(rows.groups) {
-            let is_counted = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
-            counts[group] += i64::from(is_counted);
-        }
+        let counts = |row| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
+        let of_rows = rows.groups.iter().copied().zip(rows.range.clone());
+        self.0.each(of_rows, rows.total, 0, |count, row| *count += i64::from(counts(row)));
         Ok(())
     }
 
     fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
         let added = &states[0].as_primitive::<Int64Type>().values()[rows.range.clone()];
-        let counts = self.0.touched(rows.groups, rows.total, 0);
-        rows.groups.iter().zip(added).for_each(|(&group, count)| counts[group] += count);
+        let of_groups = rows.groups.iter().copied().zip(added);
+        self.0.each(of_groups, rows.total, 0, |count, more| *count += more);
         Ok(())
     }
 
@@ -270,8 +273,9 @@ impl Accumulate for Count {
         Ok(vec![self.evaluate()?])
     }
 
-    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
-        Some(vec![Arc::new(Int64Array::new(self.0.hand_out(), None))])
+    fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
+        let piece = |counts| vec![Arc::new(Int64Array::new(counts, None)) as ArrayRef];
+        Some(self.0.hand_out().into_iter().map(piece).collect())
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
@@ -285,14 +289,13 @@ impl Accumulate for Count {
 
 impl ByGroup for Count {
     fn join(&mut self, into: usize, from: usize) -> Result<()> {
-        let counts = self.0.all();
-        counts[into] += counts[from];
+        let more = self.0.get(from);
+        *self.0.slot(into) += more;
         Ok(())
     }
 
     fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
-        let counts = self.0.all();
-        Ok(Arc::new(Int64Array::from_iter_values(groups.iter().map(|&group| counts[group]))))
+        Ok(Arc::new(Int64Array::from_iter_values(groups.iter().map(|&group| self.0.get(group)))))
     }
 
     fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
@@ -300,7 +303,7 @@ impl ByGroup for Count {
     }
 
     fn clear(&mut self, group: usize) -> Result<()> {
-        self.0.all()[group] = 0;
+        *self.0.slot(group) = 0;
         Ok(())
     }
 }
@@ -309,6 +312,21 @@ impl ByGroup for Count {
 struct Mean {
     sums: Values<f64>,
     counts: Values<u64>,
+    /// Some may be without values. Each has a row; only one that does not count leaves it so.
+    has_empty: bool,
+}
+
+impl Mean {
+    /// Adds counts and sums to groups.
+    fn add(&mut self, more: impl Iterator<Item = (usize, (u64, f64))> + Clone, total: usize) {
+        self.sums.each(more.clone(), total, 0.0, |kept, (_, sum)| *kept += sum);
+        self.counts.each(more, total, 0, |kept, (count, _)| *kept += count);
+    }
+
+    /// Of its values, if it has any.
+    fn count(&self, group: usize) -> Option<u64> {
+        Some(self.counts.get(group)).filter(|count| *count > 0)
+    }
 }
 
 /// Groups that have none.
@@ -327,35 +345,24 @@ impl Accumulate for Mean {
         let array = arguments[0].as_primitive::<Float64Type>();
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let added = &array.values()[rows.range.clone()];
-        let sums = self.sums.touched(rows.groups, rows.total, 0.0);
-        let counts = self.counts.touched(rows.groups, rows.total, 0);
+        let of_groups = rows.groups.iter().copied().zip(added.iter().copied());
         if nulls.is_none() && filter.is_none() {
-            for (&group, &value) in rows.groups.iter().zip(added) {
-                sums[group] += value;
-                counts[group] += 1;
-            }
+            self.add(of_groups.map(|(group, value)| (group, (1, value))), rows.total);
             return Ok(());
         }
-        for (row, (&group, &value)) in rows.range.clone().zip(rows.groups.iter().zip(added)) {
-            if nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row) {
-                sums[group] += value;
-                counts[group] += 1;
-            }
-        }
+        self.has_empty = true;
+        let counts = |row| nulls.is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
+        let counted = rows.range.clone().zip(of_groups).filter(|(row, _)| counts(*row));
+        self.add(counted.map(|(_, (group, value))| (group, (1, value))), rows.total);
         Ok(())
     }
 
     fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
         let more_counts = &states[0].as_primitive::<UInt64Type>().values()[rows.range.clone()];
         let more_sums = &states[1].as_primitive::<Float64Type>().values()[rows.range.clone()];
-        let sums = self.sums.touched(rows.groups, rows.total, 0.0);
-        let counts = self.counts.touched(rows.groups, rows.total, 0);
-        for (&group, (&count, &sum)) in rows.groups.iter().zip(more_counts.iter().zip(more_sums)) {
-            if count > 0 {
-                sums[group] += sum;
-                counts[group] += count;
-            }
-        }
+        self.has_empty = true;
+        let more = more_counts.iter().copied().zip(more_sums.iter().copied());
+        self.add(rows.groups.iter().copied().zip(more).filter(|(_, (count, _))| *count > 0), rows.total);
         Ok(())
     }
 
@@ -367,12 +374,15 @@ impl Accumulate for Mean {
         Ok(vec![Arc::new(counts), Arc::new(sums)])
     }
 
-    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
-        let counts = self.counts.hand_out();
-        let nulls = nulls_of(&counts);
-        let counts = UInt64Array::new(counts, nulls.clone());
-        let sums = Float64Array::new(self.sums.hand_out(), nulls);
-        Some(vec![Arc::new(counts), Arc::new(sums)])
+    fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
+        // Both are as many, of as many bytes, and so in the same pieces.
+        let pieces = self.counts.hand_out().into_iter().zip(self.sums.hand_out());
+        let pieces = pieces.map(|(counts, sums)| {
+            let nulls = if self.has_empty { nulls_of(&counts) } else { None };
+            let counts = UInt64Array::new(counts, nulls.clone());
+            vec![Arc::new(counts) as ArrayRef, Arc::new(Float64Array::new(sums, nulls))]
+        });
+        Some(pieces.collect())
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
@@ -389,30 +399,28 @@ impl Accumulate for Mean {
 
 impl ByGroup for Mean {
     fn join(&mut self, into: usize, from: usize) -> Result<()> {
-        let (sums, counts) = (self.sums.all(), self.counts.all());
-        if counts[from] > 0 {
-            sums[into] += sums[from];
-            counts[into] += counts[from];
+        let (count, sum) = (self.counts.get(from), self.sums.get(from));
+        if count > 0 {
+            *self.sums.slot(into) += sum;
+            *self.counts.slot(into) += count;
         }
         Ok(())
     }
 
     fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
-        let (sums, counts) = (self.sums.all(), self.counts.all());
-        let mean = |&group: &usize| (counts[group] > 0).then(|| sums[group] / counts[group] as f64);
+        let mean = |&group: &usize| self.count(group).map(|count| self.sums.get(group) / count as f64);
         Ok(Arc::new(groups.iter().map(mean).collect::<Float64Array>()))
     }
 
     fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        let (all_sums, all_counts) = (self.sums.all(), self.counts.all());
-        let has_values = |group: usize| all_counts[group] > 0;
-        let counts = groups.iter().map(|&group| has_values(group).then_some(all_counts[group]));
-        let sums = groups.iter().map(|&group| has_values(group).then_some(all_sums[group]));
+        let counts = groups.iter().map(|&group| self.count(group));
+        let sums = groups.iter().map(|&group| self.count(group).map(|_| self.sums.get(group)));
         Ok(vec![Arc::new(counts.collect::<UInt64Array>()), Arc::new(sums.collect::<Float64Array>())])
     }
 
     fn clear(&mut self, group: usize) -> Result<()> {
-        (self.sums.all()[group], self.counts.all()[group]) = (0.0, 0);
+        (*self.sums.slot(group), *self.counts.slot(group)) = (0.0, 0);
+        self.has_empty = true;
         Ok(())
     }
 }

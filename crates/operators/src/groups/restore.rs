@@ -1,5 +1,6 @@
 //! Groups that are written down, and put back as they were: not in the last bit another.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -159,7 +160,7 @@ impl Groups {
     /// What [`seal`](Groups::seal) would give, in pieces, going on as if it had not been asked. Of many groups nothing is
     /// copied before they are filled further: the query is stopped meanwhile.
     pub(super) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Vec<Arc<Partial>>> {
-        let keys = self.keys.pieces(&self.key_plan)?;
+        let mut keys = Cutter::new(self.keys.pieces(&self.key_plan)?);
         let mut states = Vec::with_capacity(self.accumulators.len());
         for (call, accumulator) in self.accumulators.iter_mut().enumerate() {
             let state = match accumulator.snapshot() {
@@ -170,22 +171,50 @@ impl Groups {
                     let numbers: Vec<usize> = (0..self.len).collect();
                     let rows = Rows { range: 0..self.len, groups: &numbers, total: self.len };
                     accumulator.restore(&state, &rows)?;
-                    state
+                    vec![state]
                 }
             };
-            states.push(state);
+            states.push(Cutter::new(state));
         }
-        let mut offset = 0;
-        let pieces = keys.into_iter().map(|keys| {
-            let len = keys.first().map_or(self.len, |keys| keys.len());
-            let cut =
-                |state: &ArrayRef| if len == state.len() { state.clone() } else { state.slice(offset, len) };
-            let states = states.iter().map(|states| states.iter().map(cut).collect()).collect();
-            offset += len;
+        let (mut pieces, mut left) = (Vec::new(), self.len);
+        while left > 0 {
+            let ahead = states.iter().map(Cutter::ahead).chain([keys.ahead()]);
+            let len = ahead.flatten().min().unwrap_or(left).min(left);
+            let states = states.iter_mut().map(|state| state.cut(len)).collect();
             // They stay where they are: nobody asks what they take.
-            Arc::new(Partial { keys, states, len, bytes: 0 })
-        });
-        Ok(pieces.collect())
+            pieces.push(Arc::new(Partial { keys: keys.cut(len), states, len, bytes: 0 }));
+            left -= len;
+        }
+        Ok(pieces)
+    }
+}
+
+/// Columns in pieces, to be cut where others end.
+struct Cutter {
+    /// The first one's first rows may be gone already.
+    pieces: VecDeque<Vec<ArrayRef>>,
+}
+
+impl Cutter {
+    fn new(pieces: Vec<Vec<ArrayRef>>) -> Cutter {
+        let has_rows = |piece: &Vec<ArrayRef>| piece.first().is_some_and(|column| !column.is_empty());
+        Cutter { pieces: pieces.into_iter().filter(has_rows).collect() }
+    }
+
+    /// Rows of the next piece; `None` where there are no columns.
+    fn ahead(&self) -> Option<usize> {
+        self.pieces.front()?.first().map(|column| column.len())
+    }
+
+    /// The next rows of it.
+    fn cut(&mut self, len: usize) -> Vec<ArrayRef> {
+        let Some(piece) = self.pieces.pop_front() else { return Vec::new() };
+        let all = piece[0].len();
+        if len == all {
+            return piece;
+        }
+        self.pieces.push_front(piece.iter().map(|column| column.slice(len, all - len)).collect());
+        piece.iter().map(|column| column.slice(0, len)).collect()
     }
 }
 

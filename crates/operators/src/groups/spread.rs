@@ -151,8 +151,8 @@ impl Accumulate for Spread {
         Ok(arrays(&std::mem::take(&mut self.by_group)))
     }
 
-    fn snapshot(&mut self) -> Option<Vec<ArrayRef>> {
-        Some(arrays(&self.by_group))
+    fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
+        Some(vec![arrays(&self.by_group)])
     }
 
     fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {

@@ -4,26 +4,37 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::ArrowNativeType;
 
 /// A value for each group.
-#[derive(Debug, Default)]
-pub(super) struct Values<T: ArrowNativeType> {
-    own: Vec<T>,
-    lent: Option<Lent<T>>,
+#[derive(Debug)]
+pub(super) enum Values<T: ArrowNativeType> {
+    Few(Vec<T>),
+    /// Many that were handed out at least once.
+    Many(Chunks<T>),
 }
 
-/// What was handed out, as far as it is not copied yet.
+/// Values in chunks, each of which is taken back or copied when it is next written to: memory for all of them at once would
+/// have to be found, and cleared, while the query is stopped.
 #[derive(Debug)]
-struct Lent<T: ArrowNativeType> {
-    values: ScalarBuffer<T>,
-    is_copied: Box<[bool]>,
-    /// All chunks before it are copied.
+pub(super) struct Chunks<T: ArrowNativeType> {
+    /// Each of [`CHUNK`] values, but for the last.
+    chunks: Vec<Chunk<T>>,
+    len: usize,
+    /// Those before it are not lent.
     next: usize,
 }
 
-/// Values that are copied at once: a page of eight bytes each.
-const CHUNK: usize = 512;
+#[derive(Debug)]
+struct Chunk<T: ArrowNativeType> {
+    /// Empty while it is lent.
+    own: Vec<T>,
+    lent: Option<ScalarBuffer<T>>,
+}
 
-/// Chunks that are copied with a batch beside those that it needs, so that it ends: a quarter of a megabyte, some 50 µs.
-const CHUNKS_MORE: usize = 64;
+/// Values of a chunk: 32 KB of eight bytes each. Fewer are more tables to write; more are copied for one that is touched.
+const CHUNK: usize = 4_096;
+
+/// Chunks that are taken back with a batch beside those that it needs, so that what was lent as one piece is let go: a
+/// quarter of a megabyte, some 50 µs.
+const CHUNKS_MORE: usize = 8;
 
 /// Less than that is copied when it is handed out.
 const SMALL_BYTES: usize = 64 << 10;
@@ -31,85 +42,149 @@ const SMALL_BYTES: usize = 64 << 10;
 impl<T: ArrowNativeType> Values<T> {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.own.len()
+        match self {
+            Values::Few(values) => values.len(),
+            Values::Many(chunks) => chunks.len,
+        }
     }
 
-    /// All of them for as many groups, of which the batch at hand touches these; new ones are `start`.
-    pub fn touched(&mut self, groups: &[usize], total: usize, start: T) -> &mut [T] {
-        if self.lent.is_some() {
-            self.copy(groups, CHUNKS_MORE);
+    /// Calls with the value of each item's group. There are so many groups then; new ones are `start`.
+    pub fn each<X>(
+        &mut self,
+        items: impl Iterator<Item = (usize, X)>,
+        total: usize,
+        start: T,
+        mut call: impl FnMut(&mut T, X),
+    ) {
+        match self {
+            Values::Few(values) => {
+                values.resize(total, start);
+                // A slice of its own: through `self` its place would be read again for every row.
+                let values = &mut values[..];
+                items.for_each(|(group, item)| call(&mut values[group], item));
+            }
+            Values::Many(chunks) => {
+                chunks.take_back(CHUNKS_MORE);
+                chunks.grow(total, start);
+                let chunks = &mut chunks.chunks[..];
+                items.for_each(|(group, item)| call(&mut chunks[group / CHUNK].own()[group % CHUNK], item));
+            }
         }
-        self.own.resize(total, start);
-        &mut self.own
     }
 
-    /// All of them.
-    pub fn all(&mut self) -> &mut Vec<T> {
-        if self.lent.is_some() {
-            self.copy(&[], usize::MAX);
+    /// That of a group.
+    pub fn get(&self, group: usize) -> T {
+        match self {
+            Values::Few(values) => values[group],
+            Values::Many(chunks) => chunks.chunks[group / CHUNK].values()[group % CHUNK],
         }
-        &mut self.own
+    }
+
+    /// The same to be written to.
+    pub fn slot(&mut self, group: usize) -> &mut T {
+        match self {
+            Values::Few(values) => &mut values[group],
+            Values::Many(chunks) => &mut chunks.chunks[group / CHUNK].own()[group % CHUNK],
+        }
     }
 
     /// Takes them out.
     pub fn take(&mut self) -> Vec<T> {
-        std::mem::take(self.all())
-    }
-
-    /// What they are now. Of many nothing is copied before they are touched.
-    pub fn hand_out(&mut self) -> ScalarBuffer<T> {
-        let len = self.all().len();
-        if len * size_of::<T>() < SMALL_BYTES {
-            return self.own.clone().into();
+        match std::mem::take(self) {
+            Values::Few(values) => values,
+            Values::Many(chunks) => {
+                let mut values = Vec::with_capacity(chunks.len);
+                chunks.chunks.iter().for_each(|chunk| values.extend_from_slice(chunk.values()));
+                values
+            }
         }
-        // Zeros come from the system when they are touched. Some more, so that the next group moves nothing.
-        let mut own = vec![T::default(); len + len / 4];
-        own.truncate(len);
-        let values = ScalarBuffer::from(std::mem::replace(&mut self.own, own));
-        let is_copied = vec![false; len.div_ceil(CHUNK)].into();
-        self.lent = Some(Lent { values: values.clone(), is_copied, next: 0 });
-        values
     }
 
+    /// What they are now, in pieces. Of many nothing is copied before they are written to.
+    pub fn hand_out(&mut self) -> Vec<ScalarBuffer<T>> {
+        if let Values::Few(values) = self {
+            if size_of_val(&values[..]) < SMALL_BYTES {
+                return vec![values.clone().into()];
+            }
+            *self = Values::Many(Chunks::of(std::mem::take(values)));
+        }
+        match self {
+            Values::Few(_) => Vec::new(),
+            Values::Many(chunks) => {
+                chunks.next = 0;
+                chunks.chunks.iter_mut().map(Chunk::lend).collect()
+            }
+        }
+    }
+
+    /// Bytes that are its own, whoever else reads them.
     pub fn bytes(&self) -> usize {
-        let lent = self.lent.as_ref().map_or(0, |lent| lent.values.len());
-        (self.own.capacity() + lent) * size_of::<T>()
-    }
-
-    /// Copies what these groups need, and so many chunks more.
-    fn copy(&mut self, groups: &[usize], more: usize) {
-        let Some(lent) = &mut self.lent else { return };
-        let chunks = lent.is_copied.len();
-        for chunk in groups.iter().map(|&group| group / CHUNK).filter(|&chunk| chunk < chunks) {
-            if !lent.is_copied[chunk] {
-                lent.copy(chunk, &mut self.own);
-            }
-        }
-        let mut left = more;
-        while left > 0 && lent.next < chunks {
-            if !lent.is_copied[lent.next] {
-                lent.copy(lent.next, &mut self.own);
-                left -= 1;
-            }
-            lent.next += 1;
-        }
-        if lent.next == chunks {
-            self.lent = None;
+        match self {
+            Values::Few(values) => values.capacity() * size_of::<T>(),
+            Values::Many(chunks) => chunks.chunks.len() * (CHUNK * size_of::<T>() + size_of::<Chunk<T>>()),
         }
     }
 }
 
-impl<T: ArrowNativeType> Lent<T> {
-    fn copy(&mut self, chunk: usize, own: &mut [T]) {
-        let range = chunk * CHUNK..((chunk + 1) * CHUNK).min(self.values.len());
-        own[range.clone()].copy_from_slice(&self.values[range]);
-        self.is_copied[chunk] = true;
+impl<T: ArrowNativeType> Chunks<T> {
+    fn of(values: Vec<T>) -> Chunks<T> {
+        let len = values.len();
+        let all = ScalarBuffer::from(values);
+        let chunk = |start| {
+            let lent = Some(all.slice(start, CHUNK.min(len - start)));
+            Chunk { own: Vec::new(), lent }
+        };
+        Chunks { chunks: (0..len).step_by(CHUNK).map(chunk).collect(), len, next: 0 }
+    }
+
+    fn take_back(&mut self, most: usize) {
+        let end = self.chunks.len().min(self.next + most);
+        for chunk in &mut self.chunks[self.next..end] {
+            chunk.own();
+        }
+        self.next = end;
+    }
+
+    fn grow(&mut self, total: usize, start: T) {
+        while self.len < total {
+            if self.len.is_multiple_of(CHUNK) {
+                self.chunks.push(Chunk { own: Vec::with_capacity(CHUNK), lent: None });
+            }
+            let Some(last) = self.chunks.last_mut() else { return };
+            let len = (self.len % CHUNK + total - self.len).min(CHUNK);
+            last.own().resize(len, start);
+            self.len += len - self.len % CHUNK;
+        }
+    }
+}
+
+impl<T: ArrowNativeType> Chunk<T> {
+    fn values(&self) -> &[T] {
+        self.lent.as_deref().unwrap_or(&self.own)
+    }
+
+    /// To be written to: copied, if somebody still reads what was lent.
+    fn own(&mut self) -> &mut Vec<T> {
+        if let Some(lent) = self.lent.take() {
+            self.own = lent.into();
+        }
+        &mut self.own
+    }
+
+    fn lend(&mut self) -> ScalarBuffer<T> {
+        self.lent.get_or_insert_with(|| std::mem::take(&mut self.own).into()).clone()
+    }
+}
+
+impl<T: ArrowNativeType> Default for Values<T> {
+    fn default() -> Values<T> {
+        Values::Few(Vec::new())
     }
 }
 
 impl<T: ArrowNativeType> From<Vec<T>> for Values<T> {
-    fn from(own: Vec<T>) -> Values<T> {
-        Values { own, lent: None }
+    fn from(values: Vec<T>) -> Values<T> {
+        Values::Few(values)
     }
 }
 
@@ -122,28 +197,55 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_handed_out_stays_as_it_was(
-            batches in prop::collection::vec((prop::collection::vec(0..70_000_usize, 0..40), any::<bool>()), 1..12),
+            first in prop_oneof![0..30_usize, 20_000..50_000_usize],
+            batches in prop::collection::vec(
+                (prop::collection::vec(0..70_000_usize, 0..40), any::<bool>(), any::<bool>()), 1..12,
+            ),
         ) {
-            let mut values: Values<i64> = (0..50_000_i64).collect::<Vec<_>>().into();
-            let mut plain: Vec<i64> = (0..50_000).collect();
+            let mut plain: Vec<i64> = (0..first as i64).collect();
+            let mut values: Values<i64> = plain.clone().into();
             let mut handed_out = Vec::new();
-            for (groups, asks) in &batches {
+            for (groups, asks, lets_go) in &batches {
                 if *asks {
                     handed_out.push((values.hand_out(), plain.clone()));
                 }
+                // It was written: what comes back is not copied.
+                if *lets_go {
+                    handed_out.clear();
+                }
                 let total = groups.iter().map(|group| group + 1).max().unwrap_or(0).max(plain.len());
-                let slots = values.touched(groups, total, 7);
+                let items = groups.iter().map(|&group| (group, group as i64));
+                values.each(items, total, 7, |value, more| *value = *value * 3 + more);
                 plain.resize(total, 7);
                 for &group in groups {
-                    slots[group] = slots[group] * 3 + 1;
-                    plain[group] = plain[group] * 3 + 1;
+                    plain[group] = plain[group] * 3 + group as i64;
+                }
+                if let Some(&group) = groups.first() {
+                    *values.slot(group) += 1;
+                    plain[group] += 1;
+                    prop_assert_eq!(values.get(group), plain[group]);
                 }
                 prop_assert_eq!(values.len(), plain.len());
             }
             for (found, then) in handed_out {
-                prop_assert_eq!(&found[..], &then[..]);
+                prop_assert_eq!(found.iter().flat_map(|piece| piece.to_vec()).collect::<Vec<_>>(), then);
             }
             prop_assert_eq!(values.take(), plain);
         }
+    }
+
+    #[test]
+    fn what_comes_back_is_not_copied() {
+        let mut values: Values<i64> = vec![1; 10 * CHUNK].into();
+        drop(values.hand_out());
+        (0..10).for_each(|chunk| *values.slot(chunk * CHUNK) = 2);
+        let pieces = values.hand_out();
+        let places: Vec<*const i64> = pieces.iter().map(|piece| piece.as_ptr()).collect();
+        drop(pieces);
+        *values.slot(3 * CHUNK) = 3;
+        assert_eq!(values.hand_out()[3].as_ptr(), places[3]);
+        let kept = values.hand_out();
+        *values.slot(3 * CHUNK) = 4;
+        assert_eq!((kept[3][0], values.get(3 * CHUNK)), (3, 4));
     }
 }
