@@ -40,6 +40,7 @@ struct Numbers<'a> {
     repeatable: bool,
     /// Rows that are decoded, where they have to be: so many at a time.
     decoded: Option<(usize, usize)>,
+    event_clock: Option<EventClock>,
 }
 
 impl<'a> Numbers<'a> {
@@ -54,6 +55,7 @@ impl<'a> Numbers<'a> {
             ends: true,
             repeatable: true,
             decoded: None,
+            event_clock: None,
         }
     }
 
@@ -108,7 +110,7 @@ impl Feed<ArrowRows> for Numbers<'_> {
     }
 
     fn event_clock(&self) -> Option<EventClock> {
-        None
+        self.event_clock
     }
 
     fn dead_rows(&self) -> u64 {
@@ -318,10 +320,28 @@ fn who_judges_arrivals_is_told_the_time_behind_all_that_were_due() {
     only.asks_for_time(OperatorId(0), Some(ms(12)));
     looks.at(14 * MS, &mut intake, &mut feed);
     assert_eq!(told(&mut looks), []);
-    only.release(InFlight::one(11, 88));
+    assert!(only.release(InFlight::one(11, 88)));
     looks.at(15 * MS, &mut intake, &mut feed);
     // The time comes behind rows that waited.
     assert_eq!(told(&mut looks)[..3], [(None, vec![11]), (None, vec![12]), (Some(12), vec![])]);
+}
+
+#[test]
+fn a_table_that_is_behind_is_read_in_steps_for_who_judges_arrivals() {
+    let (clock, process) = (Now::default(), process(1 << 20));
+    let only = query(0, 100, &process);
+    // 20 ms of event time, which pass in 5.
+    only.judges_arrivals(OperatorId(0), 20);
+    let mut intake = Intake::new(OperatorId(9), vec![reader(&only)]);
+    let event_clock =
+        EventClock { event_origin: EventTime(0), processing_origin: ProcessingTime::ZERO, speed: 4.0 };
+    let due_ns = [3, 4, 9, 11, 900, 901].map(|due_ms| due_ms * MS).to_vec();
+    let mut feed = Numbers { ends: false, event_clock: Some(event_clock), ..Numbers::new(&clock, due_ns) };
+    let mut looks = Looks::new(&clock, &process);
+    looks.at(1_000 * MS, &mut intake, &mut feed);
+    // Where nothing is due for long it goes on where something is.
+    let batches = [vec![0, 1], vec![2, 3], vec![4, 5]].map(|rows| (0, rows));
+    assert_eq!(looks.admitted().as_slice(), &batches);
 }
 
 #[test]

@@ -75,11 +75,11 @@ fn put_together(few: &mut [&mut Sealed], aggregation: &Aggregation, operator: &s
     Ok(())
 }
 
+type Numbered<T> = Vec<(usize, T)>;
+
 /// The runs of those that are in tables, and those that are in none: each with its number.
-pub(super) fn runs<'a>(
-    all: impl Iterator<Item = &'a Sealed>,
-) -> (Vec<(usize, Run)>, Vec<(usize, &'a Sealed)>) {
-    let (mut runs, mut few): (Vec<(usize, Run)>, _) = (Vec::new(), Vec::new());
+pub(super) fn runs<'a>(all: impl Iterator<Item = &'a Sealed>) -> (Numbered<Run>, Numbered<&'a Sealed>) {
+    let (mut runs, mut few): (Numbered<Run>, _) = (Vec::new(), Vec::new());
     for (number, sealed) in all.enumerate() {
         let Some((table, start)) = &sealed.place else {
             few.push((number, sealed));
