@@ -87,3 +87,61 @@ fn a_checkpoint_is_taken_when_asked_for_and_gone_back_to() {
     let numbers: Vec<u64> = lines(&folder.join("o.csv")).iter().map(|line| line.parse().unwrap()).collect();
     assert!(numbers.iter().copied().eq(0..4_000), "{} rows", numbers.len());
 }
+
+/// Windows of a minute by slices of five seconds, of five thousand groups each; how long it runs is said by the rows.
+const SLICES: &str = "
+SET 'execution.checkpointing.interval' = '1 h';
+CREATE TABLE g (n BIGINT, ts AS TO_TIMESTAMP_LTZ(n, 3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen',
+  'rows-per-second' = '8000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '47999');
+CREATE TABLE o (n BIGINT, s BIGINT, e TIMESTAMP_LTZ(3)) WITH ('connector' = 'filesystem', 'path' = 'o.csv', 'format' = 'csv');
+SET 'pipeline.name' = 'q';
+INSERT INTO o SELECT n, SUM(n), window_end
+FROM TABLE(HOP(TABLE g, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' MINUTE))
+GROUP BY n, window_start, window_end HAVING MOD(SUM(n), 50) = 0;
+";
+
+#[test]
+fn slices_that_are_as_they_were_are_not_written_again_and_the_oldest_may_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("script.sql"), SLICES).unwrap();
+    let mut first = run(folder, &[]);
+    let is_shared = |_: &u32| {
+        std::thread::sleep(Duration::from_millis(300));
+        let text = checkpoint(folder);
+        !text.contains(" of it new; ")
+    };
+    let asked = (0..15).take_while(is_shared).count();
+    assert!(asked < 15, "nothing was as it was");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let shown = said(&laxity(folder, &["state", "show", "state"]).output().unwrap());
+    assert!(shown.contains(" of it new"), "{shown}");
+
+    // The last alone is whole.
+    let checkpoints = fs::read_dir(folder.join("state/q")).unwrap().map(|entry| entry.unwrap().path());
+    let mut checkpoints: Vec<_> = checkpoints.filter(|path| path.join("manifest.json").is_file()).collect();
+    let number = |path: &Path| -> u64 { path.to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap() };
+    checkpoints.sort_by_key(|path| number(path));
+    let last = checkpoints.pop().unwrap();
+    assert!(!checkpoints.is_empty());
+    checkpoints.iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+    assert_eq!(run(folder, &[]).wait().unwrap().code(), Some(0), "from {}", last.display());
+
+    let mut found = lines(&folder.join("o.csv"));
+    found.sort_unstable();
+    // A row is in twelve windows.
+    let time = |ms: u64| format!("1970-01-01 00:{:02}:{:02}", ms / 60_000, ms / 1_000 % 60);
+    let of_row = |n: u64| (1..=12).map(move |window| (n, (n / 5_000 + window) * 5_000));
+    let expected = (0..48_000_u64).filter(|n| n % 50 == 0).flat_map(of_row);
+    let mut expected: Vec<String> = expected.map(|(n, end_ms)| format!("{n},{n},{}", time(end_ms))).collect();
+    expected.sort_unstable();
+    let same = found.iter().zip(&expected).filter(|(a, b)| a.starts_with(&b[..])).count();
+    assert_eq!(
+        (found.len(), same),
+        (expected.len(), expected.len()),
+        "{:?} for {:?}",
+        found.first(),
+        expected.first()
+    );
+}

@@ -56,6 +56,7 @@ CREATE TABLE tops (k INT, c BIGINT, r BIGINT, e TIMESTAMP(3)) WITH ('connector' 
 CREATE TABLE overs (n BIGINT, s BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out/overs.csv', 'format' = 'csv');
 CREATE TABLE made (c BIGINT, s BIGINT, e TIMESTAMP_LTZ(3)) WITH ('connector' = 'filesystem', 'path' = 'out/${query}.csv', 'format' = 'csv');
 CREATE TABLE folders (k INT, c BIGINT, e TIMESTAMP(3)) PARTITIONED BY (k) WITH ('connector' = 'filesystem', 'path' = 'out/folders', 'format' = 'csv', 'sink.rolling-policy.file-size' = '1 kb');
+CREATE TABLE slices (n BIGINT, s BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/slices.csv', 'format' = 'csv');
 CREATE TABLE wide (k INT, c BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/wide.csv', 'format' = 'csv');
 SET 'laxity.latency.target' = '50 ms';
 INSERT INTO windows SELECT k, COUNT(*), SUM(v), COUNT(DISTINCT v), window_end
@@ -73,6 +74,8 @@ INSERT INTO made SELECT COUNT(*), SUM(v), window_end
 FROM TABLE(TUMBLE(TABLE g, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;
 INSERT INTO folders SELECT MOD(k, 5), COUNT(*), window_end
 FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)) GROUP BY MOD(k, 5), window_start, window_end;
+INSERT INTO slices SELECT n, SUM(v), window_end
+FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '6' MINUTE)) GROUP BY n, window_start, window_end HAVING SUM(v) > 990;
 SET 'parallelism.default' = '3';
 INSERT INTO wide SELECT k, COUNT(*), window_end
 FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY k, window_start, window_end;
@@ -194,7 +197,7 @@ fn is_what_it_would_have_been(script: &str, files: usize, lines_min: usize) {
 
 #[test]
 fn killed_at_random_moments_it_writes_what_it_would_have_written() {
-    is_what_it_would_have_been(SCRIPT, 8, 30);
+    is_what_it_would_have_been(SCRIPT, 9, 30);
 }
 
 /// Queries that read a table with others, each by its filter: windows of two sizes, rows as they come, some without any,

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::concat;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::Accumulator;
 use datafusion_functions_aggregate::average::avg_udaf;
@@ -88,6 +88,19 @@ impl Aggregation {
         let states = self.calls.iter().zip(&partial.states);
         let states = states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)));
         keys.chain(states).zip(partial.arrays().cloned()).collect()
+    }
+
+    /// The columns of each, as a table.
+    pub(crate) fn tables(&self, partials: &[Arc<Partial>]) -> Result<Vec<RecordBatch>> {
+        let Some(first) = partials.first() else { return Ok(Vec::new()) };
+        // One schema for all: there may be thousands, and a query is held meanwhile.
+        let columns = self.partial_columns(first).into_iter();
+        let fields = columns.map(|(name, column)| Field::new(name, column.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let table = |partial: &Arc<Partial>| {
+            RecordBatch::try_new(schema.clone(), partial.arrays().cloned().collect())
+        };
+        Ok(partials.iter().map(table).collect::<std::result::Result<_, _>>()?)
     }
 
     /// The columns of all, one behind the other, and each as a slice of them.

@@ -94,8 +94,8 @@ impl Parts {
                     small.push(of_part(number, partial)?);
                 }
             } else {
-                let pieces = partials.iter().map(|partial| table(aggregation.partial_columns(partial)));
-                large.push((whole_name(number), pieces.collect::<Result<Vec<_>>>()?));
+                let pieces = aggregation.tables(&partials).map_err(|e| bug(operator, e))?;
+                large.push((whole_name(number), pieces));
             }
             first.push(key.first);
             second.push(key.second);
