@@ -42,11 +42,12 @@ fn serve(answers: Vec<(&'static str, u16, &'static str)>) -> (String, std::sync:
             let (_, status, text) = answer.unwrap_or(&("", 404, "{}"));
             let head =
                 format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", text.len());
-            stream.get_mut().write_all((head + text).as_bytes()).unwrap();
             let body = String::from_utf8(body).unwrap();
+            // Before who asked can go on.
             if asked.send(format!("{} {authorization} {body}", first.trim_end())).is_err() {
                 return;
             }
+            stream.get_mut().write_all((head + text).as_bytes()).unwrap();
         }
     };
     std::thread::Builder::new().spawn(serve).unwrap();
