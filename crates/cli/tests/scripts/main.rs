@@ -6,6 +6,7 @@
 
 mod by_hand;
 mod crash;
+mod kept;
 mod on_threads;
 mod one_table;
 mod sharing;
