@@ -4,6 +4,7 @@
 mod fault;
 mod few_rows;
 mod identity;
+mod known_field;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub use fault::ExpressionFault;
 pub(crate) use fault::explained;
 use few_rows::FewRows;
 pub(crate) use identity::Identity;
+pub(crate) use known_field::with_known_fields;
 
 /// An expression, ready to be evaluated batch by batch. Columns and constants, the commonest kinds, cost no
 /// evaluation.
@@ -29,8 +31,18 @@ pub(crate) enum Expression {
     Column(usize),
     /// A constant with an array of it, as long as the longest batch so far.
     Constant(ScalarValue, ArrayRef),
-    /// Also as it is evaluated over a few rows, where it can be.
-    Computed(Arc<dyn PhysicalExpr>, Option<FewRows>),
+    Computed(Computed),
+}
+
+/// See [`Expression`].
+#[derive(Debug)]
+pub(crate) struct Computed {
+    /// As it was given: what is said of a row over which it fails.
+    expr: Arc<dyn PhysicalExpr>,
+    /// As it is evaluated.
+    known: Arc<dyn PhysicalExpr>,
+    /// As it is evaluated over a few rows, where it can be.
+    few_rows: Option<FewRows>,
 }
 
 impl Expression {
@@ -43,15 +55,16 @@ impl Expression {
             let array = value.to_array_of_size(1)?;
             return Ok(Expression::Constant(value, array));
         }
-        Ok(Expression::Computed(Arc::clone(expr), None))
+        let (expr, known) = (Arc::clone(expr), Arc::clone(expr));
+        Ok(Expression::Computed(Computed { expr, known, few_rows: None }))
     }
 
     /// One that is cheap over a few rows too.
     pub(crate) fn over(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expression, DataFusionError> {
         Ok(match Expression::new(expr)? {
-            Expression::Computed(expr, _) => {
-                let few_rows = FewRows::new(&expr, input);
-                Expression::Computed(expr, few_rows)
+            Expression::Computed(Computed { expr, .. }) => {
+                let (known, few_rows) = (with_known_fields(&expr, input)?, FewRows::new(&expr, input));
+                Expression::Computed(Computed { expr, known, few_rows })
             }
             other => other,
         })
@@ -66,12 +79,12 @@ impl Expression {
                 }
                 Ok(array.slice(0, rows.num_rows()))
             }
-            Expression::Computed(expr, few_rows) => {
+            Expression::Computed(Computed { expr, known, few_rows }) => {
                 let few_rows = few_rows.as_ref().filter(|_| rows.num_rows() <= FEW_ROWS_MAX);
                 match few_rows.and_then(|few_rows| few_rows.evaluate(rows)) {
                     Some(array) => Ok(array),
                     None => {
-                        let value = expr.evaluate(rows).map_err(|error| explained(error, expr, rows))?;
+                        let value = known.evaluate(rows).map_err(|error| explained(error, expr, rows))?;
                         value.into_array(rows.num_rows())
                     }
                 }
@@ -92,19 +105,22 @@ pub(crate) enum Selection {
 /// A filter, ready to be evaluated batch by batch.
 pub(crate) struct Predicate {
     expr: Arc<dyn PhysicalExpr>,
+    known: Arc<dyn PhysicalExpr>,
     few_rows: Option<FewRows>,
 }
 
 impl Predicate {
     pub(crate) fn new(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Predicate {
-        Predicate { expr: Arc::clone(expr), few_rows: FewRows::new(expr, input) }
+        // What is no expression over these columns says so when it is evaluated.
+        let known = with_known_fields(expr, input).unwrap_or_else(|_| Arc::clone(expr));
+        Predicate { expr: Arc::clone(expr), known, few_rows: FewRows::new(expr, input) }
     }
 
     pub(crate) fn select(&self, rows: &RecordBatch) -> Result<Selection, DataFusionError> {
         let few_rows = self.few_rows.as_ref().filter(|_| rows.num_rows() <= FEW_ROWS_MAX);
         match few_rows.and_then(|few_rows| few_rows.select(rows)) {
             Some(selection) => Ok(selection),
-            None => select(&self.expr, rows),
+            None => selected(&self.known, &self.expr, rows),
         }
     }
 }
@@ -114,7 +130,16 @@ pub(crate) fn select(
     predicate: &Arc<dyn PhysicalExpr>,
     rows: &RecordBatch,
 ) -> Result<Selection, DataFusionError> {
-    let array = match predicate.evaluate(rows).map_err(|error| explained(error, predicate, rows))? {
+    selected(predicate, predicate, rows)
+}
+
+/// Likewise; `said` is what is said of a row over which it fails.
+fn selected(
+    predicate: &Arc<dyn PhysicalExpr>,
+    said: &Arc<dyn PhysicalExpr>,
+    rows: &RecordBatch,
+) -> Result<Selection, DataFusionError> {
+    let array = match predicate.evaluate(rows).map_err(|error| explained(error, said, rows))? {
         ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => return Ok(Selection::All),
         ColumnarValue::Scalar(ScalarValue::Boolean(_)) => return Ok(Selection::Nothing),
         value => value.into_array(rows.num_rows())?,
