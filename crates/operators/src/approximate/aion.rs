@@ -308,6 +308,13 @@ impl Aion {
         self.wake
     }
 
+    /// Whether [`due`](Aion::due) may name a window, or looks at what was taken of it: all values are to be told before.
+    pub fn may_answer(&self, now: i64) -> bool {
+        let Some(end) = self.first_end else { return false };
+        let is_looked_at_later = self.wake.is_some_and(|next| next > now && next > end);
+        self.upstream >= end - 1 || (now.max(self.latest) >= end && !is_looked_at_later)
+    }
+
     /// The end of a window that is to answer now.
     pub fn due(&mut self, now: i64) -> Option<i64> {
         let planned = self.wake.take();

@@ -1,6 +1,7 @@
 //! Leaves out rows that an approximate window can do without.
 
 mod beside;
+mod deferred;
 mod groups;
 mod sample_column;
 mod saved;
@@ -23,13 +24,15 @@ use super::grid::{Grid, Span};
 use super::rule::Rule;
 use super::sample_size::Promise;
 use crate::expression::{internal, row_error};
+use crate::failing_rows::mask_of;
 use crate::window_aggregate::timestamps;
 use crate::{
-    Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch,
-    WindowKind,
+    DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox,
+    StateError, StreamBatch, WindowKind,
 };
 pub use beside::Beside;
 use beside::Looked;
+use deferred::Deferred;
 use groups::Groups;
 pub use sample_column::SAMPLE_COLUMN;
 use sample_column::Shape;
@@ -68,6 +71,8 @@ pub struct SamplerSpec {
     pub rule: Rule,
     /// Rows are left out only while the query is behind.
     pub only_behind: bool,
+    /// Rows that are taken and whose values cannot be computed are put aside, each with its error; else such a row is one.
+    pub puts_aside: bool,
     /// Results are held against exact ones once all rows have come: values of every row are evaluated for that.
     pub verifies: bool,
     /// Of the dice.
@@ -119,6 +124,10 @@ pub struct Sampler {
     beside: Option<Looked>,
     values: Values,
     distinct: Values,
+    /// What `values` is given before anything is looked up.
+    value_columns: (Vec<usize>, SchemaRef),
+    deferred: Deferred,
+    dead: Vec<DeadRows>,
     /// By expression: its values as bytes, equal ones alike.
     as_bytes: Vec<RowConverter>,
     shape: Shape,
@@ -182,6 +191,12 @@ impl Sampler {
             let data_type = expression.data_type(&spec.input_schema)?;
             Ok::<_, DataFusionError>(RowConverter::new(vec![SortField::new(data_type)])?)
         };
+        let values = Values::new(&spec.values, spec.value_schema()).map_err(fail)?;
+        let value_columns = match &spec.beside {
+            None => values.columns().to_vec(),
+            Some(beside) => (0..beside.columns).collect(),
+        };
+        let value_schema = spec.input_schema.project(&value_columns).map_err(|e| internal(&spec.name, e))?;
         let mut aion = Aion::new(Config {
             grid,
             promise: spec.promise,
@@ -202,8 +217,11 @@ impl Sampler {
             },
             groups,
             beside: None,
-            values: Values::new(&spec.values, spec.value_schema()).map_err(fail)?,
+            values,
             distinct: Values::new(&spec.distinct, &spec.input_schema).map_err(fail)?,
+            value_columns: (value_columns, Arc::new(value_schema)),
+            deferred: Deferred::default(),
+            dead: Vec::new(),
             as_bytes: spec.distinct.iter().map(converter).collect::<Result<_, _>>().map_err(fail)?,
             shape: spec.shape(),
             kept: BTreeMap::new(),
@@ -279,29 +297,66 @@ impl Sampler {
             let rows = take_record_batch(rows, &UInt32Array::from(late.clone()))?;
             out.late.push(LateRows { rows, window_end });
         }
-        if !told.is_empty() {
-            let told = Told { rows: told, offers, times, groups };
-            let columns = match &mut self.beside {
-                None => self.values.of(rows, told.rows)?,
-                Some(beside) => self.values.of(&beside.of(rows, told.rows)?, told.rows)?,
-            };
-            for (value, column) in columns.iter().enumerate() {
-                let column = column.as_primitive::<Float64Type>();
-                self.aion.value(now, told, value, |at| column.is_valid(at).then(|| column.value(at)));
-            }
-        }
         if !counted.is_empty() {
+            let of = (&mut *counted, &mut *counted_offers);
+            let columns = distinct_of(&self.spec, &self.distinct, rows, of, &mut self.dead)?;
             let told = Told { rows: counted, offers: counted_offers, times, groups };
-            let columns = self.distinct.as_they_are(rows, told.rows)?;
             for (which, (column, converter)) in columns.iter().zip(&self.as_bytes).enumerate() {
                 let bytes = converter.convert_columns(std::slice::from_ref(column))?;
                 let of = |at: usize| column.is_valid(at).then(|| bytes.row(at).data());
                 self.aion.distinct(told, which, of);
             }
         }
+        if !told.is_empty() && !self.spec.values.is_empty() {
+            self.deferred.push(rows, now, Told { rows: told, offers, times, groups });
+        }
+        if self.deferred.is_full() || verifies {
+            self.tell_values()?;
+        }
         self.keep(rows, times, sent, ingested)?;
         self.fate = fate;
         Ok(())
+    }
+
+    /// Computes the values that were put off until now.
+    fn tell_values(&mut self) -> Result<(), DataFusionError> {
+        if self.deferred.is_empty() {
+            return Ok(());
+        }
+        let mut deferred = std::mem::take(&mut self.deferred);
+        let columns = self.values_of(&mut deferred);
+        if let Ok(columns) = &columns {
+            let columns: Vec<_> = columns.iter().map(|column| column.as_primitive::<Float64Type>()).collect();
+            deferred.each_arrival(|now, told, first| {
+                for (value, column) in columns.iter().enumerate() {
+                    let of = |at: usize| column.is_valid(first + at).then(|| column.value(first + at));
+                    self.aion.value(now, told, value, of);
+                }
+            });
+            deferred.clear();
+        }
+        self.deferred = deferred;
+        columns.map(|_| ())
+    }
+
+    /// Of those rows; of those that are left once the ones are put aside over which an expression fails, if they are to be.
+    fn values_of(&mut self, deferred: &mut Deferred) -> Result<Vec<ArrayRef>, DataFusionError> {
+        let Sampler { spec, values, beside, value_columns: (columns, schema), .. } = self;
+        let mut evaluate = |rows: &RecordBatch| match beside {
+            None => values.of(rows),
+            Some(beside) => {
+                let looked_up = beside.of(rows)?;
+                values.of(&looked_up.project(values.columns())?)
+            }
+        };
+        let rows = deferred.rows(columns, schema)?;
+        let error = match evaluate(&rows) {
+            Err(error) if spec.puts_aside => error,
+            other => return other,
+        };
+        let (keep, reasons) = failing(&spec.name, error, &rows, &mut evaluate)?;
+        self.dead.extend(deferred.put_aside(&keep, reasons));
+        evaluate(&deferred.rows(columns, schema)?)
     }
 
     /// The last window with that time that has answered.
@@ -348,6 +403,9 @@ impl Sampler {
 
     /// Closes what is due.
     fn settle(&mut self, now: i64) -> Result<(), DataFusionError> {
+        if self.aion.may_answer(now) {
+            self.tell_values()?;
+        }
         while let Some(end) = self.aion.due(now) {
             let mut strata: BTreeMap<i64, Vec<Option<Closed>>> = BTreeMap::new();
             for closed in self.aion.close(end, now) {
@@ -372,7 +430,7 @@ impl Sampler {
     /// Lets go of groups that do not come any more. While results are verified each is needed later.
     fn forget_groups(&mut self) -> Result<(), DataFusionError> {
         let Some(groups) = self.groups.as_mut().filter(|groups| groups.is_grown()) else { return Ok(()) };
-        if self.spec.verifies {
+        if self.spec.verifies || !self.deferred.is_empty() {
             return Ok(());
         }
         if let Some(numbers) = groups.keep(&self.aion.alive(groups.len()))? {
@@ -406,6 +464,7 @@ impl Sampler {
 
     /// Sends a batch, and the watermark behind the last.
     fn send(&mut self, out: &mut Outbox) -> Flow {
+        out.dead.append(&mut self.dead);
         let mut sent_rows = false;
         while let Some(next) = self.waiting.front() {
             match next {
@@ -522,8 +581,63 @@ impl Operator for Sampler {
         let kept = self.kept.values().flat_map(|kept| &kept.batches);
         let rows: usize = kept.map(RecordBatch::get_array_memory_size).sum();
         let beside = self.beside.as_ref().map_or(0, Looked::bytes);
-        rows + beside + self.groups.as_ref().map_or(0, Groups::bytes) + self.aion.bytes()
+        rows + self.deferred.bytes()
+            + beside
+            + self.groups.as_ref().map_or(0, Groups::bytes)
+            + self.aion.bytes()
     }
+}
+
+/// Which of the rows are to be kept as `evaluate` does not fail over them, as it did over all with this error; and why each of
+/// the others is not.
+fn failing(
+    operator: &str,
+    error: DataFusionError,
+    rows: &RecordBatch,
+    evaluate: &mut dyn FnMut(&RecordBatch) -> Result<Vec<ArrayRef>, DataFusionError>,
+) -> Result<(Vec<bool>, Vec<DeadReason>), DataFusionError> {
+    if !row_error(operator, &error).is_of_a_row() {
+        return Err(error);
+    }
+    let mut dead = Vec::new();
+    let mut are_fine = |rows: &RecordBatch| match evaluate(rows) {
+        Ok(_) => Ok(vec![true; rows.num_rows()]),
+        Err(error) => Err(row_error(operator, &error)),
+    };
+    let keep = mask_of(rows, &mut dead, &mut are_fine);
+    let keep = keep.map_err(|error| DataFusionError::External(Box::new(error)))?;
+    Ok((keep, dead.into_iter().map(|dead| dead.reason).collect()))
+}
+
+/// What is counted of those rows, which become those of which it can be computed; the others go to `dead`.
+fn distinct_of(
+    spec: &SamplerSpec,
+    distinct: &Values,
+    batch: &RecordBatch,
+    (rows, offers): (&mut Vec<u32>, &mut Vec<Offer>),
+    dead: &mut Vec<DeadRows>,
+) -> Result<Vec<ArrayRef>, DataFusionError> {
+    let counted = narrowed(batch, distinct.columns(), rows)?;
+    let error = match distinct.as_they_are(&counted) {
+        Err(error) if spec.puts_aside => error,
+        other => return other,
+    };
+    let evaluate = &mut |rows: &RecordBatch| distinct.as_they_are(rows);
+    let (keep, reasons) = failing(&spec.name, error, &counted, evaluate)?;
+    let places = rows.iter().zip(&keep).filter(|(_, keep)| !**keep).map(|(&row, _)| row as usize);
+    dead.extend(places.zip(reasons).map(|(row, reason)| DeadRows { rows: batch.slice(row, 1), reason }));
+    deferred::retain(rows, &keep);
+    deferred::retain(offers, &keep);
+    distinct.as_they_are(&narrowed(batch, distinct.columns(), rows)?)
+}
+
+/// Those rows and columns of a batch.
+fn narrowed(batch: &RecordBatch, columns: &[usize], rows: &[u32]) -> Result<RecordBatch, DataFusionError> {
+    let batch = batch.project(columns)?;
+    if rows.len() == batch.num_rows() {
+        return Ok(batch);
+    }
+    Ok(take_record_batch(&batch, &UInt32Array::from(rows.to_vec()))?)
 }
 
 /// The ends of windows; none of sessions.

@@ -11,6 +11,7 @@ use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit, when};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::utils::collect_columns;
+use laxity_graph::RowErrors;
 use laxity_operators::WindowKind;
 use laxity_operators::approximate::{Aggregate, Estimator, Promise, SamplerSpec, Shows};
 
@@ -107,6 +108,7 @@ impl Lowering<'_> {
             verifies: self.verifies,
             rule: self.settings.approximate.rule,
             only_behind: self.settings.approximate.only_behind,
+            puts_aside: self.settings.row_errors == RowErrors::DeadLetter,
             // The same query leaves out the same rows.
             seed: name.bytes().fold(SEED, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(FNV_PRIME)),
             processing_origin_ms: self.processing_origin_ms,

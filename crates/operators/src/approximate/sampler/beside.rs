@@ -1,7 +1,7 @@
 //! What is put beside rows that were taken, and no others.
 
-use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::{concat_batches, take_record_batch};
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion_common::{DataFusionError, Result, exec_err};
 use laxity_graph::ProcessingTime;
@@ -21,28 +21,22 @@ pub struct Beside {
 
 impl Beside {
     pub(super) fn make(&self, context: &InstanceContext) -> Result<Looked, OperatorError> {
-        let columns = (0..self.columns).collect();
-        Ok(Looked { lookup: self.lookup.make(context)?, columns, schema: SchemaRef::clone(&self.schema) })
+        Ok(Looked { lookup: self.lookup.make(context)?, schema: SchemaRef::clone(&self.schema) })
     }
 }
 
 /// One instance.
 pub(super) struct Looked {
     lookup: Box<dyn Operator>,
-    columns: Vec<usize>,
     schema: SchemaRef,
 }
 
 impl Looked {
-    /// Those rows of a batch with what is beside them, in their order.
-    pub(super) fn of(&mut self, batch: &RecordBatch, rows: &[u32]) -> Result<RecordBatch> {
-        let mut taken = batch.project(&self.columns)?;
-        if rows.len() < taken.num_rows() {
-            taken = take_record_batch(&taken, &UInt32Array::from(rows.to_vec()))?;
-        }
+    /// Rows of the columns that it takes, with what is beside them, in their order.
+    pub(super) fn of(&mut self, rows: &RecordBatch) -> Result<RecordBatch> {
         let external = |error: OperatorError| DataFusionError::External(Box::new(error));
         let mut out = Outbox::default();
-        let batch = StreamBatch::on_time(taken);
+        let batch = StreamBatch::on_time(rows.clone());
         let mut flow = self.lookup.on_batch(0, batch, ProcessingTime::ZERO, &mut out).map_err(external)?;
         while flow == Flow::More {
             flow = self.lookup.resume(&mut out).map_err(external)?;
@@ -56,8 +50,8 @@ impl Looked {
             })
             .collect();
         let joined = concat_batches(&self.schema, &batches)?;
-        if joined.num_rows() != rows.len() {
-            return exec_err!("{} rows were looked up and {} found", rows.len(), joined.num_rows());
+        if joined.num_rows() != rows.num_rows() {
+            return exec_err!("{} rows were looked up and {} found", rows.num_rows(), joined.num_rows());
         }
         Ok(joined)
     }

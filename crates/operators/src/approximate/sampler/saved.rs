@@ -19,6 +19,10 @@ impl Sampler {
                 reason: "results are held against exact ones; leave that out, or checkpoints".into(),
             });
         }
+        self.tell_values().map_err(|error| StateError::Unsupported {
+            operator: self.spec.name.clone(),
+            reason: error.strip_backtrace(),
+        })?;
         let kept: usize = self.kept.values().map(|kept| kept.groups.len()).sum();
         let own = vec![
             named("watermark", Int64Array::from(vec![self.watermark])),

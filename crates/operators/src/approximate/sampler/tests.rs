@@ -44,6 +44,7 @@ fn sampler() -> SamplerSpec {
         promise: PROMISE,
         rule: Rule::Aion,
         only_behind: false,
+        puts_aside: false,
         verifies: false,
         seed: 1,
         processing_origin_ms: 0,
@@ -258,6 +259,46 @@ fn only_behind_leaves_nothing_out_until_it_is() {
     behind.now += 2 * WINDOW_MS;
     behind.on_lag(0, 100);
     assert!(!behind.approximation().unwrap().is_engaged);
+}
+
+#[test]
+fn a_row_whose_value_cannot_be_computed_is_put_aside_or_an_error() {
+    let column = |name: &str, at| Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>;
+    // 1 / (value - 13) of whole numbers.
+    let whole = cast(column("value", 2), &schema(), DataType::Int64).unwrap();
+    let off = Arc::new(BinaryExpr::new(whole, datafusion_expr::Operator::Minus, lit(13_i64)));
+    let quotient = Arc::new(BinaryExpr::new(lit(1_i64), datafusion_expr::Operator::Divide, off));
+    let rows = rows(8);
+    for aside in [false, true] {
+        let spec = SamplerSpec { values: vec![quotient.clone()], puts_aside: aside, ..sampler() };
+        let mut sampler = Sampler::new(&spec, 100).unwrap();
+        let mut out = Outbox::default();
+        let result = steps(&rows, usize::MAX).into_iter().try_for_each(|step| {
+            let mut flow = match step {
+                Step::Batch(batch, arrived) => sampler.on_batch(0, batch, arrived, &mut out)?,
+                Step::Watermark(ms) => sampler.on_watermark(EventTime(ms), &mut out)?,
+            };
+            while flow == Flow::More {
+                flow = sampler.resume(&mut out)?;
+            }
+            Ok::<(), OperatorError>(())
+        });
+        if !aside {
+            let error = result.unwrap_err();
+            assert!(error.is_of_a_row() && error.to_string().contains("ivide by zero"), "{error}");
+            continue;
+        }
+        result.unwrap();
+        let taken = sampler.approximation().unwrap().rows_taken;
+        let values = out.dead.iter().map(|dead| dead.rows.column(2).as_primitive::<Float64Type>().value(0));
+        assert!(
+            values.clone().all(|value| value == 13.0)
+                && out.dead.iter().all(|dead| dead.rows.num_rows() == 1)
+        );
+        // One of seven, of those that are taken.
+        let share = values.count() as f64 / taken as f64;
+        assert!((share - 1.0 / 7.0).abs() < 0.03, "{share} of {taken}");
+    }
 }
 
 #[test]
@@ -535,8 +576,8 @@ fn rows_left_out_below_a_lookup_are_those_left_out_behind_it() {
 fn rows_of_the_sample_keep_their_order_beside_what_is_looked_up() {
     let mut looked = worth(&[(0, 10.0)]).make(&CONTEXT).unwrap();
     let Step::Batch(batch, _) = batch(&rows(1)[..4]) else { unreachable!() };
-    let joined = looked.of(&batch.rows, &[3, 1]).unwrap();
-    assert_eq!((joined.num_rows(), joined.num_columns()), (2, 5));
     let taken = take_record_batch(&batch.rows, &UInt32Array::from(vec![3, 1])).unwrap();
+    let joined = looked.of(&taken).unwrap();
+    assert_eq!((joined.num_rows(), joined.num_columns()), (2, 5));
     assert_eq!(joined.project(&[0, 1, 2]).unwrap().columns(), taken.columns());
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::{cast, take_record_batch};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};
-use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DataFusionError, Result};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr::utils::collect_columns;
+
+use crate::expression::with_known_fields;
 
 /// What the aggregates are of, over those columns alone that it needs: nothing else of a row that is taken is copied.
 pub(super) struct Values {
@@ -36,29 +38,28 @@ impl Values {
                 let place = columns.partition_point(|&needed| needed < column.index());
                 Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>))
             })?;
-            Ok(narrowed.data)
+            Ok::<_, DataFusionError>(narrowed.data)
         };
-        let expressions = expressions.iter().map(narrowed).collect::<Result<_>>()?;
+        let narrow_schema = schema.project(&columns)?;
+        let known = |expression| with_known_fields(&narrowed(expression)?, &narrow_schema);
+        let expressions = expressions.iter().map(known).collect::<Result<_>>()?;
         Ok(Values { columns, expressions })
     }
 
-    /// Them as DOUBLEs, of those rows.
-    pub(super) fn of(&self, batch: &RecordBatch, rows: &[u32]) -> Result<Vec<ArrayRef>> {
-        let columns = self.as_they_are(batch, rows)?;
+    /// The columns that they need.
+    pub(super) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Them as DOUBLEs, of rows of those columns.
+    pub(super) fn of(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let columns = self.as_they_are(rows)?;
         columns.iter().map(|column| Ok(cast(column, &DataType::Float64)?)).collect()
     }
 
-    /// Them of their own types, of those rows.
-    pub(super) fn as_they_are(&self, batch: &RecordBatch, rows: &[u32]) -> Result<Vec<ArrayRef>> {
-        if self.expressions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut batch = batch.project(&self.columns)?;
-        if rows.len() < batch.num_rows() {
-            batch = take_record_batch(&batch, &UInt32Array::from(rows.to_vec()))?;
-        }
-        let of =
-            |expression: &Arc<dyn PhysicalExpr>| expression.evaluate(&batch)?.into_array(batch.num_rows());
+    /// Them of their own types, likewise.
+    pub(super) fn as_they_are(&self, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let of = |expression: &Arc<dyn PhysicalExpr>| expression.evaluate(rows)?.into_array(rows.num_rows());
         self.expressions.iter().map(of).collect()
     }
 }
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_are_of_the_rows_asked_for() {
+    fn expressions_are_of_the_columns_they_need() {
         let column = |values: [i64; 4]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
         let batch = RecordBatch::try_from_iter([
             ("a", column([1, 2, 3, 4])),
@@ -84,12 +85,11 @@ mod tests {
         let (a, c) = (Arc::new(Column::new("a", 0)), Arc::new(Column::new("c", 2)));
         let sum: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(a, Operator::Plus, c.clone()));
         let values = Values::new(&[sum, c, lit(7.0)], &batch.schema()).unwrap();
-        assert_eq!(values.columns, [0, 2]);
-        let told = values.of(&batch, &[1, 3]).unwrap();
+        assert_eq!(values.columns(), [0, 2]);
+        let told = values.of(&batch.slice(1, 2).project(values.columns()).unwrap()).unwrap();
         let numbers = |at: usize| told[at].as_primitive::<Float64Type>().clone();
-        assert_eq!(numbers(0), Float64Array::from(vec![22.0, 44.0]));
-        assert_eq!(numbers(1), Float64Array::from(vec![20.0, 40.0]));
+        assert_eq!(numbers(0), Float64Array::from(vec![22.0, 33.0]));
+        assert_eq!(numbers(1), Float64Array::from(vec![20.0, 30.0]));
         assert_eq!(numbers(2), Float64Array::from(vec![7.0, 7.0]));
-        assert_eq!(values.of(&batch, &[0, 1, 2, 3]).unwrap()[0].len(), 4);
     }
 }

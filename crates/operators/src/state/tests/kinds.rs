@@ -327,6 +327,7 @@ fn sampler() -> OperatorFactory {
         promise,
         rule: Rule::Aion,
         only_behind: false,
+        puts_aside: false,
         verifies: false,
         seed: 1,
         processing_origin_ms: 0,
