@@ -47,6 +47,20 @@ use crate::{
 /// queries given up wait for long, so that a percentile over all queries is worse than where all are a little late.
 /// The test sees the work that waits, not what is to come: under lasting overload a backlog grows in the query of the
 /// farthest target until that is near, and then this one may be lost where a dearer one should have been given up first.
+///
+/// Tried against both, on 119 random workloads of training seeds (of all promises 76.5 % kept, p99 over target .50), and left out:
+///
+/// | | kept, points | p99 over target |
+/// | --- | --- | --- |
+/// | rows of the next second (five), at the rate of the last, are demand too | +.03 (+.04) | −1.2 % (−1.9 %) |
+/// | what was given up goes as if it were due 1 s (20 s) later than it is: a bound on its age | −16.5 (−1.8) | × 3.7 (+17 %) |
+/// | it stands behind all, always | +1.3 | −12 % |
+/// | it is put before others only where what these are to get meanwhile leaves room | +.7 | −6 % |
+///
+/// Where the load lasts, what is given up can only be done in the place of what is kept: a bound on its age makes all late.
+/// At 1.3 of capacity the query that fares worst has a p99 of 8 to 31 s where fcfs gives 4 to 10 s to all, and three
+/// quarters and more are in time instead of a tenth to two thirds (`laxity-overload`). Behind all, it waits on for long after
+/// a hiccup is over. The last row would earn its place; done cheaply, by deadlines instead of targets, it earned nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Laxity {
     parts: Parts,
