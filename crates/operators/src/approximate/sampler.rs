@@ -23,7 +23,7 @@ use super::grid::{Grid, Span};
 use super::rule::Rule;
 use super::sample_size::Promise;
 use crate::expression::{internal, row_error};
-use crate::window_aggregate::timestamps;
+use crate::row_times::timestamps;
 use crate::{
     Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch,
     WindowKind,
