@@ -93,6 +93,51 @@ fn every_field_of_the_report_is_documented() {
     }
 }
 
+/// Each connector is given an option that none has: it then says which it takes.
+#[test]
+fn every_option_of_a_table_is_documented() {
+    const FILES: &str = "'connector' = 'filesystem', 'path' = 'nothing', 'format' = ";
+    const TOPICS: &str = "'connector' = 'kafka', 'topic' = 'x', 'scan.startup.mode' = 'earliest-offset', \
+                          'properties.bootstrap.servers' = 'localhost:1', 'format' = ";
+    const SERVER: &str = "'connector' = 'jdbc', 'url' = 'jdbc:postgresql://localhost:1/x', 'table-name' = 'y', \
+                          'username' = 'u', 'password' = 'p'";
+    const READ: &str =
+        "CREATE TABLE o (a BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO o SELECT a FROM t;";
+    const WRITTEN: &str =
+        "CREATE TABLE i (a BIGINT) WITH ('connector' = 'datagen'); INSERT INTO t SELECT a FROM i;";
+    let places = ["docs/connectors.md", "docs/kafka.md", "docs/postgres.md"];
+    let docs: String =
+        places.iter().map(|place| fs::read_to_string(repository().join(place)).unwrap()).collect();
+    let formats = [
+        "'json'",
+        "'csv'",
+        "'raw'",
+        "'avro'",
+        "'avro-confluent', 'avro-confluent.url' = 'http://localhost:1'",
+    ];
+    let mut tables: Vec<(String, &str)> =
+        formats.iter().map(|format| (format!("{TOPICS}{format}"), READ)).collect();
+    for format in ["'csv'", "'json'", "'parquet'"] {
+        tables.extend([READ, WRITTEN].map(|query| (format!("{FILES}{format}"), query)));
+    }
+    tables.extend([READ, WRITTEN].map(|query| (SERVER.to_owned(), query)));
+    tables.extend(["datagen", "nexmark"].map(|name| (format!("'connector' = '{name}'"), READ)));
+    tables.extend(["print", "blackhole"].map(|name| (format!("'connector' = '{name}'"), WRITTEN)));
+    let mut missing = Vec::new();
+    for (options, query) in tables {
+        let sql = format!("CREATE TABLE t (a BIGINT) WITH ({options}, 'zzz' = '1');\n{query}");
+        let told = stderr(&piped(&sql, &["explain", "-"]));
+        let (_, valid) = told.split_once("valid ones: ").unwrap_or_else(|| panic!("{sql}: {told}"));
+        for option in valid.lines().next().unwrap_or("").split(", ") {
+            let named = option.replace("fields.a.", "fields.NAME.");
+            if !docs.contains(&format!("`{named}`")) {
+                missing.push(format!("{option} of {options}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{places:?} say nothing of {missing:#?}");
+}
+
 #[test]
 fn printed_columns_have_names_where_they_are_wanted() {
     let output = piped(BOUNDED, &["run", "-", "--header"]);

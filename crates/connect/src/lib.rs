@@ -4,7 +4,7 @@
 //! engine has time for that, in small pieces, and neither ever blocks; bytes that may be long in coming are
 //! brought by a thread of the scan's own, and an [`Output`] takes bytes away on a thread that may block. Decisions
 //! about order and pace across queries are the engine's. Start with [`TableSpec`], then [`open_scan`] and
-//! [`open_sink`]. The options of tables are in `OPTIONS.md`, beside this crate's manifest.
+//! [`open_sink`]. The options of tables are in `docs/connectors.md`.
 //!
 //! ```
 //! use std::{collections::BTreeMap, path::PathBuf, sync::Arc};

@@ -11,7 +11,7 @@ use laxity_sched::{Ladder, Message, OperatorSpec, QuerySpec};
 use crate::mailboxes::Mailboxes;
 use crate::operator_threads::OperatorThreads;
 use crate::tables::Table;
-use crate::worker::Unit;
+use crate::unit::Unit;
 
 /// Who hands messages to operators: the scheduler core, or a thread for each operator.
 #[expect(clippy::large_enum_variant, reason = "there is one per engine")]

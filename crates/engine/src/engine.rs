@@ -22,7 +22,6 @@ use crate::dispatch::Dispatch;
 use crate::load::Load;
 use crate::mailboxes::{Mailboxes, Merging};
 use crate::open_tables::OpenTables;
-use crate::operator_threads::OperatorThreads;
 use crate::plan::{QueryPlan, SubmitError};
 use crate::restarts::Restarts;
 use crate::shared::Shared;
@@ -33,7 +32,8 @@ use crate::snapshot::{
 };
 use crate::submission::Submission;
 use crate::tables::Connectors;
-use crate::worker::{self, WorkerTimes};
+use crate::worker_times::WorkerTimes;
+use crate::{keeper, taking, worker};
 
 /// Threads that write tables. Two, so that one slow file does not hold up every other.
 const SINK_THREADS: usize = 2;
@@ -103,7 +103,12 @@ impl Engine {
             config,
         });
         if let Dispatch::Threads(threads) = &shared.dispatch {
-            OperatorThreads::belong_to(threads, &shared);
+            let (engine, of_body) = (Arc::downgrade(&shared), Arc::downgrade(threads));
+            threads.run_by(move |unit, mailbox| {
+                if let (Some(engine), Some(threads)) = (engine.upgrade(), of_body.upgrade()) {
+                    worker::serve(&engine, &threads, unit, mailbox);
+                }
+            });
         }
         let holds_sources = shared.config.policy.recipe().is_some_and(|recipe| recipe.needs().holds_sources);
         shared.process.memory.hold_sources(holds_sources);
@@ -166,7 +171,7 @@ impl Engine {
         let mut submission = self.submission.lock();
         let id = submission.submit(&self.shared, &plan, from)?;
         if submission.has_started() {
-            self.shared.checkpoints.start(&self.shared).map_err(|source| SubmitError::Thread { source })?;
+            taking::start(&self.shared).map_err(|source| SubmitError::Thread { source })?;
         }
         if plan.state.is_some() {
             self.shared.restarts.keep(id, plan);
@@ -249,9 +254,8 @@ impl Engine {
             let thread = self.spawn(&format!("sink-{thread}"), move || shared.sinks.run())?;
             self.sink_threads.lock().push(thread);
         }
-        shared.checkpoints.start(shared).map_err(|source| SubmitError::Thread { source })?;
-        let keeper = shared.clone();
-        *self.keeper.lock() = Some(self.spawn("keeper", move || keeper.keep())?);
+        taking::start(shared).map_err(|source| SubmitError::Thread { source })?;
+        *self.keeper.lock() = Some(self.spawn("keeper", keeper::body(shared.clone()))?);
         Ok(start)
     }
 
@@ -344,7 +348,7 @@ impl Engine {
         query: Option<&str>,
         patience: Duration,
     ) -> Vec<(String, Result<CheckpointSnapshot, String>)> {
-        self.shared.checkpoints.take_now(&self.shared, query, patience)
+        self.shared.checkpoints.take_now(&self.shared.clock, query, patience)
     }
 
     /// What every operator instance has cost and done so far, in order of submission and dataflow. Nothing where

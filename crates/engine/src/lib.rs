@@ -11,6 +11,7 @@ mod config;
 mod dispatch;
 mod engine;
 mod fault;
+mod keeper;
 mod life;
 mod load;
 mod mailboxes;
@@ -26,7 +27,10 @@ mod snapshot;
 mod submission;
 mod sync;
 mod tables;
+mod taking;
+mod unit;
 mod worker;
+mod worker_times;
 
 pub use checkpoints::complete;
 pub use clock::Clock;

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use laxity_graph::ProcessingTime;
 
-use crate::worker::WorkerTimes;
+use crate::worker_times::WorkerTimes;
 
 /// Which part of the workers' time was work lately, for all threads to read.
 #[derive(Default)]

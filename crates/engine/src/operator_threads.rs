@@ -1,17 +1,16 @@
 //! The policy `os`, a baseline alone: threads block where a mailbox is full, and no promise is looked at.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime};
-use laxity_runtime::{ArrowRows, InFlight, Instance, Look, Parcel, Payload, RunContext};
-use laxity_sched::{OperatorSpec, Work};
+use laxity_graph::{OperatorId, ProcessingTime};
+use laxity_runtime::{ArrowRows, Look, Parcel};
+use laxity_sched::OperatorSpec;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::shared::Shared;
-use crate::tables::Table;
-use crate::worker::Unit;
+use crate::clock::Clock;
+use crate::unit::Unit;
 
 /// A thread and a bounded mailbox for every operator instance, and a thread for every table: how the engines in use
 /// today run, and the baseline to compare the scheduler with. The operating system shares the cores.
@@ -20,10 +19,14 @@ pub(crate) struct OperatorThreads {
     /// By operator.
     mailboxes: RwLock<Vec<Option<Arc<Mailbox>>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    surroundings: OnceLock<Weak<Shared>>,
+    /// What each of them does.
+    body: OnceLock<Box<Body>>,
 }
 
-struct Mailbox {
+type Body = dyn Fn(&Unit, &Mailbox) + Send + Sync;
+
+/// What waits for one of them.
+pub(crate) struct Mailbox {
     state: Mutex<MailboxState>,
     arrived: Condvar,
     taken: Condvar,
@@ -39,14 +42,13 @@ struct MailboxState {
 }
 
 impl OperatorThreads {
-    /// Says whose threads these are. Once, before the first is started.
-    pub(crate) fn belong_to(&self, shared: &Arc<Shared>) {
-        let _ = self.surroundings.set(Arc::downgrade(shared));
+    /// What the thread of a unit does until its mailbox is stopped. Said once, before the first is started.
+    pub(crate) fn run_by(&self, body: impl Fn(&Unit, &Mailbox) + Send + Sync + 'static) {
+        let _ = self.body.set(Box::new(body));
     }
 
     /// Starts a thread for each unit.
     pub(crate) fn add(self: &Arc<OperatorThreads>, specs: &[OperatorSpec], units: &[Unit]) {
-        let Some(shared) = self.surroundings.get().and_then(Weak::upgrade) else { return };
         self.threads.lock().retain(|thread| !thread.is_finished());
         for (spec, unit) in specs.iter().zip(units) {
             let mailbox =
@@ -58,14 +60,15 @@ impl OperatorThreads {
             }
             mailboxes[index] = Some(mailbox.clone());
             drop(mailboxes);
-            let (threads, shared, unit) = (self.clone(), shared.clone(), unit.clone());
-            let (name, on_error) = match &unit {
-                Unit::Operator(instance) => (format!("op-{}", instance.name), unit.clone()),
-                Unit::Table(table) => (format!("table-{}", table.spec.table.name), unit.clone()),
+            let name = match unit {
+                Unit::Operator(instance) => format!("op-{}", instance.name),
+                Unit::Table(table) => format!("table-{}", table.spec.table.name),
             };
-            let thread = std::thread::Builder::new().name(name).spawn(move || match &unit {
-                Unit::Operator(instance) => threads.run(instance, &mailbox, &shared),
-                Unit::Table(table) => threads.read(table, &mailbox, &shared),
+            let (threads, of_thread) = (self.clone(), unit.clone());
+            let thread = std::thread::Builder::new().name(name).spawn(move || {
+                if let Some(body) = threads.body.get() {
+                    body(&of_thread, &mailbox);
+                }
             });
             match thread {
                 Ok(thread) => {
@@ -73,7 +76,7 @@ impl OperatorThreads {
                 }
                 Err(error) => {
                     let why = format!("cannot start a thread: {error}");
-                    match on_error {
+                    match unit {
                         Unit::Operator(instance) => instance.fail(why),
                         Unit::Table(table) => table.fail(&why),
                     }
@@ -127,72 +130,13 @@ impl OperatorThreads {
         }
     }
 
-    fn mailbox(&self, id: OperatorId) -> Option<Arc<Mailbox>> {
+    pub(crate) fn mailbox(&self, id: OperatorId) -> Option<Arc<Mailbox>> {
         self.mailboxes.read().get(id.index()).cloned().flatten()
-    }
-
-    fn run(&self, instance: &Instance<ArrowRows>, mailbox: &Mailbox, shared: &Shared) {
-        let (mut staged, mut merged, mut writes) = (Vec::new(), Vec::new(), Vec::new());
-        // When the operator wants to be told the time.
-        let mut wake: Option<ProcessingTime> = None;
-        while let Some(taken) = mailbox.take(wake, shared) {
-            let (message, enqueued) = taken.unwrap_or_else(|due| {
-                wake = None;
-                let (progress, body) = (EventTime::MIN, Payload::look());
-                let to = instance.id;
-                (
-                    Parcel::<ArrowRows> { to, channel: 0, progress, ingested: due, rows: 0, bytes: 0, body },
-                    due,
-                )
-            });
-            let mut work = Work::Message { message, enqueued };
-            loop {
-                let mut context = RunContext {
-                    clock: &shared.clock,
-                    quantum_ns: shared.config.quantum.as_nanos() as u64,
-                    merged: &mut merged,
-                    staged: &mut staged,
-                    writes: &mut writes,
-                    operator_ns: 0,
-                };
-                let run = instance.run(work, &mut context);
-                wake = run.wake.or(wake);
-                shared.write(&mut writes);
-                if run.returned_credit {
-                    shared.wake(instance.query.wake());
-                }
-                let now = shared.clock.now();
-                for message in staged.drain(..) {
-                    let refused = match self.mailbox(message.to) {
-                        Some(to) => to.put_when_there_is_room(message, now),
-                        None => Some(message),
-                    };
-                    if let Some(message) = refused {
-                        shared.release(&instance.query, InFlight::one(message.rows, message.bytes));
-                    }
-                }
-                if !run.report.more {
-                    break;
-                }
-                work = Work::Resume;
-            }
-        }
-    }
-
-    fn read(&self, table: &Arc<Table>, mailbox: &Mailbox, shared: &Arc<Shared>) {
-        let mut staged = Vec::new();
-        // It begins when it is woken for the first time.
-        let mut look = None;
-        while mailbox.rest(look, shared) {
-            let looked = shared.look_at(table, &mut staged);
-            look = looked.look;
-            shared.hand_over(&mut staged);
-        }
     }
 }
 
 /// A message and since when it waited; or an instant that has come.
-type Taken = Result<(Parcel<ArrowRows>, ProcessingTime), ProcessingTime>;
+pub(crate) type Taken = Result<(Parcel<ArrowRows>, ProcessingTime), ProcessingTime>;
 
 impl Mailbox {
     /// Bytes that wait before producers do. About what Flink gives a task by default: a few dozen 32 KB
@@ -215,7 +159,7 @@ impl Mailbox {
 
     /// As [`put`](Mailbox::put).
     #[must_use]
-    fn put_when_there_is_room(
+    pub(crate) fn put_when_there_is_room(
         &self,
         message: Parcel<ArrowRows>,
         now: ProcessingTime,
@@ -229,7 +173,7 @@ impl Mailbox {
     }
 
     /// The next message, or the instant given where that comes first. `None` at the end.
-    fn take(&self, wake: Option<ProcessingTime>, shared: &Shared) -> Option<Taken> {
+    pub(crate) fn take(&self, wake: Option<ProcessingTime>, clock: &Clock) -> Option<Taken> {
         let mut state = self.state.lock();
         loop {
             if let Some((message, enqueued)) = state.messages.pop_front() {
@@ -244,7 +188,7 @@ impl Mailbox {
             match wake {
                 None => self.arrived.wait(&mut state),
                 Some(at) => {
-                    if self.arrived.wait_until(&mut state, shared.clock.instant(at)).timed_out()
+                    if self.arrived.wait_until(&mut state, clock.instant(at)).timed_out()
                         && state.messages.is_empty()
                     {
                         return Some(Err(at));
@@ -255,13 +199,13 @@ impl Mailbox {
     }
 
     /// Of a table: sleeps until it is to be looked at or woken. False at the end.
-    fn rest(&self, look: Option<Look>, shared: &Shared) -> bool {
+    pub(crate) fn rest(&self, look: Option<Look>, clock: &Clock) -> bool {
         let mut state = self.state.lock();
         while !state.woken && !state.stopping {
             match look {
                 None => self.arrived.wait(&mut state),
                 Some(look) => {
-                    if self.arrived.wait_until(&mut state, shared.clock.instant(look.at)).timed_out() {
+                    if self.arrived.wait_until(&mut state, clock.instant(look.at)).timed_out() {
                         break;
                     }
                 }

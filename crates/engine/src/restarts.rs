@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use laxity_connect::Wait;
 use laxity_graph::{EventTime, ProcessingTime, QueryId};
+use laxity_runtime::{Outcome, Query};
 use parking_lot::Mutex;
 
+use crate::clock::Clock;
 use crate::plan::{QueryPlan, SubmitError};
-use crate::shared::Shared;
 
 /// The plans of queries that may be started again, and those that are about to be.
 #[derive(Default)]
@@ -49,8 +50,15 @@ struct Due {
 /// After so many that led to no checkpoint it stays as it is. With the pauses, that is three minutes.
 const TRIES_MAX: u32 = 8;
 
-/// How often it is seen whether one is due.
-const LOOK: Duration = Duration::from_millis(50);
+/// What is to be done about those that are to be started again.
+pub(crate) enum Next {
+    /// None is due yet.
+    Wait,
+    /// One is, whose id was this.
+    Start(QueryId),
+    /// There is none any more, and this was the thread's last question.
+    Over,
+}
 
 fn pause_s(attempt: u32) -> u64 {
     (1 << (attempt - 1).min(6)).min(60)
@@ -83,33 +91,30 @@ impl Restarts {
         Some(Wait { service, why: why.clone(), since: *since })
     }
 
-    /// A query has ended, and its account is still there. To be called before it is counted as such.
-    pub fn on_ended(&self, shared: &Arc<Shared>, id: QueryId) {
+    /// A query has ended, and `query` tells its account, where it is to go on. To be called before it is counted as such.
+    /// True where nobody asks for the [`next`](Restarts::next) yet: a thread is to do so from now on.
+    pub fn on_ended(&self, id: QueryId, clock: &Clock, query: impl FnOnce() -> Option<Arc<Query>>) -> bool {
         let mut state = self.state.lock();
-        let Some(Kept { plan, tries }) = state.plans.remove(&id) else { return };
-        let query = shared.registry.read().get(id).map(|entry| entry.query.clone());
-        let Some(query) = query.filter(|query| query.ended_for_now() && !shared.is_stopping()) else {
-            return;
-        };
+        let Some(Kept { plan, tries }) = state.plans.remove(&id) else { return false };
+        let Some(query) = query().filter(|query| query.ended_for_now()) else { return false };
         // What it has saved it need not do again.
         let tries = if query.last_checkpoint().is_some() { 0 } else { tries };
-        let laxity_runtime::Outcome::Failed(why) = query.outcome() else { return };
-        self.defer(shared, &mut state, id, plan, tries + 1, why);
-        if !std::mem::replace(&mut state.has_thread, true) {
-            let shared = shared.clone();
-            let thread = std::thread::Builder::new().name("laxity-restarts".into());
-            if let Err(error) = thread.spawn(move || shared.restarts.run(&shared)) {
-                tracing::error!(%error, "no thread to start queries again");
-                state.due.clear();
-                state.has_thread = false;
-            }
-        }
+        let Outcome::Failed(why) = query.outcome() else { return false };
+        self.defer(&mut state, clock, id, plan, tries + 1, why);
+        !std::mem::replace(&mut state.has_thread, true)
+    }
+
+    /// There is no thread to ask for the next.
+    pub fn give_up(&self) {
+        let mut state = self.state.lock();
+        state.due.clear();
+        state.has_thread = false;
     }
 
     fn defer(
         &self,
-        shared: &Shared,
         state: &mut State,
+        clock: &Clock,
         id: QueryId,
         plan: Arc<QueryPlan>,
         attempt: u32,
@@ -129,67 +134,51 @@ impl Restarts {
             query,
             "goes on from its last checkpoint in {pause_s} s (start {attempt} of {TRIES_MAX}): {why}"
         );
-        let now = shared.clock.now();
-        let since = EventTime(shared.clock.unix_start_ms() + (now.0 / 1_000_000) as i64);
+        let now = clock.now();
+        let since = EventTime(clock.unix_start_ms() + (now.0 / 1_000_000) as i64);
         let at = now.plus(Duration::from_secs(pause_s));
         state.due.insert(id, Due { plan, attempt, at, since, why });
     }
 
-    /// What the thread does; it ends when none is left.
-    fn run(&self, shared: &Arc<Shared>) {
-        loop {
-            let now = shared.clock.now();
-            let mut state = self.state.lock();
-            if shared.is_stopping() {
-                state.due.clear();
-            }
-            if state.due.is_empty() {
-                state.has_thread = false;
-                return;
-            }
-            let is_gone = |id: QueryId| shared.registry.read().is_gone(id);
-            let due = state.due.iter().filter(|(id, due)| due.at <= now && is_gone(**id));
-            let next =
-                due.min_by_key(|(_, due)| due.at).map(|(id, due)| (*id, due.plan.clone(), due.attempt));
-            drop(state);
-            match next {
-                None => std::thread::sleep(LOOK),
-                Some((old, plan, attempt)) => self.start(shared, old, &plan, attempt),
-            }
+    /// Which is to be started now, of those that are gone.
+    pub fn next(&self, now: ProcessingTime, is_stopping: bool, is_gone: impl Fn(QueryId) -> bool) -> Next {
+        let mut state = self.state.lock();
+        if is_stopping {
+            state.due.clear();
         }
+        if state.due.is_empty() {
+            state.has_thread = false;
+            return Next::Over;
+        }
+        let due = state.due.iter().filter(|(id, due)| due.at <= now && is_gone(**id));
+        due.min_by_key(|(_, due)| due.at).map_or(Next::Wait, |(id, _)| Next::Start(*id))
     }
 
-    /// Starts one. Until that is done it counts as one that is to be started.
-    fn start(&self, shared: &Arc<Shared>, old: QueryId, plan: &Arc<QueryPlan>, attempt: u32) {
-        let Some(submit) = self.submit.get() else { return };
-        let submitted = submit(plan);
+    /// Starts it. Until that is done it counts as one that is to be started. True where it runs: its account goes on in the
+    /// new one's.
+    pub fn start(&self, old: QueryId, clock: &Clock) -> bool {
+        let due = self.state.lock().due.get(&old).map(|due| (due.plan.clone(), due.attempt));
+        let (Some(submit), Some((plan, attempt))) = (self.submit.get(), due) else { return false };
+        let submitted = submit(&plan);
         let mut state = self.state.lock();
-        match submitted {
+        let error = match submitted {
             Ok(new) => {
                 // Before the old one is no longer due: in between, nothing would seem to run.
-                state.plans.insert(new, Kept { plan: plan.clone(), tries: attempt });
+                state.plans.insert(new, Kept { plan, tries: attempt });
                 state.due.remove(&old);
-                drop(state);
-                // Its account goes on in the new one's.
-                shared.forget(old);
+                return true;
             }
-            Err(error) => {
-                let why = crate::chain_of_causes(&error);
-                state.due.remove(&old);
-                match error {
-                    SubmitError::Connect { .. }
-                    | SubmitError::Store { .. }
-                    | SubmitError::NameTaken { .. } => {
-                        self.defer(shared, &mut state, old, plan.clone(), attempt + 1, why);
-                    }
-                    _ => tracing::error!(
-                        query = plan.dataflow.settings.name,
-                        why,
-                        "it cannot be started again"
-                    ),
-                }
+            Err(error) => error,
+        };
+        let why = crate::chain_of_causes(&error);
+        state.due.remove(&old);
+        match error {
+            SubmitError::Connect { .. } | SubmitError::Store { .. } | SubmitError::NameTaken { .. } => {
+                self.defer(&mut state, clock, old, plan, attempt + 1, why);
             }
+            _ => tracing::error!(query = plan.dataflow.settings.name, why, "it cannot be started again"),
         }
+        false
     }
 }
 

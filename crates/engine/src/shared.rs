@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use laxity_connect::{ScanEnvironment, ScanPosition, Wait, Waiting};
 use laxity_graph::{OperatorId, QueryId};
@@ -19,12 +18,11 @@ use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
 use crate::load::Load;
 use crate::open_tables::OpenTables;
-use crate::process;
 use crate::restarts::Restarts;
 use crate::sink_io::SinkPool;
 use crate::snapshot::QuerySnapshot;
 use crate::tables::{Connectors, Looked, Table, TableContext, TableWaker};
-use crate::worker::WorkerTimes;
+use crate::worker_times::WorkerTimes;
 
 /// What all threads of an engine see.
 ///
@@ -151,7 +149,12 @@ impl Shared {
         self.open_tables.add(table.clone());
         let (spec, operator) = Look::unit(table.query, id, table.target_ns());
         self.dispatch.add_table(spec, operator, &table);
-        waker.belong_to(self, id);
+        let shared = Arc::downgrade(self);
+        waker.wakes_by(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.wake(vec![id]);
+            }
+        });
         table
     }
 
@@ -255,56 +258,5 @@ impl Shared {
     /// Nothing is to begin any more.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire) || self.checkpoints.is_stopping()
-    }
-
-    /// What the keeper thread does: clears up after ended queries, and watches the memory bound.
-    pub(crate) fn keep(self: &Arc<Shared>) {
-        const PERIOD: Duration = Duration::from_nanos(laxity_runtime::Load::PERIOD_NS);
-        let mut seen = laxity_runtime::Load::default();
-        let rss_before = process::rss_bytes();
-        while !self.stopping.load(Ordering::Acquire) {
-            self.watch_memory(rss_before, PERIOD);
-            self.load.observe(&self.worker_times, self.clock.now(), &mut seen);
-            let memory = &self.process.memory;
-            self.dispatch.on_memory(memory.taken_bytes(), memory.limit_bytes());
-            self.clear_up_ended();
-        }
-    }
-
-    fn clear_up_ended(self: &Arc<Shared>) {
-        for query in self.process.take_ended() {
-            self.restarts.on_ended(self, query);
-            self.retire(query);
-        }
-        self.clear_up();
-    }
-
-    /// For one period: looks at what the process takes, the more often the nearer that is to the bound. Queries that end
-    /// are cleared up after at once, for somebody may wait for that.
-    fn watch_memory(self: &Arc<Shared>, rss_before: u64, period: Duration) {
-        // In these a worker fills some megabytes at most.
-        const NEAR: Duration = Duration::from_millis(2);
-        let memory = &self.process.memory;
-        let until = self.clock.now().plus(period);
-        while !self.stopping.load(Ordering::Acquire) {
-            let left = Duration::from_nanos(until.since_ns(self.clock.now()));
-            if left.is_zero() {
-                return;
-            }
-            // Far from it nothing is learned, and nothing has to be.
-            let is_near = memory.taken_bytes() >= memory.limit_bytes() / 8;
-            let step = if is_near { NEAR.min(left) } else { left };
-            if self.process.wait_for_ended(step) {
-                self.clear_up_ended();
-            }
-            if is_near {
-                memory.observe_resident(process::rss_bytes().saturating_sub(rss_before));
-            }
-            if memory.is_over() {
-                let queries: Vec<Arc<Query>> =
-                    self.registry.read().entries().map(|entry| entry.query.clone()).collect();
-                memory.relieve(&queries, self.clock.now());
-            }
-        }
     }
 }

@@ -5,6 +5,7 @@
 //! output keep their order.
 
 mod encoding;
+mod finish;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -19,7 +20,7 @@ use laxity_sched::Stamps;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use self::encoding::{Encoding, Ended, Open, Spare};
-use crate::checkpoints::Finish;
+pub(crate) use self::finish::Finish;
 use crate::clock::Clock;
 use crate::fault::Fault;
 

@@ -18,14 +18,16 @@ use laxity_sched::OperatorSpec;
 use crate::chain_of_causes;
 use crate::checkpoints::Keeping;
 use crate::config::JoinFrom;
-use crate::plan::{Builder, QueryPlan, SubmitError, letters_of};
+use crate::plan::{QueryPlan, SubmitError};
 use crate::shared::Shared;
 use crate::tables::{Table, TableWaker, WayIn};
-use crate::worker::Unit;
+use crate::unit::Unit;
 
+mod build;
 mod kept;
 mod place;
 
+use self::build::{Builder, letters_of};
 use self::kept::SavedSource;
 use self::place::Place;
 

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use laxity_connect::{
     ConnectError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, Waker, open_scan,
@@ -21,7 +21,6 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::chain_of_causes;
 use crate::clock::Clock;
-use crate::shared::Shared;
 
 /// A table being read.
 pub(crate) struct Table {
@@ -138,24 +137,22 @@ impl<'a> TableContext<'a> {
 
 /// Wakes a table that waits for bytes, once it is known: a scan is opened before its table is.
 #[derive(Clone, Default)]
-pub(crate) struct TableWaker(Arc<OnceLock<(Weak<Shared>, OperatorId)>>);
+pub(crate) struct TableWaker(Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>);
 
 impl TableWaker {
     /// What a scan calls.
     pub fn waker(&self) -> Waker {
         let table = self.0.clone();
         Waker::new(move || {
-            if let Some((shared, table)) = table.get()
-                && let Some(shared) = shared.upgrade()
-            {
-                shared.wake(vec![*table]);
+            if let Some(wake) = table.get() {
+                wake();
             }
         })
     }
 
-    /// Says which table it is. It is to be looked at after that: who called before was not heard.
-    pub fn belong_to(&self, shared: &Arc<Shared>, table: OperatorId) {
-        let _ = self.0.set((Arc::downgrade(shared), table));
+    /// Says how the table is woken. It is to be looked at after that: who called before was not heard.
+    pub fn wakes_by(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.0.set(Box::new(wake));
     }
 }
 

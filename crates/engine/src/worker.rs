@@ -1,70 +1,19 @@
-//! The loop of a worker thread, and what is measured of it on the way; nothing is decided here.
+//! The loop of a worker thread; nothing is decided here.
+
+mod of_one;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use laxity_graph::WorkerId;
-use laxity_runtime::{ArrowRows, Instance, Look, LookCosts, RunContext};
+use laxity_runtime::{Look, RunContext};
 use laxity_sched::{CallCost, RunReport};
 
 use crate::dispatch::Dispatch;
 use crate::mailboxes::{Finished, Next};
 use crate::shared::Shared;
-use crate::tables::Table;
+use crate::unit::Unit;
 
-/// What a worker has spent its time on. Written by that worker alone.
-#[derive(Default)]
-#[repr(align(64))]
-pub(crate) struct WorkerTimes {
-    operator_ns: AtomicU64,
-    awake_ns: AtomicU64,
-    /// Between two runs without sleep, as of late.
-    between_ns: AtomicU64,
-    looks: [AtomicU64; 5],
-}
-
-impl WorkerTimes {
-    fn count(&self, operator_ns: u64) {
-        self.operator_ns.store(self.operator_ns() + operator_ns, Relaxed);
-    }
-
-    fn count_look(&self, rows: u64, ns: u64) {
-        let mut costs = self.look_costs();
-        costs.observe(rows, ns);
-        let LookCosts { looks, rows, ns, rows_rows, rows_ns } = costs;
-        let sums = [looks, rows, ns, rows_rows, rows_ns];
-        self.looks.iter().zip(sums).for_each(|(sum, to)| sum.store(to, Relaxed));
-    }
-
-    /// Between the end of a run and the start of the next where it did not sleep, ns: a mean of the last few dozen; 0
-    /// before the first.
-    pub(crate) fn between_ns(&self) -> u64 {
-        self.between_ns.load(Relaxed)
-    }
-
-    /// What looks at tables cost that found rows.
-    pub(crate) fn look_costs(&self) -> LookCosts {
-        let [looks, rows, ns, rows_rows, rows_ns] = self.looks.each_ref().map(|sum| sum.load(Relaxed));
-        LookCosts { looks, rows, ns, rows_rows, rows_ns }
-    }
-
-    /// Not asleep, up to the end of the last run.
-    pub(crate) fn awake_ns(&self) -> u64 {
-        self.awake_ns.load(Relaxed)
-    }
-
-    /// Inside operators.
-    pub(crate) fn operator_ns(&self) -> u64 {
-        self.operator_ns.load(Relaxed)
-    }
-}
-
-/// What a worker is granted.
-#[derive(Clone)]
-pub(crate) enum Unit {
-    Operator(Arc<Instance<ArrowRows>>),
-    Table(Arc<Table>),
-}
+pub(crate) use self::of_one::serve;
 
 /// What a worker thread does: ask the scheduler, run, hand over, ask again.
 pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Send + 'static {
@@ -127,9 +76,9 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                 // Runs that the operating system came between hardly count.
                 let run_began = done.ended.0.saturating_sub(done.report.cpu_ns);
                 between.observe(true, run_began.saturating_sub(ended.0));
-                times.between_ns.store(between.change_ns as u64, Relaxed);
+                times.set_between(between.change_ns as u64);
             }
-            times.awake_ns.store(done.ended.since_ns(started).saturating_sub(asleep_ns), Relaxed);
+            times.set_awake(done.ended.since_ns(started).saturating_sub(asleep_ns));
             finished = Some(done);
         }
     }

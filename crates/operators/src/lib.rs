@@ -25,6 +25,7 @@ mod partition;
 mod restart;
 mod row_index;
 mod row_store;
+mod row_times;
 mod session;
 mod session_expand;
 mod shared_source;

@@ -15,8 +15,8 @@ use laxity_graph::{EventTime, ProcessingTime};
 use crate::expression::{internal, row_error};
 use crate::groups::{Aggregation, Inputs, Taken};
 use crate::join_keys::KeyEncoder;
+use crate::row_times::{timestamps, without_null_times};
 use crate::state::named;
-use crate::window_aggregate::{timestamps, without_null_times};
 use crate::{
     Flow, LateRows, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch,
     WindowAggregateSpec, WindowInput,

@@ -11,24 +11,22 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
-use arrow::buffer::ScalarBuffer;
-use arrow::compute::{filter_record_batch, take_record_batch};
-use arrow::datatypes::{
-    DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMillisecondType,
-};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimeUnit};
 use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::{internal, row_error};
 use crate::groups::{Aggregation, Inputs, Taken};
 use crate::operator::FEW_ROWS_MAX;
+use crate::row_times::{timestamps, without_null_times};
 use crate::session::SessionAggregate;
 use crate::slices::Slicing;
 use crate::state::named;
 use crate::{
-    AggregateCall, DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory,
-    OperatorState, Outbox, StateError, StreamBatch, WindowKind,
+    AggregateCall, Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox,
+    StateError, StreamBatch, WindowKind,
 };
 use firing::Firing;
 pub(crate) use parts::saved::runs_of_groups;
@@ -355,35 +353,4 @@ fn send_late(placer: &Placer, rows: &RecordBatch, out: &mut Outbox) -> Result<()
         out.late.push(LateRows { rows, window_end: Int64Array::from(ends.to_vec()) });
     }
     Ok(())
-}
-
-/// Takes rows without a time out. A source lets none through, an expression in between might.
-pub(crate) fn without_null_times(
-    batch: StreamBatch,
-    columns: &[usize],
-    out: &mut Outbox,
-) -> Result<StreamBatch, DataFusionError> {
-    if columns.iter().all(|&i| batch.rows.column(i).null_count() == 0) {
-        return Ok(batch);
-    }
-    let is_valid = |row| columns.iter().all(|&i| batch.rows.column(i).is_valid(row));
-    let keep: BooleanArray = (0..batch.num_rows()).map(|row| Some(is_valid(row))).collect();
-    let refused = BooleanArray::new(!keep.values(), None);
-    let rows = filter_record_batch(&batch.rows, &refused)?;
-    out.dead.push(DeadRows { rows, reason: DeadReason::NullTime });
-    let kept = |before: ScalarBuffer<i64>| {
-        before.iter().zip(keep.values()).filter(|(_, keep)| *keep).map(|(before, _)| *before).collect()
-    };
-    Ok(StreamBatch {
-        rows: filter_record_batch(&batch.rows, &keep)?,
-        watermark_before: batch.watermark_before.map(kept),
-    })
-}
-
-/// The milliseconds of a window's time column.
-pub(crate) fn timestamps(column: &ArrayRef) -> Result<&[i64], DataFusionError> {
-    match column.as_primitive_opt::<TimestampMillisecondType>() {
-        Some(times) => Ok(times.values()),
-        None => Err(DataFusionError::Internal(format!("a window's time is {}", column.data_type()))),
-    }
 }

@@ -24,7 +24,7 @@ const RANKS: &[RankEntry] = &[
         by_frontier: true,
         paper: "this project",
         line: "the default: deadlines; under overload utility lost per CPU; memory first at its bound",
-        takes: "PART=off, of forecasts, short, backlog, ease, press, finish, overload, rates and memory,",
+        takes: "PART=off, of forecasts, overload and memory,",
         ..RankEntry::new("laxity", Laxity::recipe)
     },
     RankEntry {

@@ -19,6 +19,7 @@ mod view;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use self::operator::{Operator, Query, UrgentBy};
+use self::pressure::Pressure;
 use self::ready::{Granted, Ready, Worker};
 use self::view::View;
 use crate::mailbox::{Mailbox, Queued};
@@ -87,6 +88,7 @@ pub struct Scheduler<T> {
     operators: Vec<Option<Operator<T>>>,
     ready: Ready,
     workers: Vec<Worker>,
+    pressure: Pressure,
     /// What the rank declares.
     needs: Needs,
     urgent_by: UrgentBy,
@@ -121,6 +123,7 @@ impl<T> Scheduler<T> {
             urgent_by: UrgentBy::of(&needs),
             ready: Ready::new(&needs, &config),
             workers: (0..config.workers).map(|_| Worker::default()).collect(),
+            pressure: Pressure::default(),
             composition,
             config,
             queries: Vec::new(),
@@ -196,6 +199,8 @@ impl<T> Scheduler<T> {
         channel.local = local;
         let deadline = context.deadline();
         self.view.touch(message.to);
+        let bytes = operator.mailbox.bytes();
+        self.pressure.see(self.config.mailbox_bytes_max, bytes, bytes + message.bytes);
         operator
             .mailbox
             .push(Queued { message, enqueued: now, deadline, local, urgency }, self.urgent_by.inherits());
@@ -390,7 +395,9 @@ impl<T> Scheduler<T> {
             worker.granted = Granted::default();
             return Grant { operator: id, work: Work::Resume };
         }
+        let bytes = operator.mailbox.bytes();
         let queued = operator.mailbox.pop().expect("a ready operator has a message or a resumption");
+        self.pressure.see(self.config.mailbox_bytes_max, bytes, operator.mailbox.bytes());
         self.workers[place].granted =
             Granted { deadline: queued.deadline, channel: queued.message.channel, rows: queued.message.rows };
         if self.needs.told.started {

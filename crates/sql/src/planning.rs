@@ -343,6 +343,18 @@ impl fmt::Display for Carried {
 
 impl std::error::Error for Carried {}
 
+/// There is none of that name.
+#[derive(Debug)]
+struct NoTable(TableReference);
+
+impl fmt::Display for NoTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no table {}", self.0)
+    }
+}
+
+impl std::error::Error for NoTable {}
+
 pub(crate) fn fault_in_error(fault: Box<Fault>) -> DataFusionError {
     DataFusionError::External(Box::new(Carried(fault)))
 }
@@ -365,7 +377,10 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
     match error {
         DataFusionError::External(inner) => match inner.downcast::<Carried>() {
             Ok(carried) => carried.0,
-            Err(other) => Fault::internal(NOWHERE, other),
+            Err(other) => match other.downcast::<NoTable>() {
+                Ok(no_table) => unknown_table(&no_table.0, context, place),
+                Err(other) => Fault::internal(NOWHERE, other),
+            },
         },
         DataFusionError::Diagnostic(diagnostic, inner) => {
             let mut fault = describe(*inner, tokens, context);
@@ -400,37 +415,41 @@ fn describe(error: DataFusionError, tokens: &[TokenWithSpan], context: &Context<
             Fault::new(SqlErrorKind::Unsupported, NOWHERE, tidy(&message))
         }
         DataFusionError::Plan(message) => {
-            if let Some(name) = message.strip_prefix("no table ") {
-                if let Some((database, _)) = name.rsplit_once('.') {
-                    let first = database.split('.').next().unwrap_or(database);
-                    let message = format!("unknown database '{database}'; there is one, default_database");
-                    return Fault::new(SqlErrorKind::UnknownTable, place(first), message)
-                        .hint("write the table's name alone");
-                }
-                let fault =
-                    Fault::new(SqlErrorKind::UnknownTable, place(name), format!("unknown table '{name}'"));
-                return match closest(name, context.catalog.names()) {
-                    Some(near) => fault.hint(format!("did you mean '{near}'?")),
-                    None => fault.hint(known_tables(context.catalog)),
-                };
-            }
-            if message.starts_with("Projections require unique expression names") {
-                let name =
-                    message.split('"').nth(1).map_or("", |name| name.rsplit('.').next().unwrap_or(name));
-                let message = format!("two columns are named '{name}'");
-                return Fault::new(SqlErrorKind::Invalid, place(name), message)
-                    .hint("name one of them otherwise with AS");
-            }
-            slips::about_types(&message, tokens).unwrap_or_else(|| about_function(&message, tokens))
+            slips::by_phrase(&message, tokens).unwrap_or_else(|| about_function(&message, tokens))
         }
         DataFusionError::Execution(message) => about_function(&message, tokens),
-        DataFusionError::Internal(message) => slips::about_coercion(&message, tokens)
-            .unwrap_or_else(|| Fault::internal(NOWHERE, tidy(&message))),
+        DataFusionError::Internal(message) => {
+            slips::by_phrase(&message, tokens).unwrap_or_else(|| Fault::internal(NOWHERE, tidy(&message)))
+        }
         DataFusionError::ArrowError(inner, _) => {
             Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&inner.to_string()))
         }
         other => Fault::new(SqlErrorKind::Invalid, NOWHERE, tidy(&other.strip_backtrace())),
     }
+}
+
+fn unknown_table(
+    name: &TableReference,
+    context: &Context<'_>,
+    place: impl Fn(&str) -> Location,
+) -> Box<Fault> {
+    if !in_one_database(name) {
+        let database = [name.catalog(), name.schema()].into_iter().flatten().collect::<Vec<_>>().join(".");
+        let at = place(name.catalog().or(name.schema()).unwrap_or(&database));
+        let message = format!("unknown database '{database}'; there is one, default_database");
+        return Fault::new(SqlErrorKind::UnknownTable, at, message).hint("write the table's name alone");
+    }
+    let name = name.table();
+    let fault = Fault::new(SqlErrorKind::UnknownTable, place(name), format!("unknown table '{name}'"));
+    match closest(name, context.catalog.names()) {
+        Some(near) => fault.hint(format!("did you mean '{near}'?")),
+        None => fault.hint(known_tables(context.catalog)),
+    }
+}
+
+fn in_one_database(name: &TableReference) -> bool {
+    name.schema().is_none_or(|schema| schema == "default_database")
+        && name.catalog().is_none_or(|catalog| catalog == "default_catalog")
 }
 
 fn known_tables(catalog: CatalogAt) -> String {
@@ -532,16 +551,13 @@ impl<'a> Context<'a> {
 
 impl ContextProvider for Context<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        let one_database = name.schema().is_none_or(|schema| schema == "default_database")
-            && name.catalog().is_none_or(|catalog| catalog == "default_catalog");
-        match self.catalog.get(name.table()).filter(|_| one_database) {
+        match self.catalog.get(name.table()).filter(|_| in_one_database(&name)) {
             Some(Relation::Table(table)) => Ok(Arc::new(Source::Table(Arc::clone(table)))),
             Some(Relation::View(plan, _)) => {
                 let schema = Arc::new(plan.schema().as_arrow().clone());
                 Ok(Arc::new(Source::View(Arc::clone(plan), schema)))
             }
-            None if one_database => plan_err!("no table {}", name.table()),
-            None => plan_err!("no table {name}"),
+            None => Err(DataFusionError::External(Box::new(NoTable(name)))),
         }
     }
 

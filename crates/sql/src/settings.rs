@@ -302,6 +302,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_key_is_documented() {
+        let docs = include_str!("../../../docs/sql.md");
+        for key in KEYS {
+            assert!(docs.contains(&format!("`{key}`")), "docs/sql.md says nothing of {key}");
+        }
+    }
+
+    #[test]
     fn checkpoints_are_set_as_in_flink() {
         let mut settings = SessionSettings::default();
         let key = |name: &str| Ident::new(name);

@@ -153,9 +153,34 @@ pub(crate) fn refuse_arguments(function: &Function, name: &str) -> Checked {
     Ok(())
 }
 
+/// What DataFusion has no type for, by how its message begins: told in our words from the rest of the message, or `None` if
+/// that is not as expected. A test holds each beside SQL that leads to it.
+const PHRASES: &[(&str, Tell)] = &[
+    ("Projections require unique expression names but the expression \"", same_names),
+    ("Cannot create filter with non-boolean predicate '", condition),
+    ("Cannot coerce arithmetic expression ", arithmetic),
+    ("Failed to coerce types ", comparison),
+];
+
+type Tell = fn(&str, &[TokenWithSpan]) -> Option<Box<Fault>>;
+
+/// A message that begins with one of the phrases.
+pub(crate) fn by_phrase(message: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
+    let message = message.strip_prefix("Error during planning: ").unwrap_or(message);
+    PHRASES.iter().find_map(|(begins, tell)| tell(message.strip_prefix(begins)?, tokens))
+}
+
+fn same_names(rest: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
+    let name = rest.split('"').next()?.rsplit('.').next()?;
+    let is_it = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value == name);
+    let at = tokens.iter().find(is_it).map_or(NOWHERE, |token| token.span.start);
+    let message = format!("two columns are named '{name}'");
+    Some(Fault::new(SqlErrorKind::Invalid, at, message).hint("name one of them otherwise with AS"))
+}
+
 /// Types that an expression cannot bring together, which the planner takes for a mistake of its own.
-pub(crate) fn about_coercion(message: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
-    let (types, what) = message.strip_prefix("Failed to coerce types ")?.split_once(" in ")?;
+fn comparison(rest: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
+    let (types, what) = rest.split_once(" in ")?;
     let (left, right) = types.split_once(" and ")?;
     let named =
         |given: &str| given.parse::<DataType>().map_or_else(|_| given.to_string(), |given| display(&given));
@@ -166,28 +191,24 @@ pub(crate) fn about_coercion(message: &str, tokens: &[TokenWithSpan]) -> Option<
     Some(Fault::new(SqlErrorKind::Type, at, message).hint("CAST one to the type of the other"))
 }
 
-/// What the planner says about types, in Flink's words; `None` if it is something else.
-pub(crate) fn about_types(message: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
-    let message = message.strip_prefix("Error during planning: ").unwrap_or(message);
-    if let Some(rest) = message.strip_prefix("Cannot create filter with non-boolean predicate '") {
-        let (predicate, given) = rest.split_once("' returning ")?;
-        let given: DataType = given.trim().parse().ok()?;
-        let name = predicate.rsplit('.').next().unwrap_or(predicate);
-        let condition = tokens.iter().rposition(|token| {
-            matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
-                && ["WHERE", "HAVING", "ON"].contains(&word.value.to_uppercase().as_str()))
-        });
-        let behind = &tokens[condition.map_or(0, |place| place + 1)..];
-        let is_it = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value == name);
-        let at = behind.iter().find(is_it).or(behind.first())?.span.start;
-        let message = format!("a condition must be BOOLEAN, and '{name}' is {}", display(&given));
-        let zero = if given.is_numeric() { "0" } else { "…" };
-        return Some(
-            Fault::new(SqlErrorKind::Type, at, message).hint(format!("compare it: {name} <> {zero}")),
-        );
-    }
-    let rest =
-        message.strip_prefix("Cannot coerce arithmetic expression ")?.split(" to valid types").next()?;
+fn condition(rest: &str, tokens: &[TokenWithSpan]) -> Option<Box<Fault>> {
+    let (predicate, given) = rest.split_once("' returning ")?;
+    let given: DataType = given.trim().parse().ok()?;
+    let name = predicate.rsplit('.').next().unwrap_or(predicate);
+    let condition = tokens.iter().rposition(|token| {
+        matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+            && ["WHERE", "HAVING", "ON"].contains(&word.value.to_uppercase().as_str()))
+    });
+    let behind = &tokens[condition.map_or(0, |place| place + 1)..];
+    let is_it = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value == name);
+    let at = behind.iter().find(is_it).or(behind.first())?.span.start;
+    let message = format!("a condition must be BOOLEAN, and '{name}' is {}", display(&given));
+    let zero = if given.is_numeric() { "0" } else { "…" };
+    Some(Fault::new(SqlErrorKind::Type, at, message).hint(format!("compare it: {name} <> {zero}")))
+}
+
+fn arithmetic(rest: &str, _: &[TokenWithSpan]) -> Option<Box<Fault>> {
+    let rest = rest.split(" to valid types").next()?;
     let operators = [" + ", " - ", " * ", " / ", " % "];
     let (left, operator, right) = operators.iter().find_map(|operator| {
         let (left, right) = rest.split_once(operator)?;
@@ -210,6 +231,7 @@ pub(crate) fn about_types(message: &str, tokens: &[TokenWithSpan]) -> Option<Box
 
 #[cfg(test)]
 mod tests {
+    use super::PHRASES;
     use crate::compile::{SqlFile, compile};
 
     const TABLE: &str = "CREATE TABLE t (k STRING, v INT, b BOOLEAN, arr ARRAY<INT>, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) \
@@ -219,6 +241,38 @@ mod tests {
     fn told(text: &str) -> String {
         let error = compile(&[SqlFile { path: "q.sql".into(), text: text.into() }]).expect_err(text);
         format!("{}:{} {} → {}", error.line, error.column, error.message, error.hint.unwrap_or_default())
+    }
+
+    /// Words that DataFusion changes are noticed here.
+    #[test]
+    fn every_phrase_of_the_planner_is_still_said() {
+        let cases = [
+            (
+                "Projections require unique",
+                "SELECT *, k FROM t;",
+                "2:11 two columns are named 'k' → name one of them otherwise with AS",
+            ),
+            (
+                "Cannot create filter with",
+                "SELECT k FROM t WHERE v;",
+                "2:23 a condition must be BOOLEAN, and 'v' is INT → compare it: v <> 0",
+            ),
+            (
+                "Cannot coerce arithmetic",
+                "SELECT k * 2 FROM t;",
+                "2:8 STRING * INT has no meaning → write CAST(… AS DOUBLE) around the text",
+            ),
+            (
+                "Failed to coerce types",
+                "SELECT k FROM t WHERE b BETWEEN ts AND ts;",
+                "2:25 BOOLEAN and TIMESTAMP(3) cannot be compared by BETWEEN → CAST one to the type of the other",
+            ),
+        ];
+        for (phrase, _) in PHRASES {
+            let (_, sql, expected) =
+                cases.iter().find(|case| phrase.starts_with(case.0)).expect("a case of each phrase");
+            assert_eq!(told(&format!("{TABLE}{sql}")), *expected, "{phrase}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{Checkpoints, Keeping};
-use crate::shared::Shared;
+use crate::clock::Clock;
 use crate::snapshot::CheckpointSnapshot;
 
 /// Whether somebody waits for the next one of a query.
@@ -54,7 +54,7 @@ impl Checkpoints {
     /// `patience` at most.
     pub fn take_now(
         &self,
-        shared: &Shared,
+        clock: &Clock,
         query: Option<&str>,
         patience: Duration,
     ) -> Vec<(String, Result<CheckpointSnapshot, String>)> {
@@ -66,13 +66,13 @@ impl Checkpoints {
         };
         asked.iter().for_each(|keeping| keeping.asking.ask());
         self.wake.notify_all();
-        let deadline = shared.clock.now().plus(patience);
+        let deadline = clock.now().plus(patience);
         let answers = asked.iter().map(|keeping| {
             let answer = loop {
-                if let Some(answer) = keeping.answer(shared) {
+                if let Some(answer) = keeping.answer(clock) {
                     break answer;
                 }
-                if shared.clock.now() >= deadline {
+                if clock.now() >= deadline {
                     break Err("it is not safe yet; it is being gone on with".to_owned());
                 }
                 std::thread::sleep(LOOK);
@@ -88,7 +88,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 impl Keeping {
     /// What has come of asking; `None` as long as that is not known.
-    fn answer(&self, shared: &Shared) -> Option<Result<CheckpointSnapshot, String>> {
+    fn answer(&self, clock: &Clock) -> Option<Result<CheckpointSnapshot, String>> {
         let mut state = self.asking.0.lock();
         let last = self.query.last_checkpoint();
         let answer = match &*state {
@@ -96,7 +96,7 @@ impl Keeping {
             State::Taken(number) => {
                 let safe = last.filter(|last| last.number >= *number);
                 let stopped = || self.query.stopped().then(|| Err("the query has ended".to_owned()));
-                safe.map(|last| Ok(CheckpointSnapshot::of(&last, shared.clock.now()))).or_else(stopped)?
+                safe.map(|last| Ok(CheckpointSnapshot::of(&last, clock.now()))).or_else(stopped)?
             }
             State::Asked if self.query.stopped() => Err("the query has ended".to_owned()),
             State::Asked | State::Nobody => return None,

@@ -14,11 +14,12 @@ use parking_lot::Mutex;
 use super::place::Place;
 use crate::chain_of_causes;
 use crate::checkpoints::{
-    Asking, Finish, Found, Keeping, KeptOutlet, KeptSource, KeptWindows, Restored, counts_of,
+    Asking, Found, Keeping, KeptOutlet, KeptSource, KeptWindows, Restored, counts_of,
     find as find_checkpoint, instance_state, not_busy,
 };
 use crate::plan::{QueryPlan, StatePlan, SubmitError};
 use crate::shared::Shared;
+use crate::sink_io::Finish;
 
 /// What was found of a query that is about to be made.
 pub(super) struct Kept {

@@ -25,7 +25,7 @@ use super::rule::Rule;
 use super::sample_size::Promise;
 use crate::expression::{internal, row_error};
 use crate::failing_rows::mask_of;
-use crate::window_aggregate::timestamps;
+use crate::row_times::timestamps;
 use crate::{
     DeadReason, DeadRows, Flow, LateRows, Operator, OperatorError, OperatorFactory, OperatorState, Outbox,
     StateError, StreamBatch, WindowKind,

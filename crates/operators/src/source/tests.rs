@@ -235,7 +235,7 @@ proptest! {
                 match emitted {
                     crate::Emitted::Watermark(w) => sent = w.0,
                     crate::Emitted::Batch { batch, .. } => {
-                        let times = crate::window_aggregate::timestamps(batch.rows.column(1)).unwrap();
+                        let times = crate::row_times::timestamps(batch.rows.column(1)).unwrap();
                         for (i, &time) in times.iter().enumerate() {
                             // Without one, every row is ahead of whatever the watermark was.
                             let before = batch.watermark_before.as_ref().map(|w| w[i]);

@@ -225,7 +225,7 @@ fn null_times_are_dead_and_the_rest_counts() {
     ];
     let answer = run(&spec(WindowKind::Tumble { size_ms: 10, offset_ms: 0 }, vec![]), steps, 10);
     assert_eq!(answer.rows(), ["1|2|1|0|0|10|9"]);
-    assert_eq!(answer.dead, [("-|1|-".into(), DeadReason::NullTime)]);
+    assert_eq!(answer.dead, [("-|1|-".into(), crate::DeadReason::NullTime)]);
 }
 
 #[test]

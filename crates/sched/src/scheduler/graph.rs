@@ -118,6 +118,7 @@ impl<T> Scheduler<T> {
         for id in query.operators {
             let Some(mut operator) = self.operators[id.index()].take() else { continue };
             self.ready.remove(operator.unit);
+            self.relieve(operator.blocked, operator.mailbox.bytes());
             // Its number may come again, and another worker have that.
             for worker in &mut self.workers {
                 worker.unit = worker.unit.filter(|&unit| unit != operator.unit);

@@ -45,7 +45,9 @@ impl<T> Scheduler<T> {
         if !fits(next) {
             return None;
         }
+        let bytes = operator.mailbox.bytes();
         let queued = operator.mailbox.pop()?;
+        self.pressure.see(self.config.mailbox_bytes_max, bytes, operator.mailbox.bytes());
         if slack_ns == 0
             && let Some(query) = self.queries[operator.query.index()].as_mut()
         {

@@ -4,6 +4,27 @@ use laxity_graph::{OperatorId, ProcessingTime};
 
 use crate::Scheduler;
 
+/// How much there is of it: mostly nothing, and then no turn looks at neighbours, whose state is far from the caches.
+#[derive(Debug, Default)]
+pub(super) struct Pressure {
+    /// Mailboxes that hold more than the bound.
+    full: usize,
+    /// Operators that are blocked.
+    blocked: usize,
+}
+
+impl Pressure {
+    /// A mailbox of that bound held `before` bytes and holds `after`.
+    #[inline]
+    pub fn see(&mut self, bound: u64, before: u64, after: u64) {
+        match (before > bound, after > bound) {
+            (false, true) => self.full += 1,
+            (true, false) => self.full -= 1,
+            _ => {}
+        }
+    }
+}
+
 /// Back-pressure inside a query: who feeds a full mailbox is blocked until it has emptied to half.
 ///
 /// Never a deadlock: a full mailbox has work, so its operator is ready, running, or blocked by one below it;
@@ -12,14 +33,32 @@ impl<T> Scheduler<T> {
     /// Blocks an operator that just ran, if a mailbox below it is full. True if it is blocked.
     ///
     /// Also one without work: else a producer that keeps up with its own input would never be blocked.
+    #[inline]
     pub(super) fn block_if_downstream_is_full(&mut self, id: OperatorId) -> bool {
-        let full = self.fullest_below(id) > self.config.mailbox_bytes_max;
-        self.operators[id.index()].as_mut().expect("looked up by the caller").blocked = full;
-        full
+        let blocks = self.pressure.full > 0 && self.fullest_below(id) > self.config.mailbox_bytes_max;
+        self.set_blocked(id, blocks);
+        blocks
+    }
+
+    #[inline]
+    fn set_blocked(&mut self, id: OperatorId, blocked: bool) {
+        let operator = self.operators[id.index()].as_mut().expect("looked up by the caller");
+        let was = std::mem::replace(&mut operator.blocked, blocked);
+        self.pressure.blocked = self.pressure.blocked + usize::from(blocked) - usize::from(was);
+    }
+
+    /// An operator is gone, with all that it held.
+    pub(super) fn relieve(&mut self, was_blocked: bool, bytes: u64) {
+        self.pressure.see(self.config.mailbox_bytes_max, bytes, 0);
+        self.pressure.blocked -= usize::from(was_blocked);
     }
 
     /// Lets the operators go on that fed `id`, once it has emptied to half.
+    #[inline]
     pub(super) fn unblock_upstream(&mut self, id: OperatorId, now: ProcessingTime) {
+        if self.pressure.blocked == 0 {
+            return;
+        }
         let Some(operator) = self.operator(id) else { return };
         if operator.mailbox.bytes() > self.mailbox_bytes_low() {
             return;
@@ -40,11 +79,9 @@ impl<T> Scheduler<T> {
         {
             return;
         }
-        let operator = self.operators[id.index()].as_mut().expect("looked up above");
-        operator.blocked = false;
+        self.set_blocked(id, false);
         self.view.touch(id);
-        let unit = operator.unit;
-        if operator.has_work() {
+        if let Some(unit) = self.operator(id).filter(|o| o.has_work()).map(|o| o.unit) {
             self.became_ready(unit, now);
         }
     }
@@ -110,12 +147,27 @@ mod tests {
         }
         scheduler.on_finished(worker, RunReport { more: true, ..RunReport::default() }, now);
         let mut order = Vec::new();
+        assert_eq!((scheduler.pressure.full, scheduler.pressure.blocked), (1, 1));
         while let Some(grant) = scheduler.next(worker, now) {
             order.push((grant.operator.0, matches!(grant.work, Work::Resume)));
             scheduler.on_finished(worker, RunReport::default(), now);
         }
+        assert_eq!((scheduler.pressure.full, scheduler.pressure.blocked), (0, 0));
         // 180 and 120 bytes are too many, 60 still more than half, 0 lets it go on.
         assert_eq!(order, [(1, false), (1, false), (1, false), (0, true)]);
+    }
+
+    #[test]
+    fn a_query_that_is_removed_takes_its_pressure_along() {
+        let mut scheduler = producer_and(1);
+        let now = ProcessingTime(0);
+        scheduler.on_message(message(0, 1), now);
+        scheduler.next(WorkerId(0), now).unwrap();
+        scheduler.on_message(message(1, 120), now);
+        scheduler.on_finished(WorkerId(0), RunReport::default(), now);
+        assert_eq!((scheduler.pressure.full, scheduler.pressure.blocked), (1, 1));
+        scheduler.remove_query(QueryId(0));
+        assert_eq!((scheduler.pressure.full, scheduler.pressure.blocked), (0, 0));
     }
 
     #[test]

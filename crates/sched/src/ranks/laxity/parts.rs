@@ -8,16 +8,20 @@ pub(super) struct Parts {
     pub memory: bool,
 }
 
-impl Parts {
-    pub const ALL: Parts = Parts { forecasts: true, overload: true, memory: true };
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts { forecasts: true, overload: true, memory: true }
+    }
+}
 
+impl Parts {
     fn named(&mut self) -> [(&'static str, &mut bool); 3] {
         [("forecasts", &mut self.forecasts), ("overload", &mut self.overload), ("memory", &mut self.memory)]
     }
 
     /// `overload=off`, as often as wanted; and how the rank is written then.
     pub fn read(parameters: &mut Parameters<'_>) -> Result<(Parts, String), Fault> {
-        let (mut parts, mut label) = (Parts::ALL, "laxity".to_owned());
+        let (mut parts, mut label) = (Parts::default(), "laxity".to_owned());
         for (name, is_on) in parts.named() {
             match parameters.named(name) {
                 None => {}

@@ -20,9 +20,9 @@ struct OfQuery {
     ns: f64,
 }
 
-/// What a look keeps of those before: a memory of about five, three seconds. Picked: longer than the slides of most
-/// windows, whose firing is a part of it.
-const KEEP: f64 = 0.8;
+/// What a look keeps of those before: a memory of some three hundred, of 10 ms or more each. Picked: longer than the slides
+/// of most windows, whose firing is a part of it.
+const KEEP: f64 = 0.9965;
 
 impl Spent {
     /// So many queries from now on.

@@ -16,10 +16,10 @@ use laxity_runtime::LastCheckpoint;
 use laxity_state::{Draft, KEPT, StateError, StoredBytes};
 use parking_lot::Mutex;
 
+use super::copy::Taken;
 use super::give_up;
-use super::keeping::{Keeping, Progress, Taken};
 use crate::chain_of_causes;
-use crate::checkpoints::counts_of;
+use crate::checkpoints::{Keeping, Progress, counts_of, output_entries};
 use crate::fault::Fault;
 use crate::shared::Shared;
 use crate::sink_io::Prepared;
@@ -177,7 +177,7 @@ fn complete(shared: &Shared, taken: Taken) -> Result<(Ready, Draft), String> {
             Err(RecvTimeoutError::Timeout) => return Err("an output does not say where it stands".into()),
         }
     }
-    draft.manifest.outputs = keeping.output_entries(&outputs);
+    draft.manifest.outputs = output_entries(&keeping.outlets, &outputs);
     let progress = Progress {
         sources: draft.manifest.sources.clone(),
         counts: counts_of(&draft.manifest.counts),
@@ -206,20 +206,16 @@ fn with_patience<T>(
         };
         let why = chain_of_causes(&error);
         let are_over = of.iter().all(|keeping| keeping.query.stopped());
-        if are_over || shared.stopping.load(Acquire) || shared.checkpoints.last_until().is_some() {
+        if are_over || shared.stopping.load(Acquire) || shared.checkpoints.is_stopping() {
             break Err(why);
         }
-        let mut waits = shared.checkpoints.waits.lock();
-        waits.extend(of.iter().map(|keeping| (keeping.query.id, waiting.clone())));
-        drop(waits);
+        shared.checkpoints.begin_to_wait(of, &waiting);
         waiting.begin(query, &place, &why);
         std::thread::sleep(Duration::from_millis(pause_ms));
         pause_ms = (2 * pause_ms).min(10_000);
     };
     if waiting.get().is_some() {
-        let mut waits = shared.checkpoints.waits.lock();
-        of.iter().for_each(|keeping| drop(waits.remove(&keeping.query.id)));
-        drop(waits);
+        shared.checkpoints.end_to_wait(of);
         if written.is_ok() {
             waiting.end(query);
         }
