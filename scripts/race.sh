@@ -36,9 +36,10 @@ export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
 export HEAP_MB=${HEAP_MB:-2048} NETWORK=${NETWORK:-512m} MANAGED=${MANAGED:-8g}
 export JARS=${JARS:-org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2 org.apache.flink:flink-sql-avro:2.3.0}
 export KAFKA_PORT=${KAFKA_PORT:-19292}
-# A machine that is stopped for a while is not a lost one.
+# A machine that is stopped for a while is not a lost one; and tasks of three hundred queries take more than 10 s to be deployed.
 export FLINK_PROPERTIES="${FLINK_PROPERTIES:-}
-heartbeat.timeout: 600000"
+heartbeat.timeout: 600000
+pekko.ask.timeout: 300 s"
 for file in scripts/race/*.py; do (cd scripts/race && python3 -B -m doctest "$(basename "$file")"); done
 scripts/flink.sh install || { echo "race: Flink could not be installed" >&2; exit 1; }
 scripts/kafka.sh install || { echo "race: Kafka could not be installed" >&2; exit 1; }

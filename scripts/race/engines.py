@@ -108,7 +108,7 @@ class Flink:
                 self.running(job)
 
     def running(self, job: str) -> None:
-        until = time.monotonic() + 90
+        until = time.monotonic() + 300
         while time.monotonic() < until:
             told = self.cluster.call("GET", f"/jobs/{job}")
             states = {vertex["status"] for vertex in told["vertices"]}
