@@ -8,7 +8,7 @@
 #   PHASES   default "cost latency together density": scripts/race/race.py says what each is
 #   ROUNDS   default 3, in turn; of `cost` one more before, in which Java compiles
 #   FORMATS  default "json avro"; QUERIES default "q0 q1 q2 q5 q7 q8 q11 join"
-#   EVENTS   in the topic of `cost`, default 2000000; RATES of `latency`, DENSITIES of `density`; SECONDS_EACH, default 25
+#   EVENTS   in the topic of `cost`, default 2000000; RATES and ENGINES of `latency`, DENSITIES of `density`; SECONDS_EACH, default 25
 #   FLINK_HOME and more: see scripts/flink.sh; KAFKA_PORT and more: see scripts/kafka.sh
 #
 # Flink has what its documentation advises: for latency a network buffer that waits for 5 ms and a watermark each 10 ms

@@ -151,8 +151,9 @@ class Cell:
 
 def latency(folder: Path) -> None:
     figures = Figures("latency", "format,query,engine,rate,results,met,p50_ms,p99_ms,cores,resident_mb,load_p99_ms")
-    for build in (Laxity, lambda: Flink(parallelism=2), lambda: Flink(parallelism=2, tuned=False)):
-        engine = build()
+    builds = {"laxity": Laxity, "flink": lambda: Flink(parallelism=2), "flink-default": lambda: Flink(parallelism=2, tuned=False)}
+    for name in words("ENGINES", " ".join(builds)):
+        engine = builds[name]()
         for format in words("FORMATS", "json"):
             for query in words("QUERIES", " ".join(LATENCY)):
                 for rate in [int(rate) for rate in words("RATES", " ".join(map(str, LADDER)))]:
