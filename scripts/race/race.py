@@ -3,8 +3,8 @@
 cost      bounded, each query alone: CPU time of an event, by the difference between a topic and one of a quarter of it, so that
           starting, planning and deploying are in neither. The sink takes everything and writes nothing.
 latency   each query alone at rates that double: p99 of its results, and so the highest rate with p99 up to 100 ms and 1 s.
-together  20 urgent queries and 4 heavy ones, at parts of what each engine sustains: urgent p99 up to 1 s, heavy up to 10 s. Where
-          an engine does not come to the end, higher parts of the same rate are left out.
+together  20 urgent queries and 4 heavy ones, at parts of what each engine sustains: urgent p99 up to 1 s, and every heavy one
+          within 3 s of the end. Where an engine does not come to the end, higher parts of the same rate are left out.
 density   many small urgent queries: memory, CPU, p99, time to start.
 """
 
@@ -25,6 +25,7 @@ SECONDS = int(os.environ.get("SECONDS_EACH", 25))
 WARM_MS = 10_000 if SECONDS > 15 else 5_000
 LADDER = [4_000 * 2**step for step in range(7)]
 # Of `together`.
+HEAVIES = 4
 RUNGS = [1_000 * 4**step for step in range(5)]
 
 
@@ -144,6 +145,9 @@ class Cell:
         self.first_s = (min((appended for _, _, appended in came), default=float("inf")) - started_ms) / 1e3
         heavy = topics.drain(names[2], folder)
         self.heavy_p99_ms = percentile([appended - due - DELAY_MS for due, _, appended in heavy if due + DELAY_MS >= began_ms + WARM_MS], 0.99)
+        last = {query: max(due for due, of, _ in heavy if of == query) for query in {query for _, query, _ in heavy}}
+        # No percentile of a cell of 20 s says that something falls behind for good.
+        self.heavy_at_end = len(last) == HEAVIES and min(last.values()) + DELAY_MS >= began_ms + SECONDS * 1e3 - 3_000
         sent = topics.drain(names[0], folder, format)
         self.load_p99_ms = percentile([appended - due for due, _, appended in sent if due >= began_ms + WARM_MS], 0.99)
         topics.delete(*names)
@@ -171,7 +175,7 @@ def together(folder: Path) -> None:
     figures = Figures("together", columns)
 
     def run(number, part, engine, form: str, rate: int) -> Cell:
-        sql = lambda *names: many(20, 4, *names, one_job=form == "one job")
+        sql = lambda *names: many(20, HEAVIES, *names, one_job=form == "one job")
         cell = Cell(engine, sql, "json", rate, True, folder)
         figures.add(number, part, engine.name, form, rate, len(cell.latencies_ms), cell.met, cell.p50_ms, cell.worst_p99_ms,
                     cell.heavy_p99_ms, cell.cores, cell.resident_mb, cell.load_p99_ms)
@@ -179,7 +183,7 @@ def together(folder: Path) -> None:
 
     def keeps_up(engine, form: str, rate: int) -> bool:
         cell = run(0, "ladder", engine, form, rate)
-        return cell.p99_ms <= 1_000 and cell.heavy_p99_ms <= 10_000
+        return cell.p99_ms <= 1_000 and cell.heavy_at_end
 
     forms = [(Laxity, "a query each"), (lambda: Flink(parallelism=1, slots=1), "one job"),
              (lambda: Flink(parallelism=1, slots=32), "a job each"), (lambda: Attached(parallelism=1, slots=32), "a job each")]
@@ -188,7 +192,7 @@ def together(folder: Path) -> None:
     for build, form in forms[:3]:
         engine = build()
         if engine.name != "laxity":
-            Cell(engine, lambda *names: many(20, 4, *names, one_job=form == "one job"), "json", rungs[0], True, folder)  # Java compiles
+            Cell(engine, lambda *names: many(20, HEAVIES, *names, one_job=form == "one job"), "json", rungs[0], True, folder)  # Java compiles
         rate = highest(lambda rate: keeps_up(engine, form, rate), rungs)
         sustained[engine.name] = max(sustained.get(engine.name, 0), rate)
         engine.end()
