@@ -89,11 +89,11 @@ def cause(exceptions: dict) -> str:
 class Flink:
     """A session cluster that stays while files come and go."""
 
-    def __init__(self, parallelism: int, tuned: bool = True, slots: int = 8):
+    def __init__(self, parallelism: int, tuned: bool = True, slots: int = 8, fetch_ms: int = 0):
         """`slots` share what is managed: a job has as many as it is parallel."""
         self.name = "flink" if tuned else "flink-default"
         self.settings = ALWAYS + (TUNED if tuned else "") + f"SET 'parallelism.default' = '{parallelism}';\n"
-        self.cluster = Cluster(sql=True, TASKMANAGERS="1", FETCH_MS="0", SLOTS=str(slots))
+        self.cluster = Cluster(sql=True, TASKMANAGERS="1", FETCH_MS=str(fetch_ms), SLOTS=str(slots))
         self.jobs: list[str] = []
 
     def start(self, sql: str, folder: Path) -> None:
@@ -108,7 +108,7 @@ class Flink:
                 self.running(job)
 
     def running(self, job: str) -> None:
-        until = time.monotonic() + 90
+        until = time.monotonic() + 300
         while time.monotonic() < until:
             told = self.cluster.call("GET", f"/jobs/{job}")
             states = {vertex["status"] for vertex in told["vertices"]}
@@ -157,7 +157,7 @@ class Attached(Flink):
     """Flink with an agent of ours beside it: the targets are of the file."""
 
     def __init__(self, parallelism: int, slots: int):
-        super().__init__(parallelism, slots=slots)
+        super().__init__(parallelism, slots=slots, fetch_ms=1_000)
         self.name = "flink-attached"
 
     def start(self, sql: str, folder: Path) -> None:

@@ -57,32 +57,61 @@ def of_cost(out: Path) -> list[str]:
     return table("| query | laxity, CPU ns an event | Flink | times | laxity, million events a CPU second | laxity, peak MB | Flink, peak MB |", lines)
 
 
+def cell(of: list[dict[str, str]], *columns: tuple[str, int]) -> str:
+    return " | ".join(f"{middle(of, column):,.{digits}f}" for column, digits in columns)
+
+
 def of_latency(out: Path) -> list[str]:
-    lines = []
+    highest, cells = [], []
     for (format, query), of in grouped(rows(out / "latency.csv"), "format", "query").items():
         for (engine,), rates in grouped(of, "engine").items():
             best = {bound: max((int(line["rate"]) for line in rates if float(line["p99_ms"]) <= bound), default=0) for bound in (100, 1_000)}
-            shown = ", ".join(f"{int(line['rate']):,}: {float(line['p99_ms']):.0f} ms, {float(line['cores']):.2f}" for line in rates)
-            lines.append(f"| {query}, {format} | {engine} | {best[100]:,} | {best[1000]:,} | {shown} |")
-    return table("| query | engine | highest rate tried with p99 up to 100 ms | up to 1 s | rate: p99, cores |", lines)
+            highest.append(f"| {query}, {format} | {engine} | {best[100]:,} | {best[1000]:,} |")
+        for (rate, engine), at in sorted(grouped(of, "rate", "engine").items(), key=lambda item: int(item[0][0])):
+            shown = cell(at, ("p50_ms", 0), ("p99_ms", 0), ("cores", 2), ("resident_mb", 0), ("load_p99_ms", 0))
+            cells.append(f"| {query}, {format} | {int(rate):,} | {engine} | {100 * middle(at, 'met'):.1f} % | {shown} |")
+    return table("| query | engine | highest rate tried with p99 up to 100 ms | up to 1 s |", highest) + table(
+        "| query | events/s | engine | within 50 ms | p50, ms | p99, ms | cores | MB | p99 of the load itself, ms |", cells)
 
 
 def of_together(out: Path) -> list[str]:
-    lines = []
-    for (part, engine, form, rate), of in grouped(rows(out / "together.csv"), "part", "engine", "form", "rate").items():
-        shown = " | ".join(f"{middle(of, column):.{digits}f}" for column, digits in
-                           [("p50_ms", 0), ("worst_p99_ms", 0), ("heavy_p99_ms", 0), ("cores", 2), ("resident_mb", 0), ("load_p99_ms", 0)])
+    all_of, lines = rows(out / "together.csv"), []
+    for (part, engine, form, rate), of in grouped(all_of, "part", "engine", "form", "rate").items():
+        shown = cell(of, ("p50_ms", 0), ("worst_p99_ms", 0), ("heavy_p99_ms", 0), ("cores", 2), ("resident_mb", 0), ("load_p99_ms", 0))
         lines.append(f"| {part} | {int(rate):,} | {engine}, {form} | {100 * middle(of, 'met'):.1f} % | {shown} |")
-    return table("| part | events/s | engine | urgent within 50 ms | p50, ms | worst p99, ms | heavy p99, ms | cores | MB | p99 of the load itself, ms |", lines)
+    times = []
+    for (part, rate), of in grouped([line for line in all_of if line["part"] != "ladder"], "part", "rate").items():
+        by = {engine: middle(of, "worst_p99_ms") for engine, of in grouped(of, "engine", "form").items()}
+        own = min(ms for (engine, _), ms in by.items() if engine == "laxity")
+        others = {f"{engine}, {form}": ms for (engine, form), ms in by.items() if engine != "laxity"}
+        if others:
+            best = min(others, key=lambda name: others[name])
+            times.append(f"| {part} | {int(rate):,} | {own:,.0f} | {others[best]:,.0f} | {best} | {times_of(others[best], own, 10)} |")
+    return table("| part | events/s | engine | urgent within 50 ms | p50, ms | worst p99, ms | heavy p99, ms | cores | MB | p99 of the load itself, ms |",
+                 lines) + table("| part | events/s | laxity, worst p99, ms | least of Flink's, ms | of | times lower; ten wanted |", times)
+
+
+def times_of(other: float, own: float, wanted: float) -> str:
+    """
+    >>> times_of(100.0, 4.0, 10), times_of(30.0, 10.0, 10), times_of(float("inf"), 10.0, 10)
+    ('25.0: met', '3.0: MISSED', 'Flink does not keep up: met')
+    """
+    if other == float("inf"):
+        return "neither keeps up" if own == other else "Flink does not keep up: met"
+    return f"{other / own:.1f}: {'met' if other / own >= wanted else 'MISSED'}"
 
 
 def of_density(out: Path) -> list[str]:
-    lines = []
-    for (queries, engine), of in grouped(rows(out / "density.csv"), "queries", "engine").items():
-        shown = " | ".join(f"{middle(of, column):.{digits}f}" for column, digits in
-                           [("p50_ms", 0), ("worst_p99_ms", 0), ("cores", 2), ("resident_mb", 0), ("first_result_s", 1)])
+    all_of, lines, times = rows(out / "density.csv"), [], []
+    for (queries, engine), of in grouped(all_of, "queries", "engine").items():
+        shown = cell(of, ("p50_ms", 0), ("worst_p99_ms", 0), ("cores", 2), ("resident_mb", 0), ("first_result_s", 1))
         lines.append(f"| {queries} | {engine} | {100 * middle(of, 'met'):.1f} % | {shown} |")
-    return table("| queries | engine | within 50 ms | p50, ms | worst p99, ms | cores | MB | first result after, s |", lines)
+    for (queries,), of in grouped(all_of, "queries").items():
+        by = {engine: middle(of, "resident_mb") for (engine,), of in grouped(of, "engine").items()}
+        if {"laxity", "flink"} <= by.keys():
+            times.append(f"| {queries} | {by['laxity']:,.0f} | {by['flink']:,.0f} | {times_of(by['flink'], by['laxity'], 10)} |")
+    return table("| queries | engine | within 50 ms | p50, ms | worst p99, ms | cores | MB | first result after, s |", lines) + table(
+        "| queries | laxity, MB | Flink, MB | times less; ten wanted |", times)
 
 
 def write_summary(out: Path) -> None:
