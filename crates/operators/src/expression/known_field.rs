@@ -2,6 +2,7 @@
 //! that is computed answers by deriving its type and writing out its name, a quarter of the time where batches are small.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -35,7 +36,7 @@ pub(crate) fn with_known_fields(
 }
 
 /// An expression with its field.
-#[derive(Debug, Eq, Hash)]
+#[derive(Debug, Eq)]
 struct KnownField {
     expr: Arc<dyn PhysicalExpr>,
     field: FieldRef,
@@ -44,6 +45,13 @@ struct KnownField {
 impl PartialEq for KnownField {
     fn eq(&self, other: &KnownField) -> bool {
         self.expr.as_ref() == other.expr.as_ref() && self.field == other.field
+    }
+}
+
+impl Hash for KnownField {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.expr.hash(state);
+        self.field.hash(state);
     }
 }
 
