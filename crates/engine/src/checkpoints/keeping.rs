@@ -70,7 +70,7 @@ pub(crate) struct KeptSource {
 pub(crate) struct KeptWindows {
     /// Among its instances.
     pub place: usize,
-    /// See [`WindowsState`].
+    /// Before the names of the tables of its windows.
     pub prefix: String,
 }
 
