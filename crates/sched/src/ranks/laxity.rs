@@ -197,9 +197,13 @@ impl Laxity {
         self.given_up.sort_unstable_by_key(|given_up| (given_up.work_ns, given_up.of));
         let put_off_ns = &mut self.put_off_ns;
         let mut behind = 0.0;
-        put_before(&self.demands, &self.given_up, snapshot.workers, snapshot.now, |given_up, before| {
+        let kept = &self.demands;
+        put_before(kept, &self.given_up, snapshot.workers, snapshot.now, |given_up, before| {
             put_off_ns[given_up.of as usize] = match before {
-                Some(kept) => kept.deadline.0 as f64 - given_up.deadline.0 as f64,
+                // All can wait for it: it goes by its own deadline. That of the first that is kept is a mean, and would let half of
+                // what waits there go before.
+                Some(0) => 0.0,
+                Some(place) => kept[place].deadline.0 as f64 - given_up.deadline.0 as f64,
                 None => {
                     behind += BEHIND_ALL;
                     behind
@@ -334,13 +338,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_goes_first_where_all_else_can_wait_for_it() {
+    fn what_is_late_goes_before_the_first_of_a_queue_that_can_wait() {
         let mut scheduler = scheduler(&[(20 * MS, 1.0), (10_000 * MS, 1.0)]);
         let now = ProcessingTime(20_000 * MS);
         (0..2).for_each(|operator| teach(&mut scheduler, operator, 10_000, now));
         let now = reviewed(&mut scheduler, now);
+        // Due in 5 and in 10 s, so that on the whole that is due in 7.5.
+        for waited_ms in [5_000, 0] {
+            send(&mut scheduler, 1, 1_000, 8, ProcessingTime(now.0 - waited_ms * MS));
+        }
+        send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 30 * MS));
+        assert_eq!(drained(&mut scheduler, now)[0], 0);
+    }
+
+    #[test]
+    fn what_is_late_goes_first_where_all_else_can_wait_for_it() {
+        let mut scheduler = scheduler(&[(20 * MS, 1.0), (10_000 * MS, 1.0)]);
+        let now = ProcessingTime(20_000 * MS);
+        (0..2).for_each(|operator| teach(&mut scheduler, operator, 10_000, now));
+        let mut now = now;
         // 10 ms of work that should have been done 10 ms ago, and as much with ten seconds left for it, or with 15 ms.
         for (waited_ms, wanted) in [(0, [0, 1]), (9_985, [1, 0])] {
+            now = reviewed(&mut scheduler, now);
             send(&mut scheduler, 0, 1_000, 8, ProcessingTime(now.0 - 30 * MS));
             send(&mut scheduler, 1, 1_000, 8, ProcessingTime(now.0 - waited_ms * MS));
             assert_eq!(drained(&mut scheduler, now), wanted, "{waited_ms} ms");
