@@ -56,14 +56,14 @@ pub(super) fn give_up(
 }
 
 /// Where what was given up may stand so that all that is kept is still done in time, as early as that goes: `put` is
-/// told the place of the first of those kept that it goes before, `None` where it must go behind all. `kept` is by deadline,
+/// told the first of those kept that it goes before, `None` where it must go behind all. `kept` is by deadline,
 /// `given_up` by work, shortest first.
 pub(super) fn put_before(
     kept: &[Demand],
     given_up: &[Demand],
     workers: usize,
     now: ProcessingTime,
-    mut put: impl FnMut(&Demand, Option<usize>),
+    mut put: impl FnMut(&Demand, Option<&Demand>),
 ) {
     let workers = workers.max(1) as f64;
     let mut work_ns = 0.0;
@@ -84,7 +84,7 @@ pub(super) fn put_before(
         while spare_ns.get(place).is_some_and(|&spare_ns| spare_ns < more_ns) {
             place += 1;
         }
-        put(given_up, (place < kept.len()).then_some(place));
+        put(given_up, kept.get(place));
     }
 }
 
@@ -198,9 +198,9 @@ mod tests {
             give_up(&mut kept, &mut gone, m, ProcessingTime::ZERO);
             gone.sort_unstable_by_key(|gone| (gone.work_ns, gone.of));
             let mut before = vec![0; kept.len()];
-            put_before(&kept, &gone, m, ProcessingTime::ZERO, |gone, place| {
-                let Some(place) = place else { return };
-                before[place] += gone.work_ns;
+            put_before(&kept, &gone, m, ProcessingTime::ZERO, |gone, kept_of| {
+                let Some(kept_of) = kept_of else { return };
+                before[kept.iter().position(|kept| kept.of == kept_of.of).unwrap()] += gone.work_ns;
             });
             let mut work_ns = 0;
             for (kept, before_ns) in kept.iter().zip(before) {
@@ -218,7 +218,7 @@ mod tests {
             give_up(&mut kept, &mut gone, 1, ProcessingTime::ZERO);
             let late = Demand { of: 99, deadline: ProcessingTime(0), work_ns: 3, worth: 1.0 };
             let mut place = None;
-            put_before(&kept, &[late], 1, ProcessingTime::ZERO, |_, before| place = Some(before));
+            put_before(&kept, &[late], 1, ProcessingTime::ZERO, |_, before| place = Some(before.map(|b| b.of)));
             let fits = |at: usize| {
                 let mut work_ns = 0;
                 kept.iter().enumerate().all(|(of, kept)| {
@@ -226,7 +226,7 @@ mod tests {
                     work_ns <= kept.deadline.0
                 })
             };
-            let first = (0..kept.len()).find(|&at| fits(at));
+            let first = (0..kept.len()).find(|&at| fits(at)).map(|at| kept[at].of);
             prop_assert_eq!(place, Some(first));
         }
     }
