@@ -39,7 +39,7 @@ use crate::{
 ///   of it is free.
 ///
 /// Each can be switched off, to see what it is worth: `laxity:overload=off`. Of 300 random workloads that nothing was
-/// tuned on, 57 % of promises are kept without the third and 80 % with it; without the first p99 over target is 4 % more
+/// tuned on, 57 % of promises are kept without the third and 80 % with it; without the first p99 over target is 5 % more
 /// (`laxity-parts`). Short work first, turns among queries of far targets and the highest rate first among what was given
 /// up were worth less than 2 % there, and the first two made the p99 of near targets two to four times as long on threads.
 ///
