@@ -32,9 +32,10 @@ use crate::{
 /// - *C_o and C_path are not taken off.* On one core end-to-end deadlines of chains are as good, and with them
 ///   the operators above would always go before those below: results of one query would wait for its next rows.
 /// - *Overload* is looked for every 10 ms or so: where the work that waits exceeds the capacity until it is due, the
-///   queries that are worth least for the work that waits of them are given up. What waits at a source counts with all that a row costs
-///   further down, as measured. What is given up goes as early as it can without what is kept being late, shortest
-///   first: after a hiccup all is worked off in time or soon after, and only under lasting overload it goes last. Looks at tables are no query's work, and never given up.
+///   queries that are worth least for the work that waits of them are given up. What waits at a source counts with all
+///   that a row costs further down, as measured. What is given up goes as early as it can without what is kept being
+///   late, shortest first: after a hiccup all is worked off in time or soon after, and only under lasting overload it
+///   goes last. Looks at tables are no query's work, and never given up.
 /// - *Memory* at four fifths of its bound: who frees most goes first, as in Klink §3.4 ([`Releases`]), until half
 ///   of it is free.
 ///

@@ -14,6 +14,7 @@ use crate::{DeadReason, DeadRows};
 pub(super) struct Deferred {
     batches: Vec<RecordBatch>,
     held_rows: usize,
+    held_bytes: usize,
     /// By row that was taken: its batch and its place there.
     places: Vec<(usize, usize)>,
     offers: Vec<Offer>,
@@ -37,6 +38,7 @@ impl Deferred {
         let number = self.batches.len();
         self.batches.push(batch.clone());
         self.held_rows += batch.num_rows();
+        self.held_bytes += batch.get_array_memory_size();
         self.places.extend(told.rows.iter().map(|&row| (number, row as usize)));
         self.offers.extend_from_slice(told.offers);
         self.times.extend(told.rows.iter().map(|&row| told.times[row as usize]));
@@ -56,6 +58,7 @@ impl Deferred {
     pub(super) fn clear(&mut self) {
         self.batches.clear();
         self.held_rows = 0;
+        self.held_bytes = 0;
         self.places.clear();
         self.offers.clear();
         self.times.clear();
@@ -113,10 +116,10 @@ impl Deferred {
         }
     }
 
-    /// Bytes held, about: a batch counts for its rows that were taken, as others hold the rest.
+    /// Bytes held, about: a batch counts for its rows that were taken, since it is mostly a piece of an array that others hold.
+    /// Asked for at every message, so that nothing is added up here.
     pub(super) fn bytes(&self) -> usize {
-        let batches: usize = self.batches.iter().map(RecordBatch::get_array_memory_size).sum();
-        batches * self.places.len() / self.held_rows.max(1)
+        self.held_bytes * self.places.len() / self.held_rows.max(1)
     }
 }
 
