@@ -139,6 +139,7 @@ mod tests {
         confidence: 0.95,
         only_behind: false,
         is_engaged: true,
+        has_begun: true,
         steps: 0,
         rows_seen: 1_100,
         rows_taken: 234,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 use laxity_operators::StreamBatch;
 use laxity_runtime::{ArrowRows, Look, Parcel, Payload};
-use laxity_sched::{Ladder, Message, OperatorSpec, QuerySpec};
+use laxity_sched::{Ladder, LeavesOut, Message, OperatorSpec, QuerySpec, Relief};
 
 use crate::mailboxes::Mailboxes;
 use crate::operator_threads::OperatorThreads;
@@ -92,11 +92,24 @@ impl Dispatch {
         }
     }
 
-    /// How many of the rows that have come to a source are to be dropped.
-    pub(crate) fn rows_to_shed(&self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
+    /// The query leaves rows out when it is told to. Without a scheduler it does so when it is behind, of itself.
+    pub(crate) fn allow_leaving_out(&self, query: QueryId) {
+        if let Dispatch::Scheduled(mailboxes) = self {
+            mailboxes.allow_leaving_out(query);
+        }
+    }
+
+    /// What is to be done with rows that have come to a source.
+    pub(crate) fn relief(
+        &self,
+        source: OperatorId,
+        rows: u32,
+        leaves_out: LeavesOut,
+        now: ProcessingTime,
+    ) -> Relief {
         match self {
-            Dispatch::Scheduled(mailboxes) => mailboxes.rows_to_shed(source, rows, now),
-            Dispatch::Threads(_) => 0,
+            Dispatch::Scheduled(mailboxes) => mailboxes.relief(source, rows, leaves_out, now),
+            Dispatch::Threads(_) => Relief::default(),
         }
     }
 

@@ -93,7 +93,7 @@ impl Engine {
             sinks: Arc::new(SinkPool::new(clock)),
             checkpoints: Checkpoints::default(),
             restarts: Restarts::default(),
-            sheds: AtomicBool::new(false),
+            relieves: AtomicBool::new(false),
             load: Load::default(),
             worker_times: (0..config.workers).map(|_| WorkerTimes::default()).collect(),
             ended: Condvar::new(),

@@ -14,8 +14,8 @@ mod slot;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_runtime::Look;
 use laxity_sched::{
-    Address, Config, Grant, Ladder, Message, OperatorSpec, Outlook, Placement, QuerySpec, Recipe, RunReport,
-    Scheduler, Shard, Work,
+    Address, Config, Grant, Ladder, LeavesOut, Message, OperatorSpec, Outlook, Placement, QuerySpec, Recipe,
+    Relief, RunReport, Scheduler, Shard, Work,
 };
 use parking_lot::Mutex;
 use rand_core::SeedableRng;
@@ -246,10 +246,24 @@ impl<T, U: Clone> Mailboxes<T, U> {
         }
     }
 
-    /// How many of the rows that have come to a source are to be dropped.
-    pub(crate) fn rows_to_shed(&self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
-        let Some((_, local, mut desk)) = self.desk_of(source) else { return 0 };
-        desk.shard.scheduler_mut().rows_to_shed(local, rows, now)
+    /// The query leaves rows out when it is told to.
+    pub(crate) fn allow_leaving_out(&self, query: QueryId) {
+        let place = self.placement.lock().shard_of(query);
+        if let Some(place) = place {
+            self.shards[place].lock().shard.allow_leaving_out(query, true);
+        }
+    }
+
+    /// What is to be done with rows that have come to a source.
+    pub(crate) fn relief(
+        &self,
+        source: OperatorId,
+        rows: u32,
+        leaves_out: LeavesOut,
+        now: ProcessingTime,
+    ) -> Relief {
+        let Some((_, local, mut desk)) = self.desk_of(source) else { return Relief::default() };
+        desk.shard.scheduler_mut().relief(local, rows, leaves_out, now)
     }
 
     /// Asks the scheduler that has the operator, which it knows by the id given.

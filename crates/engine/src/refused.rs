@@ -76,8 +76,8 @@ impl Operator for LetterWriter {
         self.operator.arrival_step_ms()
     }
 
-    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
-        self.operator.on_lag(lag_ns, target_ns);
+    fn on_overload(&mut self, is_overloaded: bool) {
+        self.operator.on_overload(is_overloaded);
     }
 
     fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {

@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub checkpoints: Checkpoints,
     pub restarts: Restarts,
     /// Some query allows rows to be dropped.
-    pub sheds: AtomicBool,
+    pub relieves: AtomicBool,
     /// How busy the workers are.
     pub load: Load,
     /// By worker.
@@ -60,9 +60,9 @@ impl Shared {
         staged: &mut Vec<Parcel<ArrowRows>>,
     ) -> Looked {
         let context = self.table_context();
-        let shed = |source, rows, now| self.dispatch.rows_to_shed(source, rows, now);
+        let relief = |source, rows, leaves_out, now| self.dispatch.relief(source, rows, leaves_out, now);
         let mut writes = Vec::new();
-        let mut looked = table.attend(&context, shed, staged, &mut writes);
+        let mut looked = table.attend(&context, relief, staged, &mut writes);
         self.write(&mut writes);
         if !looked.seated.is_empty() {
             self.relieve(std::mem::take(&mut looked.seated));
@@ -95,7 +95,7 @@ impl Shared {
             memory: &self.process.memory,
             // Threads of their own know of no load: a table then keeps the distance that costs the least.
             load: if let Dispatch::Threads(_) = self.dispatch { 1.0 } else { self.load.get() },
-            sheds: &self.sheds,
+            relieves: &self.relieves,
         }
     }
 

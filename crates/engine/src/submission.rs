@@ -153,7 +153,12 @@ impl Submission {
         }
         if query.settings.shed {
             shared.dispatch.allow_shedding(query.id);
-            shared.sheds.store(true, Ordering::Relaxed);
+        }
+        if query.settings.leaves_out {
+            shared.dispatch.allow_leaving_out(query.id);
+        }
+        if query.settings.shed || query.settings.leaves_out {
+            shared.relieves.store(true, Ordering::Relaxed);
         }
         entrances.into_iter().for_each(|entrance| enter(shared, entrance));
         Ok(query.id)

@@ -15,8 +15,9 @@ use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{SharedSourceSpec, StreamBatch};
 use laxity_runtime::{
     ArrowRows, Feed, FeedEvent, Given, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader,
-    Split, Step, Taken, Visited, Work, Write,
+    Relieves, Split, Step, Taken, Visited, Work, Write,
 };
+use laxity_sched::{LeavesOut, Relief};
 use parking_lot::{Mutex, RwLock};
 
 use crate::chain_of_causes;
@@ -109,15 +110,15 @@ pub(crate) struct TableContext<'a> {
     pub backlog_bytes: u64,
     pub memory: &'a Memory,
     pub load: f64,
-    /// Some query allows rows to be dropped: the scheduler has to hear of all that comes.
-    pub sheds: &'a AtomicBool,
+    /// Some query allows rows to be dropped or left out: the scheduler has to hear of all that comes.
+    pub relieves: &'a AtomicBool,
 }
 
 impl<'a> TableContext<'a> {
     /// For a look, which leaves what it admits and makes in these.
-    fn intake<S: FnMut(OperatorId, u32) -> u32>(
+    fn intake<S: Relieves>(
         &self,
-        shed: S,
+        relief: S,
         staged: &'a mut Vec<Parcel<ArrowRows>>,
         writes: &'a mut Vec<Write<ArrowRows>>,
     ) -> IntakeContext<'a, ArrowRows, Clock, S> {
@@ -128,7 +129,7 @@ impl<'a> TableContext<'a> {
             backlog_bytes: self.backlog_bytes,
             memory: self.memory,
             load: self.load,
-            shed,
+            relief,
             staged,
             writes,
         }
@@ -280,7 +281,7 @@ impl Table {
     pub fn attend(
         &self,
         context: &TableContext<'_>,
-        shed: impl Fn(OperatorId, u32, ProcessingTime) -> u32,
+        relief: impl Fn(OperatorId, u32, LeavesOut, ProcessingTime) -> Relief,
         staged: &mut Vec<Parcel<ArrowRows>>,
         writes: &mut Vec<Write<ArrowRows>>,
     ) -> Looked {
@@ -300,9 +301,12 @@ impl Table {
                 ended: started,
             };
         };
-        let sheds = context.sheds.load(Relaxed);
-        let shed = |source, rows| if sheds { shed(source, rows, started) } else { 0 };
-        let mut around = context.intake(shed, staged, writes);
+        let relieves = context.relieves.load(Relaxed);
+        let relief = |source, rows, leaves_out| match relieves {
+            true => relief(source, rows, leaves_out, started),
+            false => Relief::default(),
+        };
+        let mut around = context.intake(relief, staged, writes);
         let attended =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| intake.attend(feed, &mut around)));
         let (step, split) = attended.unwrap_or_else(|panic| {
@@ -344,7 +348,7 @@ impl Table {
         let mut cell = self.cell.lock();
         let Cell { intake, scan, .. } = &mut *cell;
         let Some(feed) = scan.take() else { return };
-        let mut around = context.intake(|_, _| 0, staged, writes);
+        let mut around = context.intake(|_, _, _| Relief::default(), staged, writes);
         let complete = std::panic::AssertUnwindSafe(|| intake.complete(&feed, &mut around));
         if let Err(panic) = std::panic::catch_unwind(complete) {
             self.stop_after_panic(intake, &*panic);

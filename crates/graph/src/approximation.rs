@@ -9,6 +9,8 @@ pub struct Approximation {
     pub only_behind: bool,
     /// Rows may be left out at present.
     pub is_engaged: bool,
+    /// Rows have come since that could be left out.
+    pub has_begun: bool,
     /// How often it began to leave rows out because it was behind.
     pub steps: u64,
     /// Rows that came in time or late.

@@ -57,6 +57,8 @@ pub struct QuerySettings {
     pub memory_limit_bytes: Option<u64>,
     /// `laxity.shed`: under overload rows of it may be dropped at its sources, each counted. Off unless asked.
     pub shed: bool,
+    /// `laxity.approximate.when` = 'overload': under overload rows of it are left out, within an error that it states.
+    pub leaves_out: bool,
     /// `laxity.row.error`.
     pub row_errors: RowErrors,
     /// `execution.checkpointing.*`: what it holds is saved now and then. Not unless asked.
@@ -88,6 +90,7 @@ impl QuerySettings {
             idle_timeout: None,
             memory_limit_bytes: None,
             shed: false,
+            leaves_out: false,
             row_errors: RowErrors::Fail,
             checkpoints: None,
         }

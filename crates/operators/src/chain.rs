@@ -204,8 +204,8 @@ impl Operator for Chain {
         self.links.iter().filter_map(|link| link.operator.arrival_step_ms()).min()
     }
 
-    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
-        self.links.iter_mut().for_each(|link| link.operator.on_lag(lag_ns, target_ns));
+    fn on_overload(&mut self, is_overloaded: bool) {
+        self.links.iter_mut().for_each(|link| link.operator.on_overload(is_overloaded));
     }
 
     fn on_time(&mut self, now: ProcessingTime, out: &mut Outbox) -> Result<Flow, OperatorError> {

@@ -61,9 +61,9 @@ pub trait Operator: Send {
         None
     }
 
-    /// How long the rows that come next have waited since they were due, and the latency target of the query.
-    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
-        let _ = (lag_ns, target_ns);
+    /// Whether the rows that come next are more work than there is time for, as far as one can tell.
+    fn on_overload(&mut self, is_overloaded: bool) {
+        let _ = is_overloaded;
     }
 
     /// An instant that it asked for has come: the one asked for, however late the call is.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QosCurve, QueryId, WorkerId};
 use laxity_policies::recipe;
 use laxity_sched::{
-    CallCost, Config, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, ShedConfig, Work,
+    CallCost, Config, LeavesOut, Message, OperatorSpec, QuerySpec, RunReport, Scheduler, ShedConfig, Work,
 };
 
 const WORKER: WorkerId = WorkerId(0);
@@ -292,7 +292,8 @@ fn overload(shed: bool, credit: usize) -> (f64, f64, f64) {
             {
                 let at = ProcessingTime(next[which]);
                 next[which] += every;
-                let drop = machine.scheduler.rows_to_shed(OperatorId(source), 1, machine.now);
+                let (operator, exact) = (OperatorId(source), LeavesOut::Nothing);
+                let drop = machine.scheduler.relief(operator, 1, exact, machine.now).drop;
                 if which == 0 {
                     (sent, dropped) = (sent + 1, dropped + u64::from(drop));
                 } else {

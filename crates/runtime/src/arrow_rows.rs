@@ -109,8 +109,8 @@ impl Content for ArrowRows {
         operator.arrival_step_ms()
     }
 
-    fn on_lag(operator: &mut Box<dyn Operator>, lag_ns: u64, target_ns: u64) {
-        operator.on_lag(lag_ns, target_ns);
+    fn on_overload(operator: &mut Box<dyn Operator>, is_overloaded: bool) {
+        operator.on_overload(is_overloaded);
     }
 
     fn on_time(

@@ -123,8 +123,8 @@ pub trait Content: Sized + 'static {
         None
     }
 
-    /// Tells an operator how long the rows that come next have waited since they were due, and the latency target.
-    fn on_lag(_: &mut Self::Operator, _lag_ns: u64, _target_ns: u64) {}
+    /// Tells an operator whether the rows that come next are more work than there is time for, as far as one can tell.
+    fn on_overload(_: &mut Self::Operator, _is_overloaded: bool) {}
 
     /// Tells an operator that an instant it asked for has come.
     ///

@@ -268,7 +268,7 @@ impl<C: Content> Instance<C> {
         let is_told = cell.keeps_time && cell.is_source;
         if is_told && cell.rows_in_hand() > 0 {
             let lag_ns = cell.running.as_ref().map_or(0, |running| started.since_ns(running.stamps.ingested));
-            C::on_lag(&mut cell.operator, lag_ns, self.query.target_ns());
+            C::on_overload(&mut cell.operator, self.query.is_overloaded(lag_ns));
         }
         let (watermark_before, state_before) = (cell.out_watermark, cell.state_bytes);
         let ingested = cell.running.as_ref().map(|running| running.latest);

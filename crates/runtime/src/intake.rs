@@ -20,12 +20,18 @@ use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_sched::{LeavesOut, Relief};
 
 use self::group::Group;
 pub use self::reader::{Reader, Taken};
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::Spacing;
 use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Rhythm, Template, Write};
+
+/// Says what is to be done with so many rows that have come to a source, of a query that is so far with leaving rows out.
+pub trait Relieves: FnMut(OperatorId, u32, LeavesOut) -> Relief {}
+
+impl<F: FnMut(OperatorId, u32, LeavesOut) -> Relief> Relieves for F {}
 
 /// The outside of a table: what its connector brings.
 pub trait Feed<C: Content> {
@@ -127,8 +133,8 @@ pub struct IntakeContext<'a, C: Content, K, S> {
     pub backlog_bytes: u64,
     /// Of the process.
     pub memory: &'a Memory,
-    /// How many of so many rows that have come to this source are to be dropped.
-    pub shed: S,
+    /// What is to be done with rows that have come.
+    pub relief: S,
     /// What was admitted, counted as in flight, in order per reader.
     pub staged: &'a mut Vec<Parcel<C>>,
     /// Results of queries that are done as one, likewise.
@@ -440,7 +446,7 @@ impl<C: Content> Intake<C> {
     }
 
     /// Looks at the table if that is due, else prepares what will be; admits what the readers' credit allows.
-    pub fn attend<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    pub fn attend<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         feed: &mut F,
         context: &mut IntakeContext<'_, C, K, S>,
@@ -490,7 +496,7 @@ impl<C: Content> Intake<C> {
     }
 
     /// Hands over what is due of what was read, however long that takes, and reads nothing: before the table is closed.
-    pub fn complete<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    pub fn complete<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         feed: &F,
         context: &mut IntakeContext<'_, C, K, S>,
@@ -501,7 +507,7 @@ impl<C: Content> Intake<C> {
     }
 
     /// Takes rows until none is due, a reader falls behind or the quantum is over.
-    fn look<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    fn look<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         feed: &mut F,
         started: ProcessingTime,
@@ -601,7 +607,7 @@ impl<C: Content> Intake<C> {
     }
 
     /// Offers a batch to every reader; in pieces, where some begin to read amid it.
-    fn offer_all<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    fn offer_all<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         feed: &F,
         mut batch: C::Batch,
@@ -625,7 +631,7 @@ impl<C: Content> Intake<C> {
     }
 
     /// Offers a batch to every reader.
-    fn offer<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    fn offer<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         feed: &F,
         batch: C::Batch,
@@ -645,7 +651,7 @@ impl<C: Content> Intake<C> {
     }
 
     /// Hands over what groups have to, until the quantum is over; when to go on if something is left.
-    fn work<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    fn work<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         feed: &F,
         started: ProcessingTime,
@@ -722,7 +728,7 @@ impl<C: Content> Intake<C> {
     }
 
     /// Tells the readers that have everything that no more comes, and lets go of them.
-    fn end_input<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    fn end_input<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         feed: &F,
         now: ProcessingTime,

@@ -44,7 +44,7 @@ pub use front::{Filled, Front, Unshared};
 pub use frontier::{Frontier, FrontierState};
 pub use instance::{Instance, InstanceState, RecordedArrival, Run, RunContext, Totals, panic_text};
 pub use intake::{
-    Feed, FeedEvent, Given, Intake, IntakeContext, Position, Reader, SHARED_BY_MIN, SharedMember,
+    Feed, FeedEvent, Given, Intake, IntakeContext, Position, Reader, Relieves, SHARED_BY_MIN, SharedMember,
     SharedRecords, SharedWork, Split, Step, Taken, TemplateWork, Visited, Work,
 };
 pub use load::Load;

@@ -10,7 +10,7 @@ use laxity_graph::{
     Approximation, EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QosCurve, QueryId,
     QuerySettings,
 };
-use laxity_sched::{Ladder, QuerySpec, Stamps};
+use laxity_sched::{Ladder, LeavesOut, QuerySpec, Stamps};
 use parking_lot::Mutex;
 
 use crate::Process;
@@ -69,6 +69,8 @@ pub struct Query {
     pub(crate) asked: AskedTimes,
     /// What it has done by leaving rows out, if it does; as of the last window that answered.
     pub approximation: Mutex<Option<Approximation>>,
+    /// The scheduler says so of the rows that come.
+    pub(crate) is_to_leave_out: AtomicBool,
     /// Results not complete yet.
     pub open_sinks: AtomicI64,
     /// Keeps it still while it is checkpointed.
@@ -241,6 +243,7 @@ impl Query {
             pace: Pace::default(),
             asked: AskedTimes::default(),
             approximation: Mutex::new(None),
+            is_to_leave_out: AtomicBool::new(false),
             open_sinks: AtomicI64::new(sinks as i64),
             hold: Hold::default(),
             last_checkpoint: Mutex::new(None),
@@ -589,6 +592,26 @@ impl Query {
         let curve = self.promise.lock().curve();
         let last = curve.points().last()?;
         (last.utility == 0.0).then_some(last.latency_ns)
+    }
+
+    /// How far it is with leaving rows out.
+    pub(crate) fn leaves_out(&self) -> LeavesOut {
+        if !self.settings.leaves_out {
+            return LeavesOut::Nothing;
+        }
+        match *self.approximation.lock() {
+            Some(approximation) if approximation.is_engaged => match approximation.has_begun {
+                true => LeavesOut::AllItCan,
+                false => LeavesOut::Soon,
+            },
+            _ => LeavesOut::Nothing,
+        }
+    }
+
+    /// Whether rows that have waited for so long are more work than there is time for: so the scheduler says, or they have waited
+    /// for half of the target.
+    pub fn is_overloaded(&self, lag_ns: u64) -> bool {
+        lag_ns > self.target_ns() / 2 || self.is_to_leave_out.load(Relaxed)
     }
 
     /// From now on its messages are dropped and counted, though it has not ended: what left its operators before is still

@@ -9,13 +9,14 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use laxity_graph::{
-    EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings,
+    Approximation, EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings,
 };
 use laxity_operators::StreamBatch;
 use laxity_runtime::{
     ArrowRows, Clock, Feed, FeedEvent, InFlight, Intake, IntakeContext, Outcome, Parcel, Process, Query,
     Reader, Split, Step,
 };
+use laxity_sched::{LeavesOut, Relief};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -171,7 +172,7 @@ impl<'a> Looks<'a> {
             load: self.load,
             backlog_bytes: self.backlog_bytes,
             memory: &self.process.memory,
-            shed: |_, _| 0,
+            relief: |_, _, _| Relief::default(),
             staged: &mut self.staged,
             writes: &mut Vec::new(),
         };
@@ -198,6 +199,42 @@ fn at(step: Step) -> u64 {
         Step::At { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => at.0,
         Step::Waiting(None) | Step::Done => panic!("{step:?}"),
     }
+}
+
+#[test]
+fn who_may_leave_rows_out_says_how_far_it_is_and_is_told_to() {
+    let process = process(u64::MAX);
+    let settings = QuerySettings { leaves_out: true, ..QuerySettings::named("q0") };
+    let query = Arc::new(Query::new(QueryId(0), settings, 1, Arc::clone(&process)));
+    let clock = Now::default();
+    let mut feed = Numbers::new(&clock, (0..4).map(|number| number * MS).collect());
+    let mut intake = Intake::new(OperatorId(9), vec![reader(&query)]);
+    let begun =
+        |is_engaged, has_begun| Some(Approximation { is_engaged, has_begun, ..Approximation::default() });
+    let so_far = [None, begun(false, false), begun(true, false), begun(true, true)];
+    let mut asked = Vec::new();
+    for (at, approximation) in (0..).zip(so_far) {
+        *query.approximation.lock() = approximation;
+        clock.0.set(at * MS);
+        let mut context = IntakeContext {
+            clock: &clock,
+            quantum_ns: MS,
+            unix_start_ms: 0,
+            load: 0.0,
+            backlog_bytes: u64::MAX,
+            memory: &process.memory,
+            relief: |_, _, leaves_out| {
+                asked.push(leaves_out);
+                Relief { drop: 0, leave_out: at % 2 == 1 }
+            },
+            staged: &mut Vec::new(),
+            writes: &mut Vec::new(),
+        };
+        intake.attend(&mut feed, &mut context);
+        assert_eq!(query.is_overloaded(0), at % 2 == 1);
+    }
+    assert_eq!(asked, [LeavesOut::Nothing, LeavesOut::Nothing, LeavesOut::Soon, LeavesOut::AllItCan]);
+    assert!(query.is_overloaded(query.target_ns()), "whatever it is told");
 }
 
 #[test]

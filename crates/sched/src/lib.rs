@@ -49,7 +49,7 @@ pub use recipe::{
 };
 pub use scheduler::Scheduler;
 pub use shards::{Address, Outlook, Placement, Shard, Shards, Top};
-pub use shed::{ShedConfig, Shedder};
+pub use shed::{LeavesOut, Relief, ShedConfig, Shedder};
 pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};
 pub use stream::{StreamSnapshot, Sweeping};
 pub use unit::Unit;

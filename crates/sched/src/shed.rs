@@ -1,4 +1,7 @@
-//! Which rows are dropped when no order is good enough, of queries that allow it.
+//! What is done when no order is good enough: some queries leave rows out and say how exact they still are, then others lose
+//! rows, each as it allows.
+
+use std::cmp::Ordering;
 
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
 
@@ -33,13 +36,19 @@ use crate::{OperatorSnapshot, QuerySnapshot, Snapshot};
 /// normalised curves are "quantitatively comparable" (§2.1). Rows go by turns (error diffusion), not by chance: the
 /// same input loses the same rows. Off for every query unless allowed; every row is counted against its query.
 ///
+/// *Before that*, queries that may leave rows out within an error that they state are told to, which loses nothing, in the same
+/// order. By then what was begun exact is to be done exact, so demand is looked at further ahead for them. One that was told counts
+/// as giving all it asks for until rows have come that it could leave out, or its target or the horizon has passed; then with
+/// what it costs. It is exact again once what it would cost so, by its rate and its cost per row before, fits in with all else.
+///
 /// Does badly where rows are not alike: it cannot tell which matter, and a window over a thinned input answers
-/// from fewer rows without saying so; approximation with stated error comes before it.
+/// from fewer rows without saying so.
 #[derive(Debug)]
 pub struct Shedder {
     config: ShedConfig,
     /// By query id.
     ledgers: Vec<Ledger>,
+    /// Queries that allow rows to be dropped or left out.
     allowed: usize,
     /// When arrivals were last taken account of; `None` before the first.
     planned: Option<ProcessingTime>,
@@ -51,6 +60,7 @@ pub struct Shedder {
     loads: Vec<Load>,
     offers: Vec<Offer>,
     steps: Vec<DemandStep>,
+    far_steps: Vec<DemandStep>,
 }
 
 /// When and how far to shed.
@@ -75,10 +85,37 @@ impl Default for ShedConfig {
     }
 }
 
+/// How far a query is that may leave rows out within an error that it states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeavesOut {
+    /// It is exact.
+    #[default]
+    Nothing,
+    /// It was told to, but no rows have come yet that it could leave out.
+    Soon,
+    /// All that its error allows, which may be none.
+    AllItCan,
+}
+
+/// What is to be done with rows that have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relief {
+    /// So many of them are to be dropped.
+    pub drop: u32,
+    /// The query is to leave rows out as far as its error allows.
+    pub leave_out: bool,
+}
+
 /// What is known of a query's input.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
     allowed: bool,
+    may_leave_out: bool,
+    leaves_out: LeavesOut,
+    /// It is to leave rows out, since then.
+    told: Option<ProcessingTime>,
+    /// What a row cost when it left none out.
+    exact_row_ns: Option<f64>,
     /// Share of rows that is dropped.
     fraction: f64,
     /// Rows that should have been dropped and were not: below 1 after each batch.
@@ -93,12 +130,34 @@ struct Ledger {
     /// Decayed: CPU of all operators, and rows that sources took in for it.
     cpu_ns: f64,
     taken: f64,
+    /// What a row was counted with in the last plan.
+    row_ns: f64,
+}
+
+impl Ledger {
+    /// What it has to give now, if anything. A promise holds for so long.
+    fn gives(&self, promise_ns: u64, now: ProcessingTime) -> Option<Gives> {
+        match (self.may_leave_out, self.told, self.leaves_out) {
+            (true, None, _) => Some(Gives::Exactness),
+            (true, Some(told), LeavesOut::Nothing | LeavesOut::Soon) if now.since_ns(told) <= promise_ns => {
+                Some(Gives::Promised)
+            }
+            _ => self.allowed.then_some(Gives::Rows),
+        }
+    }
 }
 
 /// Weight of a period's arrivals in the rate, and what CPU and rows keep from one period to the next: a memory of
 /// about three and ten periods. Picked.
 const RATE_SHARE: f64 = 0.3;
 const CPU_KEEP: f64 = 0.9;
+
+/// Who leaves rows out is exact again where demand is then at most that share of the capacity, so that the least change of it does
+/// not turn it back. Picked.
+const EXACT_BELOW: f64 = 0.9;
+
+/// Who leaves rows out is told by what is demanded until so many horizons from now. Picked.
+const LEAVE_OUT_AHEAD: u64 = 2;
 
 /// What a query asks of the processors.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,10 +172,22 @@ struct Load {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Offer {
     query: u32,
+    gives: Gives,
     grace_ns: u64,
     cores: f64,
     /// w_q · U_q.
     utility: f64,
+}
+
+/// What costs least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Gives {
+    /// It was told to leave rows out, and soon will.
+    Promised,
+    /// It may leave rows out.
+    Exactness,
+    /// It may lose rows.
+    Rows,
 }
 
 /// At that time the demand jumps by `work_ns` and grows faster by `cores`.
@@ -128,7 +199,7 @@ struct DemandStep {
 }
 
 impl Shedder {
-    /// Sheds nothing until a query allows it.
+    /// Does nothing until a query allows it.
     pub fn new(config: ShedConfig) -> Shedder {
         Shedder {
             config,
@@ -140,6 +211,7 @@ impl Shedder {
             loads: Vec::new(),
             offers: Vec::new(),
             steps: Vec::new(),
+            far_steps: Vec::new(),
         }
     }
 
@@ -153,9 +225,20 @@ impl Shedder {
         self.allowed = self.allowed + usize::from(allowed) - usize::from(before);
     }
 
+    /// Whether this query leaves rows out when it is told to.
+    pub fn allow_leaving_out(&mut self, query: QueryId, allowed: bool) {
+        let ledger = self.ledger(query);
+        let before = std::mem::replace(&mut ledger.may_leave_out, allowed);
+        if !allowed {
+            ledger.told = None;
+        }
+        self.allowed = self.allowed + usize::from(allowed) - usize::from(before);
+    }
+
     /// The query was removed, and its id may be given again.
     pub fn forget(&mut self, query: QueryId) {
         self.allow(query, false);
+        self.allow_leaving_out(query, false);
         *self.ledger(query) = Ledger::default();
     }
 
@@ -164,17 +247,23 @@ impl Shedder {
         self.allowed > 0
     }
 
-    /// Rows came to a source of the query: so many of them are to be dropped, and are counted as dropped.
-    pub fn admit(&mut self, query: QueryId, rows: u32, now: ProcessingTime) -> u32 {
+    /// Rows came to a source of the query, which is so far with leaving them out: what is to be done with them. Those that are to
+    /// be dropped are counted as dropped.
+    pub fn admit(&mut self, query: QueryId, rows: u32, leaves_out: LeavesOut, now: ProcessingTime) -> Relief {
         self.planned.get_or_insert(now);
         let ledger = self.ledger(query);
+        let before = std::mem::replace(&mut ledger.leaves_out, leaves_out);
+        if before != leaves_out && [before, leaves_out].contains(&LeavesOut::AllItCan) {
+            // Rows cost something else from now on.
+            (ledger.cpu_ns, ledger.taken) = (0.0, 0.0);
+        }
         ledger.arrived += u64::from(rows);
         ledger.owed += f64::from(rows) * ledger.fraction;
         // What sums of binary fractions fall short of a whole row by is none.
         let drop = ((ledger.owed + 1e-9) as u32).min(rows);
         ledger.owed -= f64::from(drop);
         ledger.dropped += u64::from(drop);
-        drop
+        Relief { drop, leave_out: ledger.told.is_some() }
     }
 
     /// Rows of the query are admitted that came then: what came since waits outside, if the source was held back.
@@ -204,12 +293,17 @@ impl Shedder {
         self.ledgers.get(query.index()).map_or(0.0, |ledger| ledger.fraction)
     }
 
+    /// Whether the query is to leave rows out.
+    pub fn leaves_out(&self, query: QueryId) -> bool {
+        self.ledgers.get(query.index()).is_some_and(|ledger| ledger.told.is_some())
+    }
+
     /// It is time to [`plan`](Shedder::plan).
     pub fn is_due(&self, now: ProcessingTime) -> bool {
         self.is_on() && self.planned.is_some_and(|planned| now.since_ns(planned) >= self.config.period_ns)
     }
 
-    /// Decides anew what is dropped of every query.
+    /// Decides anew what is dropped of every query, and who is to leave rows out.
     pub fn plan(&mut self, snapshot: &Snapshot) {
         let since = self.planned.replace(snapshot.now).unwrap_or(snapshot.now);
         let elapsed_ns = snapshot.now.since_ns(since).max(1) as f64;
@@ -234,9 +328,11 @@ impl Shedder {
                 let until_ns = grace_ns.saturating_sub(lag_ns) as f64;
                 self.steps.push(DemandStep { at_ns: until_ns, work_ns: cores * lag_ns as f64, cores: 0.0 });
             }
-            if ledger.allowed && cores > 0.0 {
+            if let Some(gives) = ledger.gives(grace_ns.max(self.config.horizon_ns), snapshot.now)
+                && cores > 0.0
+            {
                 let utility = query.weight * query.qos.utility(idle_ns);
-                self.offers.push(Offer { query: query.id.0, grace_ns, cores, utility });
+                self.offers.push(Offer { query: query.id.0, gives, grace_ns, cores, utility });
             }
         }
         for operator in snapshot.operators.iter().filter(|operator| operator.queued_messages > 0) {
@@ -245,11 +341,38 @@ impl Shedder {
             }
         }
         let capacity = snapshot.workers as f64 * self.config.headroom;
-        let relief_ns = self.offers.iter().map(|offer| offer.grace_ns).min().unwrap_or(0);
-        let excess = shortfall(&self.loads, &mut self.steps, relief_ns, capacity, &self.config);
-        self.sheds = excess > 0.0;
-        for (query, fraction) in least_loss(&mut self.offers, excess) {
+        self.offers.sort_unstable_by_key(|offer| offer.gives);
+        let exact = self.offers.partition_point(|offer| offer.gives < Gives::Rows);
+        let (exactness, rows) = self.offers.split_at_mut(exact);
+        // What was begun exact is done exact first, so that it has to be known earlier.
+        let far = ShedConfig { horizon_ns: LEAVE_OUT_AHEAD * self.config.horizon_ns, ..self.config };
+        self.far_steps.clone_from(&self.steps);
+        let far = excess(&self.loads, &mut self.far_steps, relief_ns(exactness), capacity, &far);
+        let mut missing = excess(&self.loads, &mut self.steps, relief_ns(rows), capacity, &self.config);
+        for offer in given(exactness, far) {
+            missing -= offer.cores;
+            self.ledgers[offer.query as usize].told.get_or_insert(snapshot.now);
+        }
+        self.sheds = missing > 0.0;
+        for (query, fraction) in least_loss(rows, missing) {
             self.ledgers[query as usize].fraction = fraction;
+        }
+        self.make_exact(-far - (1.0 - EXACT_BELOW) * capacity, snapshot);
+    }
+
+    /// Of those that leave rows out, as many as what they cost more then fits into so many cores that are free.
+    fn make_exact(&mut self, mut free: f64, snapshot: &Snapshot) {
+        for query in &snapshot.queries {
+            let ledger = &mut self.ledgers[query.id.index()];
+            if ledger.told.is_none() {
+                continue;
+            }
+            let more =
+                ledger.exact_row_ns.map_or(0.0, |row_ns| ledger.rate * (row_ns - ledger.row_ns).max(0.0));
+            if free >= more {
+                free -= more;
+                ledger.told = None;
+            }
         }
     }
 
@@ -259,14 +382,21 @@ impl Shedder {
         let ledger = self.ledger(query.id);
         let rate = std::mem::take(&mut ledger.arrived) as f64 / elapsed_ns;
         ledger.rate += if first { rate } else { RATE_SHARE * (rate - ledger.rate) };
-        let row_ns = if ledger.taken >= 1.0 {
-            ledger.cpu_ns / ledger.taken
-        } else {
-            predicted_row_ns(query, snapshot)
-        };
+        let measured = (ledger.taken >= 1.0).then(|| ledger.cpu_ns / ledger.taken);
+        ledger.row_ns = measured.unwrap_or_else(|| predicted_row_ns(query, snapshot));
         ledger.cpu_ns *= CPU_KEEP;
         ledger.taken *= CPU_KEEP;
-        ledger.rate * row_ns
+        match (ledger.leaves_out, ledger.told) {
+            (LeavesOut::Nothing | LeavesOut::Soon, _) => {
+                ledger.exact_row_ns = measured.or(ledger.exact_row_ns);
+            }
+            // What it would cost were it exact is what counts where nobody has told it to leave rows out.
+            (LeavesOut::AllItCan, None) => {
+                ledger.row_ns = ledger.exact_row_ns.unwrap_or(ledger.row_ns);
+            }
+            (LeavesOut::AllItCan, Some(_)) => {}
+        }
+        ledger.rate * ledger.row_ns
     }
 
     /// Nothing of the query was known at the last plan.
@@ -330,12 +460,12 @@ fn sources<'a>(
 }
 
 /// Cores that must be saved for every curve to be kept: the largest excess of demand over capacity until any instant,
-/// over the time in which what is not admitted from now on would have been demanded.
+/// over the time in which what is not admitted from now on would have been demanded. Below zero: cores that are free.
 ///
 /// That time begins `relief_ns` from now, the least grace of those that can be shed. `steps` holds the backlog and is
 /// used up. Of the queries whose grace ends within the horizon the whole rate is demanded, since it lasts; what can
 /// wait longer is demanded when it must be done.
-fn shortfall(
+fn excess(
     loads: &[Load],
     steps: &mut Vec<DemandStep>,
     relief_ns: u64,
@@ -365,19 +495,40 @@ fn shortfall(
         since_ns = step.at_ns;
         most = most.max((work_ns - capacity * step.at_ns) / saved_in(step.at_ns));
     }
-    most.max(0.0)
+    most
+}
+
+/// From when on something that is given is missing no more.
+fn relief_ns(offers: &[Offer]) -> u64 {
+    offers.iter().map(|offer| offer.grace_ns).min().unwrap_or(0)
+}
+
+/// Those that leave rows out so that `cores` are saved, what was promised among them.
+fn given(offers: &mut [Offer], cores: f64) -> impl Iterator<Item = &Offer> {
+    offers.sort_unstable_by(|a, b| a.gives.cmp(&b.gives).then(by_loss(a, b)));
+    let mut missing = cores;
+    offers.iter().take_while(move |offer| {
+        let is_given = offer.gives == Gives::Promised || missing > 0.0;
+        missing -= offer.cores;
+        is_given
+    })
 }
 
 /// Shares to give up so that `cores` are saved at least utility, or all there is.
 fn least_loss(offers: &mut [Offer], cores: f64) -> impl Iterator<Item = (u32, f64)> {
-    let ratio = |offer: &Offer| offer.utility / offer.cores;
-    offers.sort_unstable_by(|a, b| ratio(a).total_cmp(&ratio(b)).then(a.query.cmp(&b.query)));
+    offers.sort_unstable_by(by_loss);
     let mut missing = cores;
     offers.iter().map_while(move |offer| {
         let given = missing.min(offer.cores);
         missing -= given;
         (given > 0.0).then(|| (offer.query, given / offer.cores))
     })
+}
+
+/// What loses least utility for the CPU that it saves first.
+fn by_loss(a: &Offer, b: &Offer) -> Ordering {
+    let ratio = |offer: &Offer| offer.utility / offer.cores;
+    ratio(a).total_cmp(&ratio(b)).then(a.query.cmp(&b.query))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use laxity_graph::{ProcessingTime, WorkerId};
+use laxity_graph::{ProcessingTime, QueryId, WorkerId};
 use laxity_runtime::{Agenda, Content, Load, Parcel, Payload, Run, Write};
 use laxity_sched::{OperatorSpec, QuerySpec, Scheduler};
 
@@ -111,10 +111,17 @@ impl<C: Content> Machine<C> {
 
 impl<C: Content> Sharing<C> {
     /// A query with all its operators here, from sources to sinks; or a table.
-    pub fn add_query(&mut self, query: QuerySpec, operators: Vec<OperatorSpec>, sheds: bool) {
+    pub fn add_query(&mut self, query: QuerySpec, operators: Vec<OperatorSpec>) {
         match self {
-            Sharing::Scheduler(order) => order.add_query(query, operators, sheds),
-            Sharing::Threads(threads) => add_query(&mut threads.graph, query, operators, sheds),
+            Sharing::Scheduler(order) => order.add_query(query, operators),
+            Sharing::Threads(threads) => add_query(&mut threads.graph, query, operators),
+        }
+    }
+
+    /// See [`Order::allow`]. Threads know of no load, so that nobody is told to.
+    pub fn allow(&mut self, query: QueryId, drop: bool, leave_out: bool) {
+        if let Sharing::Scheduler(order) = self {
+            order.allow(query, drop, leave_out);
         }
     }
 

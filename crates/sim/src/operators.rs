@@ -6,8 +6,8 @@
 //! is the least over its channels, a call that leaves work is resumed before the next message. How long a call takes is a
 //! number all the same. What the queries write must not depend on any of it.
 //!
-//! Left out: rows that are shed and bursts (both change what is computed), channels that fall silent, tables stamped with
-//! the processing time, rows of late tables (they are counted).
+//! Left out: bursts, which change what is computed, channels that fall silent, tables stamped with the processing time, rows of
+//! late tables (they are counted).
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -37,6 +37,7 @@ pub struct RowQuery {
     /// By node; of a sink none.
     factories: Vec<Option<OperatorFactory>>,
     feeds: Vec<RowFeed>,
+    taken_row_ns: f64,
 }
 
 #[derive(Debug)]
@@ -61,8 +62,8 @@ pub struct RowSimulation {
     pub queries: Vec<RowQuery>,
     /// The policy, made once per node.
     pub policy: Recipe,
-    /// Everything else. Nothing is shed and bursts have no effect: rows are what they are. What is still held back when
-    /// the duration is over is not read.
+    /// Everything else. Bursts have no effect, and rows are dropped only of queries that allow it themselves. What is still held
+    /// back when the duration is over is not read.
     pub setup: Setup,
     /// Rows that an operator puts in one output batch at most. Default 8 192, as in the engine.
     pub batch_rows: usize,
@@ -118,7 +119,13 @@ impl RowQuery {
             })?;
             factories.push(factory);
         }
-        Ok(RowQuery { model, factories, feeds: Vec::new() })
+        Ok(RowQuery { model, factories, feeds: Vec::new(), taken_row_ns: 0.0 })
+    }
+
+    /// What each row costs besides that an operator which may leave rows out takes.
+    #[must_use]
+    pub fn with_taken_row_ns(self, taken_row_ns: f64) -> RowQuery {
+        RowQuery { taken_row_ns, ..self }
     }
 
     /// Gives a source its rows, in order of arrival; behind the last of them its input ends. `clock` says where event
@@ -143,7 +150,7 @@ impl RowSimulation {
     pub fn run(self) -> Result<RowOutcome, SimulationError> {
         let (mut plans, mut rows) = (Vec::new(), Vec::new());
         let mut queries = Vec::new();
-        for RowQuery { model, factories, feeds } in self.queries {
+        for RowQuery { model, factories, feeds, taken_row_ns } in self.queries {
             let feeds = feeds.into_iter().map(|feed| {
                 let (feed, batches) = feed.open();
                 rows.push(batches);
@@ -151,11 +158,11 @@ impl RowSimulation {
             });
             let feeds = feeds.collect();
             queries.push(QueryModel { dataflow: model, feeds, deployed: ProcessingTime::ZERO });
-            plans.push(Factories { factories, batch_rows: self.batch_rows });
+            plans.push(Factories { factories, batch_rows: self.batch_rows, taken_row_ns });
         }
         let sinks: Vec<Vec<NodeId>> = queries.iter().map(instances).collect();
         let workload = Workload { name: "rows".into(), queries };
-        // Bursts and shedding would change what is computed.
+        // Bursts would change what is computed, and so would shedding where nobody asked for it.
         let mut setup = Setup { shed: false, ..self.setup };
         setup.faults.retain(|fault| !matches!(fault.kind, FaultKind::Burst { .. }));
         let simulation = Simulation { workload, policy: self.policy, setup };
@@ -237,6 +244,9 @@ struct Called {
     gathered: Vec<StreamBatch>,
     /// Of the rows that it was called with last.
     event_time: EventTime,
+    taken_row_ns: f64,
+    /// So far.
+    rows_taken: u64,
 }
 
 /// What operators send, and where they put it first.
@@ -251,6 +261,7 @@ struct CalledOutbox {
 struct Factories {
     factories: Vec<Option<OperatorFactory>>,
     batch_rows: usize,
+    taken_row_ns: f64,
 }
 
 impl Called {
@@ -275,6 +286,16 @@ impl Called {
         let late: usize = outbox.raw.late.iter().map(|late| late.rows.num_rows()).sum();
         self.clock.late_rows.set(self.clock.late_rows.get() + late as u64);
         rows_out
+    }
+
+    /// Pays for the rows that the last call took of those that it was given.
+    fn pay_for_taken(&mut self) {
+        let approximation = self.operator.as_ref().filter(|_| self.taken_row_ns > 0.0);
+        if let Some(approximation) = approximation.and_then(ArrowRows::approximation) {
+            let taken = approximation.rows_taken - self.rows_taken;
+            self.rows_taken = approximation.rows_taken;
+            self.clock.spend(self.taken_row_ns * taken as f64);
+        }
     }
 
     /// Pays for a call that took no rows in.
@@ -360,6 +381,7 @@ impl Content for CalledRows {
                 Flow::Done
             }
         };
+        called.pay_for_taken();
         called.tell(outbox);
         Ok(flow)
     }
@@ -403,9 +425,9 @@ impl Content for CalledRows {
         called.operator.as_ref().and_then(ArrowRows::arrival_step_ms)
     }
 
-    fn on_lag(called: &mut Called, lag_ns: u64, target_ns: u64) {
+    fn on_overload(called: &mut Called, is_overloaded: bool) {
         if let Some(operator) = &mut called.operator {
-            operator.on_lag(lag_ns, target_ns);
+            operator.on_overload(is_overloaded);
         }
     }
 
@@ -497,6 +519,8 @@ impl Modelled for CalledRows {
             operator: operator.map_err(|error| error.to_string())?,
             gathered: Vec::new(),
             event_time: EventTime::MIN,
+            taken_row_ns: plan.taken_row_ns,
+            rows_taken: 0,
         })
     }
 

@@ -1,7 +1,9 @@
 //! One scheduler or several shards behind one face, so that the rest of the simulator need not ask which.
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
-use laxity_sched::{Config, Grant, Message, OperatorSpec, QuerySpec, Recipe, RunReport, Scheduler, Shards};
+use laxity_sched::{
+    Config, Grant, LeavesOut, Message, OperatorSpec, QuerySpec, Recipe, Relief, RunReport, Scheduler, Shards,
+};
 
 /// Who decides on a machine what runs next: a scheduler, or several that share its queries. Ids are those of the machine.
 #[derive(Debug)]
@@ -30,13 +32,25 @@ impl<T> Order<T> {
         }
     }
 
-    pub fn add_query(&mut self, query: QuerySpec, operators: Vec<OperatorSpec>, sheds: bool) {
-        let id = query.id;
+    pub fn add_query(&mut self, query: QuerySpec, operators: Vec<OperatorSpec>) {
         match self {
-            Order::One(scheduler) => add_query(scheduler, query, operators, sheds),
+            Order::One(scheduler) => add_query(scheduler, query, operators),
             Order::Several(shards) => {
                 shards.add_query(query, &operators);
-                shards.allow_shedding(id, sheds);
+            }
+        }
+    }
+
+    /// What a query allows where not all can be done in time: rows are dropped, or left out.
+    pub fn allow(&mut self, query: QueryId, drop: bool, leave_out: bool) {
+        match self {
+            Order::One(scheduler) => {
+                scheduler.allow_shedding(query, drop);
+                scheduler.allow_leaving_out(query, leave_out);
+            }
+            Order::Several(shards) => {
+                shards.allow_shedding(query, drop);
+                shards.allow_leaving_out(query, leave_out);
             }
         }
     }
@@ -130,10 +144,16 @@ impl<T> Order<T> {
         }
     }
 
-    pub fn rows_to_shed(&mut self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
+    pub fn relief(
+        &mut self,
+        source: OperatorId,
+        rows: u32,
+        leaves_out: LeavesOut,
+        now: ProcessingTime,
+    ) -> Relief {
         match self {
-            Order::One(scheduler) => scheduler.rows_to_shed(source, rows, now),
-            Order::Several(shards) => shards.rows_to_shed(source, rows, now),
+            Order::One(scheduler) => scheduler.relief(source, rows, leaves_out, now),
+            Order::Several(shards) => shards.relief(source, rows, leaves_out, now),
         }
     }
 
@@ -182,14 +202,7 @@ impl<T> Order<T> {
 }
 
 /// A query with all its operators, from sources to sinks.
-pub(crate) fn add_query<T>(
-    scheduler: &mut Scheduler<T>,
-    query: QuerySpec,
-    operators: Vec<OperatorSpec>,
-    sheds: bool,
-) {
-    let id: QueryId = query.id;
+pub(crate) fn add_query<T>(scheduler: &mut Scheduler<T>, query: QuerySpec, operators: Vec<OperatorSpec>) {
     scheduler.add_query(query);
-    scheduler.allow_shedding(id, sheds);
     operators.into_iter().for_each(|operator| scheduler.add_operator(operator));
 }

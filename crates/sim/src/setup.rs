@@ -51,8 +51,8 @@ pub struct Setup {
     /// times included: generators inside an engine are like that, and hide what they make their users wait. Default
     /// off: latency counts from the intended arrival.
     pub closed_loop: bool,
-    /// Rows of any query may be dropped at its sources under overload, where that loses least utility. Every one is
-    /// counted. Default off.
+    /// Rows of any query may be dropped at its sources under overload, where that loses least utility, and not only of those
+    /// that allow it themselves. Every one is counted. Default off.
     pub shed: bool,
     /// Who shares the cores among the operators. Default: the scheduler.
     pub driver: Driver,

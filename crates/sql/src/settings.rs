@@ -220,6 +220,7 @@ impl SessionSettings {
             idle_timeout: self.idle_timeout,
             memory_limit_bytes: self.memory_limit_bytes,
             shed: self.shed,
+            leaves_out: self.approximate.error.is_some() && self.approximate.only_behind,
             row_errors: self.row_errors,
             checkpoints: self
                 .checkpoint_interval

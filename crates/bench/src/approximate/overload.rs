@@ -1,7 +1,7 @@
 //! Do exact queries keep their deadlines while queries that allow an error take in an overload?
 //!
-//! Queries that are alike ask for half as much again as the workers have, later for half of that: some are exact and urgent,
-//! the others allow 5 % when they are behind (`'laxity.approximate.when' = 'overload'`), and would allow shedding. Their
+//! Queries that are alike ask for half of what the workers have, then for half as much again as they have, then for half of it once
+//! more: some are exact and urgent, the others allow 5 % when they are behind (`'laxity.approximate.when' = 'overload'`), and would allow shedding. Their
 //! results are held against exact ones, which are computed here from all rows.
 
 use std::collections::BTreeMap;
@@ -22,6 +22,10 @@ use crate::{Findings, Size};
 
 const LOAD: f64 = 1.5;
 const CALM: f64 = 0.5;
+/// Load and seconds, in turn. What may be left out is only known once some windows have passed.
+const STRETCHES: [(f64, f64); 3] = [(CALM, 10.0), (LOAD, 40.0), (CALM, 15.0)];
+/// Rows a second instead.
+const STRETCHES_SMALL: [(f64, f64); 3] = [(700.0, 2.0), (2_000.0, 3.0), (700.0, 2.0)];
 const WORKERS: usize = 2;
 const EXACT: usize = 4;
 const APPROXIMATE: usize = 12;
@@ -47,8 +51,9 @@ pub fn run(size: Size, scratch: &Path) -> anyhow::Result<Findings> {
 fn measure(size: Size, scratch: &Path) -> anyhow::Result<Findings> {
     let row_ns = row_ns(size)?;
     let rows_per_s = |load: f64| load * WORKERS as f64 * 1e9 / row_ns / (EXACT + APPROXIMATE) as f64;
-    let rates = size.pick([LOAD, CALM].map(rows_per_s), [2_000.0, 700.0]);
-    let stretches = rates.into_iter().zip(size.pick([40.0, 15.0], [3.0, 2.0])).collect();
+    let stretches = size.pick(STRETCHES.map(|(load, seconds)| (rows_per_s(load), seconds)), STRETCHES_SMALL);
+    let rates = [stretches[1].0, stretches[0].0];
+    let stretches = stretches.to_vec();
     let table = DelayedTable::new(&Pace { stretches, delay_ms: 100.0, speed: 1.0, seed: 3 });
     let exact = averages(&table);
 
@@ -205,7 +210,7 @@ fn summary(queries: &[QuerySnapshot], row_ns: f64, rates: [f64; 2], most_engaged
     let still = done().filter(|done| done.is_engaged).count();
     vec![
         format!(
-            "{} queries at {:.0} rows/s each, {row_ns:.0} ns a row: {LOAD} of {WORKERS} workers; then {:.0} rows/s, {CALM}",
+            "{} queries at {:.0} rows/s each, {row_ns:.0} ns a row: {LOAD} times the {WORKERS} workers; before and then {:.0} rows/s, {CALM}",
             queries.len(),
             rates[0],
             rates[1]

@@ -69,6 +69,8 @@ pub struct Aion {
     longest_silence: f64,
     wake: Option<i64>,
     engaged: bool,
+    /// A sub-stream has begun since it is engaged.
+    begun_engaged: bool,
     /// Of sub-streams that rows come for.
     plans: Vec<rows::Plan>,
     random: Dice,
@@ -223,6 +225,7 @@ impl Aion {
             longest_silence: 0.0,
             wake: None,
             engaged: true,
+            begun_engaged: false,
             plans: Vec::new(),
             random: Dice::new(config.seed),
             glances: Dice::new(config.seed ^ GLANCES),
@@ -240,6 +243,12 @@ impl Aion {
     /// Whether rows may be left out from the next sub-stream on; else windows are as exact as without it.
     pub fn engage(&mut self, engaged: bool) {
         self.engaged = engaged;
+        self.begun_engaged &= engaged;
+    }
+
+    /// Whether rows have come that may be left out, since that was last allowed.
+    pub fn has_begun_engaged(&self) -> bool {
+        self.begun_engaged
     }
 
     /// Rows come now.

@@ -531,12 +531,12 @@ impl Operator for Sampler {
         Some((self.grid.sub_stream_ms / 10).max(1))
     }
 
-    /// Behind by half of its target; and no longer so once it has kept up through a window.
-    fn on_lag(&mut self, lag_ns: u64, target_ns: u64) {
+    /// No longer so once it was not through a window.
+    fn on_overload(&mut self, is_overloaded: bool) {
         if !self.spec.only_behind {
             return;
         }
-        if lag_ns > target_ns / 2 {
+        if is_overloaded {
             self.calm_until = self.now.saturating_add(self.grid.step_ms);
             self.steps += u64::from(!self.is_engaged);
             self.is_engaged = true;
@@ -553,6 +553,7 @@ impl Operator for Sampler {
             confidence: self.spec.asked.confidence,
             only_behind: self.spec.only_behind,
             is_engaged: self.is_engaged,
+            has_begun: self.aion.has_begun_engaged(),
             steps: self.steps,
             ..totals
         })

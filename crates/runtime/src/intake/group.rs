@@ -12,7 +12,7 @@ use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 use super::as_one::{AsOne, Before, StepContext};
 use super::reader::Taken;
 use super::shared_work::{Record, SharedRecords};
-use super::{Feed, Given, IntakeContext, Position, Reader, Visited, end};
+use super::{Feed, Given, IntakeContext, Position, Reader, Relieves, Visited, end};
 use crate::offered::Offered;
 use crate::pace::Pace;
 use crate::{Clock, Content, Filled, Front, Parcel, Query, RecordedArrival, Rhythm, Template};
@@ -450,7 +450,7 @@ impl<C: Content> Group<C> {
 
     /// Hands over what is due, and after the end of the table everything, until the quantum is over. True if something is
     /// left.
-    pub fn work<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    pub fn work<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         table: OperatorId,
         place: Position,
@@ -581,7 +581,7 @@ impl<C: Content> Group<C> {
     }
 
     /// Gives a member what is held for it, and the time.
-    fn hand_over<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    fn hand_over<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         number: u32,
         table: OperatorId,

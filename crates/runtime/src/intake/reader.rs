@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime};
-use laxity_sched::Stamps;
+use laxity_sched::{Relief, Stamps};
 
-use super::{Feed, HELD_RETRY_NS, IntakeContext, NO_PROGRESS, Position, TELL_TIME_EVERY_NS};
+use super::{Feed, HELD_RETRY_NS, IntakeContext, NO_PROGRESS, Position, Relieves, TELL_TIME_EVERY_NS};
 use crate::payload::parcel;
 use crate::template::{FrontSpec, FrontState};
 use crate::{Clock, Content, InFlight, Outlet, Parcel, Payload, Query, Rhythm};
@@ -222,7 +222,7 @@ impl<C: Content> Reader<C> {
     /// Takes what is left of a batch once the scheduler has said how many of its rows to drop, and the watermark that
     /// follows it where that is known.
     #[expect(clippy::too_many_arguments, reason = "what a look knows; a struct would only rename it")]
-    pub(super) fn offer<F: Feed<C>, K: Clock, S: FnMut(OperatorId, u32) -> u32>(
+    pub(super) fn offer<F: Feed<C>, K: Clock, S: Relieves>(
         &mut self,
         table: OperatorId,
         batch: C::Batch,
@@ -240,10 +240,12 @@ impl<C: Content> Reader<C> {
         let rows = C::rows(&batch);
         self.last_batch = now;
         self.idle = false;
-        let dropped = (context.shed)(self.source, rows);
+        let Relief { drop: dropped, leave_out } =
+            (context.relief)(self.source, rows, self.query.leaves_out());
         if dropped > 0 {
             self.query.count_shed(dropped, now);
         }
+        self.query.is_to_leave_out.store(leave_out, Relaxed);
         // The first go, so that the newest row, which moves the watermark, stays.
         let batch = match dropped {
             0 => batch,

@@ -68,7 +68,7 @@ impl Table {
             load: 0.0,
             backlog_bytes: self.backlog_bytes,
             memory: &self.process.memory,
-            shed: |_, _| 0,
+            relief: |_, _, _| laxity_sched::Relief::default(),
             staged: &mut self.staged,
             writes: &mut self.writes,
         };

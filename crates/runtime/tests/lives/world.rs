@@ -18,7 +18,7 @@ use laxity_runtime::{
     Payload, Position, Process, Promise, Query, Reader, Registry, Reserved, Retiring, Rhythm, Role,
     RunContext, Split, Step, Taken, Template, Visited, Work as DoneByOthers, Write, Written, expand,
 };
-use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, RunReport, Shards, Stamps, Work};
+use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, Relief, RunReport, Shards, Stamps, Work};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -577,7 +577,7 @@ impl World {
             load: f64::from(self.random.next_u32() % 100) / 100.0,
             backlog_bytes: BACKLOG_BYTES,
             memory: &self.process.memory,
-            shed: |_, _| 0,
+            relief: |_, _, _| Relief::default(),
             staged: &mut staged,
             writes: &mut writes,
         };

@@ -1,7 +1,7 @@
 use laxity_graph::{OperatorId, ProcessingTime, QueryId, WorkerId};
 
 use super::{Address, Shards};
-use crate::Message;
+use crate::{LeavesOut, Message, Relief};
 
 /// What a driver of one thread asks besides: the simulator. Ids are those of the process.
 impl<T> Shards<T> {
@@ -24,10 +24,25 @@ impl<T> Shards<T> {
         }
     }
 
-    /// See [`crate::Scheduler::rows_to_shed`].
-    pub fn rows_to_shed(&mut self, source: OperatorId, rows: u32, now: ProcessingTime) -> u32 {
-        let Some(Address { shard, local }) = self.placement.locate(source) else { return 0 };
-        self.shards[shard].scheduler_mut().rows_to_shed(local, rows, now)
+    /// See [`crate::Scheduler::allow_leaving_out`].
+    pub fn allow_leaving_out(&mut self, query: QueryId, allowed: bool) {
+        if let Some(shard) = self.placement.shard_of(query) {
+            self.shards[shard].allow_leaving_out(query, allowed);
+        }
+    }
+
+    /// See [`crate::Scheduler::relief`].
+    pub fn relief(
+        &mut self,
+        source: OperatorId,
+        rows: u32,
+        leaves_out: LeavesOut,
+        now: ProcessingTime,
+    ) -> Relief {
+        let Some(Address { shard, local }) = self.placement.locate(source) else {
+            return Relief::default();
+        };
+        self.shards[shard].scheduler_mut().relief(local, rows, leaves_out, now)
     }
 
     /// See [`crate::Scheduler::began_dispatch`].

@@ -194,6 +194,13 @@ impl<T> Shard<T> {
         }
     }
 
+    /// See [`Scheduler::allow_leaving_out`].
+    pub fn allow_leaving_out(&mut self, id: QueryId, allowed: bool) {
+        if let Some(&Placed { query, .. }) = self.queries.get(&id) {
+            self.scheduler.allow_leaving_out(query, allowed);
+        }
+    }
+
     /// See [`Scheduler::on_time`].
     #[inline]
     pub fn on_time(&mut self, now: ProcessingTime) {

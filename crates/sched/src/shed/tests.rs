@@ -46,7 +46,7 @@ fn plan_after(shedder: &mut Shedder, snapshot: &mut Snapshot, rows: &[u32]) -> V
     let before = snapshot.now;
     snapshot.now = snapshot.now.plus_ns(SECOND);
     for (query, &rows) in (0..).map(QueryId).zip(rows) {
-        shedder.admit(query, rows, before);
+        shedder.admit(query, rows, LeavesOut::Nothing, before);
         let row_ns = snapshot.operators[query.index()].cost.1;
         shedder.on_run(query, rows, (f64::from(rows) * row_ns) as u64);
     }
@@ -165,18 +165,99 @@ fn a_little_lateness_is_borne_until_something_is_shed() {
 
 #[test]
 fn dropped_rows_follow_the_fraction_and_are_counted() {
+    let admit = |shedder: &mut Shedder, rows| {
+        shedder.admit(QueryId(0), rows, LeavesOut::Nothing, ProcessingTime::ZERO).drop
+    };
     let mut shedder = Shedder::new(config());
     shedder.allow(QueryId(0), true);
     shedder.ledgers[0].fraction = 0.3;
-    let dropped: Vec<u32> = (0..10).map(|_| shedder.admit(QueryId(0), 1, ProcessingTime::ZERO)).collect();
+    let dropped: Vec<u32> = (0..10).map(|_| admit(&mut shedder, 1)).collect();
     assert_eq!(dropped.iter().sum::<u32>(), 3);
     assert!(dropped.iter().all(|&rows| rows <= 1));
     // 0.3 · 1 000 + what was owed.
-    assert!((299..=301).contains(&shedder.admit(QueryId(0), 1_000, ProcessingTime::ZERO)));
+    assert!((299..=301).contains(&admit(&mut shedder, 1_000)));
     assert_eq!(shedder.dropped(QueryId(0)), 303);
     shedder.ledgers[0].fraction = 1.0;
-    assert_eq!(shedder.admit(QueryId(0), 7, ProcessingTime::ZERO), 7);
+    assert_eq!(admit(&mut shedder, 7), 7);
     assert_eq!(shedder.dropped(QueryId(1)), 0);
+}
+
+/// A second in which rows of that cost come to queries that are so far with leaving rows out: who is told to, and what is dropped.
+fn leave_out_after(
+    shedder: &mut Shedder,
+    snapshot: &mut Snapshot,
+    rows: &[(u32, LeavesOut, f64)],
+) -> (Vec<bool>, Vec<f64>) {
+    for tenth in 0..10 {
+        for (query, &(rows, leaves_out, row_ns)) in (0..).map(QueryId).zip(rows) {
+            shedder.admit(query, rows / 10, leaves_out, snapshot.now);
+            shedder.on_run(query, rows / 10, (f64::from(rows / 10) * row_ns) as u64);
+        }
+        snapshot.now = snapshot.now.plus_ns(SECOND / 10);
+        if tenth == 9 {
+            shedder.plan(snapshot);
+        }
+    }
+    let queries = (0..rows.len() as u32).map(QueryId);
+    let told = queries.clone().map(|query| shedder.leaves_out(query)).collect();
+    (told, queries.map(|query| shedder.fraction(query)).collect())
+}
+
+#[test]
+fn rows_are_left_out_before_any_are_dropped() {
+    use LeavesOut::{AllItCan, Nothing, Soon};
+    // .6 cores each of one: .8 too much. The third may lose rows and the first two leave some out; the first weighs twice as much.
+    let mut snapshot = queries(&[1e6, 1e6, 1e6]);
+    snapshot.queries[0].weight = 2.0;
+    let mut shedder = Shedder::new(ShedConfig { horizon_ns: 2 * SECOND, ..config() });
+    shedder.allow_leaving_out(QueryId(0), true);
+    shedder.allow_leaving_out(QueryId(1), true);
+    shedder.allow(QueryId(1), true);
+    shedder.allow(QueryId(2), true);
+    let exact = (600, Nothing, 1e6);
+    let (told, dropped) = leave_out_after(&mut shedder, &mut snapshot, &[exact; 3]);
+    assert_eq!(told, [true, true, false]);
+    near(&dropped, &[0.0; 3]);
+    assert!(shedder.admit(QueryId(0), 1, Nothing, snapshot.now).leave_out);
+    // What was promised counts as given.
+    let soon = (600, Soon, 1e6);
+    let (told, dropped) = leave_out_after(&mut shedder, &mut snapshot, &[soon, soon, exact]);
+    assert_eq!(told, [true, true, false]);
+    near(&dropped, &[0.0; 3]);
+    // They cost a third now: all fits.
+    let thinned = (600, AllItCan, 2e5);
+    let (told, dropped) = leave_out_after(&mut shedder, &mut snapshot, &[thinned, thinned, exact]);
+    assert_eq!(told, [true, true, false], "exact again they would be too much");
+    near(&dropped, &[0.0; 3]);
+    // They save nothing: then rows are dropped, where that is allowed.
+    let full = (600, AllItCan, 1e6);
+    let (told, dropped) = leave_out_after(&mut shedder, &mut snapshot, &[full, full, exact]);
+    assert_eq!(told, [true, true, false]);
+    assert!(dropped[0] == 0.0 && dropped[1] + dropped[2] > 0.5, "{dropped:?}");
+    // One is exact again where there is room for one, and .1 of the capacity is left.
+    let little = (200, AllItCan, 2e5);
+    let mut rounds = Vec::new();
+    while rounds.len() < 20 && rounds.last().is_none_or(|(told, _)| *told == [true, true, false]) {
+        let rows = [little, (600, AllItCan, 2e5), (200, Nothing, 1e6)];
+        rounds.push(leave_out_after(&mut shedder, &mut snapshot, &rows));
+    }
+    assert_eq!(rounds.pop(), Some((vec![false, true, false], vec![0.0; 3])), "after {rounds:?}");
+}
+
+#[test]
+fn a_promise_to_leave_rows_out_holds_for_a_while() {
+    let mut snapshot = queries(&[1e6]);
+    let mut shedder = Shedder::new(ShedConfig { horizon_ns: 2 * SECOND, ..config() });
+    shedder.allow_leaving_out(QueryId(0), true);
+    shedder.allow(QueryId(0), true);
+    let mut dropped = Vec::new();
+    for _ in 0..5 {
+        let soon = (1_500, LeavesOut::Soon, 1e6);
+        dropped.push(leave_out_after(&mut shedder, &mut snapshot, &[soon]).1[0] > 0.0);
+    }
+    assert_eq!(dropped, [false, false, false, true, true]);
+    shedder.forget(QueryId(0));
+    assert!(!shedder.is_on() && !shedder.leaves_out(QueryId(0)));
 }
 
 /// All ways to give up shares in eighths: the least loss that saves enough.
@@ -202,6 +283,7 @@ proptest! {
             .zip(offers)
             .map(|(query, (cores, utility))| Offer {
                 query,
+                gives: Gives::Rows,
                 grace_ns: 0,
                 cores: cores.into(),
                 utility: utility.into(),
@@ -249,7 +331,7 @@ proptest! {
             let excess = flowing.sum::<f64>() + waiting.sum::<f64>() - capacity * t;
             want = want.max(excess / (t - (relief_ms * MS) as f64).max(1e8));
         }
-        let got = shortfall(&loads, &mut steps.clone(), relief_ms * MS, capacity, &config);
+        let got = excess(&loads, &mut steps.clone(), relief_ms * MS, capacity, &config).max(0.0);
         prop_assert!((got - want).abs() < 1e-9, "{got}, expected {want}");
     }
 }

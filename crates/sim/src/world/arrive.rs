@@ -2,6 +2,7 @@
 
 use laxity_graph::OperatorId;
 use laxity_runtime::{IntakeContext, Look, Split, Step};
+use laxity_sched::Relief;
 
 use super::World;
 use crate::event::Event;
@@ -59,7 +60,7 @@ impl<C: Modelled> World<C> {
         }
         let process = std::sync::Arc::clone(reader.query.process());
         let costs = self.setup.sources.scheduled();
-        let (now, sheds, topology, watch) = (self.now, self.setup.shed, &self.topology, &mut self.watch);
+        let (now, topology, watch) = (self.now, &self.topology, &mut self.watch);
         let machine = &mut self.machines[place.machine as usize];
         let load = match &machine.sharing {
             Sharing::Scheduler(_) => machine.load.get(),
@@ -75,16 +76,16 @@ impl<C: Modelled> World<C> {
             // Where rows come at once there is one reader, which waits for nobody.
             backlog_bytes: costs.map_or(u64::MAX, |costs| costs.backlog_bytes),
             memory: &process.memory,
-            shed: |source: OperatorId, rows| match sharing {
-                Sharing::Scheduler(scheduler) if sheds && rows > 0 => {
+            relief: |source: OperatorId, rows, leaves_out| match sharing {
+                Sharing::Scheduler(scheduler) if rows > 0 => {
                     let local = topology.operator(source.0).local;
-                    let dropped = scheduler.rows_to_shed(local, rows, now).min(rows);
-                    if dropped > 0 {
-                        watch.on(now, Event::Shed { operator: source.0, rows: dropped });
+                    let relief = scheduler.relief(local, rows, leaves_out, now);
+                    if relief.drop > 0 {
+                        watch.on(now, Event::Shed { operator: source.0, rows: relief.drop });
                     }
-                    dropped
+                    relief
                 }
-                _ => 0,
+                _ => Relief::default(),
             },
             staged: &mut self.staged,
             writes: &mut self.writes,

@@ -39,7 +39,8 @@ impl<C: Modelled> World<C> {
         let spans = here.len() > 1;
         for (machine, operators) in here {
             let sharing = &mut self.machines[machine as usize].sharing;
-            sharing.add_query(query.clone(), operators, self.setup.shed);
+            sharing.add_query(query.clone(), operators);
+            sharing.allow(query.id, self.setup.shed || settings.shed, settings.leaves_out);
         }
         if spans {
             self.tell_of_windows_elsewhere(index);

@@ -24,7 +24,7 @@ impl<C: Modelled> World<C> {
         let place = self.topology.operator(self.tables[table as usize].place);
         let (query, operator) = Look::unit(place.query, place.local, place.target_ns);
         let machine = &mut self.machines[place.machine as usize];
-        machine.sharing.add_query(query, vec![operator], false);
+        machine.sharing.add_query(query, vec![operator]);
         if let Sharing::Scheduler(order) = &machine.sharing {
             machine.agendas[order.shard_of(place.local)].enlist(place.local);
         }

@@ -140,6 +140,7 @@ impl Aion {
             }
             None => sub_stream.cells.is_empty(),
         };
+        self.begun_engaged |= self.engaged && sub_stream.cells.is_empty();
         let plan = begins.then(|| self.plan(number, window_end));
         let tells_all = self.tells_all();
         let Aion { sub_streams, random, config, totals, .. } = self;

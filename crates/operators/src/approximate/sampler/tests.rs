@@ -249,16 +249,18 @@ fn only_behind_leaves_nothing_out_until_it_is() {
     let exact = drive(&mut chain(&spec), steps(&rows, usize::MAX), 0);
     assert!(exact.rows().iter().all(|row| row.split('|').nth(4) == Some("500")), "{:?}", exact.rows());
     let mut behind = Sampler::new(&spec, 100).unwrap();
+    behind.on_overload(true);
+    assert!(behind.approximation().unwrap().is_engaged && !behind.approximation().unwrap().has_begun);
     for step in steps(&rows, usize::MAX) {
-        behind.on_lag(60, 100);
+        behind.on_overload(true);
         drive(&mut behind, vec![step], 0);
     }
     let approximation = behind.approximation().unwrap();
-    assert_eq!((approximation.steps, approximation.is_engaged), (1, true));
+    assert_eq!((approximation.steps, approximation.is_engaged, approximation.has_begun), (1, true, true));
     assert!(approximation.rows_taken * 2 < approximation.rows_seen, "{approximation:?}");
     behind.now += 2 * WINDOW_MS;
-    behind.on_lag(0, 100);
-    assert!(!behind.approximation().unwrap().is_engaged);
+    behind.on_overload(false);
+    assert!(!behind.approximation().unwrap().is_engaged && !behind.approximation().unwrap().has_begun);
 }
 
 #[test]
