@@ -466,8 +466,9 @@ impl<C: Content> Intake<C> {
         for reader in &mut self.readers {
             reader.flush::<F, K, S>(self.id, started, context);
             reader.tell_time(started, context);
-            // Who may drop rows must be offered them as they come: how many come decides how many are dropped.
-            behind += usize::from(reader.is_behind() && !reader.query.settings.shed);
+            // Who may drop rows or leave some out must be offered them as they come: how many come decides about it.
+            let settings = &reader.query.settings;
+            behind += usize::from(reader.is_behind() && !settings.shed && !settings.leaves_out);
         }
         for group in &mut self.groups {
             group.flush::<F, K, S>(self.id, started, context);

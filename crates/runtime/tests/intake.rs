@@ -207,7 +207,7 @@ fn who_may_leave_rows_out_says_how_far_it_is_and_is_told_to() {
     let settings = QuerySettings { leaves_out: true, ..QuerySettings::named("q0") };
     let query = Arc::new(Query::new(QueryId(0), settings, 1, Arc::clone(&process)));
     let clock = Now::default();
-    let mut feed = Numbers::new(&clock, (0..4).map(|number| number * MS).collect());
+    let mut feed = Numbers::new(&clock, (0..4).map(|number| number * 1_000 * MS).collect());
     let mut intake = Intake::new(OperatorId(9), vec![reader(&query)]);
     let begun =
         |is_engaged, has_begun| Some(Approximation { is_engaged, has_begun, ..Approximation::default() });
@@ -215,7 +215,7 @@ fn who_may_leave_rows_out_says_how_far_it_is_and_is_told_to() {
     let mut asked = Vec::new();
     for (at, approximation) in (0..).zip(so_far) {
         *query.approximation.lock() = approximation;
-        clock.0.set(at * MS);
+        clock.0.set(at * 1_000 * MS);
         let mut context = IntakeContext {
             clock: &clock,
             quantum_ns: MS,

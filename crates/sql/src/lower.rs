@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod approximate;
+mod below_calc;
 mod below_lookup;
 mod current_watermark;
 mod join;

@@ -81,6 +81,7 @@ impl Lowering<'_> {
         }
 
         let fault = |error| self.planner.fault(error);
+        let input = self.below_calc(input, key_exprs, &mut wanted)?;
         let (input, below) = self.below_lookup(input, key_exprs, &mut wanted)?;
         let pending = self.approximable(&input)?;
         let keys =

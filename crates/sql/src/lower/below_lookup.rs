@@ -74,10 +74,10 @@ impl Lowering<'_> {
 }
 
 /// What becomes of the logical columns that are read of every row.
-struct Known {
-    time: usize,
+pub(super) struct Known {
+    pub time: usize,
     /// By logical column: over the stream.
-    columns: Vec<(usize, Expr)>,
+    pub columns: Vec<(usize, Expr)>,
 }
 
 /// The time and the columns that the keys read, over the stream; `None` where one of them is looked up.

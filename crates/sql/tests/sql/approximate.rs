@@ -48,6 +48,56 @@ fn rows_are_left_out_behind_filters_and_before_what_is_computed() {
 }
 
 #[test]
+fn what_a_projection_computes_is_computed_of_the_rows_in_the_sample() {
+    let plan = |sql: &str| approximate(sql).unwrap().explain;
+    // The planner computes what two aggregates have in common in a projection of its own.
+    let common = plan(&windowed("AVG(d * 2 + v), APPROX_ERROR(AVG(d * 2 + v))", "WHERE v > 3"));
+    assert!(common.contains("for d * 2 + CAST(v AS DOUBLE)") && !common.contains("common_expr"), "{common}");
+    let view = |aggregates: &str, keys: &str| {
+        plan(&format!(
+            "CREATE VIEW w AS SELECT ts, UPPER(s) AS place, d * d AS sq, v + 1 AS v1 FROM t WHERE k > 2;
+             SELECT {aggregates} FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(ts), INTERVAL '1' SECOND))
+             GROUP BY window_start, window_end{keys};"
+        ))
+    };
+    let grouped = view("place, SUM(sq), AVG(v1 + sq)", ", place");
+    assert!(grouped.contains("sample by __key0 within") && grouped.contains("for d * d, "), "{grouped}");
+    assert!(grouped.contains("| select d, v, ts, upper(s) where k > 2"), "{grouped}");
+    assert!(view("COUNT(v1)", "").contains("Sample"));
+}
+
+#[test]
+fn below_a_projection_results_are_what_they_are_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String =
+        (0..40).map(|i| format!("1970-01-01 00:00:{:02},{},{},{}\n", i, i % 2, i % 5, i)).collect();
+    std::fs::write(folder.path().join("in.csv"), rows).unwrap();
+    let run = |set: &str, filter: &str| {
+        let text = format!(
+            "CREATE TABLE s (ts TIMESTAMP(3), k INT, c INT, d DOUBLE, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+             WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');
+             CREATE VIEW w AS SELECT ts, k * 2 AS k2, c + 1 AS c1, d * d AS sq, NULLIF(c, 3) AS n FROM s {filter};
+             {set}
+             SELECT k2, SUM(sq), COUNT(*), COUNT(n), AVG(sq), APPROX_ROWS(), SUM(sq) / SUM(c1), APPROX_ERROR(AVG(sq)),
+                    COUNT(*) FILTER (WHERE sq > 30), PERCENTILE(sq, 0.5), APPROX_COUNT_DISTINCT(c1)
+             FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(ts), INTERVAL '20' SECOND))
+             GROUP BY window_start, window_end, k2"
+        );
+        let file = SqlFile { path: folder.path().join("q.sql"), text };
+        let query = compile(&[file]).unwrap_or_else(|error| panic!("{error}")).queries.remove(0);
+        assert_eq!(query.explain.contains("for d * d"), !set.is_empty(), "{}", query.explain);
+        let mut rows = run_cells(&query);
+        rows.sort();
+        rows
+    };
+    for filter in ["", "WHERE c > 2", "WHERE k = 0 AND d > 20"] {
+        let exact = run("", filter);
+        assert!(!exact.is_empty(), "{filter}");
+        assert_eq!(run("SET 'laxity.approximate.error' = '5%';", filter), exact, "{filter}");
+    }
+}
+
+#[test]
 fn behind_a_lookup_join_the_groups_are_known() {
     let plan = approximate(
         "CREATE VIEW named AS SELECT t.ts, t.d, dim.name FROM t JOIN dim FOR SYSTEM_TIME AS OF t.p AS dim ON t.k = dim.k;
