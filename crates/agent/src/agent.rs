@@ -287,6 +287,7 @@ impl Agent {
             for metric in Metric::ALL {
                 readings.append(metric, last.values(metric, now_ns), before, operators);
             }
+            readings.append_age(last.age_ms(now_ns), before, operators);
             topology.append(&last.topology);
         }
         (topology, readings)
