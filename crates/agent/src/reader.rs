@@ -48,12 +48,12 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Of the time, reading takes so much at most where it takes long: an engine answers out of the CPU of its queries.
 const READING_SHARE: f64 = 0.1;
 
-/// No longer is the pause: shorter than what makes an engine's counters old.
-const REST_MAX: Duration = Duration::from_secs(3);
+/// So often it is read all the same: after 5 s of silence an engine's counters are old.
+const READING_GAP_MAX: Duration = Duration::from_secs(3);
 
-/// How long an engine is left alone that took so long to read.
-fn rest_ns(took_ns: u64) -> u64 {
-    ((took_ns as f64 * (1.0 / READING_SHARE - 1.0)) as u64).min(REST_MAX.as_nanos() as u64)
+/// From one reading to the next, where it takes so long.
+fn gap_ns(took_ns: u64) -> u64 {
+    ((took_ns as f64 / READING_SHARE) as u64).min(READING_GAP_MAX.as_nanos() as u64)
 }
 
 impl Reader {
@@ -107,7 +107,7 @@ impl Reader {
                     });
                 }
                 self.failure.clone_from(&look.failure);
-                self.rests_until_ns = look.at_ns + rest_ns(look.took_ns);
+                self.rests_until_ns = asked_ns + gap_ns(look.took_ns);
                 self.last = look;
                 notes.append(&mut self.last.notes);
             }
@@ -201,6 +201,6 @@ mod tests {
     #[test]
     fn what_is_costly_to_read_is_read_seldom() {
         let ms = 1_000_000;
-        assert_eq!([0, 20 * ms, 200 * ms, 2_000 * ms].map(rest_ns), [0, 180 * ms, 1_800 * ms, 3_000 * ms]);
+        assert_eq!([0, 20 * ms, 200 * ms, 2_000 * ms].map(gap_ns), [0, 200 * ms, 2_000 * ms, 3_000 * ms]);
     }
 }
