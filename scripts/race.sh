@@ -8,7 +8,9 @@
 #   PHASES   default "cost latency together density": scripts/race/race.py says what each is
 #   ROUNDS   default 3, in turn; of `cost` one more before, in which Java compiles
 #   FORMATS  default "json avro"; QUERIES default "q0 q1 q2 q5 q7 q8 q11 join"
-#   EVENTS   in the topic of `cost`, default 2000000; RATES and ENGINES of `latency`, DENSITIES of `density`; SECONDS_EACH, default 25
+#   EVENTS   in the topic of `cost`, default 2000000; RATES of `latency`, DENSITIES of `density`; SECONDS_EACH, default 25
+#   RATES_TOGETHER  events/s of `together`, rising, instead of parts of what each sustains, which takes long to find
+#   ENGINES  of `latency`, default "laxity flink flink-default"; of `together`, "laxity flink flink-jobs flink-attached"
 #   FLINK_HOME and more: see scripts/flink.sh; KAFKA_PORT and more: see scripts/kafka.sh
 #
 # Flink has what its documentation advises: for latency a network buffer that waits for 5 ms and a watermark each 10 ms
@@ -29,7 +31,8 @@ fi
 LAXITY=$(realpath "${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity}")
 export LAXITY OUT=${OUT:-out/race} PHASES=${PHASES:-cost latency together density}
 export ROUNDS=${ROUNDS:-3} FORMATS=${FORMATS:-json avro} QUERIES=${QUERIES:-q0 q1 q2 q5 q7 q8 q11 join}
-export EVENTS=${EVENTS:-2000000} RATES=${RATES:-} DENSITIES=${DENSITIES:-10 100 300} SECONDS_EACH=${SECONDS_EACH:-25}
+export EVENTS=${EVENTS:-2000000} RATES=${RATES:-} RATES_TOGETHER=${RATES_TOGETHER:-} ENGINES=${ENGINES:-}
+export DENSITIES=${DENSITIES:-10 100 300} SECONDS_EACH=${SECONDS_EACH:-25}
 export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}}
 # Each windowed operator of a job wants a part of what is managed: with less, a job of three hundred fails. What it does not
 # touch is not taken.

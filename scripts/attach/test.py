@@ -107,7 +107,8 @@ class Test:
         return submit(self.flink, self.folder, name, parallelism)
 
     def attach(self, *arguments: str) -> Agent:
-        return Agent(self.laxity, self.folder / "agent", ["--flink", self.flink.url, "--job", f"{URGENT}=50 ms",
+        """With groups, whatever else computes in the cgroup that the test is started in."""
+        return Agent(self.laxity, self.folder / "agent", ["--flink", self.flink.url, "--job", f"{URGENT}=50 ms", "--share", "100",
                                                           "--listen", f"127.0.0.1:{PORT}", *arguments])
 
     def a_dry_run_changes_nothing(self) -> None:
@@ -341,7 +342,8 @@ class Split:
         folder = self.folder / f"agent-{node}"
         folder.mkdir()
         others = [f"{address}:9465" for other, address in self.NODES.items() if other != node]
-        (folder / "attach.toml").write_text(f"""[exchange]
+        (folder / "attach.toml").write_text(f"""share = 100
+[exchange]
 listen = "{self.NODES[node]}:9465"
 peers = {others}
 ca = "{self.folder}/ca.pem"

@@ -156,8 +156,8 @@ class Flink:
 class Attached(Flink):
     """Flink with an agent of ours beside it: the targets are of the file."""
 
-    def __init__(self, parallelism: int, slots: int):
-        super().__init__(parallelism, slots=slots, fetch_ms=1_000)
+    def __init__(self):
+        super().__init__(parallelism=1, slots=32, fetch_ms=1_000)
         self.name = "flink-attached"
 
     def start(self, sql: str, folder: Path) -> None:

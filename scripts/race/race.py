@@ -4,7 +4,7 @@ cost      bounded, each query alone: CPU time of an event, by the difference bet
           starting, planning and deploying are in neither. The sink takes everything and writes nothing.
 latency   each query alone at rates that double: p99 of its results, and so the highest rate with p99 up to 100 ms and 1 s.
 together  20 urgent queries and 4 heavy ones, at parts of what each engine sustains: urgent p99 up to 1 s, and every heavy one
-          within 3 s of the end. Where an engine does not come to the end, higher parts of the same rate are left out.
+          within 3 s of the end; or at the rates given. Where an engine does not come to the end, higher ones are left out.
 density   many small urgent queries: memory, CPU, p99, time to start.
 """
 
@@ -156,7 +156,7 @@ class Cell:
 def latency(folder: Path) -> None:
     figures = Figures("latency", "format,query,engine,rate,results,met,p50_ms,p99_ms,cores,resident_mb,load_p99_ms")
     builds = {"laxity": Laxity, "flink": lambda: Flink(parallelism=2), "flink-default": lambda: Flink(parallelism=2, tuned=False)}
-    for name in words("ENGINES", " ".join(builds)):
+    for name in [name for name in words("ENGINES", " ".join(builds)) if name in builds]:
         engine = builds[name]()
         for format in words("FORMATS", "json"):
             for query in words("QUERIES", " ".join(LATENCY)):
@@ -185,25 +185,34 @@ def together(folder: Path) -> None:
         cell = run(0, "ladder", engine, form, rate)
         return cell.p99_ms <= 1_000 and cell.heavy_at_end
 
-    forms = [(Laxity, "a query each"), (lambda: Flink(parallelism=1, slots=1), "one job"),
-             (lambda: Flink(parallelism=1, slots=32), "a job each"), (lambda: Attached(parallelism=1, slots=32), "a job each")]
+    builds = {"laxity": (Laxity, "a query each"), "flink": (lambda: Flink(parallelism=1, slots=1), "one job"),
+              "flink-jobs": (lambda: Flink(parallelism=1, slots=32), "a job each"), "flink-attached": (Attached, "a job each")}
+    forms = [builds[name] for name in words("ENGINES", " ".join(builds)) if name in builds]
     rungs = [int(rate) for rate in words("RATES", " ".join(map(str, RUNGS)))]
-    sustained: dict[str, int] = {}
-    for build, form in forms[:3]:
+
+    def begin(build, form: str):
         engine = build()
-        if engine.name != "laxity":
-            Cell(engine, lambda *names: many(20, HEAVIES, *names, one_job=form == "one job"), "json", rungs[0], True, folder)  # Java compiles
-        rate = highest(lambda rate: keeps_up(engine, form, rate), rungs)
-        sustained[engine.name] = max(sustained.get(engine.name, 0), rate)
-        engine.end()
-    print(f"sustained: {sustained}", flush=True)
+        if engine.name != "laxity":  # Java compiles
+            Cell(engine, lambda *names: many(20, HEAVIES, *names, one_job=form == "one job"), "json", rungs[0], True, folder)
+        return engine
+
+    series = [[("given", int(rate)) for rate in words("RATES_TOGETHER", "")]]
+    if not series[0]:
+        sustained: dict[str, int] = {}
+        for build, form in forms:
+            if build is not Attached:
+                engine = begin(build, form)
+                rate = highest(lambda rate: keeps_up(engine, form, rate), rungs)
+                sustained[engine.name] = max(sustained.get(engine.name, 0), rate)
+                engine.end()
+        print(f"sustained: {sustained}", flush=True)
+        series = [[(f"{share} of {whose}", int(rate * share)) for share in (0.5, 0.8, 0.95)] for whose, rate in sustained.items()]
     for number in range(1, ROUNDS + 1):
         for build, form in forms:
-            engine = build()
-            for whose, rate in sustained.items():
-                for share in (0.5, 0.8, 0.95):
-                    cell = run(number, f"{share} of {whose}", engine, form, int(rate * share))
-                    if cell.p99_ms == float("inf"):
+            engine = begin(build, form)
+            for cells in series:
+                for part, rate in cells:
+                    if run(number, part, engine, form, rate).p99_ms == float("inf"):
                         break
             engine.end()
 

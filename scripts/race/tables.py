@@ -82,9 +82,9 @@ def of_together(out: Path) -> list[str]:
     times = []
     for (part, rate), of in grouped([line for line in all_of if line["part"] != "ladder"], "part", "rate").items():
         by = {engine: middle(of, "worst_p99_ms") for engine, of in grouped(of, "engine", "form").items()}
-        own = min(ms for (engine, _), ms in by.items() if engine == "laxity")
+        own = min((ms for (engine, _), ms in by.items() if engine == "laxity"), default=None)
         others = {f"{engine}, {form}": ms for (engine, form), ms in by.items() if engine != "laxity"}
-        if others:
+        if others and own is not None:
             best = min(others, key=lambda name: others[name])
             times.append(f"| {part} | {int(rate):,} | {own:,.0f} | {others[best]:,.0f} | {best} | {times_of(others[best], own, 10)} |")
     return table("| part | events/s | engine | urgent within 50 ms | p50, ms | worst p99, ms | heavy p99, ms | cores | MB | p99 of the load itself, ms |",
@@ -115,8 +115,8 @@ def of_density(out: Path) -> list[str]:
 
 
 def write_summary(out: Path) -> None:
-    settings = ", ".join(f"{name}={os.environ[name]}" for name in ("PHASES", "ROUNDS", "FORMATS", "QUERIES", "EVENTS", "RATES", "DENSITIES", "SECONDS_EACH")
-                         if os.environ.get(name))
+    names = "PHASES ROUNDS FORMATS QUERIES EVENTS RATES RATES_TOGETHER ENGINES DENSITIES SECONDS_EACH".split()
+    settings = ", ".join(f"{name}={os.environ[name]}" for name in names if os.environ.get(name))
     text = [f"# Laxity and Flink on the same topics, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC", "",
             f"`scripts/race.sh` ({settings}; what each part is, and Flink's settings, stand in it and in scripts/race/race.py); raw figures beside "
             "this. Broker, sender and engine share the machine. Medians of the rounds; `inf`: not out two seconds after the end.", ""]

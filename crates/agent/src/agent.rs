@@ -169,6 +169,11 @@ impl Agent {
         self.applier = Some(applier);
     }
 
+    /// Chooses nice values from here to there from now on.
+    pub fn keep_nice_within(&mut self, best: i32, worst: i32) {
+        self.ranges.nice = (best, worst);
+    }
+
     /// Has real-time threads watched.
     pub fn watch_with(&mut self, watchdog: Watchdog) {
         self.watchdog = Some(watchdog);
@@ -287,6 +292,7 @@ impl Agent {
             for metric in Metric::ALL {
                 readings.append(metric, last.values(metric, now_ns), before, operators);
             }
+            readings.append_age(last.age_ms(now_ns), before, operators);
             topology.append(&last.topology);
         }
         (topology, readings)

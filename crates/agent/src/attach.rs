@@ -5,6 +5,7 @@ mod engine;
 mod options;
 mod screen;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -18,14 +19,15 @@ use crate::agent::{Agent, AgentError, OwnPriority};
 use crate::clock::since_boot_ns;
 use crate::exchange::{Exchange, ExchangeError};
 use crate::linux::{
-    Applier, Capability, Hierarchy, Journal, JournalError, Lack, OWN_NICE, Restored, Watchdog, user_of,
+    Applier, Capability, Hierarchy, Journal, JournalError, Lack, OWN_NICE, Restored, Watchdog,
+    executable_lines, mean_cores, user_of,
 };
 use crate::report::{Report, exposition, table};
 use crate::serve::MetricsServer;
 use crate::{AdapterError, PolicyError, Translator, UnknownTranslator};
 
 pub use config::ConfigError;
-pub use options::{AttachArgs, EngineOptions, Options, RestoreArgs};
+pub use options::{AttachArgs, EngineOptions, Groups, Options, RestoreArgs};
 use screen::Screen;
 
 /// Attaching ended before its time, or never began.
@@ -231,7 +233,7 @@ fn prepare(
     let best = if options.translator == Translator::RoundRobin { -20 } else { options.ranges.nice.0 };
     let needs_nice = options.translator.sets_nice() || options.translator == Translator::RoundRobin;
     let mut lacks = if needs_nice { capability.lacks_for_nice(best, &users) } else { Vec::new() };
-    let hierarchy = if options.groups { Hierarchy::find() } else { None };
+    let hierarchy = if options.groups == Groups::Never { None } else { Hierarchy::find() };
     let home = agent.processes().first().and_then(|&pid| hierarchy.as_ref()?.of_thread(pid, pid).ok());
     let home = home.or_else(|| hierarchy.as_ref().map(|hierarchy| hierarchy.mount.clone()));
     let group_lacks =
@@ -241,7 +243,7 @@ fn prepare(
         if options.translator.needs_groups() {
             lacks.extend(group_lacks);
         } else {
-            for lack in group_lacks.iter().filter(|_| options.groups) {
+            for lack in group_lacks.iter().filter(|_| options.groups != Groups::Never) {
                 agent.note(format!("without a cpu cgroup: {lack}"));
             }
             if autogroup_is_on() {
@@ -253,6 +255,20 @@ fn prepare(
             }
             usable = None;
         }
+    } else if options.groups == Groups::WhereApart
+        && options.translator == Translator::Nice
+        && let Some(found) = &usable
+        && let Some(other) = counted_beside(found, &agent.processes())
+    {
+        agent.note(format!(
+            "without a cpu cgroup: in the one that the engine is in, threads of another program (process {other}) count \
+             one by one, and in a group the engine would count as one of them; nice values count between all of these \
+             (--share or cgroup = true in the configuration: with a group nevertheless)"
+        ));
+        if !options.is_nice_given {
+            agent.keep_nice_within(NICE_BESIDE.0, NICE_BESIDE.1);
+        }
+        usable = None;
     }
     if !lacks.is_empty() {
         return Err(AttachError::Lacks(lacks));
@@ -267,6 +283,27 @@ fn prepare(
     }
     agent.write_through(Applier::new(journal, usable).with_weight(options.share));
     Ok(())
+}
+
+/// Beside threads of others none of the engine's goes before what it did not go before: only what can wait is put back.
+const NICE_BESIDE: (i32, i32) = (0, 19);
+
+/// Less than this share of a core a shell takes, or what starts a container.
+const COMPUTES_CORES: f64 = 0.01;
+
+/// Another program whose threads compete with each single one of the engine's. In a group of its own the engine, however
+/// many threads it runs, would weigh as much as one of them.
+fn counted_beside(hierarchy: &Hierarchy, engine: &BTreeSet<u32>) -> Option<u32> {
+    let homes: BTreeSet<PathBuf> =
+        engine.iter().filter_map(|&pid| hierarchy.of_thread(pid, pid).ok()).collect();
+    // Where the kernel groups by session, the engine counts as one outside of groups already.
+    let shares = homes.iter().filter(|home| hierarchy.has_share(home) || !autogroup_is_on());
+    shares.flat_map(|home| hierarchy.processes(home).unwrap_or_default()).find(|&pid| {
+        // Kernel threads have no arguments.
+        let is_other =
+            !engine.contains(&pid) && pid != std::process::id() && !executable_lines(pid).is_empty();
+        is_other && mean_cores(pid).is_some_and(|cores| cores >= COMPUTES_CORES)
+    })
 }
 
 fn autogroup_is_on() -> bool {
@@ -348,4 +385,31 @@ fn stop_signals() -> Result<mpsc::Receiver<i32>, AttachError> {
         .map_err(io("start a thread"))?;
     let _ = std::io::stdout().flush();
     Ok(receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_computes_in_the_group_of_the_engine_is_beside_it() {
+        let Some(hierarchy) = Hierarchy::find() else {
+            eprintln!("left out: no cpu cgroup controller is mounted");
+            return;
+        };
+        let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        let own = BTreeSet::from([std::process::id()]);
+        let found = counted_beside(&hierarchy, &own);
+        let home = hierarchy.of_thread(busy.id(), busy.id()).unwrap();
+        let processes = hierarchy.processes(&home).unwrap();
+        let is_beside = |found: Option<u32>| found.is_some_and(|pid| processes.contains(&pid));
+        assert_eq!(is_beside(found), hierarchy.has_share(&home) || !autogroup_is_on());
+        // Of the engine all are.
+        let all: BTreeSet<u32> = processes.iter().copied().collect();
+        let none = counted_beside(&hierarchy, &all).is_none_or(|pid| !all.contains(&pid));
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(none);
+    }
 }

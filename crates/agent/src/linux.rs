@@ -17,8 +17,8 @@ pub use capability::{Capability, Lack};
 pub use cgroup::{Hierarchy, Version};
 pub use journal::{Journal, JournalError};
 pub use proc::{
-    Busy, Status, cpu_times_ns, executable_lines, process_status, processes, thread_ids, thread_name,
-    thread_status, ticks_per_second, timer_slack_ns, user_of,
+    Busy, Status, cpu_times_ns, executable_lines, mean_cores, process_status, processes, thread_ids,
+    thread_name, thread_status, ticks_per_second, timer_slack_ns, user_of,
 };
 pub use restore::{Restored, restore};
 pub use sockets::listens_on;

@@ -21,6 +21,8 @@ pub(crate) struct Reader {
     last: Look,
     /// When it was asked for what it has not answered yet.
     asked_ns: Option<u64>,
+    /// It is not read again before.
+    rests_until_ns: u64,
     is_said_silent: bool,
     /// What it last failed with, so that it is said once.
     failure: Option<String>,
@@ -36,10 +38,23 @@ pub(crate) struct Look {
     notes: Vec<String>,
     failure: Option<String>,
     at_ns: u64,
+    /// How long it took to read; 0 where something new was found, which is to be read again at once.
+    took_ns: u64,
 }
 
 /// An engine that takes longer to be read is said to.
 const SILENCE: Duration = Duration::from_secs(5);
+
+/// Of the time, reading takes so much at most where it takes long: an engine answers out of the CPU of its queries.
+const READING_SHARE: f64 = 0.1;
+
+/// So often it is read all the same: after 5 s of silence an engine's counters are old.
+const READING_GAP_MAX: Duration = Duration::from_secs(3);
+
+/// From one reading to the next, where it takes so long.
+fn gap_ns(took_ns: u64) -> u64 {
+    ((took_ns as f64 / READING_SHARE) as u64).min(READING_GAP_MAX.as_nanos() as u64)
+}
 
 impl Reader {
     /// # Errors
@@ -57,15 +72,20 @@ impl Reader {
             answers,
             last: Look::default(),
             asked_ns: None,
+            rests_until_ns: 0,
             is_said_silent: false,
             failure: None,
         })
     }
 
-    /// Asks for another look, unless one is under way.
+    /// Asks for another look, unless one is under way or was too costly to be had again so soon.
     pub fn ask(&mut self, jobs: &Arc<[JobWish]>) {
-        if self.asked_ns.is_none() && self.requests.send(jobs.clone()).is_ok() {
-            self.asked_ns = Some(since_boot_ns());
+        let now_ns = since_boot_ns();
+        if self.asked_ns.is_none()
+            && now_ns >= self.rests_until_ns
+            && self.requests.send(jobs.clone()).is_ok()
+        {
+            self.asked_ns = Some(now_ns);
         }
     }
 
@@ -87,6 +107,7 @@ impl Reader {
                     });
                 }
                 self.failure.clone_from(&look.failure);
+                self.rests_until_ns = asked_ns + gap_ns(look.took_ns);
                 self.last = look;
                 notes.append(&mut self.last.notes);
             }
@@ -130,10 +151,15 @@ impl Look {
     pub fn values(&self, metric: Metric, now_ns: u64) -> Values {
         let mut values = self.values.get(&metric).cloned().unwrap_or_default();
         if metric == Metric::SampleAgeMs {
-            let aged_ms = now_ns.saturating_sub(self.at_ns) as f64 / 1e6;
+            let aged_ms = self.age_ms(now_ns);
             values.iter_mut().flatten().for_each(|age_ms| *age_ms += aged_ms);
         }
         values
+    }
+
+    /// How long ago it was.
+    pub fn age_ms(&self, now_ns: u64) -> f64 {
+        now_ns.saturating_sub(self.at_ns) as f64 / 1e6
     }
 }
 
@@ -144,7 +170,10 @@ fn read(
     answer: &Sender<Look>,
 ) {
     for jobs in asked {
-        let failure = adapter.refresh(&|name| wishes_of(&jobs, name)).err().map(|error| error.to_string());
+        let began_ns = since_boot_ns();
+        let refreshed = adapter.refresh(&|name| wishes_of(&jobs, name));
+        let is_new = matches!(refreshed, Ok(true));
+        let failure = refreshed.err().map(|error| error.to_string());
         let topology = adapter.topology().clone();
         let at_ns = since_boot_ns();
         graph.update(&mut *adapter, &topology, at_ns as f64 / 1e6);
@@ -157,9 +186,21 @@ fn read(
             topology,
             failure,
             at_ns,
+            took_ns: if is_new { 0 } else { since_boot_ns() - began_ns },
         };
         if answer.send(look).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_costly_to_read_is_read_seldom() {
+        let ms = 1_000_000;
+        assert_eq!([0, 20 * ms, 200 * ms, 2_000 * ms].map(gap_ns), [0, 200 * ms, 2_000 * ms, 3_000 * ms]);
     }
 }

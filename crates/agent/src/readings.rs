@@ -19,6 +19,8 @@ pub struct Readings {
     pub horizon_ns: u64,
     /// By operator that closes windows: when their watermarks are due, where the agent of another machine told.
     pub streams: BTreeMap<usize, StreamReport>,
+    /// By operator: how long ago its engine was read.
+    ages_ms: Vec<f64>,
     values: BTreeMap<Metric, Values>,
 }
 
@@ -31,6 +33,17 @@ impl Readings {
     /// One operator's value; `None` where there is no data.
     pub fn get(&self, metric: Metric, operator: usize) -> Option<f64> {
         self.values.get(&metric)?.get(operator).copied().flatten()
+    }
+
+    /// How long ago an operator's engine was read.
+    pub fn age_ms(&self, operator: usize) -> f64 {
+        self.ages_ms.get(operator).copied().unwrap_or(0.0)
+    }
+
+    /// Appends the operators of another engine, read so long ago, after those of `before` operators.
+    pub fn append_age(&mut self, age_ms: f64, before: usize, operators: usize) {
+        self.ages_ms.resize(before, 0.0);
+        self.ages_ms.resize(before + operators, age_ms);
     }
 
     /// Sets all values of a metric, one per operator.

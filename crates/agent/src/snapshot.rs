@@ -34,9 +34,12 @@ pub(crate) fn snapshot(
         let ago = |ms: f64| ProcessingTime(readings.now_ns.saturating_sub((ms.max(0.0) * MS) as u64));
         let head_age_ms = get(Metric::HeadAgeMs).unwrap_or(0.0);
         let ingested = ago(get(Metric::IngestAgeMs).unwrap_or(head_age_ms));
-        let frontier = match (operator.window, get(Metric::WatermarkMs)) {
+        // Flink tells −2⁶³ until there is a watermark, which says nothing of when a window closes.
+        let watermark_ms = get(Metric::WatermarkMs).filter(|ms| ms.abs() < 9e18);
+        let frontier = match (operator.window, watermark_ms) {
             // A priority holds for a period: a window that closes within it cannot be put off until it has.
             (Some(window), Some(watermark_ms)) => {
+                let watermark_ms = watermark_ms + readings.age_ms(place);
                 let closes = frontier(window, watermark_ms, now).max(ingested);
                 if closes.since_ns(now) > readings.horizon_ns { closes } else { ingested }
             }
@@ -137,6 +140,14 @@ mod tests {
         assert_eq!(head.deadline, ProcessingTime(125_000_000_000));
         assert_eq!(second.mean_ingested, Some(ProcessingTime(58_000_000_000)));
         assert_eq!(snapshot.operators[0].cost, (0.0, PRIOR_COST_NS));
+        // Read 2 s ago, and gone on since.
+        readings.append_age(2_000.0, 0, 2);
+        let aged = super::snapshot(&topology, &readings, &[], Unit::Operator, 1);
+        assert_eq!(aged.operators[1].head.unwrap().deadline, ProcessingTime(123_000_000_000));
+        readings.set(Metric::WatermarkMs, vec![None, Some(-9.223_372_036_854_776e18)]);
+        let none = super::snapshot(&topology, &readings, &[], Unit::Operator, 1);
+        assert_eq!(none.operators[1].head.unwrap().deadline, ProcessingTime(116_000_000_000));
+        readings.set(Metric::WatermarkMs, vec![None, Some(14_999.0)]);
         readings.horizon_ns = 5_000_000_000;
         let soon = super::snapshot(&topology, &readings, &[], Unit::Operator, 1);
         assert_eq!(soon.operators[1].head.unwrap().deadline, ProcessingTime(116_000_000_000));

@@ -36,10 +36,11 @@ pub struct AttachArgs {
     /// How often threads are ranked anew [default: 1 s]
     #[arg(long, value_name = "DURATION")]
     pub period: Option<String>,
-    /// Nice of the most and of the least urgent thread [default: -10..10]
+    /// Nice of the most and of the least urgent thread [default: -10..10, and 0..19 without a cgroup beside other programs]
     #[arg(long, value_name = "BEST..WORST", allow_hyphen_values = true)]
     pub nice: Option<String>,
-    /// Weight of each engine process beside other programs, 1 to 10000; 100 is what any process has
+    /// Weight of each engine process beside other programs, 1 to 10000; 100 is what any process has. If not given, there is
+    /// no cgroup where other programs' threads are in the engine's own
     #[arg(long, value_name = "WEIGHT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub share: Option<u32>,
     /// Show what would be done, and do nothing
@@ -90,8 +91,10 @@ pub struct Options {
     pub dry_run: bool,
     /// End after one ranking.
     pub once: bool,
-    /// Use cpu cgroups.
-    pub groups: bool,
+    /// When to use cpu cgroups.
+    pub groups: Groups,
+    /// The range of nice values is asked for, not ours.
+    pub is_nice_given: bool,
     /// Weight of each engine process beside other programs; 100 is usual.
     pub share: u32,
     /// Where the journal is kept.
@@ -102,6 +105,17 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     /// Print lines.
     pub plain: bool,
+}
+
+/// When the engine's threads go to cpu cgroups of the agent's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    /// Wherever the translator needs them, or the engine counts as one beside other programs anyway.
+    WhereApart,
+    /// Wherever they can be made.
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 /// A policy's text and what it is for.
@@ -211,7 +225,8 @@ impl Options {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             ..Ranges::default()
         };
-        if let Some(text) = args.nice.as_ref().or(file.nice.as_ref()) {
+        let (nice, share) = (args.nice.as_ref().or(file.nice.as_ref()), args.share.or(file.share));
+        if let Some(text) = nice {
             ranges.nice = nice_range(text).map_err(option("nice"))?;
         }
         Ok(Options {
@@ -222,8 +237,15 @@ impl Options {
             ranges,
             dry_run: args.dry_run,
             once: args.once,
-            groups: !args.no_cgroup && file.cgroup.unwrap_or(true),
-            share: args.share.or(file.share).unwrap_or(100).clamp(1, 10_000),
+            groups: match (args.no_cgroup, file.cgroup) {
+                (true, _) | (_, Some(false)) => Groups::Never,
+                // Who asks for a share asks for what has one.
+                (_, Some(true)) => Groups::Always,
+                (_, None) if share.is_some() => Groups::Always,
+                (_, None) => Groups::WhereApart,
+            },
+            is_nice_given: nice.is_some(),
+            share: share.unwrap_or(100).clamp(1, 10_000),
             state: args.state.clone().or(file.state.clone()).unwrap_or_else(default_state),
             exchange: file.exchange(period)?,
             listen: args.listen.or(file.listen),

@@ -53,6 +53,8 @@ pub struct Flink {
     times: KernelTimes,
     /// By operator key: what the output watermarks of a source's chain are called.
     watermark_ids: HashMap<Arc<str>, String>,
+    /// By operator key: what the count of the rows that a source makes is called, before others chained to it.
+    made_ids: HashMap<Arc<str>, Option<String>>,
     /// Since-boot ms at which jobs ran and Flink told no metric of any.
     unmetered_ms: Option<f64>,
 }
@@ -140,6 +142,7 @@ impl Flink {
             dumps: jvm::Dumps::default(),
             times: KernelTimes::default(),
             watermark_ids: HashMap::new(),
+            made_ids: HashMap::new(),
             unmetered_ms: None,
         };
         let config: DashboardConfig = flink.ask("/config")?;
@@ -251,6 +254,7 @@ impl Flink {
         self.births.retain(|key, _| is_known(key));
         self.watermarks.retain(|key, _| is_known(key));
         self.watermark_ids.retain(|key, _| is_known(key));
+        self.made_ids.retain(|key, _| is_known(key));
         (self.topology, self.origins) = (topology, origins);
         Ok(())
     }
@@ -424,22 +428,40 @@ impl Flink {
         self.metrics.get(&self.origins[operator])
     }
 
-    /// Rows that a source made. Where everything is chained to it none leaves the vertex, and the source's own counter
-    /// tells.
-    fn rows_made(&self, operator: usize) -> Option<f64> {
+    /// Rows that a source made. What leaves a vertex may be a few sums of what its source made, or nothing; then the
+    /// source's own counter tells.
+    fn rows_made(&mut self, operator: usize) -> Option<f64> {
         let metrics = self.metric(operator)?;
         if !metrics.write_records_complete {
             return None;
         }
+        let written = metrics.write_records;
+        let this = &self.topology.operators[operator];
         let is_alone = !self.topology.operators.iter().any(|other| other.upstream.contains(&operator));
-        if !is_alone {
-            return Some(metrics.write_records);
+        if !is_alone && !this.name.contains(" -> ") {
+            return Some(written);
         }
+        let key = this.key.clone();
         let (jid, vid) = &self.origins[operator];
         let path = format!("/jobs/{jid}/vertices/{vid}/subtasks/metrics");
-        let ids: Vec<Answer> = self.ask(&path).ok()?;
-        let own = ids.iter().find(|m| m.id.starts_with("Source") && m.id.ends_with(".numRecordsOut"))?;
-        self.ask::<Vec<Answer>>(&format!("{path}?get={}&agg=sum", escaped(&own.id))).ok()?.first()?.sum
+        let id = match self.made_ids.get(&key) {
+            Some(id) => id.clone(),
+            None => {
+                let all: Vec<Answer> = self.ask(&path).ok()?;
+                let mut counters =
+                    all.iter().filter(|answer| answer.id.ends_with(".numRecordsOut")).peekable();
+                // None are told while the task begins.
+                counters.peek()?;
+                let own = counters.find(|answer| answer.id.starts_with("Source"));
+                let id = own.map(|own| escaped(&own.id));
+                self.made_ids.insert(key, id.clone());
+                id
+            }
+        };
+        match id {
+            Some(id) => self.ask::<Vec<Answer>>(&format!("{path}?get={id}&agg=sum")).ok()?.first()?.sum,
+            None => (!is_alone).then_some(written),
+        }
     }
 
     /// The least input watermark of a vertex's subtasks, and of a source its output watermark. Asked of windows and

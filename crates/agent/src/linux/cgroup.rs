@@ -86,6 +86,21 @@ impl Hierarchy {
             .ok_or_else(|| io::Error::other(format!("thread {tid} is in no cpu cgroup that can be seen")))
     }
 
+    /// Whether the kernel gives the group a share: the outermost is none, nor is one of version 2 without the controller.
+    pub fn has_share(&self, folder: &Path) -> bool {
+        match self.version {
+            // Only the outermost has that file.
+            Version::V1 => !folder.join("release_agent").exists(),
+            Version::V2 => folder.join("cpu.weight").exists(),
+        }
+    }
+
+    /// The processes in a group.
+    pub fn processes(&self, folder: &Path) -> io::Result<Vec<u32>> {
+        let text = fs::read_to_string(folder.join("cgroup.procs"))?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
     /// Makes a group. Below it, others can be made with [`open`](Hierarchy::open).
     pub fn create(&self, folder: &Path) -> io::Result<()> {
         match fs::create_dir(folder) {

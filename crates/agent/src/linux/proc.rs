@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
 use crate::ThreadId;
+use crate::clock::since_boot_ns;
 
 /// The scheduling of a thread, from `/proc/PID/task/TID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,14 @@ pub fn executable_lines(pid: u32) -> Vec<String> {
         .collect()
 }
 
+/// Cores that a process used on average since it started.
+pub fn mean_cores(pid: u32) -> Option<f64> {
+    let text = read_small(&format!("/proc/{pid}/stat")).ok()?;
+    let used: u64 = stat_field::<u64>(&text, 14)? + stat_field::<u64>(&text, 15)?;
+    let now_ticks = since_boot_ns() as f64 / 1e9 * ticks_per_second() as f64;
+    Some(used as f64 / (now_ticks - stat_field::<f64>(&text, 22)?).max(1.0))
+}
+
 /// The user a process runs as.
 pub fn user_of(pid: u32) -> io::Result<u32> {
     Ok(fs::metadata(format!("/proc/{pid}"))?.uid())
@@ -107,15 +116,18 @@ fn read_status(path: &str) -> io::Result<Status> {
 }
 
 fn parse_status(text: &str) -> Option<Status> {
-    // The name in brackets may hold blanks and brackets.
-    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3).copied();
     Some(Status {
-        nice: field(19)?.parse().ok()?,
-        started_ticks: field(22)?.parse().ok()?,
-        priority: field(40)?.parse().ok()?,
-        class: field(41)?.parse().ok()?,
+        nice: stat_field(text, 19)?,
+        started_ticks: stat_field(text, 22)?,
+        priority: stat_field(text, 40)?,
+        class: stat_field(text, 41)?,
     })
+}
+
+/// A field by its number in proc(5), from the third on.
+fn stat_field<T: std::str::FromStr>(text: &str, number: usize) -> Option<T> {
+    // The name in brackets may hold blanks and brackets.
+    text[text.rfind(')')? + 1..].split_ascii_whitespace().nth(number - 3)?.parse().ok()
 }
 
 fn numbers(folder: &str) -> io::Result<Vec<u32>> {
@@ -173,6 +185,7 @@ mod tests {
         assert!(cpu_times_ns(*id).unwrap().0 > 0);
         assert!(!thread_name(*id).unwrap().is_empty());
         assert!(!executable_lines(pid).is_empty());
+        assert!(mean_cores(pid).is_some_and(|cores| cores >= 0.0) && mean_cores(0).is_none());
     }
 
     #[test]

@@ -14,6 +14,15 @@ fn a_command_line_is_enough() {
 }
 
 #[test]
+fn who_asks_for_a_share_gets_groups() {
+    let groups = |args: AttachArgs| Options::from_args(&args).unwrap().groups;
+    let plain = || args("http://a", "a=1 s");
+    assert_eq!(groups(plain()), Groups::WhereApart);
+    assert_eq!(groups(AttachArgs { share: Some(100), ..plain() }), Groups::Always);
+    assert_eq!(groups(AttachArgs { share: Some(100), no_cgroup: true, ..plain() }), Groups::Never);
+}
+
+#[test]
 fn what_cannot_be_is_said() {
     let error = |args: AttachArgs| Options::from_args(&args).unwrap_err().to_string();
     assert!(error(AttachArgs::default()).contains("expected --flink URL"));

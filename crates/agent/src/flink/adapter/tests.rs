@@ -304,6 +304,31 @@ fn a_source_tells_the_watermark_that_its_chain_lets_out() {
     assert_eq!(flink.watermark(source), Some(4_999.0));
 }
 
+/// A chain that sums up before it sends lets out a row for thousands that its source makes.
+#[test]
+fn rows_of_a_source_are_counted_before_its_chain() {
+    let mut api = captured();
+    let vertex = api.0[ARCHIVE]["vertices"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("{ARCHIVE}/vertices/{vertex}/subtasks/metrics");
+    let ids = |ids: &[&str]| ids.iter().map(|id| serde_json::json!({"id": id})).collect::<Value>();
+    let (chain, own) = ("Local[2].numRecordsOut", "Source__a[1].numRecordsOut");
+    api.0[&path] = ids(&["numRecordsOut"]);
+    let mut flink = flink(api);
+    let jobs = flink.jobs().unwrap();
+    let Layout { topology, origins, .. } = layout(&flink);
+    let source = origins.iter().position(|(job, of)| ARCHIVE.ends_with(job) && *of == vertex).unwrap();
+    (flink.topology, flink.origins, flink.read_ms) = (topology, origins, since_boot_ns() as f64 / 1e6);
+    flink.take_metrics(&jobs);
+    assert_eq!(flink.rows_made(source), Some(28_228_141.0));
+    flink.topology.operators[source].name = "Source: a[1] -> Local[2]".into();
+    assert_eq!(flink.rows_made(source), None, "its task begins");
+    let mut api = captured();
+    api.0[&path] = ids(&["numRecordsOut", chain, own]);
+    api.0[&format!("{path}?get={}&agg=sum", escaped(own))] = serde_json::json!([{"id": own, "sum": 5e9}]);
+    flink.api = Box::new(api);
+    assert_eq!(flink.rows_made(source), Some(5e9));
+}
+
 #[test]
 fn a_task_manager_is_known_by_its_ports() {
     let managers: TaskManagers = Flink::over(Box::new(captured())).unwrap().ask("/taskmanagers").unwrap();

@@ -36,6 +36,20 @@ fn a_usual_share_is_usual_in_both() {
     assert_eq!(shares(0), 2);
 }
 
+#[test]
+fn the_outermost_group_has_no_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |version| Hierarchy { version, mount: folder.path().to_owned(), root: "/".into() };
+    let has_share = |version| of(version).has_share(folder.path());
+    assert!(has_share(Version::V1) && !has_share(Version::V2));
+    for file in ["release_agent", "cpu.weight"] {
+        fs::write(folder.path().join(file), "").unwrap();
+    }
+    assert!(!has_share(Version::V1) && has_share(Version::V2));
+    fs::write(folder.path().join("cgroup.procs"), "17\n4711\n").unwrap();
+    assert_eq!(of(Version::V2).processes(folder.path()).unwrap(), [17, 4_711]);
+}
+
 /// A subtree as cgroup v2 lays it out, in plain files: what is written where. Cannot catch: what the kernel says to it.
 #[test]
 fn a_threaded_subtree_is_written_as_the_kernel_documents() {
