@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use laxity_connect::{RefusedRows, Scan, ScanEnvironment, ScanSpec, SinkSpec, TableSpec, Waiting};
 use laxity_graph::{OperatorId, ProcessingTime, QueryId};
-use laxity_operators::{InstanceContext, SharedStage, Stage};
+use laxity_operators::{InstanceContext, OperatorError, SharedSourceSpec, SharedStage, Stage, Way, Ways};
 use laxity_runtime::{
     ArrowRows, Expanded, Instance, Intake, Outcome, Outlet, Position, Query, Reader, Rhythm, SHARED_BY_MIN,
     Source, expand,
@@ -64,7 +64,9 @@ struct Parts {
 
 /// How it can read the table with others.
 struct Share {
-    stage: SharedStage,
+    /// By its filter, and by what it computes first.
+    rows: Option<SharedStage>,
+    view: Option<SharedStage>,
     rhythm: Rhythm,
     /// Its source, which then does the rest.
     instance: Arc<Instance<ArrowRows>>,
@@ -236,20 +238,22 @@ impl Submission {
         let kept = kept.map(|kept| kept.restore(shared, plan, &instances, &sources, &outlets)).transpose()?;
         let (keeping, mut places) = kept.unzip();
         let rhythm = Rhythm::of(&plan.dataflow);
-        let share = |source: &Source, scan: &ScanSpec, stage: &SharedStage| {
-            let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
-            let (stage, batch_rows) = (stage.clone(), shared.config.batch_rows);
-            // Dead letters are written by the query that refuses the row.
-            let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
-            let outlets = Some(&outlets).filter(|outlets| outlets.len() == 1);
-            let outlet = outlets.map(|outlets| outlets[0].clone());
-            Some(Share { stage, rhythm, instance, outlet, batch_rows })
-        };
+        let share =
+            |source: &Source, scan: &ScanSpec, rows: &Option<SharedStage>, view: &Option<SharedStage>| {
+                let (rows, view, batch_rows) = (rows.clone(), view.clone(), shared.config.batch_rows);
+                let _either = rows.as_ref().or(view.as_ref())?;
+                let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
+                // Dead letters are written by the query that refuses the row.
+                let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
+                let outlets = Some(&outlets).filter(|outlets| outlets.len() == 1);
+                let outlet = outlets.map(|outlets| outlets[0].clone());
+                Some(Share { rows, view, rhythm, instance, outlet, batch_rows })
+            };
         let wanted = sources.into_iter().filter_map(|source| {
-            let Stage::Source { scan, shared, .. } = &plan.dataflow.node(source.node).stage else {
+            let Stage::Source { scan, shared, view, .. } = &plan.dataflow.node(source.node).stage else {
                 return None;
             };
-            let mut share = shared.as_ref().and_then(|stage| share(&source, scan, stage));
+            let mut share = share(&source, scan, shared, view);
             let (from, saved) = match places.as_mut().and_then(|places| places.remove(&source.operator)) {
                 Some(kept::From::Ended) => return None,
                 Some(kept::From::Place(place, saved)) => (Some(place), Some(saved)),
@@ -422,9 +426,11 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
                 return;
             }
             let columns = columns_of(&wanted, &table.spec);
-            let is_shared =
-                wanted.share.as_ref().is_some_and(|share| table.should_share(&share.stage.spec, &columns));
-            let joins = table.join(reader(&wanted, &table.spec, is_shared, shared.clock.now()));
+            let way = wanted.share.as_ref().map_or(Way::Alone, |share| {
+                let view = share.view_at(&columns).and_then(Result::ok);
+                table.way(share.rows_spec(), view.as_ref(), &columns)
+            });
+            let joins = table.join(reader(&wanted, &table.spec, way, shared.clock.now()));
             let _ = joins && registry.reads(query.id, table.clone());
             drop(registry);
             if joins {
@@ -455,11 +461,10 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     let Opened { spec, environment, position, waker, scan, mut readers } = opened;
     let parts: Vec<Option<Parts>> = readers.iter_mut().map(|wanted| wanted.parts.take()).collect();
     let queries: Vec<Arc<Query>> = readers.iter().map(|wanted| wanted.query.clone()).collect();
-    let alike = count_alike(&readers);
-    let is_shared =
-        |wanted: &Wanted| alike.iter().any(|(other, count)| *count >= SHARED_BY_MIN && wanted.is_like(other));
-    let readers = readers.iter().map(|wanted| {
-        let reader = reader(wanted, &spec, is_shared(wanted), environment.start);
+    let ways: Vec<Ways<'_>> = readers.iter().map(Wanted::ways).collect();
+    let ways = Way::of_all(&ways, SHARED_BY_MIN);
+    let readers = readers.iter().zip(ways).map(|(wanted, way)| {
+        let reader = reader(wanted, &spec, way, environment.start);
         match &wanted.from {
             Some(place) => reader.skipping(place.ahead_of(position)),
             None => reader,
@@ -483,16 +488,15 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     shared.dispatch.appoint(table.id, now, now);
 }
 
-/// One of each kind of those who may share, and how many they are.
-fn count_alike(readers: &[Wanted]) -> Vec<(&Wanted, usize)> {
-    let mut kinds: Vec<(&Wanted, usize)> = Vec::new();
-    for wanted in readers.iter().filter(|wanted| wanted.share.is_some()) {
-        match kinds.iter_mut().find(|(other, _)| wanted.is_like(other)) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((wanted, 1)),
-        }
+impl Share {
+    fn rows_spec(&self) -> Option<&Arc<SharedSourceSpec>> {
+        self.rows.as_ref().map(|stage| &stage.spec)
     }
-    kinds
+
+    /// What it asks for to be computed, of a table of which these columns are its.
+    fn view_at(&self, columns: &Option<Vec<usize>>) -> Option<Result<Arc<SharedSourceSpec>, OperatorError>> {
+        self.view.as_ref().map(|stage| stage.spec.at(columns.as_deref()).map(Arc::new))
+    }
 }
 
 impl Wanted {
@@ -504,14 +508,17 @@ impl Wanted {
 
     /// Whether others may do all of its work.
     fn may_be_seated(&self) -> bool {
-        let of_template = self.share.as_ref().filter(|share| share.stage.spec.template.is_some());
+        let is_of_template = |share: &&Share| share.rows_spec().is_some_and(|spec| spec.template.is_some());
+        let of_template = self.share.as_ref().filter(is_of_template);
         of_template.is_some_and(|share| share.outlet.is_some()) && !self.query.settings.shed
     }
 
-    /// Whether what is done to rows before the filter is the same for both.
-    fn is_like(&self, other: &Wanted) -> bool {
-        let (Some(own), Some(others)) = (&self.share, &other.share) else { return false };
-        self.spec.columns == other.spec.columns && own.stage.spec.source == others.stage.spec.source
+    /// How it can read its table with others.
+    fn ways(&self) -> Ways<'_> {
+        let share = self.share.as_ref();
+        let view = share.and_then(|share| share.view.as_ref()).and_then(|stage| stage.spec.view());
+        let rows = share.and_then(Share::rows_spec);
+        Ways { columns: &self.spec.columns, rows: rows.map(|spec| &**spec), view }
     }
 }
 
@@ -523,29 +530,37 @@ fn columns_of(wanted: &Wanted, read: &ScanSpec) -> Option<Vec<usize>> {
 }
 
 /// One query's end of a table that is read with these columns.
-fn reader(wanted: &Wanted, read: &ScanSpec, is_shared: bool, start: ProcessingTime) -> Reader<ArrowRows> {
+fn reader(wanted: &Wanted, read: &ScanSpec, way: Way, start: ProcessingTime) -> Reader<ArrowRows> {
     let Wanted { query, source, rhythm, share, .. } = wanted;
     let columns = columns_of(wanted, read);
     let follows_processing_time = source.follows_processing_time;
-    let reader = Reader::new(query.clone(), source.operator, columns, follows_processing_time, start);
-    let reader = reader.in_rhythm(*rhythm);
-    let Some(Share { stage, rhythm, instance, outlet, batch_rows }) = share.as_ref().filter(|_| is_shared)
-    else {
-        return reader;
+    let reader = |columns| {
+        let reader = Reader::new(query.clone(), source.operator, columns, follows_processing_time, start);
+        reader.in_rhythm(*rhythm)
     };
+    let of_way = share.as_ref().and_then(|share| match way {
+        Way::Alone => None,
+        Way::Rows => share.rows.as_ref().map(|stage| (share, stage, Ok(stage.spec.clone()))),
+        Way::View => Some((share, share.view.as_ref()?, share.view_at(&columns)?)),
+    });
+    let Some((Share { rhythm, instance, outlet, batch_rows, .. }, stage, spec)) = of_way else {
+        return reader(columns);
+    };
+    // What is computed for it says itself which columns that takes.
+    let reader = reader(columns.filter(|_| way != Way::View));
     let context = InstanceContext { instance: 0, parallelism: 1, batch_rows: *batch_rows };
-    let made = stage.operator.make(&context).map_err(|error| error.to_string());
-    let made = made.and_then(|mut rest| {
+    let made = spec.and_then(|spec| Ok((spec, stage.operator.make(&context)?)));
+    let made = made.map_err(|error| error.to_string()).and_then(|(spec, mut rest)| {
         let taken = wanted.saved.as_ref().map(|saved| {
             let (taken, state) = saved.parts(stage);
             rest.restore(state).map(|()| taken).map_err(|error| error.to_string())
         });
-        Ok((rest, taken.transpose()?))
+        Ok((spec, rest, taken.transpose()?))
     });
     match made {
-        Ok((rest, taken)) => {
+        Ok((spec, rest, taken)) => {
             instance.replace_operator(rest);
-            let reader = reader.sharing(stage.spec.clone(), *rhythm).with_outlet(outlet.clone());
+            let reader = reader.sharing(spec, *rhythm).with_outlet(outlet.clone());
             let windows = wanted.saved.as_ref().and_then(|saved| saved.windows.clone());
             match taken {
                 Some(taken) => reader.going_on(taken).holding(windows),

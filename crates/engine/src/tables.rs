@@ -12,7 +12,7 @@ use laxity_connect::{
     ConnectError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, Waker, open_scan,
 };
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
-use laxity_operators::{SharedSourceSpec, StreamBatch};
+use laxity_operators::{SharedSourceSpec, StreamBatch, Way};
 use laxity_runtime::{
     ArrowRows, Feed, FeedEvent, Given, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader,
     Relieves, Split, Step, Taken, Visited, Work, Write,
@@ -226,9 +226,24 @@ impl Table {
         self.cell.lock().intake.take_seated()
     }
 
-    /// Whether one that asks for this reads it with others.
-    pub fn should_share(&self, spec: &Arc<SharedSourceSpec>, columns: &Option<Vec<usize>>) -> bool {
-        self.cell.lock().intake.should_share(spec, columns)
+    /// How one more reads it that may ask for these, the rows that are its by these columns.
+    pub fn way(
+        &self,
+        rows: Option<&Arc<SharedSourceSpec>>,
+        view: Option<&Arc<SharedSourceSpec>>,
+        columns: &Option<Vec<usize>>,
+    ) -> Way {
+        let intake = &self.cell.lock().intake;
+        // Whose rows can be told apart begins no view: its filter alone would be asked of every row.
+        let is_viewed = view.is_some_and(|view| match rows {
+            Some(_) => intake.serves(view, &None),
+            None => intake.should_share(view, &None),
+        });
+        match rows {
+            _ if is_viewed => Way::View,
+            Some(rows) if intake.should_share(rows, columns) => Way::Rows,
+            _ => Way::Alone,
+        }
     }
 
     /// How one reads it from where it is.

@@ -223,7 +223,12 @@ fn plan(name: &str, folder: &Path, input: &Arc<TableSpec>, middle: Middle, paral
             "source",
             1,
             vec![],
-            Stage::Source { scan, operator: OperatorFactory::new(|_| Ok(Box::new(Pass))), shared: None },
+            Stage::Source {
+                scan,
+                operator: OperatorFactory::new(|_| Ok(Box::new(Pass))),
+                shared: None,
+                view: None,
+            },
         ))
         .unwrap();
     let factory = OperatorFactory::new(move |_| {

@@ -117,7 +117,7 @@ impl Calc {
         })
     }
 
-    fn calculate(&mut self, batch: StreamBatch) -> Result<Option<StreamBatch>, DataFusionError> {
+    pub(crate) fn calculate(&mut self, batch: StreamBatch) -> Result<Option<StreamBatch>, DataFusionError> {
         if let Some(filter) = &mut self.filter {
             match filter.predicate.select(&batch.rows)? {
                 Selection::All => {}

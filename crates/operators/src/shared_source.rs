@@ -1,12 +1,19 @@
-//! The first operator of many queries over one table, done once: the columns, the watermark, and whose each row is.
+//! The first operators of many queries over one table, done once: the columns, the watermark, and whose each row is, or
+//! what a filter and expressions make of all of them.
+
+mod view;
+mod ways;
 
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::{interleave_record_batch, take_record_batch};
+use arrow::compute::{concat_batches, interleave_record_batch, take_record_batch};
 use arrow::error::ArrowError;
 use laxity_graph::{EventTime, ProcessingTime};
 
+use self::view::View;
+pub use self::view::ViewSpec;
+pub use self::ways::{Way, Ways};
 use crate::row_index::{Access, RowIndex};
 use crate::{
     DeadRows, Emitted, Operator, OperatorError, OperatorState, Outbox, OwnConstants, SourceOperator,
@@ -14,17 +21,62 @@ use crate::{
 };
 
 /// How a query reads a table together with others: what the source does to every row is done once for all who ask the
-/// same of it, and each gets the rows that its filter may keep.
+/// same of it, and each gets what is its.
 #[derive(Clone, Debug)]
 pub struct SharedSourceSpec {
     /// What is done to every row.
     pub source: SourceSpec,
-    /// Which rows it gets.
-    pub access: Access,
+    /// What it gets.
+    pub gets: Gets,
     /// What it does with them, if that is what others do with theirs, and the access lets no other rows through.
     pub template: Option<Arc<Template>>,
     /// What its template leaves open in its results.
     pub constants: Option<Arc<OwnConstants>>,
+}
+
+/// What a query gets of a table that it reads with others.
+#[derive(Clone, Debug)]
+pub enum Gets {
+    /// The rows that its filter may keep.
+    Rows(Access),
+    /// What its filter and what it selects make of all rows.
+    View(Arc<ViewSpec>),
+}
+
+impl SharedSourceSpec {
+    /// Which rows it gets, where these are told apart by its filter.
+    pub fn access(&self) -> Option<&Access> {
+        match &self.gets {
+            Gets::Rows(access) => Some(access),
+            Gets::View(_) => None,
+        }
+    }
+
+    /// What is computed for it.
+    pub fn view(&self) -> Option<&ViewSpec> {
+        match &self.gets {
+            Gets::Rows(_) => None,
+            Gets::View(view) => Some(view),
+        }
+    }
+
+    /// The same, of a table of which these columns are read for it. Its source takes them, or all of them.
+    ///
+    /// # Errors
+    /// If they are not those of its source.
+    pub fn at(&self, columns: Option<&[usize]>) -> Result<SharedSourceSpec, OperatorError> {
+        let Gets::View(view) = &self.gets else { return Ok(self.clone()) };
+        let all: Vec<usize>;
+        let places = match columns {
+            Some(columns) => columns,
+            None => {
+                all = (0..view.width()).collect();
+                &all
+            }
+        };
+        let gets = Gets::View(Arc::new(view.at(places)?));
+        Ok(SharedSourceSpec { gets, ..self.clone() })
+    }
 }
 
 /// A source that several queries share. It stands where each had a [`SourceOperator`] before its filter: rows and
@@ -33,6 +85,8 @@ pub struct SharedSource {
     spec: SourceSpec,
     source: SourceOperator,
     index: RowIndex,
+    /// What is done behind it, where that is the same for all.
+    view: Option<View>,
     outbox: Outbox,
     /// It has taken no rows, nor over what another had.
     is_fresh: bool,
@@ -50,14 +104,27 @@ pub struct FilledRows {
 }
 
 impl SharedSource {
-    /// One that nobody has joined.
+    /// Instead of a row: all rows of its batch.
+    pub const EVERY_ROW: u32 = u32::MAX;
+
+    /// One that nobody has joined, for those who get the like of this.
     ///
     /// # Errors
     /// If columns and schema do not fit each other.
-    pub fn new(spec: &SourceSpec) -> Result<SharedSource, OperatorError> {
-        let source = SourceOperator::new(spec)?;
+    pub fn new(spec: &SharedSourceSpec) -> Result<SharedSource, OperatorError> {
+        match &spec.gets {
+            Gets::Rows(_) => SharedSource::of(spec.source.clone(), None),
+            Gets::View(view) => {
+                let view = View::new(view);
+                SharedSource::of(view.source()?, Some(view))
+            }
+        }
+    }
+
+    fn of(spec: SourceSpec, view: Option<View>) -> Result<SharedSource, OperatorError> {
+        let source = SourceOperator::new(&spec)?;
         let (index, outbox) = (RowIndex::default(), Outbox::default());
-        Ok(SharedSource { spec: spec.clone(), source, index, outbox, is_fresh: true })
+        Ok(SharedSource { spec, source, index, view, outbox, is_fresh: true })
     }
 
     /// Another at the same place of the stream, for some of those who have joined this one.
@@ -66,7 +133,8 @@ impl SharedSource {
     /// As for [`new`](SharedSource::new).
     pub fn fork(&self) -> Result<SharedSource, OperatorError> {
         let source = self.source.fork(&self.spec)?;
-        Ok(SharedSource { source, is_fresh: self.is_fresh, ..SharedSource::new(&self.spec)? })
+        let view = self.view.as_ref().map(View::fork);
+        Ok(SharedSource { source, is_fresh: self.is_fresh, ..SharedSource::of(self.spec.clone(), view)? })
     }
 
     /// What each of those who share it would have saved of its own source.
@@ -96,18 +164,30 @@ impl SharedSource {
     }
 
     /// Whether it does what is asked for.
-    pub fn serves(&self, spec: &SourceSpec) -> bool {
-        self.spec == *spec
+    pub fn serves(&self, spec: &SharedSourceSpec) -> bool {
+        match (&self.view, &spec.gets) {
+            (None, Gets::Rows(_)) => self.spec == spec.source,
+            (Some(own), Gets::View(view)) => own.serves(view),
+            _ => false,
+        }
     }
 
-    /// Rows that this access lets through are this member's from now on.
-    pub fn join(&mut self, member: u32, access: &Access) {
-        self.index.join(member, access);
+    /// What it gets is this member's from now on.
+    pub fn join(&mut self, member: u32, gets: &Gets) {
+        match (gets, &mut self.view) {
+            (Gets::Rows(access), _) => self.index.join(member, access),
+            (Gets::View(spec), Some(view)) => view.join(member, spec),
+            (Gets::View(_), None) => {}
+        }
     }
 
-    /// The member takes no more rows. `access` is what it joined with.
-    pub fn leave(&mut self, member: u32, access: &Access) {
-        self.index.leave(member, access);
+    /// The member takes no more rows. `gets` is what it joined with.
+    pub fn leave(&mut self, member: u32, gets: &Gets) {
+        match (gets, &mut self.view) {
+            (Gets::Rows(access), _) => self.index.leave(member, access),
+            (Gets::View(_), Some(view)) => view.leave(member),
+            (Gets::View(_), None) => {}
+        }
     }
 
     /// Takes rows as they are read; those refused go to `dead`.
@@ -121,6 +201,12 @@ impl SharedSource {
         dead: &mut Vec<DeadRows>,
     ) -> Result<FilledRows, OperatorError> {
         self.is_fresh = false;
+        if let Some(view) = &mut self.view
+            && view.reads_more()
+        {
+            self.spec = view.source()?;
+            self.source = self.source.fork(&self.spec)?;
+        }
         let _done = self.source.on_batch(0, batch, ingested, &mut self.outbox)?;
         dead.append(&mut self.outbox.dead);
         let mut rows = None;
@@ -128,6 +214,11 @@ impl SharedSource {
             if let Emitted::Batch { batch, .. } = emitted {
                 rows = Some(batch);
             }
+        }
+        if let Some(view) = &mut self.view
+            && let Some(batch) = rows.take()
+        {
+            rows = view.calculate(batch)?;
         }
         let empty = || StreamBatch::on_time(RecordBatch::new_empty(self.spec.output_schema.clone()));
         Ok(FilledRows {
@@ -137,16 +228,42 @@ impl SharedSource {
         })
     }
 
-    /// Pairs of a member and a row that it gets, in that order, each once.
-    pub fn choose(&mut self, batch: &StreamBatch, chosen: &mut Vec<(u32, u32)>) {
-        self.index.choose(&batch.rows, chosen);
+    /// Members over whose expressions a row of the last batch has failed, and what each has to say of it. They are to leave:
+    /// the batch does not have what they ask for.
+    pub fn take_failed(&mut self) -> Vec<(u32, OperatorError)> {
+        self.view.as_mut().map(View::take_failed).unwrap_or_default()
     }
 
-    /// Rows of several batches as one: by the batch and the row in it.
+    /// Pairs of a member and a row that it gets, in that order, each once; where it gets all, it has one pair with
+    /// [`EVERY_ROW`](SharedSource::EVERY_ROW).
+    pub fn choose(&mut self, batch: &StreamBatch, chosen: &mut Vec<(u32, u32)>) {
+        let Some(view) = &self.view else { return self.index.choose(&batch.rows, chosen) };
+        chosen.clear();
+        if batch.num_rows() > 0 {
+            chosen.extend(view.members().map(|member| (member, SharedSource::EVERY_ROW)));
+        }
+    }
+
+    /// A batch as a member sees it, if that is not the same for all.
+    ///
+    /// # Errors
+    /// If it was filled before the member was there.
+    pub fn of_member(&self, member: u32, batch: &StreamBatch) -> Result<Option<StreamBatch>, OperatorError> {
+        self.view.as_ref().map(|view| view.of_member(member, batch)).transpose()
+    }
+
+    /// Rows of several batches as one: by the batch and the row in it, or [all of them](SharedSource::EVERY_ROW).
     ///
     /// # Errors
     /// If the batches are not alike, which those of one source always are.
     pub fn gather(batches: &[&StreamBatch], rows: &[(usize, usize)]) -> Result<StreamBatch, OperatorError> {
+        const EVERY: usize = SharedSource::EVERY_ROW as usize;
+        if let ([batch], [(_, EVERY)]) = (batches, rows) {
+            return Ok((*batch).clone());
+        }
+        if rows.iter().any(|(_, row)| *row == EVERY) {
+            return SharedSource::concat(batches, rows);
+        }
         let gathered = match batches {
             [batch] => {
                 let indices: UInt32Array = rows.iter().map(|&(_, row)| row as u32).collect();
@@ -157,10 +274,6 @@ impl SharedSource {
                 interleave_record_batch(&of, rows)
             }
         };
-        let internal = |error: ArrowError| OperatorError::Internal {
-            operator: "shared source".into(),
-            message: error.to_string(),
-        };
         let is_judged = rows.iter().any(|&(batch, _)| batches[batch].watermark_before.is_some());
         // On time, which is what a watermark at the beginning of time says.
         let before = |&(batch, row): &(usize, usize)| {
@@ -168,10 +281,36 @@ impl SharedSource {
             batch.watermark_before.as_ref().map_or(i64::MIN, |before| before[row])
         };
         Ok(StreamBatch {
-            rows: gathered.map_err(internal)?,
+            rows: gathered.map_err(failed)?,
             watermark_before: is_judged.then(|| rows.iter().map(before).collect()),
         })
     }
+
+    /// The same, where there are batches whose rows are all wanted.
+    fn concat(batches: &[&StreamBatch], rows: &[(usize, usize)]) -> Result<StreamBatch, OperatorError> {
+        let of_batches = rows.chunk_by(|one, next| one.0 == next.0).map(|of_batch| {
+            let batch = &batches[of_batch[0].0..=of_batch[0].0];
+            match of_batch {
+                [(_, row)] if *row == SharedSource::EVERY_ROW as usize => Ok(batch[0].clone()),
+                _ => {
+                    let rows: Vec<_> = of_batch.iter().map(|&(_, row)| (0, row)).collect();
+                    SharedSource::gather(batch, &rows)
+                }
+            }
+        });
+        let parts: Vec<StreamBatch> = of_batches.collect::<Result<_, _>>()?;
+        let rows = concat_batches(&parts[0].rows.schema(), parts.iter().map(|part| &part.rows));
+        let is_judged = parts.iter().any(|part| part.watermark_before.is_some());
+        let before = parts.iter().flat_map(|part| {
+            (0..part.num_rows())
+                .map(|row| part.watermark_before.as_ref().map_or(i64::MIN, |before| before[row]))
+        });
+        Ok(StreamBatch { rows: rows.map_err(failed)?, watermark_before: is_judged.then(|| before.collect()) })
+    }
+}
+
+fn failed(error: ArrowError) -> OperatorError {
+    OperatorError::Internal { operator: "shared source".into(), message: error.to_string() }
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub enum Stage<Source, Sink> {
         operator: OperatorFactory,
         /// How the table can be read together with others; `None` where that gains nothing.
         shared: Option<SharedStage>,
+        /// How what it computes first can be computed together with others; `None` as there.
+        view: Option<SharedStage>,
     },
     /// Transforms rows.
     Operator(OperatorFactory),
@@ -36,7 +38,7 @@ pub struct SharedStage {
     pub spec: Arc<SharedSourceSpec>,
     /// The rest, in place of the stage's operator.
     pub operator: OperatorFactory,
-    /// How many operators are chained in the rest.
+    /// How many operators are chained in the rest. As many of both ways, so that what one has saved is the other's too.
     pub links: usize,
 }
 
@@ -117,11 +119,7 @@ impl OperatorFactory {
     /// The same operators, whose expressions that fail are told by `explain`: it may put in the place, and the
     /// expression as it is written.
     #[must_use]
-    pub fn explained(
-        self,
-        explain: impl Fn(&mut ExpressionFault) + Send + Sync + 'static,
-    ) -> OperatorFactory {
-        let explain: Explain = Arc::new(explain);
+    pub fn explained(self, explain: Explain) -> OperatorFactory {
         OperatorFactory::new(move |context| {
             Ok(Box::new(Explained { operator: self.make(context)?, explain: Arc::clone(&explain) }))
         })
@@ -136,7 +134,8 @@ impl OperatorFactory {
     }
 }
 
-type Explain = Arc<dyn Fn(&mut ExpressionFault) + Send + Sync>;
+/// Puts in the place of an expression that failed, and how it is written.
+pub type Explain = Arc<dyn Fn(&mut ExpressionFault) + Send + Sync>;
 
 /// An operator, and who can tell where its expressions stand.
 struct Explained {

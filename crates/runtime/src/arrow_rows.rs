@@ -194,7 +194,8 @@ impl Front for SharedSource {
     type Error = OperatorError;
 
     fn new(spec: &Arc<SharedSourceSpec>) -> Result<SharedSource, OperatorError> {
-        SharedSource::new(&spec.source)
+        const { assert!(crate::EVERY_ROW == SharedSource::EVERY_ROW) };
+        SharedSource::new(spec)
     }
 
     fn fork(&self) -> Result<SharedSource, OperatorError> {
@@ -214,15 +215,15 @@ impl Front for SharedSource {
     }
 
     fn serves(&self, spec: &Arc<SharedSourceSpec>) -> bool {
-        self.serves(&spec.source)
+        self.serves(spec)
     }
 
     fn join(&mut self, member: u32, spec: &Arc<SharedSourceSpec>) {
-        self.join(member, &spec.access);
+        self.join(member, &spec.gets);
     }
 
     fn leave(&mut self, member: u32, spec: &Arc<SharedSourceSpec>) {
-        self.leave(member, &spec.access);
+        self.leave(member, &spec.gets);
     }
 
     fn fill(
@@ -235,8 +236,16 @@ impl Front for SharedSource {
         Ok(Filled { batch, event_times, watermark })
     }
 
+    fn take_failed(&mut self) -> Vec<(u32, OperatorError)> {
+        self.take_failed()
+    }
+
     fn choose(&mut self, batch: &StreamBatch, chosen: &mut Vec<(u32, u32)>) {
         self.choose(batch, chosen);
+    }
+
+    fn of_member(&self, member: u32, batch: &StreamBatch) -> Result<Option<StreamBatch>, OperatorError> {
+        self.of_member(member, batch)
     }
 
     fn gather(batches: &[&StreamBatch], rows: &[(usize, usize)]) -> Result<StreamBatch, OperatorError> {

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use laxity_graph::{EventTime, ProcessingTime};
 
 /// What is done to the rows of a table once for all readers that ask the same of them: columns are filled, the watermark
-/// is found, and each reader gets the rows that its filter may keep.
+/// is found, and each reader gets the rows that its filter may keep, or what is made of all of them.
 ///
 /// Who stands behind it takes rows and watermarks as if it had done that itself.
 pub trait Front: Sized {
@@ -67,15 +67,32 @@ pub trait Front: Sized {
         dead: &mut Vec<Self::Dead>,
     ) -> Result<Filled<Self::Batch>, Self::Error>;
 
-    /// Pairs of a member and a row that it gets, in that order, each once.
+    /// Members over whose expressions a row of the last batch has failed, and why: they are to leave, and get nothing of it.
+    fn take_failed(&mut self) -> Vec<(u32, Self::Error)> {
+        Vec::new()
+    }
+
+    /// Pairs of a member and a row that it gets, in that order, each once. A member that gets all has one pair, with
+    /// [`EVERY_ROW`].
     fn choose(&mut self, batch: &Self::Batch, chosen: &mut Vec<(u32, u32)>);
 
-    /// Rows of several batches as one: by the batch and the row in it.
+    /// A batch as a member sees it; `None` where all see the same.
+    ///
+    /// # Errors
+    /// If the member has joined since.
+    fn of_member(&self, _member: u32, _batch: &Self::Batch) -> Result<Option<Self::Batch>, Self::Error> {
+        Ok(None)
+    }
+
+    /// Rows of several batches as one: by the batch and the row in it, which may be [`EVERY_ROW`].
     ///
     /// # Errors
     /// If the batches are not alike, which those of one front always are.
     fn gather(batches: &[&Self::Batch], rows: &[(usize, usize)]) -> Result<Self::Batch, Self::Error>;
 }
+
+/// Instead of the number of a row: all rows of the batch.
+pub const EVERY_ROW: u32 = u32::MAX;
 
 /// Rows as those see them who share a front.
 #[derive(Debug)]

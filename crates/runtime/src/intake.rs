@@ -325,7 +325,12 @@ impl<C: Content> Intake<C> {
     /// rows itself.
     pub fn should_share(&self, spec: &<C::Front as Front>::Spec, columns: &Option<Vec<usize>>) -> bool {
         let readers = || self.readers.len() + self.groups.iter().map(Group::len).sum::<usize>();
-        self.groups.iter().any(|group| group.serves(spec, columns)) || readers() + 1 >= SHARED_BY_MIN
+        self.serves(spec, columns) || readers() + 1 >= SHARED_BY_MIN
+    }
+
+    /// Whether what this asks for is done for others.
+    pub fn serves(&self, spec: &<C::Front as Front>::Spec, columns: &Option<Vec<usize>>) -> bool {
+        self.groups.iter().any(|group| group.serves(spec, columns))
     }
 
     /// One more reads it, from the next row on. Gives the reader back where the table has ended.

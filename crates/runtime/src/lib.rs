@@ -40,7 +40,7 @@ pub use agenda::{Agenda, Look};
 pub use arrow_rows::{ArrowRows, LateShape, batch_bytes};
 pub use content::{Clock, Content};
 pub use expand::{Blueprint, Expanded, LateWay, Role, Source, expand};
-pub use front::{Filled, Front, Unshared};
+pub use front::{EVERY_ROW, Filled, Front, Unshared};
 pub use frontier::{Frontier, FrontierState};
 pub use instance::{Instance, InstanceState, RecordedArrival, Run, RunContext, Totals, panic_text};
 pub use intake::{

@@ -134,7 +134,7 @@ fn run(does: Does, parallelism: usize, arrivals: &[(u64, i64)]) -> Result<RowOut
         stage,
     };
     let from = |node, partitioning| vec![Input { from: NodeId(node), partitioning }];
-    let source = Stage::Source { scan: (), operator: factory(Does::Passes), shared: None };
+    let source = Stage::Source { scan: (), operator: factory(Does::Passes), shared: None, view: None };
     flow.push(node("source", 1, vec![], source)).unwrap();
     let by_key = from(0, Partitioning::Hash(vec![0]));
     flow.push(node("work", parallelism, by_key, Stage::Operator(factory(does)))).unwrap();

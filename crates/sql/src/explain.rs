@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use laxity_connect::{Delivery, ScanSpec, SinkSpec};
 use laxity_graph::{Checkpoints, Dataflow, NodeId, Partitioning, WindowShape};
-use laxity_operators::{Stage, WindowKind};
+use laxity_operators::{Access, Stage, WindowKind};
 
 use crate::lower::plain;
 use crate::settings::SessionSettings;
@@ -147,8 +147,8 @@ fn tree(
     if let Stage::Source { shared: Some(shared), .. } = &node.stage
         && can_be_shared(dataflow)
     {
-        let mut by: Vec<String> =
-            shared.spec.access.expressions().map(|expression| plain(&expression.to_string())).collect();
+        let by = shared.spec.access().into_iter().flat_map(Access::expressions);
+        let mut by: Vec<String> = by.map(|expression| plain(&expression.to_string())).collect();
         by.dedup();
         let as_one =
             if shared.spec.template.is_some() { ", as one where they differ in that alone" } else { "" };

@@ -31,7 +31,9 @@ use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
 use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, RowErrors, WindowShape};
-use laxity_operators::{Chain, FailingRows, OperatorFactory, SharedStage, Stage, Union};
+use laxity_operators::{
+    Chain, Explain, ExpressionFault, FailingRows, OperatorFactory, SharedStage, Stage, Union,
+};
 
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::origin::Origin;
@@ -325,16 +327,22 @@ impl<'a> Lowering<'a> {
             RowErrors::Fail => chain,
             RowErrors::DeadLetter => chain.into_iter().map(FailingRows::factory).collect(),
         };
-        let explained = |operator: OperatorFactory| match self.origin.clone() {
-            Some(origin) => operator.explained(move |fault| origin.explain(fault)),
+        let explain: Option<Explain> = self
+            .origin
+            .clone()
+            .map(|origin| Arc::new(move |fault: &mut ExpressionFault| origin.explain(fault)) as Explain);
+        let explained = |operator: OperatorFactory| match &explain {
+            Some(explain) => operator.explained(Arc::clone(explain)),
             None => operator,
         };
         let stage = match stage {
             OpenStage::Source(scan, shareable) => {
-                let shared = shareable
-                    .and_then(|of| of.stage(&chain))
-                    .map(|shared| SharedStage { operator: explained(shared.operator), ..shared });
-                Stage::Source { scan, operator: explained(Chain::factory(chain)), shared }
+                let stages =
+                    shareable.map(|of| of.stages(&scan, &chain, explain.clone())).unwrap_or_default();
+                let [shared, view] = stages.map(|stage| {
+                    stage.map(|stage| SharedStage { operator: explained(stage.operator), ..stage })
+                });
+                Stage::Source { scan, operator: explained(Chain::factory(chain)), shared, view }
             }
             OpenStage::Operator => Stage::Operator(explained(Chain::factory(chain))),
         };

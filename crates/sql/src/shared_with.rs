@@ -6,47 +6,54 @@ use std::sync::Arc;
 
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
 use laxity_graph::Dataflow;
-use laxity_operators::{SharedSourceSpec, Stage, Template};
+use laxity_operators::{SharedSourceSpec, Stage, Template, ViewSpec, Way, Ways};
 
 use crate::compile::PlannedQuery;
 use crate::explain::can_be_shared;
 
-/// A table as it is read by these columns.
-type Read = (*const TableSpec, Vec<usize>);
-
-/// One of each kind of those who read it, and how many they are.
-type Alike<'a> = Vec<(&'a Arc<SharedSourceSpec>, usize)>;
-
 /// With how many others queries do things when all of them run, a sentence or none for each: what is read together, what is
-/// one operator, and which table others write too.
+/// computed once, what is one operator, and which table others write too.
 ///
 /// So many readers at least share what they do alike, which is `at_least`.
 pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<String>> {
-    let mut reads: HashMap<Read, Alike<'_>> = HashMap::new();
+    let readings = readings(queries, at_least);
+    let mut rows: HashMap<Read, Alike<'_>> = HashMap::new();
+    let mut views: HashMap<*const TableSpec, Viewed<'_>> = HashMap::new();
     let mut templates: HashMap<*const Template, usize> = HashMap::new();
     let mut writes: HashMap<*const TableSpec, usize> = HashMap::new();
-    for query in queries {
-        if let Some((scan, spec)) = shared_source(&query.dataflow) {
-            let alike = reads.entry((Arc::as_ptr(&scan.table), scan.columns.clone())).or_default();
-            match alike.iter_mut().find(|(other, _)| other.source == spec.source) {
-                Some((_, count)) => *count += 1,
-                None => alike.push((spec, 1)),
+    for (query, reading) in queries.iter().zip(&readings) {
+        match reading {
+            Some(Reading { scan, way: Way::View, view: Some(view), .. }) => {
+                let alike = views.entry(Arc::as_ptr(&scan.table)).or_default();
+                count(alike, *view, |other| other.has_rows_of(view));
             }
-            if let Some(template) = &spec.template {
-                *templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
+            Some(Reading { scan, rows: Some(spec), .. }) => {
+                let alike = rows.entry((Arc::as_ptr(&scan.table), scan.columns.clone())).or_default();
+                count(alike, *spec, |other| other.source == spec.source);
+                if let Some(template) = &spec.template {
+                    *templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
+                }
             }
+            _ => {}
         }
         for sink in sinks(&query.dataflow) {
             *writes.entry(Arc::as_ptr(&sink.table)).or_insert(0) += 1;
         }
     }
-    let told = |query: &PlannedQuery| {
+    let told_of_reading = |Reading { scan, way, rows: asked, view }: &Reading<'_>| {
+        let table = &scan.table.name;
         let mut told = Vec::new();
-        if let Some((scan, spec)) = shared_source(&query.dataflow) {
-            let alike = reads.get(&(Arc::as_ptr(&scan.table), scan.columns.clone())).into_iter().flatten();
+        if let (Way::View, Some(view)) = (way, view) {
+            let alike = views.get(&Arc::as_ptr(&scan.table)).into_iter().flatten();
+            let count = alike.filter(|(other, _)| other.has_rows_of(view)).map(|(_, count)| *count).sum();
+            told.push(match view.is_filtered() {
+                true => format!("filters {table}, and computes what it selects, once with {}", others(count)),
+                false => format!("computes what it selects of {table} once with {}", others(count)),
+            });
+        } else if let Some(spec) = asked {
+            let alike = rows.get(&(Arc::as_ptr(&scan.table), scan.columns.clone())).into_iter().flatten();
             let count: usize =
                 alike.filter(|(other, _)| other.source == spec.source).map(|(_, count)| *count).sum();
-            let table = &scan.table.name;
             match count {
                 0 | 1 => {}
                 count if count >= at_least => told.push(format!("reads {table} with {}", others(count))),
@@ -57,6 +64,10 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
                 told.push(format!("is one operator with {} from the {at_least}th on", others(of_it)));
             }
         }
+        told
+    };
+    let told = |(query, reading): (&PlannedQuery, &Option<Reading<'_>>)| {
+        let mut told = reading.as_ref().map(told_of_reading).unwrap_or_default();
         for sink in sinks(&query.dataflow) {
             let of_it = writes.get(&Arc::as_ptr(&sink.table)).copied().unwrap_or(1);
             if of_it > 1 {
@@ -67,7 +78,54 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
         }
         (!told.is_empty()).then(|| told.join(", "))
     };
-    queries.iter().map(told).collect()
+    queries.iter().zip(&readings).map(told).collect()
+}
+
+/// A table as it is read by these columns.
+type Read = (*const TableSpec, Vec<usize>);
+
+/// One of each kind of those who read it, and how many they are.
+type Alike<'a> = Vec<(&'a SharedSourceSpec, usize)>;
+
+/// The same of those who have something of it computed.
+type Viewed<'a> = Vec<(&'a ViewSpec, usize)>;
+
+/// How a query reads its table when all of them run.
+struct Reading<'a> {
+    scan: &'a ScanSpec,
+    way: Way,
+    rows: Option<&'a SharedSourceSpec>,
+    view: Option<&'a ViewSpec>,
+}
+
+/// Of each query; `None` of one that can do nothing of it with others.
+fn readings(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Reading<'_>>> {
+    let mut readings: Vec<_> = queries.iter().map(|query| shared_source(&query.dataflow)).collect();
+    let mut by_table: HashMap<*const TableSpec, Vec<usize>> = HashMap::new();
+    for (place, reading) in readings.iter().enumerate() {
+        if let Some(Reading { scan, .. }) = reading {
+            by_table.entry(Arc::as_ptr(&scan.table)).or_default().push(place);
+        }
+    }
+    for places in by_table.into_values() {
+        let of_table = places.iter().filter_map(|place| readings[*place].as_ref());
+        let all: Vec<Ways<'_>> = of_table
+            .map(|&Reading { scan, rows, view, .. }| Ways { columns: &scan.columns, rows, view })
+            .collect();
+        for (place, way) in places.into_iter().zip(Way::of_all(&all, at_least)) {
+            if let Some(reading) = &mut readings[place] {
+                reading.way = way;
+            }
+        }
+    }
+    readings
+}
+
+fn count<T: Copy>(alike: &mut Vec<(T, usize)>, one: T, is_alike: impl Fn(T) -> bool) {
+    match alike.iter_mut().find(|(other, _)| is_alike(*other)) {
+        Some((_, count)) => *count += 1,
+        None => alike.push((one, 1)),
+    }
 }
 
 fn others(count: usize) -> String {
@@ -78,10 +136,15 @@ fn others(count: usize) -> String {
 }
 
 /// What a query asks of its table that others may ask too.
-fn shared_source(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<(&ScanSpec, &Arc<SharedSourceSpec>)> {
+fn shared_source(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<Reading<'_>> {
     let mut nodes = flow.nodes().iter().filter(|_| can_be_shared(flow));
     nodes.find_map(|node| match &node.stage {
-        Stage::Source { scan, shared: Some(shared), .. } => Some((scan, &shared.spec)),
+        Stage::Source { scan, shared: rows, view, .. } if rows.is_some() || view.is_some() => Some(Reading {
+            scan,
+            way: Way::Alone,
+            rows: rows.as_ref().map(|stage| &*stage.spec),
+            view: view.as_ref().and_then(|stage| stage.spec.view()),
+        }),
         _ => None,
     })
 }

@@ -12,7 +12,7 @@ use datafusion_expr::{Expr, Extension, LogicalPlan, Operator, Projection};
 use datafusion_sql::sqlparser::tokenizer::Location;
 use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, NodeId};
-use laxity_operators::{Chain, OwnConstants, Stage, Template};
+use laxity_operators::{Access, Chain, OwnConstants, Stage, Template};
 use parking_lot::Mutex;
 
 use crate::data_type::CharLength;
@@ -114,7 +114,7 @@ pub(crate) fn find(
         return;
     };
     let is_timed = source.window.is_none() && window.window.is_some_and(|window| window.is_aligned);
-    if !is_plain || !is_timed || !shared.spec.access.is_exact() {
+    if !is_plain || !is_timed || !shared.spec.access().is_some_and(Access::is_exact) {
         return;
     }
     let Some(shape) = shape(shared.links) else { return };
@@ -128,9 +128,11 @@ pub(crate) fn find(
         templates.lock().entry(shape).or_insert(made).clone()
     });
     if let Some(template) = template
-        && let Stage::Source { shared: Some(shared), .. } = dataflow.stage_mut(NodeId(0))
+        && let Stage::Source { shared: Some(shared), view, .. } = dataflow.stage_mut(NodeId(0))
         && template.reads(&shared.spec.source.output_schema)
     {
+        // That is more than could be computed for it and others.
+        *view = None;
         let spec = Arc::make_mut(&mut shared.spec);
         spec.template = Some(template);
         spec.constants = (!own.is_empty()).then(|| Arc::new(OwnConstants::new(own)));

@@ -121,7 +121,7 @@ impl Asked<'_> {
         // Declared anew by each, as several files would.
         let numbers = table(self.folder, "numbers", 2, &[("connector", "datagen")]);
         let scan = ScanSpec { table: numbers, columns: (0..self.columns).collect() };
-        let source = Plan::Source { scan, operator: pass(Duration::ZERO), shared: None };
+        let source = Plan::Source { scan, operator: pass(Duration::ZERO), shared: None, view: None };
         let source = flow.push(node("source", vec![], source)).unwrap();
         let forward = |from| vec![Input { from, partitioning: Partitioning::Forward }];
         let middle = flow.push(node("middle", forward(source), Plan::Operator(pass(takes)))).unwrap();

@@ -128,7 +128,7 @@ impl Kept {
             operator: source.operator,
             table: table_of(source.node),
             stage: match &plan.dataflow.node(source.node).stage {
-                Stage::Source { shared, .. } => shared.clone(),
+                Stage::Source { shared, view, .. } => shared.clone().or_else(|| view.clone()),
                 _ => None,
             },
         };

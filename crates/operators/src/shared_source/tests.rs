@@ -36,6 +36,18 @@ fn spec() -> SourceSpec {
     }
 }
 
+fn shared(source: SourceSpec, gets: Gets) -> SharedSourceSpec {
+    SharedSourceSpec { source, gets, template: None, constants: None }
+}
+
+fn by_key(key: i64) -> Gets {
+    Gets::Rows(Access::of(&filter(key), &schema(), &|_| false).unwrap())
+}
+
+fn filter(key: i64) -> Arc<dyn datafusion_physical_expr::PhysicalExpr> {
+    binary(col("k", &schema()).unwrap(), BinaryOperator::Eq, lit(key), &schema()).unwrap()
+}
+
 fn batch(rows: &[(Option<i64>, i64)]) -> StreamBatch {
     let times: TimestampMillisecondArray = rows.iter().map(|row| row.0).collect();
     let keys: Int64Array = rows.iter().map(|row| Some(row.1)).collect();
@@ -66,9 +78,8 @@ proptest! {
         fork_at in 0..6_usize,
         at_once in 1..4_usize,
     ) {
-        let mut shared = SharedSource::new(&spec()).unwrap();
-        let filter = |key: i64| binary(col("k", &schema()).unwrap(), BinaryOperator::Eq, lit(key), &schema()).unwrap();
-        let accesses: Vec<Access> = (0..3).map(|key| Access::of(&filter(key), &schema(), &|_| false).unwrap()).collect();
+        let accesses: Vec<Gets> = (0..3).map(by_key).collect();
+        let mut shared = SharedSource::new(&shared(spec(), by_key(0))).unwrap();
         accesses.iter().enumerate().for_each(|(member, access)| shared.join(member as u32, access));
         let mut own: Vec<(SourceOperator, Calc)> = (0..3)
             .map(|key| {
@@ -123,10 +134,10 @@ proptest! {
 
 #[test]
 fn it_serves_who_asks_for_the_same() {
-    let shared = SharedSource::new(&spec()).unwrap();
-    assert!(shared.serves(&spec()));
+    let one = SharedSource::new(&shared(spec(), by_key(0))).unwrap();
+    assert!(one.serves(&shared(spec(), by_key(1))));
     let other = WatermarkSpec { max_ahead_ms: None, ..spec().watermark.unwrap() };
-    assert!(!shared.serves(&SourceSpec { watermark: Some(other), ..spec() }));
+    assert!(!one.serves(&shared(SourceSpec { watermark: Some(other), ..spec() }, by_key(0))));
     let columns = vec![SourceColumn::Physical(0), SourceColumn::Physical(0)];
-    assert!(!shared.serves(&SourceSpec { columns, ..spec() }));
+    assert!(!one.serves(&shared(SourceSpec { columns, ..spec() }, by_key(0))));
 }

@@ -3,6 +3,7 @@
 
 mod seats;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::shared_work::{Record, SharedRecords};
 use super::{Feed, Given, IntakeContext, Position, Reader, Relieves, Visited, end};
 use crate::offered::Offered;
 use crate::pace::Pace;
-use crate::{Clock, Content, Filled, Front, Parcel, Query, RecordedArrival, Rhythm, Template};
+use crate::{Clock, Content, EVERY_ROW, Filled, Front, Parcel, Query, RecordedArrival, Rhythm, Template};
 
 /// Readers of a table that ask the same of its rows, but for their filters.
 ///
@@ -76,8 +77,10 @@ struct Member<C: Content> {
     reader: Reader<C>,
     spec: <C::Front as Front>::Spec,
     rhythm: Rhythm,
-    /// By batch and row.
+    /// By batch and row, or [`EVERY_ROW`].
     held: Vec<(u32, u32)>,
+    /// How many rows that is.
+    held_rows: u32,
     /// Least and latest event time of the batches that it had rows in, since it was told of time last.
     event_times: Option<(EventTime, EventTime)>,
     told: EventTime,
@@ -118,10 +121,12 @@ struct Kept<B> {
     held: u32,
     /// Who had rows in it.
     members: Vec<u32>,
+    /// It is as its one member sees it.
+    is_members: bool,
 }
 
 /// More rows than that are handed over though no window ends: a message of them costs little more a row.
-const HELD_ROWS_MAX: usize = 1_024;
+const HELD_ROWS_MAX: u32 = 1_024;
 
 /// Bytes of batches that may be kept for rows that are held; those who hold rows of the oldest get them then.
 const KEPT_BYTES_MAX: u64 = 4 << 20;
@@ -259,6 +264,7 @@ impl<C: Content> Group<C> {
             spec,
             rhythm,
             held: Vec::new(),
+            held_rows: 0,
             event_times: None,
             told: self.watermark,
             timer: None,
@@ -386,8 +392,17 @@ impl<C: Content> Group<C> {
                 self.pace.rose(event_clock, watermark, arrival);
             }
         }
+        for (number, error) in self.front.take_failed() {
+            if let Some(member) = self.take_out(number) {
+                end(&member.reader.query, &error.to_string());
+            }
+        }
         let mut chosen = std::mem::take(&mut self.chosen);
         self.front.choose(&batch, &mut chosen);
+        let count = |of_member: &[(u32, u32)]| match of_member {
+            [(_, EVERY_ROW)] => C::rows(&batch),
+            rows => rows.len() as u32,
+        };
         let kept = self.first_kept.wrapping_add(self.kept.len() as u32);
         let (mut held, mut members) = (0, Vec::new());
         for rows in chosen.chunk_by(|one, next| one.0 == next.0) {
@@ -404,13 +419,14 @@ impl<C: Content> Group<C> {
                 continue;
             }
             member.held.extend(rows.iter().map(|&(_, row)| (kept, row)));
+            member.held_rows += count(rows);
             held += rows.len() as u32;
             members.push(number);
             if let Some((low, high)) = event_times {
                 let (least, latest) = member.event_times.unwrap_or((low, high));
                 member.event_times = Some((least.min(low), latest.max(high)));
             }
-            let is_due = member.rhythm == Rhythm::Rows || member.held.len() >= HELD_ROWS_MAX;
+            let is_due = member.rhythm == Rhythm::Rows || member.held_rows >= HELD_ROWS_MAX;
             if is_due && !std::mem::replace(&mut member.is_ready, true) {
                 self.ready.push_back(number);
             }
@@ -419,7 +435,7 @@ impl<C: Content> Group<C> {
         if let (Some(record), Some(started)) = (&self.record, started) {
             let of_members = chosen.chunk_by(|one, next| one.0 == next.0).filter_map(|rows| {
                 let member = self.members[rows[0].0 as usize].as_ref()?;
-                Some((member.recorded, rows.len() as u64))
+                Some((member.recorded, u64::from(count(rows))))
             });
             record.chosen(of_members);
             let watermark = self.watermark;
@@ -432,7 +448,7 @@ impl<C: Content> Group<C> {
             let bytes = C::bytes(&batch);
             self.kept_bytes += bytes;
             self.held_rows += u64::from(held);
-            self.kept.push_back(Kept { batch: Some(batch), bytes, held, members });
+            self.kept.push_back(Kept { batch: Some(batch), bytes, held, members, is_members: false });
         }
         Ok(())
     }
@@ -482,7 +498,7 @@ impl<C: Content> Group<C> {
                 continue;
             }
             let Some(number) = self.next_due() else { break };
-            let rows = self.members[number as usize].as_ref().map_or(0, |member| member.held.len() as u64);
+            let rows = self.members[number as usize].as_ref().map_or(0, |member| u64::from(member.held_rows));
             let began = self.record.as_ref().map(|_| context.clock.now());
             self.hand_over::<F, K, S>(number, table, now, clock, context)?;
             if let (Some(record), Some(began)) = (&self.record, began) {
@@ -599,7 +615,7 @@ impl<C: Content> Group<C> {
         if query.stopped() {
             self.let_go(&mut member);
         } else if query.is_held() && matches!(member.visit, Visit::Asked) {
-            self.hand_over_all::<F>(&mut member, now, context.staged)?;
+            self.hand_over_all::<F>(number, &mut member, now, context.staged)?;
             self.park(number, &mut member, table);
         } else if query.is_held() || has_ended && !query.hold.may_come_to_end() {
             self.park(number, &mut member, table);
@@ -613,7 +629,7 @@ impl<C: Content> Group<C> {
                     member.reader.tell(watermark, self.arrival, now, context.staged);
                 }
             } else {
-                let batch = self.gather(&member.held)?;
+                let batch = self.gather(number, &member.held)?;
                 member.reader.offer::<F, K, S>(table, batch, self.arrival, told, clock, now, context);
             }
             self.let_go(&mut member);
@@ -634,11 +650,12 @@ impl<C: Content> Group<C> {
     /// table up to here.
     fn hand_over_all<F: Feed<C>>(
         &mut self,
+        number: u32,
         member: &mut Member<C>,
         now: ProcessingTime,
         staged: &mut Vec<Parcel<C>>,
     ) -> Result<(), C::Error> {
-        let batch = (!member.held.is_empty()).then(|| self.gather(&member.held)).transpose()?;
+        let batch = (!member.held.is_empty()).then(|| self.gather(number, &member.held)).transpose()?;
         let is_news = self.watermark > member.told || member.told == EventTime::MAX;
         let told = (is_news && member.rhythm != Rhythm::Rows && self.watermark > EventTime::MIN)
             .then_some(self.watermark);
@@ -712,16 +729,18 @@ impl<C: Content> Group<C> {
         rows.chain(of_templates).min().unwrap_or(u64::MAX)
     }
 
-    /// Rows held of several batches as one.
-    fn gather(&self, held: &[(u32, u32)]) -> Result<C::Batch, C::Error> {
-        let place = |number: u32| number.wrapping_sub(self.first_kept) as usize;
-        let batch_of = |number| self.kept[place(number)].batch.as_ref().expect("rows of it are held");
+    /// Rows held of several batches as one, as this member sees them.
+    fn gather(&self, number: u32, held: &[(u32, u32)]) -> Result<C::Batch, C::Error> {
         let mut batches = Vec::new();
         let mut rows = Vec::with_capacity(held.len());
         for of_batch in held.chunk_by(|one, next| one.0 == next.0) {
-            batches.push(batch_of(of_batch[0].0));
+            let kept = &self.kept[of_batch[0].0.wrapping_sub(self.first_kept) as usize];
+            let batch = kept.batch.as_ref().expect("rows of it are held");
+            let own = if kept.is_members { None } else { self.front.of_member(number, batch)? };
+            batches.push(own.map_or(Cow::Borrowed(batch), Cow::Owned));
             rows.extend(of_batch.iter().map(|&(_, row)| (batches.len() - 1, row as usize)));
         }
+        let batches: Vec<&C::Batch> = batches.iter().map(|batch| &**batch).collect();
         C::Front::gather(&batches, &rows)
     }
 
@@ -738,6 +757,7 @@ impl<C: Content> Group<C> {
         }
         self.held_rows -= member.held.len() as u64;
         member.held.clear();
+        member.held_rows = 0;
         self.drop_kept();
     }
 
@@ -777,7 +797,7 @@ impl<C: Content> Group<C> {
                 let is_due = member.timer.is_some_and(|at| at <= self.watermark)
                     || !member.held.is_empty()
                         && (member.rhythm == Rhythm::Rows
-                            || member.held.len() >= HELD_ROWS_MAX
+                            || member.held_rows >= HELD_ROWS_MAX
                             || self.kept_bytes > KEPT_BYTES_MAX
                             || self.kept.len() > KEPT_MAX);
                 if has_ended || is_due {
@@ -828,7 +848,7 @@ impl<C: Content> Group<C> {
         for number in 0..self.members.len() as u32 {
             let is_leaving = |member: &&Member<C>| member.may_leave() && leaves(&member.reader);
             let Some(member) = self.members[number as usize].as_ref().filter(is_leaving) else { continue };
-            let rows = (!member.held.is_empty()).then(|| self.gather(&member.held)).transpose()?;
+            let rows = (!member.held.is_empty()).then(|| self.gather(number, &member.held)).transpose()?;
             let Some(member) = self.take_out(number) else { continue };
             let Member { reader, spec, rhythm, event_times, told, is_behind, is_parked, handed, .. } = member;
             let number = other.join_at(None, reader, spec, rhythm);
@@ -845,10 +865,12 @@ impl<C: Content> Group<C> {
                 let count = C::rows(&batch);
                 let kept = other.first_kept.wrapping_add(other.kept.len() as u32);
                 member.held = (0..count).map(|row| (kept, row)).collect();
+                member.held_rows = count;
                 let bytes = C::bytes(&batch);
                 other.kept_bytes += bytes;
                 other.held_rows += u64::from(count);
-                other.kept.push_back(Kept { batch: Some(batch), bytes, held: count, members: vec![number] });
+                let (batch, members) = (Some(batch), vec![number]);
+                other.kept.push_back(Kept { batch, bytes, held: count, members, is_members: true });
                 // Where it has waited for its number of rows, it has waited enough.
                 member.is_ready = true;
                 other.ready.push_back(number);

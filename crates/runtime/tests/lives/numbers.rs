@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
-use laxity_runtime::{Content, Feed, FeedEvent, Filled, Front, Template};
+use laxity_runtime::{Content, EVERY_ROW, Feed, FeedEvent, Filled, Front, Template};
 
 /// Rows are numbers; a table gives 0, 1, 2 … and its operators pass them on.
 #[derive(Debug)]
@@ -305,14 +305,22 @@ impl Front for ByRest {
 
     fn choose(&mut self, batch: &Vec<u64>, chosen: &mut Vec<(u32, u32)>) {
         chosen.clear();
-        for &(member, Rest { by, rest, .. }) in &self.members {
+        for &(member, Rest { by, rest, windows }) in &self.members {
+            if by == 1 && windows.is_none() && !batch.is_empty() {
+                chosen.push((member, EVERY_ROW));
+                continue;
+            }
             let rows = (0..batch.len() as u32).filter(|&row| batch[row as usize] % by == rest);
             chosen.extend(rows.map(|row| (member, row)));
         }
     }
 
     fn gather(batches: &[&Vec<u64>], rows: &[(usize, usize)]) -> Result<Vec<u64>, String> {
-        Ok(rows.iter().map(|&(batch, row)| batches[batch][row]).collect())
+        let of = |&(batch, row): &(usize, usize)| match row as u32 {
+            EVERY_ROW => batches[batch].clone(),
+            _ => vec![batches[batch][row]],
+        };
+        Ok(rows.iter().flat_map(of).collect())
     }
 }
 

@@ -16,8 +16,8 @@ use laxity_connect::ScanSpec;
 use laxity_graph::{Input, WindowShape};
 use laxity_operators::approximate::SAMPLE_COLUMN;
 use laxity_operators::{
-    Access, CalcSpec, Chain, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec, Template,
-    UnnestSpec, WindowKind,
+    Access, CalcSpec, Chain, Explain, Gets, OperatorFactory, SharedSourceSpec, SharedStage, SourceSpec,
+    Template, Union, UnnestSpec, ViewSpec, WindowKind,
 };
 use regex::Regex;
 
@@ -86,7 +86,7 @@ pub(super) struct WaitingLookup {
 
 #[derive(Debug)]
 pub(super) enum OpenStage {
-    Source(ScanSpec, Option<Shareable>),
+    Source(ScanSpec, Option<Box<Shareable>>),
     Operator,
 }
 
@@ -97,6 +97,8 @@ pub(super) struct Shareable {
     pub source: SourceSpec,
     /// Rows that the filter behind it may keep, once there is one that says so.
     pub access: Option<Access>,
+    /// What is behind it in the chain, as far as these are filters and projections.
+    pub calcs: Vec<CalcSpec>,
 }
 
 /// A logical column.
@@ -501,15 +503,30 @@ fn unnest_detail(spec: &UnnestSpec) -> String {
 }
 
 impl Shareable {
-    /// The source as one that is shared, with the chain that begins with it; `None` if it has to see every row.
-    pub fn stage(self, chain: &[OperatorFactory]) -> Option<SharedStage> {
-        let spec =
-            SharedSourceSpec { source: self.source, access: self.access?, template: None, constants: None };
-        Some(SharedStage {
-            spec: Arc::new(spec),
-            operator: Chain::factory(chain[1..].to_vec()),
-            links: chain.len() - 1,
-        })
+    /// The ways in which the source can be shared, with the chain that begins with it: rows are told apart by the filter, or
+    /// what is made of all is made once. None where nothing is gained.
+    pub fn stages(
+        self,
+        scan: &ScanSpec,
+        chain: &[OperatorFactory],
+        explain: Option<Explain>,
+    ) -> [Option<SharedStage>; 2] {
+        let Shareable { source, access, calcs } = self;
+        let links = chain.len() - 1;
+        let stage = |gets, rest| {
+            let spec = SharedSourceSpec { source: source.clone(), gets, template: None, constants: None };
+            SharedStage { spec: Arc::new(spec), operator: Chain::factory(rest), links }
+        };
+        let rows = access.map(|access| stage(Gets::Rows(access), chain[1..].to_vec()));
+        // What cannot be said in terms of the table is done alone.
+        let view = ViewSpec::new(&source, &calcs, &scan.columns, explain).ok().flatten().map(|view| {
+            let (behind, schema) = (1 + view.calcs(), view.output_schema());
+            // In place of each calc, so that what is saved has the same numbers.
+            let mut rest = vec![Union::factory(schema); view.calcs()];
+            rest.extend_from_slice(&chain[behind..]);
+            stage(Gets::View(Arc::new(view)), rest)
+        });
+        [rows, view]
     }
 }
 
@@ -546,11 +563,13 @@ impl Open {
         };
         if let Some(spec) = spec {
             if let OpenStage::Source(_, Some(shareable)) = &mut self.stage
-                && self.chain.len() == 1
-                && let Some(predicate) = &spec.predicate
+                && self.chain.len() == 1 + shareable.calcs.len()
             {
-                let never_fails = |expr: &Arc<dyn PhysicalExpr>| never_fails(expr, &spec.input_schema);
-                shareable.access = Access::of(predicate, &spec.input_schema, &never_fails);
+                if let (true, Some(predicate)) = (shareable.calcs.is_empty(), &spec.predicate) {
+                    let never_fails = |expr: &Arc<dyn PhysicalExpr>| never_fails(expr, &spec.input_schema);
+                    shareable.access = Access::of(predicate, &spec.input_schema, &never_fails);
+                }
+                shareable.calcs.push(spec.clone());
             }
             let detail = calc_detail(spec.predicate.as_ref(), &spec.projection);
             super::chained(self, "Calc", Some(detail), spec.factory());

@@ -136,15 +136,20 @@ impl Lowering<'_> {
     }
 
     /// The part of a source that others can do too, unless the query does not want that or could not wait for them.
-    fn shareable(&self, spec: &SourceSpec) -> Option<Shareable> {
+    fn shareable(&self, spec: &SourceSpec) -> Option<Box<Shareable>> {
         let is_stamped = spec.columns.iter().any(|column| matches!(column, SourceColumn::ProcessingTime));
         // Rows that an open window still takes change its result at once.
         let is_patient = self.settings.allowed_lateness_ms > 0;
         // A row over which a computed column fails is each query's own to refuse.
         let refuses_rows = self.settings.row_errors == RowErrors::DeadLetter;
-        let may =
-            self.settings.share && !self.keeps_watermarks && !is_patient && !refuses_rows && !is_stamped;
-        may.then(|| Shareable { source: spec.clone(), access: None })
+        // What a template is made of is not read by itself.
+        let may = self.settings.share
+            && self.work.is_none()
+            && !self.keeps_watermarks
+            && !is_patient
+            && !refuses_rows
+            && !is_stamped;
+        may.then(|| Box::new(Shareable { source: spec.clone(), access: None, calcs: vec![] }))
     }
 
     /// The table's own bound on times in the future, or the session's.

@@ -1,0 +1,100 @@
+//! How each of those who begin to read a table together is to read it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion_physical_expr::PhysicalExpr;
+
+use super::view::ViewRows;
+use super::{SharedSourceSpec, ViewSpec};
+
+/// How a query reads a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It looks at all rows itself.
+    Alone,
+    /// It is given the rows that its filter may keep.
+    Rows,
+    /// It is given what is computed for it and others.
+    View,
+}
+
+/// How a query can read a table with others.
+#[derive(Clone, Copy, Debug)]
+pub struct Ways<'a> {
+    /// The columns that it reads.
+    pub columns: &'a [usize],
+    /// By its filter.
+    pub rows: Option<&'a SharedSourceSpec>,
+    /// By what it computes.
+    pub view: Option<&'a ViewSpec>,
+}
+
+/// Where filters can be looked up, more views than that are no longer cheaper than to look them up: each asks its filter of
+/// every row. Picked: about here the index costs what the filters cost.
+const VIEWS_MAX: usize = 16;
+
+/// By whom something is done at once, at least: for one alone it would only cost.
+const VIEWED_BY_MIN: usize = 2;
+
+impl Way {
+    /// Of each of these. Those who ask the same of each row are to be `at_least` so many before an index tells their rows
+    /// apart.
+    pub fn of_all(all: &[Ways<'_>], at_least: usize) -> Vec<Way> {
+        let alike = count_alike(all);
+        let is_many = |ways: &Ways<'_>| {
+            let mut of_it = alike.iter().filter(|(other, _)| is_alike(ways, other));
+            of_it.any(|(_, count)| *count >= at_least)
+        };
+        let way = |ways| if is_many(ways) { Way::Rows } else { Way::Alone };
+        let mut ways: Vec<Way> = all.iter().map(way).collect();
+        let mut views: HashMap<&ViewRows, Vec<usize>> = HashMap::new();
+        for (place, view) in all.iter().enumerate().filter_map(|(place, of_it)| Some((place, of_it.view?))) {
+            views.entry(&view.rows).or_default().push(place);
+        }
+        views.values_mut().for_each(|places| keep_common(all, places));
+        views.retain(|_, places| places.len() >= VIEWED_BY_MIN);
+        let of_filters = views.keys().filter(|rows| !rows.predicates.is_empty()).count();
+        for place in views.into_values().flatten() {
+            if ways[place] == Way::Alone || of_filters <= VIEWS_MAX {
+                ways[place] = Way::View;
+            }
+        }
+        ways
+    }
+}
+
+/// Of those who have the same rows of a table, who have a filter or an expression in common with another.
+fn keep_common(all: &[Ways<'_>], places: &mut Vec<usize>) {
+    let views = || places.iter().filter_map(|place| all[*place].view);
+    if views().next().is_some_and(ViewSpec::is_filtered) {
+        return;
+    }
+    let mut used: HashMap<&Arc<dyn PhysicalExpr>, usize> = HashMap::new();
+    for view in views() {
+        view.computes().into_iter().for_each(|expr| *used.entry(expr).or_insert(0) += 1);
+    }
+    let is_common =
+        |expr: &&Arc<dyn PhysicalExpr>| used.get(*expr).is_some_and(|users| *users >= VIEWED_BY_MIN);
+    let has_common = |view: &ViewSpec| view.computes().iter().any(is_common);
+    let common = places.iter().copied().filter(|place| all[*place].view.is_some_and(has_common));
+    *places = common.collect();
+}
+
+/// One of each kind of those whose rows can be told apart together, and how many they are.
+fn count_alike<'a>(all: &[Ways<'a>]) -> Vec<(Ways<'a>, usize)> {
+    let mut kinds: Vec<(Ways<'_>, usize)> = Vec::new();
+    for ways in all.iter().filter(|ways| ways.rows.is_some()) {
+        match kinds.iter_mut().find(|(other, _)| is_alike(ways, other)) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((*ways, 1)),
+        }
+    }
+    kinds
+}
+
+/// Whether what is done to rows before the filter is the same for both.
+fn is_alike(one: &Ways<'_>, other: &Ways<'_>) -> bool {
+    let (Some(own), Some(others)) = (one.rows, other.rows) else { return false };
+    one.columns == other.columns && own.source == others.source
+}
