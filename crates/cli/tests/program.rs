@@ -696,6 +696,8 @@ fn explain_says_with_how_many_a_query_shares() {
     query("sum", "CAST(SUM(u) AS BIGINT)", "u = 1");
     query("of two columns", "COUNT(*)", "u = 1 AND v = 2");
     query("odd", "COUNT(*)", "MOD(u, 2) <> 0");
+    query("odd of another column", "CAST(SUM(v) AS BIGINT)", "MOD(u, 2) <> 0");
+    query("third", "COUNT(*)", "MOD(u, 3) <> 0");
     fs::write(folder.path().join("many.sql"), &sql).unwrap();
     let output = laxity().current_dir(folder.path()).args(["explain", "many.sql"]).output().unwrap();
     let told = stdout(&output);
@@ -703,14 +705,17 @@ fn explain_says_with_how_many_a_query_shares() {
         let plan = told.split("\n\n").find(|plan| plan.starts_with(&format!("query {name}\n")));
         plan.unwrap_or_else(|| panic!("{told}")).lines().last().unwrap().trim().to_owned()
     };
-    let all = "writes counts as 7 others do";
+    let all = "writes counts as 9 others do";
     assert_eq!(
         of("of 2"),
         format!("reads clicks with 5 others, is one operator with 4 others from the 4th on, {all}")
     );
     assert_eq!(of("sum"), format!("reads clicks with 5 others, {all}"));
     assert_eq!(of("of two columns"), all);
-    assert_eq!(of("odd"), all);
+    assert_eq!(of("third"), all);
+    let once = "filters clicks, and computes what it selects, once with 1 other";
+    assert_eq!(of("odd"), format!("{once}, {all}"));
+    assert_eq!(of("odd of another column"), format!("{once}, {all}"));
 }
 
 #[test]

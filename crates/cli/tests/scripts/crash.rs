@@ -310,6 +310,67 @@ fn who_was_done_as_one_goes_on_alone_and_the_other_way_round() {
     }
 }
 
+/// Queries of several shapes over one view.
+fn of_one_view() -> String {
+    "
+CREATE TABLE t (n BIGINT, k INT, v BIGINT, ts TIMESTAMP(3), a TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv', 'csv.ignore-parse-errors' = 'true',
+      'laxity.replay.time-column' = 'a', 'laxity.replay.speed' = '400');
+CREATE VIEW shown AS SELECT ts, n, k, v * 2 + 1 AS x, MOD(v, 10) AS y FROM t WHERE MOD(n, 7) <> 3;
+CREATE TABLE o (k INT, c BIGINT, e TIMESTAMP(3)) WITH ('connector' = 'filesystem', 'path' = 'out/${query}.csv', 'format' = 'csv');
+SET 'laxity.latency.target' = '50 ms';
+SET 'pipeline.name' = 'rows';
+INSERT INTO o SELECT k, x, ts FROM shown;
+SET 'pipeline.name' = 'tumbling';
+INSERT INTO o SELECT k, SUM(x), window_end FROM TABLE(TUMBLE(TABLE shown, DESCRIPTOR(ts), INTERVAL '5' SECOND))
+GROUP BY k, window_start, window_end;
+SET 'pipeline.name' = 'hopping';
+INSERT INTO o SELECT CAST(y AS INT), COUNT(*), window_end
+FROM TABLE(HOP(TABLE shown, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '20' SECOND)) GROUP BY y, window_start, window_end;
+SET 'pipeline.name' = 'large';
+INSERT INTO o SELECT k, COUNT(DISTINCT n), window_end FROM TABLE(TUMBLE(TABLE shown, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+GROUP BY k, window_start, window_end;
+"
+    .to_owned()
+}
+
+#[test]
+fn queries_of_one_view_are_killed_and_go_on() {
+    is_what_it_would_have_been(&of_one_view(), 4, 100);
+}
+
+/// What was saved by those who have a view computed together is what each saves alone.
+#[test]
+fn who_had_a_view_computed_with_others_goes_on_alone_and_the_other_way_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut dice = Dice(from_environment("SEED", 1));
+    fs::write(folder.join("in.csv"), rows(&mut dice)).unwrap();
+    fs::write(folder.join("script.sql"), of_one_view()).unwrap();
+    assert!(start(folder, &[]).wait().unwrap().success());
+    let expected = written(folder);
+    for ways in [["on", "off", "on"], ["off", "on", "off"]] {
+        fs::remove_dir_all(folder.join("out")).unwrap();
+        let _none_yet = fs::remove_dir_all(folder.join("state"));
+        for (place, share) in ways.iter().enumerate() {
+            let before = format!(
+                "SET 'execution.checkpointing.interval' = '100 ms';\nSET 'laxity.share' = '{share}';\n"
+            );
+            fs::write(folder.join("script.sql"), before + &of_one_view()).unwrap();
+            let mut child = start(folder, &["--state", "state"]);
+            let life_ms = if place < 2 { 400 + dice.roll(400) } else { 300_000 };
+            if ends_within(&mut child, life_ms) {
+                let said = fs::read_to_string(folder.join("said.txt")).unwrap();
+                assert!(child.wait().unwrap().success(), "{said}");
+            } else {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        }
+        assert_eq!(written(folder), expected, "{ways:?}");
+    }
+}
+
 #[test]
 fn what_is_complete_is_not_done_twice_and_a_changed_query_is_refused() {
     let folder = tempfile::tempdir().unwrap();
