@@ -8,6 +8,7 @@ mod live_table;
 mod no_rows;
 mod nothing_shared;
 mod one_stream;
+mod one_view;
 mod outside_operators;
 mod registered;
 mod row_a_second;
@@ -57,6 +58,7 @@ pub const ALL: &[Question] = &[
     Question { name: "row-a-second", run: row_a_second::run },
     Question { name: "live-table", run: live_table::run },
     Question { name: "one-stream", run: one_stream::run },
+    Question { name: "one-view", run: one_view::run },
     Question { name: "nothing-shared", run: nothing_shared::run },
     Question { name: "templates", run: templates::run },
     Question { name: "change-one", run: change_one::run },
