@@ -450,6 +450,9 @@ impl SinkPool {
     fn serve(&self, state: &mut MutexGuard<'_, PoolState>, index: usize) -> Served {
         let Some(entry) = &mut state.sinks[index] else { return Served { is_last: true, has_arrived: true } };
         let writes = entry.take_writes();
+        if writes.is_empty() && entry.under_way.is_empty() {
+            return Served { is_last: false, has_arrived: false };
+        }
         let is_last = matches!(writes.last(), Some(Queued { what: Bytes::Last { .. }, .. }));
         let rows = writes.iter().map(|write| write.what.rows()).sum();
         let since = entry.under_way.since().unwrap_or_else(|| self.clock.now());

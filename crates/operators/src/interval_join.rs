@@ -197,8 +197,8 @@ impl IntervalJoin {
         let width_ms =
             (spec.upper_ms.saturating_sub(spec.lower_ms) / BUCKETS_PER_INTERVAL).max(BUCKET_MS_MIN);
         let batch_rows = batch_rows.max(1);
-        // Pieces of so many rows are saved as they are.
-        let piece_rows = batch_rows.max(CHUNK_ROWS);
+        // A file each in every checkpoint: some hundred for ten million rows.
+        let piece_rows = batch_rows.max(8 * CHUNK_ROWS);
         let input =
             |side: usize, of: &IntervalJoinInput, keeps_lonely: bool| -> Result<Input, OperatorError> {
                 check_timestamp(&spec.name, &of.schema, of.time)?;
