@@ -552,6 +552,10 @@ def what_is_not_there_is_said():
     sql = file("i", "n BIGINT", "in.csv") + table("t", "n BIGINT", "nowhere") + "INSERT INTO t SELECT n FROM i;"
     said = run(sql, code=1)
     assert "cannot write topic 'nowhere': there is no such topic" in said, said
+    # Before there is a row.
+    sql = table("i", "n BIGINT", topic("silent"), EARLIEST) + table("t", "n BIGINT", "nowhere")
+    said = run(sql + "INSERT INTO t SELECT n FROM i;", code=1)
+    assert "cannot write topic 'nowhere': there is no such topic" in said, said
     wrong = table("t", "n BIGINT", "x", EARLIEST, ("properties.sasl.pasword", "hunter2")) + "SELECT n FROM t;"
     said = run(wrong, code=2)
     assert "properties.sasl.pasword" in said and "hunter2" not in said, said

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 
@@ -70,14 +71,35 @@ pub type RestOfPrepare = Box<dyn FnOnce() -> Result<(), ConnectError> + Send>;
 
 /// Takes bytes out of the program. May block.
 pub trait Output: Send {
+    /// There is somebody to [connect](Output::connect) to.
+    fn connects(&self) -> bool {
+        false
+    }
+
+    /// Does what the first write would wait for, on the thread that will write. Whom it has asked may not have answered:
+    /// then, after which pause to ask again. A write that comes earlier does it too, as often as it takes.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn connect(&mut self) -> Result<Option<Duration>, ConnectError> {
+        Ok(None)
+    }
+
     /// Writes bytes. When it returns they have left the program (written to the file, not necessarily synced to
-    /// disk). What the output held before is there until the first bytes come.
+    /// disk), or are [on their way](Output::arrived). What the output held before is there until the first bytes come.
     ///
     /// # Errors
     /// When the world failed. The bytes may be partly written; the query is then stopped.
     fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError>;
 
-    /// Completes the output. Nothing is written after it. An output that was never written is empty from now on;
+    /// What has become of the next one of the writes that returned without an error, in their order: it has left the
+    /// program, or could not. `None` while it is on its way, which only an output that [may stall](OpenSink::may_stall)
+    /// leaves a write; does not block.
+    fn arrived(&mut self) -> Option<Result<(), ConnectError>> {
+        Some(Ok(()))
+    }
+
+    /// Completes the output, all that is on its way included. Nothing is written after it. An output that was never written is empty from now on;
     /// dropped without this call, it stays as it was.
     ///
     /// # Errors

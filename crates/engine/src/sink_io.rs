@@ -2,10 +2,14 @@
 //!
 //! Outputs that cannot stall share two threads. One that may, a pipe or a terminal, has a thread of its own, so that
 //! nobody else waits for who reads it; what piles up before it is bounded by the credit of its query. Writes of one
-//! output keep their order.
+//! output keep their order. Of one that may stall, several may be under way at once: a result is out when the output says
+//! that it has arrived.
 
 mod encoding;
 mod finish;
+mod own_thread;
+mod turn;
+mod under_way;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -21,8 +25,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use self::encoding::{Encoding, Ended, Open, Spare};
 pub(crate) use self::finish::Finish;
+use self::own_thread::OwnThread;
+use self::turn::Turn;
+use self::under_way::{UNDER_WAY_BYTES_MAX, UnderWay};
 use crate::clock::Clock;
-use crate::fault::Fault;
 
 /// Threads that write for all outputs, the most urgent first.
 ///
@@ -57,11 +63,19 @@ struct PoolState {
     own_threads: usize,
 }
 
+/// What came of a turn.
+struct Served {
+    is_last: bool,
+    /// Something that was written, now or before.
+    has_arrived: bool,
+}
+
 struct SinkState {
     /// As a person knows it: the query, or the table of several.
     name: String,
     output: Option<Box<dyn Output>>,
     writes: VecDeque<Queued>,
+    under_way: UnderWay,
     /// The nearest deadline among those that wait, or did since the last time that none waited.
     due: ProcessingTime,
     /// What a thread has in its hands.
@@ -79,12 +93,6 @@ struct SinkState {
     finish: Option<(Arc<Finish>, usize)>,
     /// Of an output that may stall.
     own: Option<OwnThread>,
-}
-
-/// How an output's own thread is reached.
-struct OwnThread {
-    wake: Arc<Condvar>,
-    is_running: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -141,6 +149,11 @@ impl Bytes {
             Bytes::Rows { rows, .. } => *rows,
             Bytes::End | Bytes::Last { .. } | Bytes::Prepare { .. } | Bytes::Commit { .. } => 0,
         }
+    }
+
+    /// Several may go in one write.
+    fn is_of_rows(&self) -> bool {
+        matches!(self, Bytes::Rows { .. } | Bytes::End)
     }
 
     fn in_flight(&self) -> InFlight {
@@ -211,10 +224,12 @@ impl SinkPool {
             state.of_tables.insert(table.name.clone(), number);
         }
         state.waits.entry(query.id).or_default().push(waiting.clone());
+        let connects = output.as_ref().is_some_and(|output| output.connects());
         let sink = SinkState {
             name: if serves_all { table.name.clone() } else { query.settings.name.clone() },
             output,
             writes: VecDeque::new(),
+            under_way: UnderWay::default(),
             due: ProcessingTime::MAX,
             busy: None,
             has_written: false,
@@ -223,7 +238,7 @@ impl SinkPool {
             waiting,
             spare: encoding.spare.clone(),
             finish: finish.filter(|_| is_result),
-            own: may_stall.then(|| OwnThread { wake: Arc::default(), is_running: false }),
+            own: may_stall.then(|| OwnThread::new(connects)),
         };
         if number == state.sinks.len() {
             state.sinks.push(Some(sink));
@@ -354,8 +369,9 @@ impl SinkPool {
     pub(crate) fn is_stalled(&self, outlet: &Outlet) -> bool {
         let now = self.clock.now();
         let state = self.state.lock();
-        let busy = state.sinks[outlet.number].as_ref().and_then(|sink| sink.busy);
-        busy.is_some_and(|busy| now >= busy.since.plus(STALLED_AFTER))
+        let Some(sink) = &state.sinks[outlet.number] else { return false };
+        let since = sink.busy.map(|busy| busy.since).or_else(|| sink.under_way.since());
+        since.is_some_and(|since| now >= since.plus(STALLED_AFTER))
     }
 
     /// Whom the outputs of a query wait for, if for somebody.
@@ -403,6 +419,7 @@ impl SinkPool {
                 tracing::warn!(output = sink.name, rows, "rows were dropped: the output took nothing more");
             }
             sink.writes.clear();
+            sink.under_way.clear();
         }
     }
 
@@ -429,47 +446,36 @@ impl SinkPool {
         }
     }
 
-    /// What the thread does that serves one output alone. It ends with the output.
-    fn run_own(&self, index: usize) {
-        let mut state = self.state.lock();
-        while let Some(entry) = &state.sinks[index] {
-            if !entry.writes.is_empty() {
-                if self.serve(&mut state, index) {
-                    break;
-                }
-            } else if state.stopping {
-                break;
-            } else {
-                let Some(wake) = entry.own.as_ref().map(|own| own.wake.clone()) else { break };
-                wake.wait(&mut state);
-            }
-        }
-        state.own_threads -= 1;
-        self.own_ended.notify_all();
-    }
-
-    /// Performs the next writes of an output; true if the last one was among them.
-    fn serve(&self, state: &mut MutexGuard<'_, PoolState>, index: usize) -> bool {
-        let Some(entry) = &mut state.sinks[index] else { return true };
+    /// Performs the next writes of an output, and sees what has arrived of those before.
+    fn serve(&self, state: &mut MutexGuard<'_, PoolState>, index: usize) -> Served {
+        let Some(entry) = &mut state.sinks[index] else { return Served { is_last: true, has_arrived: true } };
         let writes = entry.take_writes();
-        let Some(last) = writes.last() else { return false };
-        let is_last = matches!(last.what, Bytes::Last { .. });
+        if writes.is_empty() && entry.under_way.is_empty() {
+            return Served { is_last: false, has_arrived: false };
+        }
+        let is_last = matches!(writes.last(), Some(Queued { what: Bytes::Last { .. }, .. }));
         let rows = writes.iter().map(|write| write.what.rows()).sum();
-        entry.busy = Some(Busy { since: self.clock.now(), rows });
-        let turn = Turn {
+        let since = entry.under_way.since().unwrap_or_else(|| self.clock.now());
+        entry.busy = Some(Busy { since, rows });
+        let waits = entry.own.is_none();
+        let mut turn = Turn {
             has_written: entry.has_written,
             has_kept: entry.has_kept,
             serves_all: entry.serves_all,
             output: entry.output.take(),
             spare: entry.spare.clone(),
             finish: entry.finish.clone(),
+            under_way: std::mem::take(&mut entry.under_way),
+            done: Vec::new(),
         };
-        let turn = MutexGuard::unlocked(state, || {
-            let done: Vec<(Arc<Outlet>, InFlight)> =
-                writes.iter().map(|write| (write.outlet.clone(), write.what.in_flight())).collect();
-            let turn = turn.perform(writes, &self.clock);
-            done.into_iter().for_each(|(outlet, done)| self.release(&outlet.query, done));
-            turn
+        let (turn, has_arrived) = MutexGuard::unlocked(state, || {
+            turn.perform(writes, &self.clock);
+            if waits {
+                turn.wait_for_all(&self.clock);
+            }
+            let has_arrived = !turn.done.is_empty();
+            turn.done.drain(..).for_each(|(outlet, done)| self.release(&outlet.query, done));
+            (turn, has_arrived)
         });
         if is_last {
             state.complete(index);
@@ -477,9 +483,10 @@ impl SinkPool {
             entry.output = turn.output;
             entry.has_written = turn.has_written;
             entry.has_kept = turn.has_kept;
+            entry.under_way = turn.under_way;
             entry.busy = None;
         }
-        is_last
+        Served { is_last, has_arrived }
     }
 
     fn push(self: &Arc<SinkPool>, write: Queued) {
@@ -494,33 +501,12 @@ impl SinkPool {
         let was_empty = entry.writes.is_empty();
         let is_idle = entry.busy.is_none();
         entry.writes.push_back(write);
-        if let Some(own) = &mut entry.own {
-            own.wake.notify_one();
-            if !std::mem::replace(&mut own.is_running, true) {
-                self.start_own(&mut state, index);
-            }
+        if entry.own.is_some() {
+            self.wake_own(&mut state, index);
         } else if is_idle && (was_empty || is_nearer) {
             state.ready.push(Reverse((due, index)));
             drop(state);
             self.wake.notify_one();
-        }
-    }
-
-    fn start_own(self: &Arc<SinkPool>, state: &mut PoolState, index: usize) {
-        let pool = self.clone();
-        let Some(entry) = &mut state.sinks[index] else { return };
-        let thread = std::thread::Builder::new().name(format!("sink {}", entry.name));
-        match thread.spawn(move || pool.run_own(index)) {
-            // Not joined: it may be stalled for ever.
-            Ok(_) => state.own_threads += 1,
-            Err(error) => {
-                // The threads that outputs share have to do.
-                tracing::warn!(output = entry.name, %error, "the output gets no thread of its own");
-                entry.own = None;
-                let due = entry.due;
-                state.ready.push(Reverse((due, index)));
-                self.wake.notify_one();
-            }
         }
     }
 }
@@ -540,7 +526,14 @@ impl PoolState {
 impl SinkState {
     fn rows_waiting(&self) -> u64 {
         let queued: u64 = self.writes.iter().map(|write| u64::from(write.what.rows())).sum();
-        queued + self.busy.map_or(0, |busy| u64::from(busy.rows))
+        queued + self.busy.map_or(0, |busy| u64::from(busy.rows)) + self.under_way.rows
+    }
+
+    /// Something can be written now.
+    fn may_write(&self) -> bool {
+        // What is not of rows waits by itself until all before it has arrived.
+        let goes = |first: &Queued| !first.what.is_of_rows() || self.under_way.bytes < UNDER_WAY_BYTES_MAX;
+        self.writes.front().is_some_and(goes)
     }
 
     /// The first that wait, as many as are worth writing at once.
@@ -548,10 +541,13 @@ impl SinkState {
         // Thousands of queries may write a line each: one call of the system for them costs as much as one for each.
         const BYTES_AT_ONCE: u64 = 64 << 10;
         const AT_ONCE: usize = 256;
+        if !self.may_write() {
+            return Vec::new();
+        }
         let (mut bytes, mut count) = (0, 0);
         for Queued { what, .. } in self.writes.iter().take(AT_ONCE) {
             bytes += what.bytes();
-            if bytes > BYTES_AT_ONCE || matches!(what, Bytes::Last { .. }) {
+            if bytes > BYTES_AT_ONCE || !what.is_of_rows() {
                 break;
             }
             count += 1;
@@ -573,111 +569,6 @@ impl Queued {
             // A disk that syncs can wait until the rows of others are out.
             _ => ProcessingTime::MAX,
         }
-    }
-}
-
-/// An output in the hands of a thread.
-struct Turn {
-    has_written: bool,
-    /// One that ended before had not failed.
-    has_kept: bool,
-    serves_all: bool,
-    output: Option<Box<dyn Output>>,
-    spare: Spare,
-    finish: Option<(Arc<Finish>, usize)>,
-}
-
-impl Turn {
-    fn perform(mut self, mut writes: Vec<Queued>, clock: &Clock) -> Turn {
-        let written = self.write(&mut writes);
-        for Queued { outlet, what } in writes {
-            match what {
-                Bytes::Rows { bytes, rows, stamps, window_end, ready } => {
-                    if !bytes.is_empty() {
-                        match &written {
-                            Ok(()) => outlet.count(rows, &stamps, window_end, ready, clock.now()),
-                            Err(fault) => fault.end(&outlet.query),
-                        }
-                    }
-                    outlet.written(&stamps);
-                    self.spare.give(bytes);
-                }
-                Bytes::End => {
-                    self.has_kept |= !outlet.query.failed();
-                    outlet.closed();
-                }
-                Bytes::Last { bytes } if self.finish.is_some() && !outlet.query.stopped() => {
-                    if let Err(fault) = self.finish(&outlet, &bytes) {
-                        fault.end(&outlet.query);
-                        outlet.closed();
-                    }
-                }
-                Bytes::Prepare { bytes, checkpoint, number, reply } => {
-                    let prepared = self.output.as_mut().map_or(Ok((OutputPosition::None, None)), |output| {
-                        if !bytes.is_empty() {
-                            output.write(&bytes)?;
-                        }
-                        output.prepare(checkpoint).map(|position| (position, output.rest_of_prepare()))
-                    });
-                    match prepared {
-                        // Who asked may not wait any more.
-                        Ok((position, rest)) => drop(reply.send(Prepared { number, position, rest })),
-                        Err(error) => Fault::from(error).end(&outlet.query),
-                    }
-                }
-                Bytes::Commit { checkpoint } => {
-                    let committed = self.output.as_mut().map_or(Ok(()), |output| output.commit(checkpoint));
-                    if let Err(error) = committed {
-                        Fault::from(error).end(&outlet.query);
-                    }
-                }
-                Bytes::Last { bytes } => {
-                    // Where all have failed before their first result, what was there is left.
-                    let completes = !outlet.query.failed() || self.has_kept || self.has_written;
-                    if let Some(mut output) = self.output.take().filter(|_| completes) {
-                        let put = if bytes.is_empty() { Ok(()) } else { output.write(&bytes) };
-                        if let Err(error) = put.and_then(|()| output.close()) {
-                            Fault::from(error).end(&outlet.query);
-                        }
-                    }
-                    outlet.closed();
-                }
-            }
-        }
-        self
-    }
-
-    /// Nobody writes to it any more, and a checkpoint is to say so.
-    fn finish(&mut self, outlet: &Arc<Outlet>, bytes: &[u8]) -> Result<(), Fault> {
-        let Some((finish, number)) = self.finish.take() else { return Ok(()) };
-        let mut output = self.output.take();
-        if let Some(output) = output.as_mut().filter(|_| !bytes.is_empty()) {
-            output.write(bytes)?;
-        }
-        finish.end(number, outlet, output)
-    }
-
-    /// Writes the rows in one go. Those that are not written have no bytes any more: their query has failed, or the output
-    /// is complete. Where others write too, what was encoded is part of the stream whatever became of its query.
-    fn write(&mut self, writes: &mut [Queued]) -> Result<(), Fault> {
-        let (has_output, serves_all) = (self.output.is_some(), self.serves_all);
-        let mut rows = Vec::new();
-        for Queued { outlet, what } in writes {
-            if let Bytes::Rows { bytes, .. } = what {
-                if outlet.query.failed() && !serves_all || !has_output {
-                    bytes.clear();
-                } else {
-                    rows.push(bytes.as_slice());
-                }
-            }
-        }
-        let Some(output) = self.output.as_mut().filter(|_| !rows.is_empty()) else { return Ok(()) };
-        self.has_written = true;
-        let written = match &rows[..] {
-            [bytes] => output.write(bytes),
-            _ => output.write(&rows.concat()),
-        };
-        written.map_err(Fault::from)
     }
 }
 

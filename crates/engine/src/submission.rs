@@ -39,6 +39,8 @@ pub(crate) struct Submission {
     /// By the place that tables write to: how many outputs were opened. Tables of several files may bear one name.
     parts: HashMap<PathBuf, usize>,
     started: Option<ScanEnvironment>,
+    /// Outputs that connect once tables are read: whose query ends before has no table to leave.
+    to_connect: Vec<Arc<Outlet>>,
 }
 
 /// A query that is to read a table.
@@ -143,6 +145,7 @@ impl Submission {
             }
             shared.registry.write().withdraw(&reserved);
         })?;
+        self.to_connect.extend(outlets.iter().filter(|outlet| !outlet.is_immediate).cloned());
         // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
         shared.registry.write().enter(&reserved, query.clone(), instances, outlets);
         match &mut wanted[..] {
@@ -163,7 +166,14 @@ impl Submission {
             shared.relieves.store(true, Ordering::Relaxed);
         }
         entrances.into_iter().for_each(|entrance| enter(shared, entrance));
+        if self.has_started() {
+            self.connect(shared);
+        }
         Ok(query.id)
+    }
+
+    fn connect(&mut self, shared: &Shared) {
+        self.to_connect.drain(..).for_each(|outlet| shared.sinks.connect(&outlet));
     }
 
     /// Tables are read.
@@ -302,6 +312,7 @@ impl Submission {
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scan.prepare()));
         }
         opened.into_iter().for_each(|opened| begin(shared, opened));
+        self.connect(shared);
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! Topics that are written.
 
+mod deliveries;
 mod encoder;
 mod frame;
+mod opening;
 mod output;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use self::probe::Probe;
 use crate::expression::internal;
 use crate::join_keys::KeyEncoder;
 use crate::join_output::JoinOutput;
+use crate::state::CHUNK_ROWS;
 use crate::window_join::check_keys;
 use crate::window_rows::{check_timestamp, choose, timestamps};
 use crate::{
@@ -196,6 +197,8 @@ impl IntervalJoin {
         let width_ms =
             (spec.upper_ms.saturating_sub(spec.lower_ms) / BUCKETS_PER_INTERVAL).max(BUCKET_MS_MIN);
         let batch_rows = batch_rows.max(1);
+        // A file each in every checkpoint: some hundred for ten million rows.
+        let piece_rows = batch_rows.max(8 * CHUNK_ROWS);
         let input =
             |side: usize, of: &IntervalJoinInput, keeps_lonely: bool| -> Result<Input, OperatorError> {
                 check_timestamp(&spec.name, &of.schema, of.time)?;
@@ -203,7 +206,7 @@ impl IntervalJoin {
                 Ok(Input {
                     time: of.time,
                     encoder: KeyEncoder::new(&of.schema, &of.keys).map_err(|e| internal(&spec.name, e))?,
-                    buffer: Buffer::new(schema, batch_rows, width_ms, bounds.kept_ms(side), keeps_lonely),
+                    buffer: Buffer::new(schema, piece_rows, width_ms, bounds.kept_ms(side), keeps_lonely),
                 })
             };
         Ok(IntervalJoin {

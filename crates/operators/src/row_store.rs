@@ -96,11 +96,11 @@ impl RowStore {
 
     /// How many pieces at the end are no larger than the last one's size class.
     fn tail_of_one_class(&self) -> usize {
-        let Some(last) = self.pieces.last().filter(|last| last.num_rows() < self.piece_rows) else {
-            return 0;
-        };
+        let Some(last) = self.pieces.last() else { return 0 };
         let class = last.num_rows().ilog(MERGE);
-        self.pieces.iter().rev().take_while(|piece| piece.num_rows().ilog(MERGE) <= class).count()
+        let is_merged =
+            |rows: usize| rows < self.piece_rows && rows.checked_ilog(MERGE).is_none_or(|of| of <= class);
+        self.pieces.iter().rev().take_while(|piece| is_merged(piece.num_rows())).count()
     }
 }
 
@@ -159,6 +159,18 @@ mod tests {
         }
         assert_eq!(store.len(), 4096);
         assert_eq!(store.pieces.len(), 16);
+    }
+
+    #[test]
+    fn a_full_piece_stays_as_it_is() {
+        let mut store = RowStore::new(batch(0..1).schema(), 20);
+        store.push(&batch(0..20), None).unwrap();
+        let first = store.pieces()[0].column(0).clone();
+        // Of the same class of sizes.
+        (0..40).for_each(|at| store.push(&batch(at..at + 17), None).unwrap());
+        assert_eq!(store.len(), 20 + 40 * 17);
+        assert!(Arc::ptr_eq(&first, store.pieces()[0].column(0)));
+        assert!(store.pieces().len() < 20, "{} pieces", store.pieces().len());
     }
 
     #[test]

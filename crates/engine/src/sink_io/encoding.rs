@@ -66,6 +66,11 @@ impl Open {
         self.encoder.is_some() && self.outlets.contains_key(&address(outlet))
     }
 
+    /// All who still write here.
+    pub fn outlets(&self) -> Vec<Arc<Outlet>> {
+        self.outlets.values().cloned().collect()
+    }
+
     /// The bytes of rows; `None` if there are none: because they go nowhere, are held back until there are more, or
     /// because the outlet is complete or its query has failed.
     pub fn encode(&mut self, outlet: &Arc<Outlet>, rows: &RecordBatch) -> Option<Vec<u8>> {

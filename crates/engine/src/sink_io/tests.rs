@@ -12,6 +12,8 @@ use laxity_runtime::{Outcome, Process};
 
 use super::*;
 
+mod ahead;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Encodes a batch as the number of its rows; it cannot encode one of 13.

@@ -1,56 +1,50 @@
-//! Hands records to the client and waits until the brokers have them. Runs on a thread of its own, which may block.
+//! Hands records to the client, which gets them to the brokers while others follow. Runs on a thread of its own, which may
+//! block.
 // How long the brokers have been silent is asked for here, and nowhere where rows are.
 #![allow(clippy::disallowed_methods)]
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use laxity_connect::{ConnectError, Output, OutputPosition, SchemaFault, Waiting};
-use parking_lot::Mutex;
-use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
+use laxity_connect::{ConnectError, Output, OutputPosition, Waiting};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
+use super::deliveries::{ANY_WRITE, Deliveries};
 use super::frame::Frame;
+use super::opening::Opening;
 use super::{Guarantee, Partitioner, SinkOptions};
-use crate::client::Quiet;
 use crate::error::{self, Remedy};
-use crate::offsets::ASK;
-use crate::record_format::Part;
 
 /// A topic being written.
 pub(super) struct KafkaOutput {
-    table: String,
-    options: SinkOptions,
+    pub(super) table: String,
+    pub(super) options: SinkOptions,
     /// Number of the writer among those of the topic.
     part: usize,
     /// Where it says that the brokers, or a registry, do not answer.
-    waiting: Waiting,
-    /// Made with the first record.
+    pub(super) waiting: Waiting,
+    opening: Option<Opening>,
     open: Option<Open>,
 }
 
 pub(super) struct Open {
     pub(super) producer: BaseProducer<Deliveries>,
-    partitions: usize,
+    pub(super) partitions: usize,
     /// The next one in turn.
     next: usize,
     /// What stands before each value and each key.
-    value_header: Vec<u8>,
-    key_header: Vec<u8>,
+    pub(super) value_header: Vec<u8>,
+    pub(super) key_header: Vec<u8>,
     /// Bytes of a record with its header.
     framed: [Vec<u8>; 2],
     /// The brokers have ceased to answer.
     is_silent: bool,
-}
-
-/// What the client says of records that it could not deliver, and of itself.
-#[derive(Default)]
-pub(super) struct Deliveries {
-    quiet: Quiet,
-    fault: Mutex<Option<KafkaError>>,
+    /// When they were last heard of, or need not have been.
+    heard: Instant,
+    /// Records that were on their way then.
+    on_their_way: i32,
 }
 
 /// How long the brokers may be silent before that is said.
@@ -60,38 +54,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// and `flush` do not return before their time is over, whatever they hear meanwhile: a row would wait for them.
 const LOOKS: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_millis(20);
 
-/// A topic that is not there is looked for so often, with growing pauses: a broker that has just started may not know it.
-const LOOKS_FOR_TOPIC: u32 = 2;
-
 /// What is left in the client when a table without guarantee is closed is waited for no longer than this.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-impl ClientContext for Deliveries {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.quiet.log(level, facility, message);
-    }
-
-    fn error(&self, fault: KafkaError, reason: &str) {
-        self.quiet.error(fault.clone(), reason);
-        if error::remedy(&fault) == Remedy::None {
-            self.fault.lock().get_or_insert(fault);
-        }
-    }
-}
-
-impl ProducerContext for Deliveries {
-    type DeliveryOpaque = ();
-
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        if let Err((fault, _)) = result {
-            self.fault.lock().get_or_insert_with(|| fault.clone());
-        }
-    }
-}
-
 impl KafkaOutput {
     pub(super) fn new(table: String, options: SinkOptions, part: usize, waiting: Waiting) -> KafkaOutput {
-        KafkaOutput { table, options, part, waiting, open: None }
+        KafkaOutput { table, options, part, waiting, opening: None, open: None }
     }
 
     fn service(&self) -> String {
@@ -101,73 +69,6 @@ impl KafkaOutput {
     pub(super) fn failed(&self, message: String) -> ConnectError {
         let action = format!("write topic '{}'", self.options.topic);
         ConnectError::Service { service: self.service(), action, message }
-    }
-
-    /// Makes the client, for transactions if it gets an id for them, and asks whether the topic is there.
-    pub(super) fn open(&self, transactional_id: Option<&str>) -> Result<Open, ConnectError> {
-        let mut client = self.options.client.clone();
-        if let Some(id) = transactional_id {
-            client.set("transactional.id", id);
-        }
-        let made = client.create_with_context(Deliveries::default());
-        let producer: BaseProducer<Deliveries> = made.map_err(|fault| self.failed(error::text(&fault)))?;
-        let mut open = Open {
-            producer,
-            partitions: 0,
-            next: 0,
-            value_header: self.header(Some(&self.options.formats.value))?,
-            key_header: self.header(self.options.formats.key.as_ref())?,
-            framed: Default::default(),
-            is_silent: false,
-        };
-        if transactional_id.is_some() {
-            self.persist(&mut open, |producer| producer.init_transactions(ASK))?;
-        }
-        let (mut failures, mut looks) = (0, 0);
-        while open.partitions == 0 {
-            let fault = match open.ask_for_partitions(&self.options.topic) {
-                Ok(partitions) => {
-                    open.partitions = partitions;
-                    break;
-                }
-                Err(fault) => fault,
-            };
-            match error::remedy(&fault) {
-                Remedy::None => return Err(self.failed(reason(&open.producer, &fault))),
-                Remedy::LookForTopic if looks == LOOKS_FOR_TOPIC => {
-                    return Err(self.failed("there is no such topic".to_owned()));
-                }
-                Remedy::LookForTopic => looks += 1,
-                Remedy::Wait => self.is_silent(&mut open, &fault),
-            }
-            open.producer.poll(Duration::from_secs(error::pause_s(failures)));
-            self.check(&open)?;
-            failures += 1;
-        }
-        self.is_heard(&mut open);
-        Ok(open)
-    }
-
-    /// What stands before the records of a key or a value: the number of a schema that a registry has, which is asked for
-    /// as long as it takes.
-    fn header(&self, part: Option<&Part>) -> Result<Vec<u8>, ConnectError> {
-        let Some(schemas) = part.and_then(|part| part.format.schemas()) else { return Ok(Vec::new()) };
-        let mut failures = 0;
-        loop {
-            match schemas.header() {
-                Ok(header) => {
-                    self.waiting.end(&self.table);
-                    return Ok(header);
-                }
-                Err(SchemaFault::End(message)) => {
-                    let action = format!("write topic '{}'", self.options.topic);
-                    return Err(ConnectError::Service { service: schemas.service(), action, message });
-                }
-                Err(SchemaFault::Again(why)) => self.waiting.begin(&self.table, &schemas.service(), &why),
-            }
-            std::thread::sleep(Duration::from_secs(error::pause_s(failures)));
-            failures += 1;
-        }
     }
 
     /// Does something with a transaction, as often as it takes while the brokers do not answer.
@@ -199,7 +100,7 @@ impl KafkaOutput {
         ConnectError::Lost { service: self.service(), action, message }
     }
 
-    fn failed_by(&self, producer: &BaseProducer<Deliveries>, fault: &KafkaError) -> ConnectError {
+    pub(super) fn failed_by(&self, producer: &BaseProducer<Deliveries>, fault: &KafkaError) -> ConnectError {
         let message = reason(producer, fault);
         let helps =
             self.options.guarantee == Guarantee::ExactlyOnce && producer.client().fatal_error().is_none();
@@ -209,8 +110,10 @@ impl KafkaOutput {
         }
     }
 
-    pub(super) fn send(&self, open: &mut Open, frame: &Frame<'_>) -> Result<(), ConnectError> {
-        let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&self.options.topic);
+    /// Hands over a record of a write.
+    pub(super) fn send(&self, open: &mut Open, frame: &Frame<'_>, write: usize) -> Result<(), ConnectError> {
+        let mut record: BaseRecord<'_, [u8], [u8], usize> =
+            BaseRecord::with_opaque_to(&self.options.topic, write);
         let Open { producer, next, partitions, value_header, key_header, framed: [value, key], .. } = open;
         record.key = frame.key.map(|bytes| with_header(key_header, bytes, key));
         record.payload = frame.value.map(|bytes| with_header(value_header, bytes, value));
@@ -246,18 +149,62 @@ impl KafkaOutput {
 
     /// Waits until the brokers have all records.
     pub(super) fn wait(&self, open: &mut Open) -> Result<(), ConnectError> {
-        let (mut progress, mut pause) = (Instant::now(), *LOOKS.start());
+        open.heard = Instant::now();
+        let mut pause = *LOOKS.start();
         while open.producer.in_flight_count() > 0 {
-            if hear(&open.producer, &mut pause) {
-                progress = Instant::now();
-            } else if progress.elapsed() >= SILENCE {
-                self.is_silent(open, &KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
-            }
+            hear(&open.producer, &mut pause);
+            self.listen(open);
             self.check(open)?;
         }
         self.check(open)?;
         self.is_heard(open);
+        match open.producer.context().failed() {
+            Some(fault) => Err(self.failed_by(&open.producer, &fault)),
+            None => Ok(()),
+        }
+    }
+
+    /// All frames as one write.
+    fn hand_over(&self, open: &mut Open, mut frames: &[u8]) -> Result<(), ConnectError> {
+        if open.producer.in_flight_count() == 0 {
+            open.heard = Instant::now();
+        }
+        let write = open.producer.context().begin();
+        while let Some(frame) = Frame::take(&mut frames) {
+            open.producer.context().sends(write);
+            if let Err(error) = self.send(open, &frame, write) {
+                open.producer.context().give_up(write);
+                return Err(error);
+            }
+        }
+        open.producer.context().ends(write);
         Ok(())
+    }
+
+    /// Waits for what is on its way.
+    fn finish(&mut self) -> Result<(), ConnectError> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let finished = match self.options.guarantee {
+            Guarantee::None => {
+                let _undelivered = open.producer.flush(LAST_WAIT);
+                self.check(&open)
+            }
+            _ => self.wait(&mut open),
+        };
+        self.open = Some(open);
+        finished
+    }
+
+    /// Says so where the brokers have not been heard of for too long.
+    fn listen(&self, open: &mut Open) {
+        let on_their_way = open.producer.in_flight_count();
+        if on_their_way < open.on_their_way {
+            open.heard = Instant::now();
+            self.is_heard(open);
+        } else if on_their_way > 0 && open.heard.elapsed() >= SILENCE {
+            self.is_silent(open, &KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
+        }
+        open.on_their_way = on_their_way;
     }
 
     pub(super) fn check(&self, open: &Open) -> Result<(), ConnectError> {
@@ -265,16 +212,16 @@ impl KafkaOutput {
     }
 
     fn check_producer(&self, producer: &BaseProducer<Deliveries>) -> Result<(), ConnectError> {
-        let fault = producer.context().fault.lock().take();
+        let fault = producer.context().take_fault();
         fault.map_or(Ok(()), |fault| Err(self.failed_by(producer, &fault)))
     }
 
-    fn is_silent(&self, open: &mut Open, fault: &KafkaError) {
+    pub(super) fn is_silent(&self, open: &mut Open, fault: &KafkaError) {
         open.is_silent = true;
         self.waiting.begin(&self.table, &self.service(), &error::text(fault));
     }
 
-    fn is_heard(&self, open: &mut Open) {
+    pub(super) fn is_heard(&self, open: &mut Open) {
         if std::mem::take(&mut open.is_silent) {
             self.waiting.end(&self.table);
         }
@@ -282,7 +229,7 @@ impl KafkaOutput {
 }
 
 /// What a person can do something about, where the client knows more than the call that failed.
-fn reason(producer: &BaseProducer<Deliveries>, fault: &KafkaError) -> String {
+pub(super) fn reason(producer: &BaseProducer<Deliveries>, fault: &KafkaError) -> String {
     match producer.client().fatal_error() {
         Some((RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced, _)) => {
             "another program writes under its 'sink.transactional-id-prefix': the same file, run twice?"
@@ -304,74 +251,99 @@ fn with_header<'a>(header: &[u8], bytes: &'a [u8], framed: &'a mut Vec<u8>) -> &
     framed
 }
 
-/// Takes what the client has to tell; true if records were delivered. Otherwise pauses, and the next time for longer.
-fn hear(producer: &BaseProducer<Deliveries>, pause: &mut Duration) -> bool {
+/// Takes what the client has to tell. Where no records were delivered, pauses, and the next time for longer.
+fn hear(producer: &BaseProducer<Deliveries>, pause: &mut Duration) {
     let before = producer.in_flight_count();
     producer.poll(Duration::ZERO);
-    let is_progress = producer.in_flight_count() < before;
-    if is_progress {
+    if producer.in_flight_count() < before {
         *pause = *LOOKS.start();
     } else {
         std::thread::sleep(*pause);
         *pause = (*pause * 3 / 2).min(*LOOKS.end());
     }
-    is_progress
 }
 
 impl Open {
-    fn ask_for_partitions(&self, topic: &str) -> Result<usize, KafkaError> {
-        let metadata = self.producer.client().fetch_metadata(Some(topic), ASK)?;
-        let missing = KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopic);
-        let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
-            return Err(missing);
-        };
-        match found.error() {
-            Some(code) => Err(KafkaError::MetadataFetch(code.into())),
-            None if found.partitions().is_empty() => Err(missing),
-            None => Ok(found.partitions().len()),
+    pub(super) fn new(producer: BaseProducer<Deliveries>) -> Open {
+        Open {
+            producer,
+            partitions: 0,
+            next: 0,
+            value_header: Vec::new(),
+            key_header: Vec::new(),
+            framed: Default::default(),
+            is_silent: false,
+            heard: Instant::now(),
+            on_their_way: 0,
         }
     }
 }
 
 impl Output for KafkaOutput {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
-        let mut open = match self.open.take() {
-            Some(open) => open,
-            None => self.open(None)?,
-        };
-        let mut rest = bytes;
-        let mut sent = Ok(());
-        while let (Ok(()), Some(frame)) = (&sent, Frame::take(&mut rest)) {
-            sent = self.send(&mut open, &frame);
+    fn connects(&self) -> bool {
+        true
+    }
+
+    fn connect(&mut self) -> Result<Option<Duration>, ConnectError> {
+        if self.open.is_some() {
+            return Ok(None);
         }
-        let done = sent.and_then(|()| match self.options.guarantee {
+        let mut opening = match self.opening.take() {
+            Some(opening) => opening,
+            None => self.begin(None)?,
+        };
+        let pause = self.proceed(&mut opening)?;
+        match pause {
+            Some(_) => self.opening = Some(opening),
+            None => self.open = Some(opening.open),
+        }
+        Ok(pause)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
+        while let Some(pause) = self.connect()? {
+            std::thread::sleep(pause);
+        }
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let handed = match self.options.guarantee {
+            Guarantee::AtLeastOnce | Guarantee::ExactlyOnce => self.hand_over(&mut open, bytes),
             Guarantee::None => {
+                let mut rest = bytes;
+                let mut handed = Ok(());
+                while let (Ok(()), Some(frame)) = (&handed, Frame::take(&mut rest)) {
+                    handed = self.send(&mut open, &frame, ANY_WRITE);
+                }
                 open.producer.poll(Duration::ZERO);
-                self.check(&open)
+                handed.and_then(|()| self.check(&open))
             }
-            _ => self.wait(&mut open),
-        });
+        };
         self.open = Some(open);
-        done
+        handed
+    }
+
+    fn arrived(&mut self) -> Option<Result<(), ConnectError>> {
+        if self.options.guarantee == Guarantee::None {
+            return Some(Ok(()));
+        }
+        let Some(mut open) = self.open.take() else { return Some(Ok(())) };
+        open.producer.poll(Duration::ZERO);
+        let _ends_all_that_is_on_its_way = open.producer.context().take_fault();
+        let arrived = open.producer.context().next();
+        self.listen(&mut open);
+        let arrived = arrived.map(|arrived| arrived.map_err(|fault| self.failed_by(&open.producer, &fault)));
+        self.open = Some(open);
+        arrived
     }
 
     /// What was written is at the brokers; it cannot be taken back.
     fn prepare(&mut self, _checkpoint: u64) -> Result<OutputPosition, ConnectError> {
-        if let (Some(open), Guarantee::None) = (&self.open, self.options.guarantee) {
-            let _undelivered = open.producer.flush(LAST_WAIT);
-            self.check(open)?;
-        }
+        self.finish()?;
         Ok(OutputPosition::None)
     }
 
     fn close(&mut self) -> Result<(), ConnectError> {
-        let Some(mut open) = self.open.take() else { return Ok(()) };
-        match self.options.guarantee {
-            Guarantee::None => {
-                let _undelivered = open.producer.flush(LAST_WAIT);
-                self.check(&open)
-            }
-            _ => self.wait(&mut open),
-        }
+        let finished = self.finish();
+        self.open = None;
+        finished
     }
 }

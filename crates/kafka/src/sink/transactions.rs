@@ -16,7 +16,9 @@ use rdkafka::producer::Producer;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::SinkOptions;
+use super::deliveries::ANY_WRITE;
 use super::frame::Frame;
+use super::opening::Opening;
 use super::output::{KafkaOutput, Open};
 use crate::client::Quiet;
 use crate::error;
@@ -37,6 +39,7 @@ pub(super) struct Transactions {
 pub(super) struct TransactionalOutput {
     writer: KafkaOutput,
     of: Transactions,
+    opening: Option<[Opening; 2]>,
     open: Option<[Lane; 2]>,
     /// Which of them takes rows.
     current: usize,
@@ -130,20 +133,13 @@ const ASKED_MAX: u32 = 8;
 impl TransactionalOutput {
     /// `is_new`: there is no checkpoint to go on from.
     pub(super) fn new(writer: KafkaOutput, of: Transactions, is_new: bool) -> TransactionalOutput {
-        TransactionalOutput { writer, of, open: None, current: 0, is_new, is_prepared: false }
+        TransactionalOutput { writer, of, opening: None, open: None, current: 0, is_new, is_prepared: false }
     }
 
-    /// Both producers, whatever they have to be waited for; the first time the record of checkpoints is begun.
+    /// Both producers, however long that takes.
     fn opened(&mut self) -> Result<(), ConnectError> {
-        if self.open.is_some() {
-            return Ok(());
-        }
-        let lane = |lane: usize| -> Result<Lane, ConnectError> {
-            Ok(Lane { open: self.writer.open(Some(&self.of.id(lane)))?, has_begun: false })
-        };
-        self.open = Some([lane(0)?, lane(1)?]);
-        if std::mem::replace(&mut self.is_new, false) {
-            self.commit_lane(self.current, 0)?;
+        while let Some(pause) = self.connect()? {
+            std::thread::sleep(pause);
         }
         Ok(())
     }
@@ -177,6 +173,34 @@ impl TransactionalOutput {
 }
 
 impl Output for TransactionalOutput {
+    fn connects(&self) -> bool {
+        true
+    }
+
+    /// The first time the record of checkpoints is begun.
+    fn connect(&mut self) -> Result<Option<Duration>, ConnectError> {
+        if self.open.is_some() {
+            return Ok(None);
+        }
+        let begin = |lane: usize| self.writer.begin(Some(&self.of.id(lane)));
+        let mut opening = match self.opening.take() {
+            Some(opening) => opening,
+            None => [begin(0)?, begin(1)?],
+        };
+        for one in &mut opening {
+            let pause = self.writer.proceed(one)?;
+            if pause.is_some() {
+                self.opening = Some(opening);
+                return Ok(pause);
+            }
+        }
+        self.open = Some(opening.map(|one| Lane { open: one.open, has_begun: false }));
+        if std::mem::replace(&mut self.is_new, false) {
+            self.commit_lane(self.current, 0)?;
+        }
+        Ok(None)
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectError> {
         self.opened()?;
         let Some(lanes) = &mut self.open else { return Ok(()) };
@@ -184,7 +208,7 @@ impl Output for TransactionalOutput {
         TransactionalOutput::begin(&self.writer, lane)?;
         let mut rest = bytes;
         while let Some(frame) = Frame::take(&mut rest) {
-            self.writer.send(&mut lane.open, &frame)?;
+            self.writer.send(&mut lane.open, &frame, ANY_WRITE)?;
         }
         lane.open.producer.poll(Duration::ZERO);
         self.writer.check(&lane.open)

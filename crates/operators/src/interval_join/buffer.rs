@@ -12,6 +12,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use laxity_graph::ProcessingTime;
 
+use self::saved::SavedPiece;
 use crate::join_keys::{EncodedKeys, KeyTable};
 use crate::join_side::JoinSide;
 
@@ -47,6 +48,8 @@ pub(super) struct Bucket {
     behind: BTreeMap<u32, i64>,
     pub(super) time_min: i64,
     pub(super) time_max: i64,
+    /// What was saved last of pieces of many rows.
+    saved: Vec<SavedPiece>,
     bytes: usize,
 }
 
@@ -204,6 +207,7 @@ impl Bucket {
             behind: BTreeMap::new(),
             time_min: i64::MAX,
             time_max: i64::MIN,
+            saved: Vec::new(),
             bytes: 0,
         }
     }
@@ -251,5 +255,6 @@ impl Bucket {
             + self.matched.capacity()
             // A tree node holds keys, values and some slack.
             + self.behind.len() * 2 * size_of::<(u32, i64)>()
+            + self.saved.iter().map(SavedPiece::own_bytes).sum::<usize>()
     }
 }

@@ -12,7 +12,7 @@ use crate::state::{Result, named};
 const NAMES: [&str; 2] = ["left", "right"];
 
 impl IntervalJoin {
-    pub(super) fn saved(&self) -> Result<OperatorState> {
+    pub(super) fn saved(&mut self) -> Result<OperatorState> {
         let rows = |side: usize| UInt64Array::from(vec![self.inputs[side].buffer.rows() as u64]);
         let own = vec![
             named("watermark", Int64Array::from(vec![self.watermark.0])),
@@ -21,8 +21,8 @@ impl IntervalJoin {
             named("right-rows", rows(1)),
         ];
         let mut state = OperatorState::default().with("interval-join", own)?;
-        for (input, name) in self.inputs.iter().zip(NAMES) {
-            state = state.with_pieces(name, input.buffer.save(&self.output.name)?)?;
+        for (input, name) in self.inputs.iter_mut().zip(NAMES) {
+            state = state.with_pieces(name, input.buffer.save()?)?;
         }
         Ok(state)
     }

@@ -416,3 +416,30 @@ proptest! {
         prop_assert_eq!(&before[0], &before[1]);
     }
 }
+
+/// By table of the left side, an array of it: who writes them knows them by that.
+fn left_tables(operator: &mut dyn Operator) -> Vec<ArrayRef> {
+    let parts = operator.save().unwrap().parts.into_iter().filter(|part| part.name.starts_with("left-"));
+    parts.map(|part| Arc::clone(part.rows.column(0))).collect()
+}
+
+#[test]
+fn rows_that_were_saved_stay_in_the_tables_that_they_were_in() {
+    for (kind, changed) in [(JoinKind::Inner, vec![]), (JoinKind::Left, vec![2])] {
+        let mut operator = join(&spec(kind, (-1_000, 1_000), false), 16);
+        let mut before: Vec<ArrayRef> = Vec::new();
+        for batch in 0..6 {
+            let rows = (0..16).map(|at| row(batch, batch * 100 + at, at)).collect();
+            run(operator.as_mut(), &[Step::Rows(LEFT, rows)]);
+            let now = left_tables(operator.as_mut());
+            assert_eq!(now.len(), before.len() + 1);
+            assert!(before.iter().zip(&now).all(|(before, now)| Arc::ptr_eq(before, now)), "{kind}");
+            before = now;
+        }
+        // Those of the third batch have found a partner.
+        run(operator.as_mut(), &[Step::Rows(RIGHT, vec![row(2, 210, 7)])]);
+        let now = left_tables(operator.as_mut());
+        let is_other = |at: &usize| !Arc::ptr_eq(&before[*at], &now[*at]);
+        assert_eq!((0..6).filter(is_other).collect::<Vec<_>>(), changed, "{kind}");
+    }
+}

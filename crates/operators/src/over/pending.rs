@@ -9,7 +9,7 @@ use arrow::datatypes::{Int64Type, SchemaRef, UInt32Type};
 use arrow::error::ArrowError;
 use laxity_graph::ProcessingTime;
 
-use crate::state::{self, Part, bug, named, table};
+use crate::state::{self, CHUNK_ROWS, Part, bug, named, table};
 
 /// Rows that wait for the watermark.
 ///
@@ -21,6 +21,8 @@ pub(super) struct Pending {
     /// When the next row of each piece is due, the nearest first.
     next: BinaryHeap<Reverse<(Key, usize)>>,
     bytes: usize,
+    /// What the last save keeps besides, at most.
+    saved_bytes: usize,
     /// So many pieces are put together.
     pieces_max: usize,
 }
@@ -38,6 +40,8 @@ struct Piece {
     at: usize,
     ingested: ProcessingTime,
     bytes: usize,
+    /// What was saved last of many rows, none of which is out since.
+    saved: Option<RecordBatch>,
 }
 
 /// Rows of one batch that are not late, by their place in it.
@@ -85,11 +89,40 @@ impl Piece {
     fn left(&self) -> &[u32] {
         &self.order[self.at..]
     }
+
+    /// The rows that are left, in the order in which they came. The same arrays as the last time, if they are many and those.
+    fn save(&mut self, schema: &SchemaRef, operator: &str) -> state::Result<RecordBatch> {
+        if let Some(saved) = &self.saved {
+            return Ok(saved.clone());
+        }
+        let mut left = self.left().to_vec();
+        left.sort_unstable();
+        let of = |values: &[i64]| Int64Array::from_iter_values(left.iter().map(|&row| values[row as usize]));
+        let keys = UInt32Array::from_iter_values(left.iter().map(|&row| self.keys[row as usize]));
+        let mut columns =
+            vec![named("key", keys), named("time", of(&self.times)), named("due", of(&self.due))];
+        let rows = match self.at {
+            0 => self.rows.clone(),
+            _ => take_record_batch(&self.rows, &UInt32Array::from(left)).map_err(|e| bug(operator, e))?,
+        };
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        columns.extend(names.zip(rows.columns().iter().cloned()));
+        let table = table(columns)?;
+        self.saved = (table.num_rows() >= CHUNK_ROWS).then(|| table.clone());
+        Ok(table)
+    }
 }
 
 impl Pending {
     pub(super) fn new(schema: SchemaRef) -> Pending {
-        Pending { schema, pieces: Vec::new(), next: BinaryHeap::new(), bytes: 0, pieces_max: PIECES_MIN }
+        Pending {
+            schema,
+            pieces: Vec::new(),
+            next: BinaryHeap::new(),
+            bytes: 0,
+            saved_bytes: 0,
+            pieces_max: PIECES_MIN,
+        }
     }
 
     pub(super) fn push(
@@ -129,7 +162,7 @@ impl Pending {
         // Time and due once more for what `Frames` notes of it.
         let own = 2 * size_of::<u32>() + 4 * size_of::<i64>();
         let bytes = rows.get_array_memory_size() + keys.len() * own;
-        let piece = Piece { rows, keys, times, due, order, at: 0, ingested, bytes };
+        let piece = Piece { rows, keys, times, due, order, at: 0, ingested, bytes, saved: None };
         self.bytes += bytes;
         self.next.extend(piece.next().map(|next| Reverse((next, self.pieces.len()))));
         self.pieces.push(piece);
@@ -158,6 +191,7 @@ impl Pending {
             // As many rows of the piece as come before the next row of any other.
             let bound = self.next.peek().map(|Reverse(other)| *other);
             let current = &mut self.pieces[piece];
+            current.saved = None;
             while let Some(next) = current.next() {
                 let is_next = bound.is_none_or(|bound| (next, piece) < bound) && next.0 <= watermark;
                 let is_enough = taken.len() >= rows_max && !(whole_times && last == Some(next));
@@ -254,31 +288,24 @@ impl Pending {
 
     /// Gives keys other numbers. Those of rows that are out may be gone.
     pub(super) fn renumber(&mut self, new_ids: &[u32]) {
-        for key in self.pieces.iter_mut().flat_map(|piece| &mut piece.keys) {
-            *key = new_ids.get(*key as usize).copied().unwrap_or(u32::MAX);
+        for piece in &mut self.pieces {
+            piece.saved = None;
+            for key in &mut piece.keys {
+                *key = new_ids.get(*key as usize).copied().unwrap_or(u32::MAX);
+            }
         }
     }
 
     /// Rows that wait, in the order in which they came, with key, time and when they are due before their columns.
-    pub(super) fn save(&self, operator: &str) -> state::Result<(usize, Vec<RecordBatch>)> {
-        let mut count = 0;
-        let pieces = self.pieces.iter().map(|piece| {
-            let mut left = piece.left().to_vec();
-            left.sort_unstable();
-            count += left.len();
-            let of =
-                |values: &[i64]| Int64Array::from_iter_values(left.iter().map(|&row| values[row as usize]));
-            let keys = UInt32Array::from_iter_values(left.iter().map(|&row| piece.keys[row as usize]));
-            let mut columns =
-                vec![named("key", keys), named("time", of(&piece.times)), named("due", of(&piece.due))];
-            let rows =
-                take_record_batch(&piece.rows, &UInt32Array::from(left)).map_err(|e| bug(operator, e))?;
-            let names = self.schema.fields().iter().map(|field| field.name().clone());
-            columns.extend(names.zip(rows.columns().iter().cloned()));
-            table(columns)
-        });
-        let pieces = pieces.collect::<state::Result<_>>()?;
-        Ok((count, pieces))
+    pub(super) fn save(&mut self, operator: &str) -> state::Result<(usize, Vec<RecordBatch>)> {
+        let schema = &self.schema;
+        let tables = self.pieces.iter_mut().map(|piece| piece.save(schema, operator));
+        let tables: Vec<RecordBatch> = tables.collect::<state::Result<_>>()?;
+        let own_bytes = |table: &RecordBatch| -> usize {
+            table.columns()[..OWN].iter().map(|column| column.get_array_memory_size()).sum()
+        };
+        self.saved_bytes = self.pieces.iter().flat_map(|piece| &piece.saved).map(own_bytes).sum();
+        Ok((tables.iter().map(RecordBatch::num_rows).sum(), tables))
     }
 
     /// Takes over a part of what was saved: rows of keys below `keys`.
@@ -294,7 +321,7 @@ impl Pending {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.saved_bytes
     }
 }
 

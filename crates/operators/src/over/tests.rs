@@ -318,3 +318,29 @@ fn a_sum_of_floats_keeps_what_it_lost() {
     let sums = batch.rows.column(2).as_primitive::<arrow::datatypes::Float64Type>();
     assert_eq!(sums.values(), &[1e20, 1e20, 2.0]);
 }
+
+#[test]
+fn rows_that_wait_stay_in_the_tables_that_they_were_saved_in() {
+    let mut operator = operator(spec(OverFrame::Range { preceding_ms: Some(5) }, vec![0], false), 16);
+    let waiting = |operator: &mut dyn Operator| -> Vec<ArrayRef> {
+        let parts = operator.save().unwrap().parts.into_iter();
+        let waiting = parts.filter(|part| part.name.starts_with("waiting-"));
+        waiting.map(|part| Arc::clone(part.rows.column(0))).collect()
+    };
+    let mut before: Vec<ArrayRef> = Vec::new();
+    for number in 0..3 {
+        let row = |at| Row { key: Some(at % 3), value: Some(at), time: number * 100 + at };
+        let rows = batch(&(0..20).map(row).collect::<Vec<_>>());
+        let (rows, mut out) = (StreamBatch::on_time(rows), Outbox::default());
+        assert_eq!(operator.on_batch(0, rows, ProcessingTime::ZERO, &mut out).unwrap(), Flow::Done);
+        let now = waiting(operator.as_mut());
+        assert_eq!(now.len(), before.len() + 1);
+        assert!(before.iter().zip(&now).all(|(before, now)| Arc::ptr_eq(before, now)));
+        before = now;
+    }
+    // Some rows of the first are out.
+    assert_eq!(operator.on_watermark(EventTime(7), &mut Outbox::default()).unwrap(), Flow::Done);
+    let now = waiting(operator.as_mut());
+    let is_same: Vec<bool> = before.iter().zip(&now).map(|(before, now)| Arc::ptr_eq(before, now)).collect();
+    assert_eq!(is_same, [false, true, true]);
+}

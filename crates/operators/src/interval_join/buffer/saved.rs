@@ -3,14 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use arrow::array::{Array, BooleanArray, Int64Array, RecordBatch};
-use arrow::compute::concat_batches;
-use arrow::datatypes::Int64Type;
+use arrow::array::{Array, AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
 use laxity_graph::ProcessingTime;
 
 use super::{Arrivals, Bucket, Buffer};
 use crate::join_keys::KeyEncoder;
-use crate::state::{Part, Result, bug, named, table};
+use crate::state::{CHUNK_ROWS, Part, Result, bug, named, table};
 use crate::window_rows::timestamps;
 
 /// Columns before those of the rows.
@@ -22,31 +21,22 @@ impl Buffer {
         self.buckets.values().map(|bucket| bucket.side.len()).sum()
     }
 
-    /// Rows by bucket, in the order in which they came, with what is known of each besides its columns.
-    pub(in crate::interval_join) fn save(&self, operator: &str) -> Result<Vec<RecordBatch>> {
+    /// Rows by bucket, in the order in which they came, with what is known of each besides its columns. What is as it was
+    /// the last time is the same arrays, where rows are many.
+    pub(in crate::interval_join) fn save(&mut self) -> Result<Vec<RecordBatch>> {
         // Lonely rows that have left are still there to be matched.
         let bucket_of = |time: i64| time.div_euclid(self.width_ms);
         let lonely = self.lonely.iter().flatten();
         let lonely: HashSet<(i64, u32)> =
             lonely.map(|&Reverse((time, row))| (bucket_of(time), row)).collect();
-        let pieces = self.buckets.iter().map(|(&number, bucket)| {
-            let count = bucket.side.len() as u32;
-            let behind = (0..count).map(|row| bucket.behind.get(&row).copied());
-            let matched =
-                (0..count).map(|row| Some(bucket.matched.get(row as usize).copied().unwrap_or(false)));
-            let waits = (0..count).map(|row| Some(lonely.contains(&(number, row))));
-            let mut columns = vec![
-                named("watermark-before", behind.collect::<Int64Array>()),
-                named("found-partner", matched.collect::<BooleanArray>()),
-                named("leaves-alone", waits.collect::<BooleanArray>()),
-            ];
-            let rows =
-                concat_batches(&self.schema, bucket.side.rows.pieces()).map_err(|e| bug(operator, e))?;
-            let names = self.schema.fields().iter().map(|field| field.name().clone());
-            columns.extend(names.zip(rows.columns().iter().cloned()));
-            table(columns)
-        });
-        pieces.collect()
+        let mut tables = Vec::new();
+        for (&number, bucket) in &mut self.buckets {
+            bucket.save(&self.schema, |row| lonely.contains(&(number, row)), &mut tables)?;
+            self.bytes -= bucket.bytes;
+            bucket.bytes = bucket.size_bytes();
+            self.bytes += bucket.bytes;
+        }
+        Ok(tables)
     }
 
     /// Takes over rows that were saved.
@@ -87,6 +77,67 @@ impl Buffer {
             self.bytes -= bucket.bytes;
             bucket.bytes = bucket.size_bytes();
             self.bytes += bucket.bytes;
+        }
+        Ok(())
+    }
+}
+
+/// A piece of many rows as it was saved.
+#[derive(Debug)]
+pub(super) struct SavedPiece {
+    /// Its first row in the bucket.
+    start: u32,
+    table: RecordBatch,
+}
+
+impl SavedPiece {
+    /// Bytes that are not the rows'.
+    pub(super) fn own_bytes(&self) -> usize {
+        self.table.columns()[..OWN].iter().map(|column| column.get_array_memory_size()).sum()
+    }
+
+    /// Rows stay what they are, and so does the watermark before them: it is theirs as long as this is so of the rest.
+    fn is(&self, start: u32, found_partner: &BooleanArray, leaves_alone: &BooleanArray) -> bool {
+        let flags = |column: usize| self.table.column(column).as_boolean();
+        self.start == start && flags(1) == found_partner && flags(2) == leaves_alone
+    }
+}
+
+impl Bucket {
+    fn save(
+        &mut self,
+        schema: &SchemaRef,
+        waits: impl Fn(u32) -> bool,
+        tables: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let mut before = std::mem::take(&mut self.saved).into_iter().peekable();
+        let mut start = 0;
+        for rows in self.side.rows.pieces() {
+            let range = start..start + rows.num_rows() as u32;
+            start = range.end;
+            let matched = |row: u32| self.matched.get(row as usize).copied().unwrap_or(false);
+            let found_partner: BooleanArray = range.clone().map(|row| Some(matched(row))).collect();
+            let leaves_alone: BooleanArray = range.clone().map(|row| Some(waits(row))).collect();
+            while before.next_if(|saved| saved.start < range.start).is_some() {}
+            if let Some(saved) = before.next_if(|saved| saved.is(range.start, &found_partner, &leaves_alone))
+            {
+                tables.push(saved.table.clone());
+                self.saved.push(saved);
+                continue;
+            }
+            let behind = range.clone().map(|row| self.behind.get(&row).copied());
+            let mut columns = vec![
+                named("watermark-before", behind.collect::<Int64Array>()),
+                named("found-partner", found_partner),
+                named("leaves-alone", leaves_alone),
+            ];
+            let names = schema.fields().iter().map(|field| field.name().clone());
+            columns.extend(names.zip(rows.columns().iter().cloned()));
+            let table = table(columns)?;
+            if rows.num_rows() >= CHUNK_ROWS {
+                self.saved.push(SavedPiece { start: range.start, table: table.clone() });
+            }
+            tables.push(table);
         }
         Ok(())
     }
