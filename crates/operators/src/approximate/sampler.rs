@@ -128,6 +128,8 @@ pub struct Sampler {
     value_columns: (Vec<usize>, SchemaRef),
     deferred: Deferred,
     dead: Vec<DeadRows>,
+    /// Of those whose values were told last, by their place in their batch.
+    put_aside: Vec<u32>,
     /// By expression: its values as bytes, equal ones alike.
     as_bytes: Vec<RowConverter>,
     shape: Shape,
@@ -222,6 +224,7 @@ impl Sampler {
             value_columns: (value_columns, Arc::new(value_schema)),
             deferred: Deferred::default(),
             dead: Vec::new(),
+            put_aside: Vec::new(),
             as_bytes: spec.distinct.iter().map(converter).collect::<Result<_, _>>().map_err(fail)?,
             shape: spec.shape(),
             kept: BTreeMap::new(),
@@ -310,8 +313,14 @@ impl Sampler {
         if !told.is_empty() && !self.spec.values.is_empty() {
             self.deferred.push(rows, now, Told { rows: told, offers, times, groups });
         }
-        if self.deferred.is_full() || verifies {
+        // What is put aside is not sent on too: where rows are, their values are told before.
+        let puts_aside = sends_rows && self.spec.puts_aside;
+        if self.deferred.is_full() || verifies || puts_aside {
+            self.put_aside.clear();
             self.tell_values()?;
+            if puts_aside {
+                sent.retain(|row| !self.put_aside.contains(row));
+            }
         }
         self.keep(rows, times, sent, ingested)?;
         self.fate = fate;
@@ -355,6 +364,8 @@ impl Sampler {
             other => return other,
         };
         let (keep, reasons) = failing(&spec.name, error, &rows, &mut evaluate)?;
+        self.put_aside.clear();
+        self.put_aside.extend(deferred.failing(&keep));
         self.dead.extend(deferred.put_aside(&keep, reasons));
         evaluate(&deferred.rows(columns, schema)?)
     }

@@ -83,6 +83,11 @@ impl Deferred {
         Ok(RecordBatch::try_new_with_options(SchemaRef::clone(schema), gathered, &options)?)
     }
 
+    /// The rows that are not kept, by their place in their batch.
+    pub(super) fn failing(&self, keep: &[bool]) -> impl Iterator<Item = u32> {
+        self.places.iter().zip(keep).filter(|(_, keep)| !**keep).map(|(&(_, row), _)| row as u32)
+    }
+
     /// Puts aside the rows that are not kept, each as it came and with its reason.
     pub(super) fn put_aside(&mut self, keep: &[bool], reasons: Vec<DeadReason>) -> Vec<DeadRows> {
         let places = self.places.iter().zip(keep).filter(|(_, keep)| !**keep).map(|(&place, _)| place);

@@ -304,6 +304,36 @@ fn a_row_whose_value_cannot_be_computed_is_put_aside_or_an_error() {
 }
 
 #[test]
+fn a_row_that_is_put_aside_is_not_sent_on() {
+    let column = |name: &str, at| Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>;
+    let whole = cast(column("value", 2), &schema(), DataType::Int64).unwrap();
+    let off = Arc::new(BinaryExpr::new(whole, datafusion_expr::Operator::Minus, lit(13_i64)));
+    let quotient = Arc::new(BinaryExpr::new(lit(1_i64), datafusion_expr::Operator::Divide, off));
+    let mut spec = SamplerSpec { values: vec![quotient], puts_aside: true, ..sampler() };
+    spec.aggregates.push(Aggregate::Whole);
+    let mut sampler = Sampler::new(&spec, 100).unwrap();
+    let mut out = Outbox::default();
+    for step in steps(&rows(8), usize::MAX) {
+        let mut flow = match step {
+            Step::Batch(batch, arrived) => sampler.on_batch(0, batch, arrived, &mut out).unwrap(),
+            Step::Watermark(ms) => sampler.on_watermark(EventTime(ms), &mut out).unwrap(),
+        };
+        while flow == Flow::More {
+            flow = sampler.resume(&mut out).unwrap();
+        }
+    }
+    let sent = out.emitted.iter().filter_map(|emitted| match emitted {
+        laxity_graph::Emitted::Batch { batch, .. } => Some(&batch.rows),
+        laxity_graph::Emitted::Watermark(_) => None,
+    });
+    let values: Vec<f64> =
+        sent.flat_map(|rows| rows.column(2).as_primitive::<Float64Type>().values().to_vec()).collect();
+    assert!(!values.is_empty() && !out.dead.is_empty());
+    assert!(values.iter().all(|value| *value != 13.0));
+    assert_eq!((values.len() + out.dead.len()) as u64, sampler.approximation().unwrap().rows_taken);
+}
+
+#[test]
 fn parts_of_a_sample_merge_into_one() {
     use datafusion_expr::Accumulator;
     let closed = |id: i64, taken: &[f64], total: f64| Closed {
