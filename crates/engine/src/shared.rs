@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub sinks: Arc<SinkPool>,
     pub checkpoints: Checkpoints,
     pub restarts: Restarts,
-    /// Some query allows rows to be dropped.
+    /// Some query allows rows to be dropped or left out.
     pub relieves: AtomicBool,
     /// How busy the workers are.
     pub load: Load,

@@ -341,15 +341,18 @@ impl Shedder {
             }
         }
         let capacity = snapshot.workers as f64 * self.config.headroom;
-        self.offers.sort_unstable_by_key(|offer| offer.gives);
+        self.offers.sort_unstable_by(|a, b| a.gives.cmp(&b.gives).then(by_loss(a, b)));
         let exact = self.offers.partition_point(|offer| offer.gives < Gives::Rows);
         let (exactness, rows) = self.offers.split_at_mut(exact);
-        // What was begun exact is done exact first, so that it has to be known earlier.
-        let far = ShedConfig { horizon_ns: LEAVE_OUT_AHEAD * self.config.horizon_ns, ..self.config };
-        self.far_steps.clone_from(&self.steps);
-        let far = excess(&self.loads, &mut self.far_steps, relief_ns(exactness), capacity, &far);
+        let leaves_out = self.ledgers.iter().any(|ledger| ledger.may_leave_out);
+        let far = leaves_out.then(|| {
+            // What was begun exact is done exact first, so that it has to be known earlier.
+            let far = ShedConfig { horizon_ns: LEAVE_OUT_AHEAD * self.config.horizon_ns, ..self.config };
+            self.far_steps.clone_from(&self.steps);
+            excess(&self.loads, &mut self.far_steps, relief_ns(exactness), capacity, &far)
+        });
         let mut missing = excess(&self.loads, &mut self.steps, relief_ns(rows), capacity, &self.config);
-        for offer in given(exactness, far) {
+        for offer in given(exactness, far.unwrap_or(0.0)) {
             missing -= offer.cores;
             self.ledgers[offer.query as usize].told.get_or_insert(snapshot.now);
         }
@@ -357,7 +360,9 @@ impl Shedder {
         for (query, fraction) in least_loss(rows, missing) {
             self.ledgers[query as usize].fraction = fraction;
         }
-        self.make_exact(-far - (1.0 - EXACT_BELOW) * capacity, snapshot);
+        if let Some(far) = far {
+            self.make_exact(-far - (1.0 - EXACT_BELOW) * capacity, snapshot);
+        }
     }
 
     /// Of those that leave rows out, as many as what they cost more then fits into so many cores that are free.
@@ -503,9 +508,8 @@ fn relief_ns(offers: &[Offer]) -> u64 {
     offers.iter().map(|offer| offer.grace_ns).min().unwrap_or(0)
 }
 
-/// Those that leave rows out so that `cores` are saved, what was promised among them.
-fn given(offers: &mut [Offer], cores: f64) -> impl Iterator<Item = &Offer> {
-    offers.sort_unstable_by(|a, b| a.gives.cmp(&b.gives).then(by_loss(a, b)));
+/// Of those in order, who leaves rows out so that `cores` are saved, what was promised among them.
+fn given(offers: &[Offer], cores: f64) -> impl Iterator<Item = &Offer> {
     let mut missing = cores;
     offers.iter().take_while(move |offer| {
         let is_given = offer.gives == Gives::Promised || missing > 0.0;

@@ -245,7 +245,9 @@ impl<C: Content> Reader<C> {
         if dropped > 0 {
             self.query.count_shed(dropped, now);
         }
-        self.query.is_to_leave_out.store(leave_out, Relaxed);
+        if self.query.settings.leaves_out {
+            self.query.is_to_leave_out.store(leave_out, Relaxed);
+        }
         // The first go, so that the newest row, which moves the watermark, stays.
         let batch = match dropped {
             0 => batch,

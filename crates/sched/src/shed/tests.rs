@@ -188,16 +188,14 @@ fn leave_out_after(
     snapshot: &mut Snapshot,
     rows: &[(u32, LeavesOut, f64)],
 ) -> (Vec<bool>, Vec<f64>) {
-    for tenth in 0..10 {
+    for _tenth in 0..10 {
         for (query, &(rows, leaves_out, row_ns)) in (0..).map(QueryId).zip(rows) {
             shedder.admit(query, rows / 10, leaves_out, snapshot.now);
             shedder.on_run(query, rows / 10, (f64::from(rows / 10) * row_ns) as u64);
         }
         snapshot.now = snapshot.now.plus_ns(SECOND / 10);
-        if tenth == 9 {
-            shedder.plan(snapshot);
-        }
     }
+    shedder.plan(snapshot);
     let queries = (0..rows.len() as u32).map(QueryId);
     let told = queries.clone().map(|query| shedder.leaves_out(query)).collect();
     (told, queries.map(|query| shedder.fraction(query)).collect())
