@@ -1,7 +1,6 @@
 //! Rows of an approximate query that are left out before anything is computed of them: what a projection in front of the
 //! aggregation computes, such as an expression that two aggregates have in common, the sampler computes of the rows it takes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -11,7 +10,7 @@ use datafusion_physical_expr::utils::collect_columns;
 use laxity_operators::approximate::Aggregate;
 use laxity_operators::{CalcSpec, Template};
 
-use super::below_lookup::{Known, Wanted};
+use super::below_lookup::{Known, Wanted, columns_read};
 use super::relation::{PendingWindow, Relation, Slot, Waiting, before, column_of};
 use super::{Lowered, Lowering};
 
@@ -47,13 +46,7 @@ impl Lowering<'_> {
 /// The rows with what is read of them: by what is wanted, which is then over these columns, and what is known of every row.
 fn of_read(input: Relation, known: Known, wanted: &mut Wanted) -> datafusion_common::Result<Relation> {
     let Known { time, columns } = known;
-    let mut read: BTreeSet<usize> = wanted
-        .values
-        .iter()
-        .chain(&wanted.distinct)
-        .flat_map(collect_columns)
-        .map(|column| column.index())
-        .collect();
+    let mut read = columns_read(wanted.values.iter().chain(&wanted.distinct));
     read.extend(columns.iter().filter_map(|(_, expr)| column_of(expr)));
     read.insert(time);
     let place = |column: usize| read.range(..column).count();
@@ -105,11 +98,8 @@ fn known_before(
     }
     let Some(PendingWindow { time, .. }) = &input.window else { return Ok(None) };
     let Some(time) = column_of(&calc.projection[*time].0) else { return Ok(None) };
-    let mut read: Vec<usize> = keys.iter().flat_map(collect_columns).map(|column| column.index()).collect();
-    read.sort_unstable();
-    read.dedup();
     let mut columns = Vec::new();
-    for logical in read {
+    for logical in columns_read(keys) {
         let Slot::Column(column) = input.outputs[logical].slot else { return Ok(None) };
         columns.push((logical, Arc::clone(&calc.projection[column].0)));
     }

@@ -5,6 +5,7 @@
 //! its time and its group, must be known below. Of an inner join, and where a filter is behind it, rows that do not come through
 //! have no values: COUNT(*) counts those that do.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -94,16 +95,18 @@ fn known_below(
     };
     let Some(PendingWindow { time, .. }) = &input.window else { return Ok(None) };
     let Some(time) = of_stream(*time)?.as_ref().and_then(column_of) else { return Ok(None) };
-    let mut read: Vec<usize> = keys.iter().flat_map(collect_columns).map(|column| column.index()).collect();
-    read.sort_unstable();
-    read.dedup();
     let mut columns = Vec::new();
-    for logical in read {
+    for logical in columns_read(keys) {
         let Slot::Column(column) = input.outputs[logical].slot else { return Ok(None) };
         let Some(expr) = of_stream(column)? else { return Ok(None) };
         columns.push((logical, expr));
     }
     Ok(Some(Known { time, columns }))
+}
+
+/// The columns that these read, each once.
+pub(super) fn columns_read<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> BTreeSet<usize> {
+    exprs.into_iter().flat_map(collect_columns).map(|column| column.index()).collect()
 }
 
 /// An expression over what comes out as one over what the lookup gives.
