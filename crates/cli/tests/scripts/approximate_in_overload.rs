@@ -13,6 +13,8 @@ use laxity_sim::{Cluster, RowArrival, RowOutcome, RowQuery, RowSimulation, Setup
 use laxity_sql::{CompileOptions, SqlFile};
 use laxity_workload::Cost;
 
+use crate::Dice;
+
 /// Seconds and rows per millisecond of each query: half of what one core can do, half as much again, half once more.
 const STRETCHES: [(u64, u64); 3] = [(10, 1), (20, 3), (12, 1)];
 const APPROXIMATE: usize = 4;
@@ -45,21 +47,16 @@ fn sql() -> String {
 fn arrivals(seed: u64) -> Vec<RowArrival> {
     let time = Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), true);
     let schema = Arc::new(Schema::new(vec![time, Field::new("x", DataType::Float64, true)]));
-    let mut state = seed;
-    // Knuth's multiplier and increment.
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut dice = Dice(seed);
     let mut arrivals = Vec::new();
     let mut now_ms = 1_000;
     for (seconds, rows_per_ms) in STRETCHES {
         for _ in 0..seconds * 1_000 / BATCH_MS {
             now_ms += BATCH_MS;
             let rows = rows_per_ms * BATCH_MS;
-            let times = (0..rows).map(|row| now_ms - BATCH_MS + row / rows_per_ms - random(DELAY_MS));
+            let times = (0..rows).map(|row| now_ms - BATCH_MS + row / rows_per_ms - dice.roll(DELAY_MS));
             let times = TimestampMillisecondArray::from_iter_values(times.map(|time| time as i64));
-            let values = Float64Array::from_iter_values((0..rows).map(|_| 500.0 + random(1_000) as f64));
+            let values = Float64Array::from_iter_values((0..rows).map(|_| 500.0 + dice.roll(1_000) as f64));
             let rows = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(times), Arc::new(values)]);
             arrivals.push(RowArrival { at: ProcessingTime(now_ms * 1_000_000), rows: rows.unwrap() });
         }

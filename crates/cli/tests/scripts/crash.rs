@@ -9,20 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::lines;
+use crate::{Dice, lines};
 
 /// A run is killed so often at most: then it may come to its end.
 const KILLS_MAX: usize = 12;
-
-/// Numbers that look random, the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 /// Ten minutes of rows that are up to two seconds out of order, some of them late, some that cannot be read.
 fn rows(dice: &mut Dice) -> String {
@@ -116,6 +106,18 @@ fn written(folder: &Path) -> BTreeMap<String, BTreeMap<String, i64>> {
         lines(&path).into_iter().for_each(|line| *counts.entry(format!("{place}{line}")).or_insert(0) += 1);
     }
     counts
+}
+
+/// Runs the script for so long at most, and kills it then.
+fn live(folder: &Path, life_ms: u64) {
+    let mut child = start(folder, &["--state", "state"]);
+    if ends_within(&mut child, life_ms) {
+        let said = fs::read_to_string(folder.join("said.txt")).unwrap();
+        assert!(child.wait().unwrap().success(), "{said}");
+    } else {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 /// Waits for its end for about so long; false if it still runs.
@@ -283,15 +285,7 @@ fn who_was_done_as_one_goes_on_alone_and_the_other_way_round() {
         for (place, queries) in runs.iter().enumerate() {
             fs::write(folder.join("script.sql"), interval.to_owned() + &of_one_template(queries.clone()))
                 .unwrap();
-            let mut child = start(folder, &["--state", "state"]);
-            let life_ms = if place < 2 { 400 + dice.roll(400) } else { 300_000 };
-            if ends_within(&mut child, life_ms) {
-                let said = fs::read_to_string(folder.join("said.txt")).unwrap();
-                assert!(child.wait().unwrap().success(), "{said}");
-            } else {
-                child.kill().unwrap();
-                child.wait().unwrap();
-            }
+            live(folder, if place < 2 { 400 + dice.roll(400) } else { 300_000 });
         }
         let got = written(folder);
         for query in runs[2].clone() {
@@ -357,15 +351,7 @@ fn who_had_a_view_computed_with_others_goes_on_alone_and_the_other_way_round() {
                 "SET 'execution.checkpointing.interval' = '100 ms';\nSET 'laxity.share' = '{share}';\n"
             );
             fs::write(folder.join("script.sql"), before + &of_one_view()).unwrap();
-            let mut child = start(folder, &["--state", "state"]);
-            let life_ms = if place < 2 { 400 + dice.roll(400) } else { 300_000 };
-            if ends_within(&mut child, life_ms) {
-                let said = fs::read_to_string(folder.join("said.txt")).unwrap();
-                assert!(child.wait().unwrap().success(), "{said}");
-            } else {
-                child.kill().unwrap();
-                child.wait().unwrap();
-            }
+            live(folder, if place < 2 { 400 + dice.roll(400) } else { 300_000 });
         }
         assert_eq!(written(folder), expected, "{ways:?}");
     }

@@ -23,6 +23,20 @@ use laxity_operators::{OperatorState, StatePart};
 use laxity_workload::script::{self, NamedScript, OutputFile, Pace};
 use tempfile::TempDir;
 
+/// Numbers that look random, the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.roll(of.len() as u64) as usize]
+    }
+}
+
 /// A script with a known answer, written into a folder of its own.
 struct Written {
     name: String,

@@ -10,23 +10,9 @@ use std::time::Duration;
 use laxity_engine::{Ending, Engine, EngineConfig, QueryPlan};
 use laxity_sql::SqlFile;
 
-use crate::{lines, sorted};
+use crate::{Dice, lines, sorted};
 
 const QUERIES: usize = 128;
-
-/// Numbers that look random, the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.roll(of.len() as u64) as usize]
-    }
-}
 
 /// A minute of rows that are up to four seconds out of order, some of them late, some without a key.
 fn rows(dice: &mut Dice) -> String {
