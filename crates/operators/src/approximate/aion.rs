@@ -22,11 +22,11 @@ use super::sub_stream::{Cell, Kept, Share, SubStream};
 use super::sums::Sums;
 use super::verification::{Results, Verification};
 
+mod cut;
 mod dice;
 mod rows;
 mod saved;
 
-use dice::Dice;
 pub use rows::Told;
 
 /// Which rows of a stream are taken, and when its windows answer.
@@ -73,9 +73,11 @@ pub struct Aion {
     begun_engaged: bool,
     /// Of sub-streams that rows come for.
     plans: Vec<rows::Plan>,
-    random: Dice,
-    /// Which delays are looked at: its own, so that it does not matter how rows are cut.
-    glances: Dice,
+    /// Room for each row's sub-stream.
+    marks: Vec<u8>,
+    /// Bytes of what cells keep, and of what is kept of groups: they are asked for at every message.
+    kept_bytes: usize,
+    recent_bytes: usize,
     verification: Verification,
     totals: Approximation,
 }
@@ -227,8 +229,9 @@ impl Aion {
             engaged: true,
             begun_engaged: false,
             plans: Vec::new(),
-            random: Dice::new(config.seed),
-            glances: Dice::new(config.seed ^ GLANCES),
+            marks: Vec::new(),
+            kept_bytes: 0,
+            recent_bytes: 0,
             verification: Verification::default(),
             totals: Approximation::default(),
             config,
@@ -304,12 +307,16 @@ impl Aion {
     pub fn bytes(&self) -> usize {
         let cell = size_of::<Cell>() + self.delayed.len() * size_of::<Moments>();
         let cells: usize = self.sub_streams.values().map(|sub_stream| sub_stream.cells.len()).sum();
-        let kept = self.sub_streams.values().flat_map(|sub_stream| &sub_stream.cells);
-        let recent: usize = self.groups.iter().map(GroupHistory::recent_bytes).sum();
         cells * cell
-            + kept.map(|cell| cell.kept.bytes()).sum::<usize>()
-            + recent
+            + self.kept_bytes
+            + self.recent_bytes
             + self.groups.len() * (size_of::<GroupHistory>() + self.delayed.len() * size_of::<Moments>())
+    }
+
+    /// Adds up what is kept.
+    fn count_kept(&mut self) {
+        self.kept_bytes = self.sub_streams.values().map(SubStream::kept_bytes).sum();
+        self.recent_bytes = self.groups.iter().map(GroupHistory::recent_bytes).sum();
     }
 
     /// When to ask [`due`](Aion::due) again, if no row comes before.
@@ -433,6 +440,7 @@ impl Aion {
         }
         self.issued = self.issued.max(end);
         self.mature(now);
+        self.count_kept();
         let next = |(_, sub_stream): (&i64, &SubStream)| sub_stream.closed.is_none();
         let first_open = self.sub_streams.iter().find(|&entry| next(entry)).map(|(&number, _)| number);
         self.first_end = first_open.map(|number| grid.end_after(grid.stretch(number).1 - 1));
@@ -621,7 +629,8 @@ impl Aion {
             if !is_done || *entry.key() >= needed_from {
                 break;
             }
-            entry.remove();
+            let kept = entry.remove().kept_bytes();
+            self.kept_bytes = self.kept_bytes.saturating_sub(kept);
         }
     }
 
@@ -656,9 +665,6 @@ enum Verdict {
     /// It will not: too few were taken.
     Never,
 }
-
-/// Another seed than that of the dice.
-const GLANCES: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The longest delay is that of so many sub-streams.
 const LONGEST_OF: usize = 200;

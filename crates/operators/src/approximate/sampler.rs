@@ -163,8 +163,16 @@ struct Fate {
 #[derive(Default)]
 struct Kept {
     batches: Vec<RecordBatch>,
+    bytes: usize,
     groups: Vec<u32>,
     ingested: ProcessingTime,
+}
+
+impl Kept {
+    fn push(&mut self, rows: RecordBatch) {
+        self.bytes += rows.get_array_memory_size();
+        self.batches.push(rows);
+    }
 }
 
 enum Waiting {
@@ -278,7 +286,7 @@ impl Sampler {
         let (verifies, sends_rows) = (self.spec.verifies, self.spec.sends_rows());
         let counts_distinct = !self.spec.distinct.is_empty();
         let groups = self.groups.is_some().then_some(&*self.numbers);
-        self.aion.offer(now, times, groups, |row, offer| {
+        let sub_streams = self.aion.offer(now, times, groups, |row, offer| {
             if counts_distinct && (verifies || !matches!(offer, Offer::Late { .. })) {
                 counted.push(row as u32);
                 counted_offers.push(offer);
@@ -295,6 +303,7 @@ impl Sampler {
             }
         });
         if !late.is_empty() {
+            late.sort_unstable();
             let ends = late.iter().map(|&row| self.missed_end(times[row as usize]));
             let window_end = Int64Array::from_iter_values(ends);
             let rows = take_record_batch(rows, &UInt32Array::from(late.clone()))?;
@@ -319,11 +328,17 @@ impl Sampler {
             self.put_aside.clear();
             self.tell_values()?;
             if puts_aside {
-                // Both ascend.
+                self.put_aside.sort_unstable();
                 sent.retain(|row| self.put_aside.binary_search(row).is_err());
             }
         }
-        self.keep(rows, times, sent, ingested)?;
+        self.keep(rows, times, sent)?;
+        if let Some((first, last)) = sub_streams {
+            // The last row that any of them stands for.
+            for (_, kept) in self.kept.range_mut(first..=last) {
+                kept.ingested = kept.ingested.max(ingested);
+            }
+        }
         self.fate = fate;
         Ok(())
     }
@@ -383,13 +398,7 @@ impl Sampler {
     }
 
     /// Keeps rows to be sent on when their sub-stream closes.
-    fn keep(
-        &mut self,
-        rows: &RecordBatch,
-        times: &[i64],
-        sent: &[u32],
-        ingested: ProcessingTime,
-    ) -> Result<(), DataFusionError> {
+    fn keep(&mut self, rows: &RecordBatch, times: &[i64], sent: &[u32]) -> Result<(), DataFusionError> {
         let mut by_sub_stream: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
         for &row in sent {
             by_sub_stream.entry(self.grid.sub_stream(times[row as usize])).or_default().push(row);
@@ -398,17 +407,10 @@ impl Sampler {
             let kept = self.kept.entry(number).or_default();
             let group = |&row: &u32| self.numbers.get(row as usize).copied().unwrap_or(0) as u32;
             kept.groups.extend(sent.iter().map(group));
-            kept.batches.push(match sent.len() == rows.num_rows() {
+            kept.push(match sent.len() == rows.num_rows() {
                 true => rows.clone(),
                 false => take_record_batch(rows, &UInt32Array::from(sent))?,
             });
-        }
-        // The last row that any of them stands for.
-        if let (Some(&earliest), Some(&latest)) = (times.iter().min(), times.iter().max()) {
-            let numbers = self.grid.sub_stream(earliest)..=self.grid.sub_stream(latest);
-            for (_, kept) in self.kept.range_mut(numbers) {
-                kept.ingested = kept.ingested.max(ingested);
-            }
         }
         Ok(())
     }
@@ -591,8 +593,7 @@ impl Operator for Sampler {
     }
 
     fn state_bytes(&self) -> usize {
-        let kept = self.kept.values().flat_map(|kept| &kept.batches);
-        let rows: usize = kept.map(RecordBatch::get_array_memory_size).sum();
+        let rows: usize = self.kept.values().map(|kept| kept.bytes).sum();
         let beside = self.beside.as_ref().map_or(0, Looked::bytes);
         rows + self.deferred.bytes()
             + beside
@@ -647,7 +648,7 @@ fn distinct_of(
 /// Those rows and columns of a batch.
 fn narrowed(batch: &RecordBatch, columns: &[usize], rows: &[u32]) -> Result<RecordBatch, DataFusionError> {
     let batch = batch.project(columns)?;
-    if rows.len() == batch.num_rows() {
+    if rows.len() == batch.num_rows() && rows.is_sorted() {
         return Ok(batch);
     }
     Ok(take_record_batch(&batch, &UInt32Array::from(rows.to_vec()))?)

@@ -72,6 +72,13 @@ pub(crate) struct Share {
     pub(crate) is_broken: bool,
 }
 
+impl SubStream {
+    /// Bytes of what its cells keep, about.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.cells.iter().map(|cell| cell.kept.bytes()).sum()
+    }
+}
+
 impl Share {
     pub(crate) const ALL: Share = Share { in_time: 1.0, doubt: 0.0, is_broken: false };
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::super::group_history::GroupHistory;
 use super::super::sample_size::rate;
 use super::super::sub_stream::{Cell, SubStream};
-use super::dice::Dice;
+use super::cut::{Rows, each_sub_stream};
+use super::dice::share;
 use super::{Aion, Config, DELAYS_MIN, Offer, SHARE_MIN, SHARES_MAX, WARM_UP};
 use crate::approximate::Rule;
 
@@ -29,6 +30,10 @@ const ASKED: f64 = 40.0;
 /// quarter of a percent.
 const DELAYS_LOOKED_AT: f64 = 2_048.0;
 
+/// Other seeds than that of the sample's dice.
+const GLANCES: u64 = 0x9e37_79b9_7f4a_7c15;
+const LATE: u64 = 0xd1b5_4a32_d192_ed03;
+
 /// Groups beyond that many are kept whole.
 const GROUPS_MAX: usize = 100_000;
 
@@ -50,16 +55,16 @@ pub(super) struct Plan {
 }
 
 impl Aion {
-    /// Rows of those times and groups have come; `tell` hears of each in turn what becomes of it, but not of those that are
-    /// counted and not the first of their group, unless results are verified or distinct values counted. Without groups all
-    /// are of group 0.
+    /// Rows of those times and groups have come; `tell` hears what becomes of them, those of one sub-stream in turn, but not of
+    /// those that are counted and not the first of their group, unless results are verified or distinct values counted. Without
+    /// groups all are of group 0. The sub-streams they lie in: the first and the last, if there are rows.
     pub fn offer(
         &mut self,
         now: i64,
         times: &[i64],
         groups: Option<&[usize]>,
         mut tell: impl FnMut(usize, Offer),
-    ) {
+    ) -> Option<(i64, i64)> {
         self.totals.rows_seen += times.len() as u64;
         let zeros: Vec<usize>;
         let groups = match groups {
@@ -70,20 +75,15 @@ impl Aion {
             }
             groups => groups,
         };
-        let mut from = 0;
-        while from < times.len() {
-            let number = self.config.grid.sub_stream(times[from]);
-            let to = from + self.of_one(number, &times[from..]);
-            let groups = groups.map(|groups| &groups[from..to]);
-            self.offer_of(now, number, &times[from..to], groups, |row, offer| tell(from + row, offer));
-            from = to;
-        }
-    }
-
-    /// How many rows at the beginning are of that sub-stream.
-    fn of_one(&self, number: i64, times: &[i64]) -> usize {
-        let (start, end) = self.config.grid.stretch(number);
-        times.iter().position(|time| !(start..end).contains(time)).unwrap_or(times.len())
+        let mut marks = std::mem::take(&mut self.marks);
+        let grid = self.config.grid;
+        let span = each_sub_stream(grid, times, &mut marks, |number, rows| {
+            self.offer_of(now, number, (times, groups, rows), &mut tell);
+        });
+        self.marks = marks;
+        let (earliest, latest) = span?;
+        self.latest = self.latest.max(latest);
+        Some((grid.sub_stream(earliest), grid.sub_stream(latest)))
     }
 
     /// The same of rows of one sub-stream.
@@ -91,82 +91,70 @@ impl Aion {
         &mut self,
         now: i64,
         number: i64,
-        times: &[i64],
-        groups: Option<&[usize]>,
-        mut tell: impl FnMut(usize, Offer),
+        (times, groups, rows): (&[i64], Option<&[usize]>, Rows<'_>),
+        tell: &mut impl FnMut(usize, Offer),
     ) {
-        let (_, end) = self.config.grid.stretch(number);
+        let seed = self.config.seed;
+        let (start, end) = self.config.grid.stretch(number);
         if self.config.verifies {
             let group = |row: usize| groups.map_or(0, |groups| groups[row]);
-            (0..times.len()).for_each(|row| self.verification.row(number, group(row) as u32));
+            rows.places().for_each(|row| self.verification.row(number, group(row) as u32));
         }
-        let earliest = times.iter().copied().min().unwrap_or(now);
-        self.latest = times.iter().copied().max().map_or(self.latest, |time| time.max(self.latest));
-        self.longest_of_all = self.longest_of_all.max(now - earliest);
+        // No row of it takes longer than one from its start would.
+        let may_be_longest = now - start > self.longest_of_all.min(self.longest_lately);
+        let longest = match may_be_longest {
+            true => rows.places().map(|row| now - times[row]).max().unwrap_or(0),
+            false => 0,
+        };
+        self.longest_of_all = self.longest_of_all.max(longest);
         let is_closed = end <= self.issued;
         let sub_stream = match is_closed {
             false => self.sub_streams.entry(number).or_default(),
             true => match self.sub_streams.get_mut(&number) {
                 Some(sub_stream) => sub_stream,
                 None => {
-                    self.totals.rows_late += times.len() as u64;
-                    (0..times.len()).for_each(|row| tell(row, Offer::Late { asked: false }));
+                    self.totals.rows_late += rows.len() as u64;
+                    rows.places().for_each(|row| tell(row, Offer::Late { asked: false }));
                     return;
                 }
             },
         };
-        self.longest_lately = self.longest_lately.max(now - earliest);
+        self.longest_lately = self.longest_lately.max(longest);
         if sub_stream.glance_of == 0 {
             sub_stream.glance_of = ((self.rows.rows() / DELAYS_LOOKED_AT) as u32).max(1);
         }
-        glance(sub_stream, &mut self.glances, now, times);
-        sub_stream.rows += times.len() as f64;
+        let glance_dice = |throw| share(seed ^ GLANCES, number, 0, throw);
+        glance(sub_stream, glance_dice, rows, |row| now - times[row]);
+        let before = sub_stream.rows as u64;
+        sub_stream.rows += rows.len() as f64;
         if sub_stream.closed.is_some() || is_closed {
-            self.totals.rows_late += times.len() as u64;
+            self.totals.rows_late += rows.len() as u64;
             let expected = self.rows.rows() * 0.1;
-            for row in 0..times.len() {
-                let asked = !self.delayed.is_empty() && self.dice(ASKED / expected.max(ASKED));
+            for (row, throw) in rows.places().zip(before..) {
+                let asked = !self.delayed.is_empty()
+                    && share(seed ^ LATE, number, 0, throw) < ASKED / expected.max(ASKED);
                 tell(row, Offer::Late { asked });
             }
             return;
         }
-        sub_stream.seen += times.len() as f64;
+        sub_stream.seen += rows.len() as f64;
         let window_end = self.config.grid.end_after(end - 1);
         self.first_end = Some(self.first_end.map_or(window_end, |first| first.min(window_end)));
-        // What is asked only of groups that begin is dear, and runs of rows of one sub-stream are short where delays differ.
-        let begins = match groups {
-            Some(groups) => {
-                groups.iter().any(|&group| sub_stream.cells.get(group).is_none_or(|cell| cell.seen == 0))
-            }
-            None => sub_stream.cells.is_empty(),
-        };
-        self.begun_engaged |= self.engaged && sub_stream.cells.is_empty();
-        let plan = begins.then(|| self.plan(number, window_end));
+        let mut cells = std::mem::take(&mut sub_stream.cells);
+        self.begun_engaged |= self.engaged && cells.is_empty();
         let tells_all = self.tells_all();
-        let Aion { sub_streams, random, config, totals, .. } = self;
-        let Some(SubStream { cells, .. }) = sub_streams.get_mut(&number) else { return };
-        let begun = |group: usize, random: &mut Dice| {
-            let history = self.groups.get(group).filter(|_| group < GROUPS_MAX);
-            let spacing = match (plan, history) {
-                (Some(plan), Some(history)) => spacing(config, plan, history),
-                _ => 0.0,
-            };
-            let mut cell = Cell::new(spacing, self.delayed.len(), random.share());
-            cell.kept.samples = vec![Arc::default(); self.delayed.len()];
-            cell.kept.distinct.clone_from(&self.no_distinct);
-            cell
-        };
         let mut taken = 0;
         match groups {
             Some(groups) => {
-                for (row, &group) in groups.iter().enumerate() {
+                for row in rows.places() {
+                    let group = groups[row];
                     if group >= cells.len() {
                         cells.resize_with(group + 1, Cell::default);
                     }
                     let cell = &mut cells[group];
                     let first = cell.seen == 0;
                     if first {
-                        *cell = begun(group, random);
+                        *cell = self.begun(number, window_end, group);
                     }
                     cell.seen += 1;
                     if cell.skip > 0 {
@@ -176,32 +164,52 @@ impl Aion {
                         }
                     } else {
                         taken += 1;
-                        cell.take(random);
+                        cell.take(|throw| share(seed, number, group, throw));
                         tell(row, Offer::Taken { first });
                     }
                 }
             }
             None => {
                 if cells.is_empty() {
-                    cells.push(begun(0, random));
+                    cells.push(self.begun(number, window_end, 0));
                 }
                 let cell = &mut cells[0];
                 let is_begun = cell.seen > 0;
-                cell.seen += times.len() as u32;
-                let mut row = cell.skip as usize;
-                if !is_begun && row > 0 {
-                    tell(0, Offer::Counted { first: true });
+                cell.seen += rows.len() as u32;
+                if let Some(row) = rows.places().next().filter(|_| !is_begun && cell.skip > 0) {
+                    tell(row, Offer::Counted { first: true });
                 }
-                while row < times.len() {
+                let mut places = rows.places();
+                let mut at = cell.skip as usize;
+                let mut first = !is_begun && at == 0;
+                let mut next = places.nth(at);
+                while let Some(row) = next {
                     taken += 1;
-                    cell.take(random);
-                    tell(row, Offer::Taken { first: !is_begun && row == 0 });
-                    row += 1 + cell.skip as usize;
+                    cell.take(|throw| share(seed, number, 0, throw));
+                    tell(row, Offer::Taken { first });
+                    first = false;
+                    at += 1 + cell.skip as usize;
+                    next = places.nth(cell.skip as usize);
                 }
-                cell.skip = (row - times.len()) as u32;
+                cell.skip = (at - rows.len()) as u32;
             }
         }
-        totals.rows_taken += taken;
+        self.totals.rows_taken += taken;
+        if let Some(sub_stream) = self.sub_streams.get_mut(&number) {
+            sub_stream.cells = cells;
+        }
+    }
+
+    /// A group of a sub-stream whose first row comes now.
+    fn begun(&mut self, number: i64, window_end: i64, group: usize) -> Cell {
+        let plan = self.plan(number, window_end);
+        let history = self.groups.get(group).filter(|_| group < GROUPS_MAX);
+        let spacing = history.map_or(0.0, |history| spacing(&self.config, plan, history));
+        let mut cell = Cell::new(spacing, self.delayed.len(), share(self.config.seed, number, group, 0));
+        cell.kept.samples = vec![Arc::default(); self.delayed.len()];
+        cell.kept.distinct.clone_from(&self.no_distinct);
+        self.kept_bytes += cell.kept.bytes();
+        cell
     }
 
     /// One of the values of rows that were taken or asked for: `what` of the place among them; nothing is told of NULL.
@@ -231,7 +239,10 @@ impl Aion {
                 if let Some(cell) = sub_stream.cells.get_mut(group) {
                     cell.values[value].push(what);
                     if self.keeps[value] {
-                        Arc::make_mut(&mut cell.kept.samples[value]).push(what);
+                        let sample = Arc::make_mut(&mut cell.kept.samples[value]);
+                        let before = sample.capacity();
+                        sample.push(what);
+                        self.kept_bytes += (sample.capacity() - before) * size_of::<f64>();
                     }
                 }
             }
@@ -255,7 +266,10 @@ impl Aion {
             }
             let cells = self.sub_streams.get_mut(&number).map(|sub_stream| &mut sub_stream.cells);
             if let Some(cell) = cells.and_then(|cells| cells.get_mut(group)) {
-                Arc::make_mut(&mut cell.kept.distinct[which]).insert(what);
+                let distinct = Arc::make_mut(&mut cell.kept.distinct[which]);
+                let before = distinct.size();
+                distinct.insert(what);
+                self.kept_bytes = (self.kept_bytes + distinct.size()).saturating_sub(before);
             }
         }
     }
@@ -300,33 +314,38 @@ impl Aion {
         let window = u32::try_from(self.config.grid.sub_streams(end)).unwrap_or(u32::MAX);
         self.matured >= window.max(WARM_UP) && self.delays.observed() >= DELAYS_MIN
     }
-
-    fn dice(&mut self, probability: f64) -> bool {
-        self.random.share() < probability
-    }
 }
 
 impl Cell {
     /// A row of it is taken.
-    fn take(&mut self, random: &mut Dice) {
+    fn take(&mut self, dice: impl Fn(u64) -> f64) {
         self.taken += 1;
         if self.spacing > 0.0 {
-            self.leave_out(random.share());
+            self.leave_out(dice(u64::from(self.taken)));
         }
     }
 }
 
 /// Looks at the delay of one row, any, of each block of so many.
-fn glance(sub_stream: &mut SubStream, random: &mut Dice, now: i64, times: &[i64]) {
+fn glance(
+    sub_stream: &mut SubStream,
+    dice: impl Fn(u64) -> f64,
+    rows: Rows<'_>,
+    delay_ms: impl Fn(usize) -> i64,
+) {
     let block = sub_stream.glance_of;
-    let mut at = sub_stream.glance_in as usize;
-    while at < times.len() {
-        sub_stream.delays.push(now - times[at], f64::from(block));
-        let next = if block > 1 { random.number() % block } else { 0 };
-        at += 1 + (sub_stream.glance_left + next) as usize;
-        sub_stream.glance_left = block - 1 - next;
+    let before = sub_stream.rows as u64;
+    let (mut places, mut at) = (rows.places(), sub_stream.glance_in as usize);
+    let mut next = places.nth(at);
+    while let Some(row) = next {
+        sub_stream.delays.push(delay_ms(row), f64::from(block));
+        let in_block = (dice(before + at as u64) * f64::from(block)) as u32;
+        let skip = (sub_stream.glance_left + in_block) as usize;
+        at += 1 + skip;
+        sub_stream.glance_left = block - 1 - in_block;
+        next = places.nth(skip);
     }
-    sub_stream.glance_in = (at - times.len()) as u32;
+    sub_stream.glance_in = (at - rows.len()) as u32;
 }
 
 /// Eq. 4.8 for a group of a sub-stream that begins, as the spacing of the rows that are taken.

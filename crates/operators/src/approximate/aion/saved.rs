@@ -15,8 +15,7 @@ use super::super::group_history::{GroupHistory, counted_lists};
 use super::super::rule::SlackControl;
 use super::super::sub_stream::{Cell, Kept, Share, SubStream};
 use super::super::sums::Sums;
-use super::dice::Dice;
-use super::{Aion, GLANCES};
+use super::Aion;
 use crate::OperatorState;
 use crate::state::{NamedColumn, Part, Result, lists, named};
 
@@ -81,8 +80,6 @@ impl Aion {
             named("longest-silence", Float64Array::from(vec![self.longest_silence])),
             named("wake", Int64Array::from(vec![self.wake])),
             named("engaged", BooleanArray::from(vec![self.engaged])),
-            named("dice-thrown", UInt64Array::from(vec![self.random.thrown()])),
-            named("glances-thrown", UInt64Array::from(vec![self.glances.thrown()])),
         ];
         let lists = [
             ("doubt", self.doubt.numbers().to_vec()),
@@ -147,7 +144,9 @@ impl Aion {
         self.groups = all.into_iter().zip(&recent).map(with_recent).collect::<Result<_>>()?;
         let (sub_streams, cells) = (state.take("sub-streams")?, state.take("cells")?);
         let sketches = state.take("sketches")?;
-        self.restore_sub_streams(&sub_streams, &cells, &sketches)
+        self.restore_sub_streams(&sub_streams, &cells, &sketches)?;
+        self.count_kept();
+        Ok(())
     }
 
     fn restore_own(&mut self, own: &Part) -> Result<()> {
@@ -182,8 +181,6 @@ impl Aion {
         self.wake = optional("wake")?;
         self.longest_silence = own.only::<Float64Type>("longest-silence")?;
         self.engaged = own.flags("engaged")?.value(0);
-        self.random = Dice::at(self.config.seed, own.only::<UInt64Type>("dice-thrown")?);
-        self.glances = Dice::at(self.config.seed ^ GLANCES, own.only::<UInt64Type>("glances-thrown")?);
         let [waited_ms, saved_ms] = pair("waited-and-saved")?;
         let counts = own.only_list::<UInt64Type>("counts")?;
         let &[rows_seen, rows_taken, rows_late, windows, unkept, complete] = counts.as_slice() else {

@@ -74,7 +74,7 @@ impl Deferred {
         };
         let gathered: Vec<ArrayRef> = match &*self.batches {
             // All of a batch, as it is.
-            [batch] if batch.num_rows() == self.places.len() => {
+            [batch] if batch.num_rows() == self.places.len() && self.places.is_sorted() => {
                 columns.iter().map(|&column| batch.column(column).clone()).collect()
             }
             _ => columns.iter().map(gathered).collect::<std::result::Result<_, _>>()?,

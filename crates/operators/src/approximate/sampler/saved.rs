@@ -107,7 +107,7 @@ impl Sampler {
             }
             let kept: &mut Kept = self.kept.entry(run[0]).or_default();
             kept.groups.extend(of_run);
-            kept.batches.push(rows.slice(offset, run.len()));
+            kept.push(rows.slice(offset, run.len()));
             kept.ingested = ProcessingTime::ZERO;
             offset += run.len();
         }
