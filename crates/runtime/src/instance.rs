@@ -9,6 +9,7 @@ use laxity_graph::{Emitted, EventTime, Flow, OperatorId, ProcessingTime};
 use laxity_sched::{RunReport, Stamps, Work};
 use parking_lot::Mutex;
 
+use crate::asked::ToldTimes;
 use crate::merge::merge;
 use crate::route::Sent;
 use crate::{
@@ -48,8 +49,9 @@ struct Cell<C: Content> {
     is_source: bool,
     /// Its operator wants to be told how late it is, and what time it is.
     keeps_time: bool,
-    /// It is a source that judges rows by when they came: it is told the time by its table, behind all that were due.
+    /// Its operator judges rows by when they came: it is told the time by tables, behind all that were due.
     judges_arrivals: bool,
+    told: ToldTimes,
     totals: Totals,
     last_window_end: Option<EventTime>,
     /// When it is to be told the time, as it said last.
@@ -93,8 +95,10 @@ struct Running<B> {
     next_row: usize,
     watermark: Option<EventTime>,
     idle: bool,
-    /// An instant that the operator asked for.
-    time: Option<ProcessingTime>,
+    /// An instant that the operator asked for, or that those behind it are to hear of: once the batch is done.
+    time: Option<Time>,
+    /// That instant, to be passed on now.
+    passing: Option<ProcessingTime>,
     /// The operator left work that `resume` goes on with.
     resuming: bool,
     /// The rows are done and the watermark is at work.
@@ -108,6 +112,13 @@ struct Running<B> {
     owed: Option<ProcessingTime>,
     window_end: Option<EventTime>,
     paused: ProcessingTime,
+}
+
+/// An instant that has come.
+#[derive(Clone, Copy, Debug)]
+enum Time {
+    ForOperator(ProcessingTime),
+    ForOthers(ProcessingTime),
 }
 
 /// What a run needs of its surroundings.
@@ -190,9 +201,9 @@ impl<C: Content> Instance<C> {
         record: bool,
     ) -> Instance<C> {
         let keeps_time = C::keeps_time(&operator);
-        let arrival_step_ms = C::arrival_step_ms(&operator).filter(|_| is_source && keeps_time);
+        let arrival_step_ms = C::arrival_step_ms(&operator).filter(|_| keeps_time);
         if let Some(step_ms) = arrival_step_ms {
-            query.judges_arrivals(id, step_ms);
+            query.judges_arrivals(id, is_source, step_ms);
         }
         Instance {
             id,
@@ -215,6 +226,7 @@ impl<C: Content> Instance<C> {
                 is_source,
                 keeps_time,
                 judges_arrivals: arrival_step_ms.is_some(),
+                told: ToldTimes::default(),
                 totals: Totals::default(),
                 last_window_end: None,
                 asked: None,
@@ -244,7 +256,8 @@ impl<C: Content> Instance<C> {
                 // What is still to be read by then only its table knows.
                 waits_for_time = cell.judges_arrivals && message.body.is_look();
                 let owed = self.take_in_hand(&message, context.merged);
-                if let Err(error) = cell.accept(message, context.merged, enqueued, started) {
+                let passes_time = self.query.asked.is_behind_others() && !cell.judges_arrivals;
+                if let Err(error) = cell.accept(message, context.merged, passes_time, enqueued, started) {
                     self.fail(format!("{}: internal error: {error} (please report this)", self.name));
                 }
                 if let Some(running) = &mut cell.running {
@@ -265,7 +278,7 @@ impl<C: Content> Instance<C> {
             cell.knows_clock = true;
             C::on_event_clock(&mut cell.operator, *clock);
         }
-        let is_told = cell.keeps_time && cell.is_source;
+        let is_told = cell.judges_arrivals || (cell.keeps_time && cell.is_source);
         if is_told && cell.rows_in_hand() > 0 {
             let lag_ns = cell.running.as_ref().map_or(0, |running| started.since_ns(running.stamps.ingested));
             C::on_overload(&mut cell.operator, self.query.is_overloaded(lag_ns));
@@ -351,6 +364,11 @@ impl<C: Content> Instance<C> {
         let (had, has) = (state.frontier.channels.len(), cell.frontier.save().channels.len());
         let frontier = cell.frontier.restored(&state.frontier);
         cell.frontier = frontier.ok_or_else(|| named(format!("had {had} inputs, and has {has}")))?;
+        for (channel, &(watermark_ms, _)) in state.frontier.channels.iter().enumerate() {
+            if watermark_ms == EventTime::MAX.0 {
+                cell.told.tell(channel, has, ProcessingTime::MAX);
+            }
+        }
         C::restore(&mut cell.operator, state.operator).map_err(named)?;
         cell.out_watermark = EventTime(state.out_watermark_ms);
         let mut complete = Vec::new();
@@ -505,8 +523,10 @@ impl<C: Content> Instance<C> {
     ) -> Result<(), C::Error> {
         let Cell { outbox, routes, late, out_watermark, running, frontier, totals, last_window_end, .. } =
             cell;
-        let running = running.as_ref().expect("a message is in hand");
-        let mut sent = Sent { staged: &mut *context.staged, writes: &mut *context.writes };
+        let running = running.as_mut().expect("a message is in hand");
+        let passing = running.passing.take();
+        let is_alone = self.query.asked.is_behind_others();
+        let mut sent = Sent { staged: &mut *context.staged, writes: &mut *context.writes, is_alone };
         for emitted in C::emitted(outbox).drain(..) {
             match emitted {
                 Emitted::Batch { batch, ingested, window_end } => {
@@ -542,6 +562,10 @@ impl<C: Content> Instance<C> {
             for route in routes.iter_mut() {
                 route.idle(running.stamps, *out_watermark, &mut sent);
             }
+        }
+        if let Some(time) = passing {
+            let stamps = Stamps::admitted(time, now);
+            routes.iter_mut().for_each(|route| route.time(stamps, *out_watermark, &mut sent));
         }
         for rows in C::late(outbox).drain(..) {
             self.query.count_late(C::late_windows(&rows));
@@ -589,13 +613,20 @@ impl<C: Content> Cell<C> {
         &mut self,
         mut message: Parcel<C>,
         merged: &mut Vec<Parcel<C>>,
+        passes_time: bool,
         enqueued: ProcessingTime,
         now: ProcessingTime,
     ) -> Result<(), C::Error> {
         let is_look = message.body.is_look();
-        let tells_time = message.body.tells_time || (is_look && !self.judges_arrivals);
-        let time = tells_time.then_some(message.ingested);
-        if tells_time {
+        let mut time = (is_look && !self.judges_arrivals).then_some(Time::ForOperator(message.ingested));
+        if let Some(told) = self.told(&message, merged, passes_time) {
+            let is_wanted = self.keeps_time && self.asked.is_none_or(|at| told >= at);
+            time = match passes_time {
+                true => Some(Time::ForOthers(told)),
+                false => is_wanted.then_some(Time::ForOperator(told)),
+            };
+        }
+        if let Some(Time::ForOperator(_)) = time {
             self.asked = None;
         }
         if is_look {
@@ -620,6 +651,7 @@ impl<C: Content> Cell<C> {
             watermark,
             idle,
             time,
+            passing: None,
             resuming: false,
             releasing: false,
             event_times: None,
@@ -630,6 +662,25 @@ impl<C: Content> Cell<C> {
             paused: now,
         });
         result.map(|_| ())
+    }
+
+    /// The instant that has come by all channels, if that is news. No more comes by one that ends.
+    fn told(
+        &mut self,
+        message: &Parcel<C>,
+        merged: &[Parcel<C>],
+        passes_time: bool,
+    ) -> Option<ProcessingTime> {
+        let ends = |parcel: &Parcel<C>| parcel.body.watermark == Some(EventTime::MAX);
+        let until = match message.body.tells_time {
+            true => message.ingested,
+            false if !passes_time && !self.judges_arrivals => return None,
+            false if ends(message) || merged.iter().any(ends) => ProcessingTime::MAX,
+            false => return None,
+        };
+        let channels = self.input_of_channel.len();
+        let told = self.told.tell(message.channel as usize, channels, until);
+        told.filter(|&told| told < ProcessingTime::MAX)
     }
 
     fn unpause(&mut self, now: ProcessingTime) {
@@ -693,11 +744,6 @@ impl<C: Content> Cell<C> {
             running.resuming = C::resume(&mut self.operator, &mut self.outbox)? == Flow::More;
             return Ok(0);
         }
-        if let Some(now) = running.time.take() {
-            running.releasing = true;
-            running.resuming = C::on_time(&mut self.operator, now, &mut self.outbox)? == Flow::More;
-            return Ok(0);
-        }
         if let Some(batch) = &running.batch {
             let total = C::rows(batch) as usize;
             let left = total - running.next_row;
@@ -725,6 +771,18 @@ impl<C: Content> Cell<C> {
                 running.event_times = Some((least.min(low), latest.max(high)));
             }
             return Ok(take);
+        }
+        match running.time.take() {
+            Some(Time::ForOperator(now)) => {
+                running.releasing = true;
+                running.resuming = C::on_time(&mut self.operator, now, &mut self.outbox)? == Flow::More;
+                return Ok(0);
+            }
+            Some(Time::ForOthers(now)) => {
+                running.passing = Some(now);
+                return Ok(0);
+            }
+            None => {}
         }
         let risen = match running.watermark.take() {
             Some(watermark) => self.frontier.on_watermark(running.channel as usize, watermark),

@@ -15,7 +15,7 @@ pub struct Payload<B> {
     pub idle: bool,
     /// It is not processed together with others: its rows are judged by when they came.
     pub is_alone: bool,
-    /// All rows that were due when it was ingested came before it: that instant has come for the source.
+    /// All rows that were due when it was ingested came before it: that instant has come for who hears it.
     pub tells_time: bool,
     /// The way so far.
     pub stamps: Stamps,

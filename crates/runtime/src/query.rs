@@ -327,25 +327,30 @@ impl Query {
         std::mem::take(&mut *self.waiting.lock())
     }
 
-    /// That source judges rows by when they came, batch by batch, each of which may reach over so much event time.
-    pub fn judges_arrivals(&self, source: OperatorId, step_ms: i64) {
-        self.asked.add(source, step_ms);
+    /// That operator judges rows by when they came, batch by batch, each of which may reach over so much event time.
+    pub fn judges_arrivals(&self, operator: OperatorId, is_source: bool, step_ms: i64) {
+        self.asked.add(operator, is_source, step_ms);
     }
 
-    /// That source wants to be told of that instant, behind all rows that were due by then; or of none.
-    pub fn asks_for_time(&self, source: OperatorId, at: Option<ProcessingTime>) {
-        self.asked.ask(source, at);
+    /// That operator wants to be told of that instant, behind all rows that were due by then; or of none.
+    pub fn asks_for_time(&self, operator: OperatorId, at: Option<ProcessingTime>) {
+        self.asked.ask(operator, at);
     }
 
-    /// A source wants to be told what time has come, and waits for its table: that is to be looked at. False if none reads
-    /// for it yet.
-    pub(crate) fn waits_for_time(&self, source: OperatorId) -> bool {
-        let Some(table) = self.asked.table(source) else { return false };
+    /// An operator wants to be told what time has come, and waits for tables: those are to be looked at. False if none that
+    /// could tell it is known yet.
+    pub(crate) fn waits_for_time(&self, operator: OperatorId) -> bool {
+        let tables = self.asked.tables(operator);
+        tables.iter().for_each(|&table| self.waits_for(table));
+        !tables.is_empty()
+    }
+
+    /// That table is to be looked at once those who wait for credit are.
+    pub(crate) fn waits_for(&self, table: OperatorId) {
         let mut waiting = self.waiting.lock();
         if !waiting.contains(&table) {
             waiting.push(table);
         }
-        true
     }
 
     /// Whether a table may admit more rows. If not, it is among those that wait.
@@ -357,11 +362,7 @@ impl Query {
         };
         // Asking for the wake-up before looking again: a credit returned in between is seen here or wakes us.
         enough() || {
-            let mut waiting = self.waiting.lock();
-            if !waiting.contains(&table) {
-                waiting.push(table);
-            }
-            drop(waiting);
+            self.waits_for(table);
             self.held.store(true, SeqCst);
             enough()
         }

@@ -41,6 +41,8 @@ pub enum Spread<P> {
 pub(crate) struct Sent<'a, C: Content> {
     pub staged: &'a mut Vec<Parcel<C>>,
     pub writes: &'a mut Vec<Write<C>>,
+    /// Batches are not to be merged: somebody behind judges them by when they came.
+    pub is_alone: bool,
 }
 
 impl<C: Content> Route<C> {
@@ -56,12 +58,13 @@ impl<C: Content> Route<C> {
         match self {
             Route::Outlet(outlet) => outlet.send(batch, stamps, window_end, now, sent.writes),
             Route::Operator { targets, channel, spread } => {
+                let is_alone = sent.is_alone;
                 let mut send = |to: OperatorId, batch: C::Batch| {
                     let payload = Payload {
                         batch: Some(batch),
                         watermark: None,
                         idle: false,
-                        is_alone: false,
+                        is_alone,
                         tells_time: false,
                         stamps,
                         window_end,
@@ -136,6 +139,15 @@ impl<C: Content> Route<C> {
                     stamps,
                     window_end: None,
                 };
+                sent.staged.push(parcel::<C>(to, *channel, progress, payload));
+            }
+        }
+    }
+    /// Tells every target that all rows that were due by then came before this.
+    pub(crate) fn time(&mut self, stamps: Stamps, progress: EventTime, sent: &mut Sent<'_, C>) {
+        if let Route::Operator { targets, channel, .. } = self {
+            for &to in targets.iter() {
+                let payload = Payload { tells_time: true, stamps, ..Payload::look() };
                 sent.staged.push(parcel::<C>(to, *channel, progress, payload));
             }
         }

@@ -329,7 +329,7 @@ fn rows_without_credit_wait_and_go_on_in_order() {
 fn who_judges_arrivals_is_told_the_time_behind_all_that_were_due() {
     let (clock, process) = (Now::default(), process(80));
     let only = query(0, 100, &process);
-    only.judges_arrivals(OperatorId(0), 1_000);
+    only.judges_arrivals(OperatorId(0), true, 1_000);
     let mut intake = Intake::new(OperatorId(9), vec![reader(&only)]);
     let mut feed = Numbers { batch_rows_max: 2, ..Numbers::new(&clock, each_ms(100)) };
     let mut looks = Looks::new(&clock, &process);
@@ -368,7 +368,7 @@ fn a_table_that_is_behind_is_read_in_steps_for_who_judges_arrivals() {
     let (clock, process) = (Now::default(), process(1 << 20));
     let only = query(0, 100, &process);
     // 20 ms of event time, which pass in 5.
-    only.judges_arrivals(OperatorId(0), 20);
+    only.judges_arrivals(OperatorId(0), true, 20);
     let mut intake = Intake::new(OperatorId(9), vec![reader(&only)]);
     let event_clock =
         EventClock { event_origin: EventTime(0), processing_origin: ProcessingTime::ZERO, speed: 4.0 };
@@ -385,7 +385,7 @@ fn a_table_that_is_behind_is_read_in_steps_for_who_judges_arrivals() {
 fn who_is_held_is_told_the_time_once_it_is_let_go() {
     let (clock, process) = (Now::default(), process(1 << 20));
     let only = query(0, 100, &process);
-    only.judges_arrivals(OperatorId(0), 1_000);
+    only.judges_arrivals(OperatorId(0), true, 1_000);
     let mut intake = Intake::new(OperatorId(9), vec![reader(&only)]);
     let mut feed = Numbers::new(&clock, vec![0, 50 * MS]);
     let mut looks = Looks::new(&clock, &process);

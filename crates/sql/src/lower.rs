@@ -268,6 +268,7 @@ impl<'a> Lowering<'a> {
         let schema: SchemaRef = Arc::new(arrow::datatypes::Schema::new(fields));
         let unfired = first.unfired.filter(|shape| inputs.iter().all(|input| input.unfired == Some(*shape)));
         let parallelism = inputs.iter().map(|input| input.open.parallelism).max().unwrap_or(1);
+        let passes = inputs.iter().all(|input| input.open.passes());
         let mut edges = Vec::new();
         for input in inputs {
             let same = input.open.parallelism == parallelism;
@@ -290,7 +291,7 @@ impl<'a> Lowering<'a> {
                 parallelism,
                 inputs: edges,
                 window: None,
-                stage: OpenStage::Operator,
+                stage: if passes { OpenStage::Passing } else { OpenStage::Operator },
                 chain: vec![Union::factory(Arc::clone(&schema))],
                 calc: None,
                 meets_late_rows: None,
@@ -337,6 +338,8 @@ impl<'a> Lowering<'a> {
         };
         let stage = match stage {
             OpenStage::Source(scan, shareable) => {
+                // Who judges rows by when they came reads for itself.
+                let shareable = shareable.filter(|_| self.settings.approximate.promise().is_none());
                 let stages =
                     shareable.map(|of| of.stages(&scan, &chain, explain.clone())).unwrap_or_default();
                 let [shared, view] = stages.map(|stage| {
@@ -344,7 +347,7 @@ impl<'a> Lowering<'a> {
                 });
                 Stage::Source { scan, operator: explained(Chain::factory(chain)), shared, view }
             }
-            OpenStage::Operator => Stage::Operator(explained(Chain::factory(chain))),
+            OpenStage::Passing | OpenStage::Operator => Stage::Operator(explained(Chain::factory(chain))),
         };
         let id = self.push(name, details, parallelism, inputs, window, stage)?;
         if let (None, Some(input)) = (&self.first_window, meets_late_rows) {

@@ -5,6 +5,7 @@
 //! virtual time exactly and for every seed again. Cannot catch what is wrong in the same way in the second computation.
 
 mod approximate_in_overload;
+mod approximate_over_several;
 mod by_hand;
 mod crash;
 mod kept;

@@ -392,7 +392,7 @@ impl<C: Content> Reader<C> {
             self.settle_one();
             self.query.count_shed(C::rows(&waiting.batch), now);
             if waiting.time.is_some() {
-                self.query.asked.ask(self.source, waiting.time);
+                self.query.asked.untold(self.source);
             }
             told = waiting.watermark.map(|watermark| (watermark, waiting.arrival)).or(told);
         }
@@ -453,7 +453,7 @@ impl<C: Content> Reader<C> {
             Some(last) => last.time = Some(until),
             None if self.query.is_held() => {
                 // Its table is looked at again once it is let go.
-                let _reads_for_it = self.query.waits_for_time(self.source);
+                self.query.waits_for(table);
                 return;
             }
             None => self.send_time(Some(until), now, staged),

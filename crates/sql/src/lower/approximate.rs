@@ -16,7 +16,7 @@ use laxity_operators::WindowKind;
 use laxity_operators::approximate::{Aggregate, Estimator, Promise, SamplerSpec, Shows};
 
 use super::below_lookup::Wanted;
-use super::relation::{OpenStage, Relation, plain};
+use super::relation::{Relation, plain};
 use super::{Lowered, Lowering, chained, unsupported};
 use crate::approximate::{aggregate, estimator, of_value};
 use crate::error::Fault;
@@ -89,6 +89,11 @@ impl Lowering<'_> {
         let keys = keys.map_err(fault)?;
         let input = input.apply_filter().and_then(|input| input.with_columns(&keys));
         let (mut input, keys) = input.map_err(fault)?;
+        let puts_aside = self.settings.row_errors == RowErrors::DeadLetter;
+        if puts_aside {
+            let schema = below.as_ref().map_or(&input.schema, |below| &below.beside.schema);
+            wanted.count_what_is_left(schema).map_err(fault)?;
+        }
         let Wanted { values, distinct, aggregates, sampled, required } = wanted;
         // The error of a quotient is at most about the sum of those of its parts.
         let aim = if self.divides { Promise { error: promise.error / 2.0, ..promise } } else { promise };
@@ -109,7 +114,7 @@ impl Lowering<'_> {
             verifies: self.verifies,
             rule: self.settings.approximate.rule,
             only_behind: self.settings.approximate.only_behind,
-            puts_aside: self.settings.row_errors == RowErrors::DeadLetter,
+            puts_aside,
             // The same query leaves out the same rows.
             seed: name.bytes().fold(SEED, |seed, byte| (seed ^ u64::from(byte)).wrapping_mul(FNV_PRIME)),
             processing_origin_ms: self.processing_origin_ms,
@@ -120,9 +125,6 @@ impl Lowering<'_> {
             .open
             .details
             .extend(below.map(|below| format!("for rows in the sample alone: {}", below.detail)));
-        if let OpenStage::Source(_, shareable) = &mut input.open.stage {
-            *shareable = None;
-        }
         input.schema = spec.output_schema();
         Ok((input, sampled))
     }
@@ -221,11 +223,11 @@ impl Lowering<'_> {
                 "leave that key out",
             );
         }
-        if !matches!(input.open.stage, OpenStage::Source(..)) {
+        if !input.open.passes() {
             return refuse(
-                "reads one table by filters, projections and lookup joins; what joins streams or windows has no rows of its \
-                 own to leave out",
-                "aggregate the table before the join",
+                "reads tables by filters, projections, UNION ALL, lookup joins and inner joins within an interval: what \
+                 comes of windows, OVER and outer joins comes with the watermark, so that its windows would not be sooner",
+                "aggregate the table before that",
             );
         }
         Ok((pending.time, pending.kind))

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_expr::Operator;
 use datafusion_physical_expr::PhysicalExpr;
@@ -18,6 +18,7 @@ use laxity_operators::CalcSpec;
 use laxity_operators::approximate::{Aggregate, Beside};
 
 use super::approximate::Sampled;
+use super::never_fails::never_fails;
 use super::relation::{Output, PendingWindow, Relation, Slot, Waiting, WaitingLookup, before, column_of};
 use super::{Lowered, Lowering};
 
@@ -158,6 +159,23 @@ impl Wanted {
         self.values.push(case(None, vec![(condition, one)], None)?);
         let counted = self.values.len() - 1;
         self.required = Some(counted);
+        self.count_by(counted);
+        Ok(())
+    }
+
+    /// Where rows over which an expression fails are put aside, COUNT(*) is of those that are left: a row is in all aggregates or
+    /// in none.
+    pub(super) fn count_what_is_left(&mut self, schema: &Schema) -> datafusion_common::Result<()> {
+        let may_fail = self.values.iter().any(|value| !never_fails(value, schema));
+        if may_fail && self.aggregates.contains(&Aggregate::Rows) {
+            self.values.push(literal(ScalarValue::new_one(&DataType::Int64)?));
+            self.count_by(self.values.len() - 1);
+        }
+        Ok(())
+    }
+
+    /// Rows are those of which there is that value.
+    fn count_by(&mut self, counted: usize) {
         let of_estimates = self.sampled.iter_mut().filter_map(|sampled| match sampled {
             Sampled::Estimated(estimator) => Some(&mut estimator.aggregate),
             Sampled::Whole => None,
@@ -167,7 +185,6 @@ impl Wanted {
                 *aggregate = Aggregate::Count(counted);
             }
         }
-        Ok(())
     }
 }
 

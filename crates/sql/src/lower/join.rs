@@ -226,6 +226,7 @@ impl Lowering<'_> {
                 other => other,
             };
         }
+        let passes = kind == JoinKind::Inner && left.open.passes() && right.open.passes();
         let (left_edge, parallelism) = self.keyed(left, &left_keys, true)?;
         let (right_edge, _) = self.keyed(right, &right_keys, true)?;
         Ok(Relation {
@@ -235,7 +236,7 @@ impl Lowering<'_> {
                 parallelism,
                 inputs: vec![left_edge, right_edge],
                 window: None,
-                stage: OpenStage::Operator,
+                stage: if passes { OpenStage::Passing } else { OpenStage::Operator },
                 chain: vec![spec.factory()],
                 calc: None,
                 meets_late_rows: None,

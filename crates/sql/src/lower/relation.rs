@@ -87,6 +87,8 @@ pub(super) struct WaitingLookup {
 #[derive(Debug)]
 pub(super) enum OpenStage {
     Source(ScanSpec, Option<Box<Shareable>>),
+    /// Sends what there is of rows as soon as these come, and nothing when time goes on.
+    Passing,
     Operator,
 }
 
@@ -531,6 +533,11 @@ impl Shareable {
 }
 
 impl Open {
+    /// Whether rows leave it as soon as they come.
+    pub fn passes(&self) -> bool {
+        matches!(self.stage, OpenStage::Source(..) | OpenStage::Passing)
+    }
+
     /// Columns that the operator that waits fills without looking at its rows, with their value now; those that fail are not
     /// among them.
     pub fn constants(&self) -> Vec<(usize, ScalarValue)> {

@@ -188,6 +188,65 @@ fn below_a_lookup_results_are_what_they_are_behind_it() {
     }
 }
 
+const OTHER: &str = "CREATE TABLE u (k INT, d DOUBLE, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen');";
+
+/// Over two tables.
+fn of_both(view: &str) -> String {
+    format!(
+        "{OTHER}\nCREATE VIEW w AS {view};\nSELECT k, SUM(d), COUNT(*) FROM TABLE(TUMBLE(TABLE w, DESCRIPTOR(ts), INTERVAL '1' SECOND))
+         GROUP BY window_start, window_end, k;"
+    )
+}
+
+fn joined(kind: &str) -> String {
+    of_both(&format!(
+        "SELECT t.ts, t.k, t.d * u.d AS d FROM t {kind} JOIN u ON t.k = u.k
+         AND t.ts BETWEEN u.ts - INTERVAL '1' SECOND AND u.ts WHERE t.v > 2"
+    ))
+}
+
+#[test]
+fn what_is_made_of_several_tables_is_sampled_behind_that() {
+    let join = approximate(&joined("INNER")).unwrap().explain;
+    assert!(join.contains("IntervalJoin -> Calc -> Sample -> Calc"), "{join}");
+    assert!(join.contains("sample by k within 5 % in 95 % of windows, for d * d"), "{join}");
+    let union =
+        approximate(&of_both("SELECT ts, k, d FROM t WHERE v > 2 UNION ALL SELECT ts, k, d FROM u")).unwrap();
+    assert!(union.explain.contains("Union -> Calc -> Sample"), "{}", union.explain);
+    // Below a sampler nobody reads with others, who are given rows when a window ends.
+    for query in [approximate(&joined("INNER")).unwrap(), union] {
+        for node in query.dataflow.nodes() {
+            if let laxity_operators::Stage::Source { shared, view, .. } = &node.stage {
+                assert!(shared.is_none() && view.is_none(), "{}", query.explain);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_put_aside_are_in_no_aggregate() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..40).map(|i| format!("1970-01-01 00:00:{i:02},{},{i}\n", i % 5)).collect();
+    std::fs::write(folder.path().join("in.csv"), rows).unwrap();
+    let run = |set: &str| {
+        let text = format!(
+            "CREATE TABLE s (ts TIMESTAMP(3), c INT, d INT, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+             WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');
+             SET 'laxity.row.error' = 'dead-letter';
+             {set}
+             SELECT COUNT(*), SUM(d / c), COUNT(*) FILTER (WHERE d > 10), AVG(d), APPROX_SEEN()
+             FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '20' SECOND)) GROUP BY window_start, window_end"
+        );
+        let file = SqlFile { path: folder.path().join("q.sql"), text };
+        run_cells(&compile(&[file]).unwrap_or_else(|error| panic!("{error}")).queries.remove(0))
+    };
+    let (exact, approximate) = (run(""), run("SET 'laxity.approximate.error' = '5%';"));
+    // A fifth divides by zero. All have been seen, those put aside too.
+    let cells = |rows: &[Vec<Option<String>>]| rows.iter().map(|row| row[..4].to_vec()).collect::<Vec<_>>();
+    assert_eq!(cells(&approximate), cells(&exact));
+    assert_eq!(exact[0][0].as_deref(), Some("16"), "{exact:?}");
+}
+
 #[test]
 fn what_has_no_bound_is_refused_with_a_way_out() {
     let check = |sql: &str, says: &[&str]| {
@@ -233,6 +292,9 @@ fn what_has_no_bound_is_refused_with_a_way_out() {
     check(&late, &["counts late rows in"]);
     let lateness = format!("SET 'laxity.allowed.lateness' = '1 s';\n{}", windowed("SUM(d)", ""));
     check(&lateness, &["does not wait for late rows"]);
+    for kind in ["LEFT", "FULL"] {
+        check(&joined(kind), &["outer joins comes with the watermark", "aggregate the table before that"]);
+    }
     check("SET 'laxity.approximate.when' = 'sometimes';\nSELECT k FROM t", &["'always' or 'overload'"]);
     assert!(
         approximate(
