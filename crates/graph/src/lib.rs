@@ -5,6 +5,7 @@
 //! (`engine`). Read [`Dataflow`] first.
 
 mod approximation;
+mod common_slices;
 mod dataflow;
 mod emitted;
 mod id;
@@ -14,6 +15,7 @@ mod settings;
 mod time;
 
 pub use approximation::Approximation;
+pub use common_slices::CommonSlices;
 pub use dataflow::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning};
 pub use emitted::{Emitted, Flow};
 pub use id::{OperatorId, QueryId, WorkerId};

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
 use crate::{
-    Emitted, Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StatePart,
-    StreamBatch,
+    Emitted, Flow, GroupsOfSlice, Operator, OperatorError, OperatorFactory, OperatorState, Outbox,
+    StateError, StatePart, StreamBatch,
 };
 
 /// Operators that run as one instance, each feeding the next without a mailbox between them (Flink's
@@ -190,6 +190,16 @@ impl Operator for Chain {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.run(out)
+    }
+
+    /// What is before the link that aggregates was done to the rows already.
+    fn on_groups(&mut self, groups: &GroupsOfSlice) -> Result<bool, OperatorError> {
+        for link in &mut self.links {
+            if link.operator.on_groups(groups)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn on_event_clock(&mut self, clock: EventClock) {

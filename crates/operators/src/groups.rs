@@ -17,9 +17,14 @@ mod values;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Schema};
 use datafusion_common::DataFusionError;
+use datafusion_expr::AggregateUDF;
+use datafusion_functions_aggregate::count::count_udaf;
+use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_expr::expressions::Column;
@@ -43,6 +48,18 @@ pub struct AggregateCall {
     pub expr: Arc<AggregateFunctionExpr>,
     /// `FILTER (WHERE …)`.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
+}
+
+impl AggregateCall {
+    /// Whether its result is the same to the last bit, however its rows are put together. Sums of floats are not, and the
+    /// distinct values of parts are as much work as their rows.
+    pub(crate) fn is_exact_in_any_order(&self) -> bool {
+        let is = |udaf: &AggregateUDF| *self.expr.fun() == *udaf;
+        let result = self.expr.field();
+        let is_exact = [count_udaf(), min_udaf(), max_udaf()].iter().any(|udaf| is(udaf))
+            || is(&sum_udaf()) && !result.data_type().is_floating();
+        is_exact && !self.expr.is_distinct() && self.expr.order_bys().is_empty()
+    }
 }
 
 /// What is grouped by and what is aggregated: the part of [`Groups`] that all slices share.
@@ -268,6 +285,32 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
+    /// A run of them.
+    pub(crate) fn slice(&self, offset: usize, len: usize) -> Partial {
+        let cut = |arrays: &Vec<ArrayRef>| arrays.iter().map(|array| array.slice(offset, len)).collect();
+        let states = self.states.iter().map(cut).collect();
+        Partial { keys: cut(&self.keys), states, len, bytes: self.bytes * len / self.len.max(1) }
+    }
+
+    /// A key of each.
+    pub(crate) fn key(&self, place: usize) -> Option<&ArrayRef> {
+        self.keys.get(place)
+    }
+
+    /// These of them, with that for one of their keys.
+    pub(crate) fn taken(&self, groups: &UInt32Array, place: usize, key: ArrayRef) -> Result<Partial> {
+        let is_all =
+            groups.len() == self.len && groups.values().iter().enumerate().all(|(at, of)| at == *of as usize);
+        let take = |arrays: &Vec<ArrayRef>| match is_all {
+            true => Ok(arrays.clone()),
+            false => arrays.iter().map(|array| Ok(take(array, groups, None)?)).collect::<Result<Vec<_>>>(),
+        };
+        let mut keys = take(&self.keys)?;
+        keys[place] = key;
+        let states = self.states.iter().map(take).collect::<Result<_>>()?;
+        Ok(Partial { keys, states, len: groups.len(), bytes: self.bytes * groups.len() / self.len.max(1) })
+    }
+
     /// What merging a group of it costs, in groups with a plain sum each: one with the distinct values of a thousand rows
     /// is worth hundreds.
     pub(crate) fn merging_weight(&self) -> usize {

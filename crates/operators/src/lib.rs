@@ -67,12 +67,14 @@ pub use sort::SortSpec;
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{Explain, InstanceContext, OperatorFactory, SharedStage, Stage};
 pub use state::{OperatorState, StateError, StatePart};
-pub use template::{OfMember, OwnConstants, SavedTemplate, Template, Windows as WindowsState};
+pub use template::{
+    OfMember, OwnConstants, SavedTemplate, Slicer, SlicerSpec, Slices, Template, Windows as WindowsState,
+};
 pub use union::Union;
 pub use unnest::UnnestSpec;
 pub use watermark::{REFUSED_MAX, WatermarkSpec};
 pub use window::{WindowKind, Windows};
-pub use window_aggregate::{WindowAggregate, WindowAggregateSpec, WindowInput};
+pub use window_aggregate::{GroupsOfSlice, WindowAggregate, WindowAggregateSpec, WindowInput};
 pub use window_expand::WindowExpandSpec;
 pub use window_join::{WindowJoinInput, WindowJoinSpec};
 pub use window_rank::{RankOrder, RankTies, WindowRankSpec};

@@ -9,7 +9,7 @@ use arrow::buffer::ScalarBuffer;
 pub use laxity_graph::Flow;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
-use crate::{ExpressionFault, OperatorState, StateError};
+use crate::{ExpressionFault, GroupsOfSlice, OperatorState, StateError};
 
 /// A running operator instance. One worker runs it at a time; a driver calls it in this order:
 ///
@@ -41,6 +41,13 @@ pub trait Operator: Send {
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         let _ = out;
         Ok(Flow::Done)
+    }
+
+    /// Takes rows that were aggregated before they came, none of which is late for any of its windows. False: it aggregates
+    /// none, and has not taken them.
+    fn on_groups(&mut self, groups: &GroupsOfSlice) -> Result<bool, OperatorError> {
+        let _ = groups;
+        Ok(false)
     }
 
     /// Where event times lie on the clock, told before the first batch where the table knows it.

@@ -228,6 +228,16 @@ impl SharedSource {
         })
     }
 
+    /// Moves the watermark on where nothing else does: see [`Operator::follows_processing_time`]. False where it does not.
+    pub fn tell_time(&mut self, watermark: EventTime) -> bool {
+        let is_told = self.source.follows_processing_time();
+        if is_told {
+            self.is_fresh = false;
+            self.source.tell_time(watermark);
+        }
+        is_told
+    }
+
     /// Members over whose expressions a row of the last batch has failed, and what each has to say of it. They are to leave:
     /// the batch does not have what they ask for.
     pub fn take_failed(&mut self) -> Vec<(u32, OperatorError)> {

@@ -28,6 +28,11 @@ impl Slicing {
         Some(Slicing { slice_ms, offset_ms: offset_ms.rem_euclid(slice_ms), kind })
     }
 
+    /// How long a slice is.
+    pub(crate) fn slice_ms(&self) -> i64 {
+        self.slice_ms
+    }
+
     /// Start and end of the slice of a row, saturating.
     pub(crate) fn slice(&self, time_ms: i64) -> (i64, i64) {
         // Both terms lie in [0, slice), so that their difference cannot overflow.
@@ -115,7 +120,7 @@ fn clamp(time: i128) -> i64 {
     time.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-fn gcd(mut a: i64, mut b: i64) -> i64 {
+pub(crate) fn gcd(mut a: i64, mut b: i64) -> i64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -41,6 +41,11 @@ pub enum SourceColumn {
 }
 
 impl SourceSpec {
+    /// Whether rows say when they came.
+    pub fn is_stamped(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column, SourceColumn::ProcessingTime))
+    }
+
     /// Makes the instances.
     pub fn factory(self) -> OperatorFactory {
         OperatorFactory::new(move |_| Ok(Box::new(SourceOperator::new(&self)?)))
@@ -127,6 +132,11 @@ impl SourceOperator {
     /// The watermark behind the rows so far.
     pub(crate) fn watermark(&self) -> EventTime {
         self.sent
+    }
+
+    /// That is the watermark, if it is not further already.
+    pub(crate) fn tell_time(&mut self, watermark: EventTime) {
+        self.sent = self.sent.max(watermark);
     }
 
     fn fill(&mut self, rows: RecordBatch, ingested: ProcessingTime) -> Result<RecordBatch, DataFusionError> {

@@ -9,11 +9,14 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use arrow::error::ArrowError;
 use datafusion_common::ScalarValue;
 
-use crate::{InstanceContext, LateRows, Operator, OperatorError, OperatorFactory, StreamBatch};
+use crate::slices::Slicing;
+use crate::{InstanceContext, LateRows, Operator, OperatorError, OperatorFactory, StreamBatch, WindowKind};
 
 mod saved;
+mod slicer;
 
 pub use saved::{SavedTemplate, Windows};
+pub use slicer::{Slicer, SlicerSpec, Slices};
 
 /// What queries have in common that differ in the constants of their filters alone: one operator does what each of them
 /// does with its rows, with the query as one key more (NiagaraCQ's expression signatures, AStream's shared aggregation).
@@ -25,6 +28,9 @@ pub struct Template {
     operator: OperatorFactory,
     /// The place of the query among the keys of the groups.
     member_key: usize,
+    /// What it has in common with those that differ from it in their windows alone, and how long the slices are that its
+    /// windows are made of, ms.
+    slices: Option<(Arc<SlicerSpec>, i64)>,
 }
 
 /// Constants in the results of one query, where those of another have others: the template has NULL there.
@@ -50,7 +56,30 @@ impl Template {
     /// One that reads these columns. The operator's input has a column more, as [`with_member`](Template::with_member) has
     /// it; it is a key of the operator's groups, in that place among them.
     pub fn new(source: &Schema, operator: OperatorFactory, member_key: usize) -> Template {
-        Template { input_schema: Template::with_member(source), operator, member_key }
+        Template { input_schema: Template::with_member(source), operator, member_key, slices: None }
+    }
+
+    /// One whose rows can be aggregated together with those of others that differ in their windows alone.
+    #[must_use]
+    pub fn with_slices(self, spec: Arc<SlicerSpec>, window: WindowKind) -> Template {
+        let slices = Slicing::new(window).map(|slicing| (spec, slicing.slice_ms()));
+        Template { slices, ..self }
+    }
+
+    /// What it has in common with those that differ from it in their windows alone, and how long the slices are that its
+    /// windows are made of, ms. `None` where these have to see each row themselves.
+    pub fn slices(&self) -> Option<(&Arc<SlicerSpec>, i64)> {
+        self.slices.as_ref().map(|(spec, slice_ms)| (spec, *slice_ms))
+    }
+
+    /// Aggregates rows by slices of that length, for it and such others.
+    ///
+    /// # Errors
+    /// If it has none, or if one cannot be made.
+    pub fn slicer(&self, slice_ms: i64) -> Result<Slicer, OperatorError> {
+        let spec = self.slices.as_ref().map(|(spec, _)| Arc::clone(spec));
+        let spec = spec.ok_or_else(|| internal(&ArrowError::ComputeError("no slices".into())))?;
+        Slicer::new(spec, slice_ms, &self.input_schema)
     }
 
     /// These columns and whose a row is.
@@ -78,19 +107,7 @@ impl Template {
     /// # Errors
     /// If the batch has other columns.
     pub fn input(&self, batch: &StreamBatch, rows: &[(u32, u32)]) -> Result<StreamBatch, OperatorError> {
-        let indices: UInt32Array = rows.iter().map(|&(_, row)| row).collect();
-        let members: UInt32Array = rows.iter().map(|&(member, _)| member).collect();
-        let taken = take_record_batch(&batch.rows, &indices).map_err(|error| internal(&error))?;
-        let mut columns: Vec<ArrayRef> = taken.columns().to_vec();
-        columns.push(Arc::new(members));
-        let with_member = RecordBatch::try_new(Arc::clone(&self.input_schema), columns);
-        let before = |before: &arrow::buffer::ScalarBuffer<i64>| {
-            rows.iter().map(|&(_, row)| before[row as usize]).collect()
-        };
-        Ok(StreamBatch {
-            rows: with_member.map_err(|error| internal(&error))?,
-            watermark_before: batch.watermark_before.as_ref().map(before),
-        })
+        marked(&self.input_schema, batch, rows)
     }
 
     /// What the operator has sent, for each member in one batch, in the order that it was sent in.
@@ -155,6 +172,27 @@ impl OwnConstants {
         let rows = RecordBatch::try_new(rows.schema(), columns).map_err(|error| internal(&error))?;
         Ok(StreamBatch { rows, ..results })
     }
+}
+
+/// Rows of a batch, and behind their columns the number that is paired with each.
+fn marked(
+    schema: &SchemaRef,
+    batch: &StreamBatch,
+    rows: &[(u32, u32)],
+) -> Result<StreamBatch, OperatorError> {
+    let indices: UInt32Array = rows.iter().map(|&(_, row)| row).collect();
+    let members: UInt32Array = rows.iter().map(|&(member, _)| member).collect();
+    let taken = take_record_batch(&batch.rows, &indices).map_err(|error| internal(&error))?;
+    let mut columns: Vec<ArrayRef> = taken.columns().to_vec();
+    columns.push(Arc::new(members));
+    let with_member = RecordBatch::try_new(Arc::clone(schema), columns);
+    let before = |before: &arrow::buffer::ScalarBuffer<i64>| {
+        rows.iter().map(|&(_, row)| before[row as usize]).collect()
+    };
+    Ok(StreamBatch {
+        rows: with_member.map_err(|error| internal(&error))?,
+        watermark_before: batch.watermark_before.as_ref().map(before),
+    })
 }
 
 fn internal(error: &ArrowError) -> OperatorError {

@@ -2,6 +2,7 @@
 //! theirs in `placement`, how windows go out in `firing`.
 
 mod firing;
+mod of_slices;
 mod parts;
 mod placement;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::{
     StateError, StreamBatch, WindowKind,
 };
 use firing::Firing;
+pub use of_slices::GroupsOfSlice;
 pub(crate) use parts::saved::runs_of_groups;
 use parts::{PartKey, Parts};
 use placement::{Placed, Placer, Rows};
@@ -326,6 +328,11 @@ impl Operator for WindowAggregate {
 
     fn resume(&mut self, out: &mut Outbox) -> Result<Flow, OperatorError> {
         self.advance(out).map_err(|e| self.fail(&e))
+    }
+
+    fn on_groups(&mut self, groups: &GroupsOfSlice) -> Result<bool, OperatorError> {
+        self.merge(groups).map_err(|e| self.fail(&e))?;
+        Ok(true)
     }
 
     fn save(&mut self) -> Result<OperatorState, StateError> {

@@ -18,8 +18,8 @@ use super::intervals::{is_above, is_below};
 use super::key::{Key, KeyRef, Keys};
 use crate::FloatComparison;
 
-/// Rows that a filter may keep: all that pass each part.
-#[derive(Clone, Debug)]
+/// Rows that a filter may keep: all that pass each part. Equal ones keep the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     /// Any of them leads to the rows. The first is the one that is thought to let the fewest through.
     parts: Vec<Part>,
@@ -28,7 +28,7 @@ pub struct Access {
 }
 
 /// A part of a conjunction: rows that pass one of these tests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Part {
     pub tests: Vec<(Arc<dyn PhysicalExpr>, Test)>,
     /// How many rows that is, as far as its form tells: less is fewer.
@@ -38,7 +38,7 @@ pub(super) struct Part {
 }
 
 /// What is asked of an expression's value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Test {
     /// In their order.
     In(Vec<Key>),

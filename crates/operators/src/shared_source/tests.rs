@@ -141,3 +141,22 @@ fn it_serves_who_asks_for_the_same() {
     let columns = vec![SourceColumn::Physical(0), SourceColumn::Physical(0)];
     assert!(!one.serves(&shared(SourceSpec { columns, ..spec() }, by_key(0))));
 }
+
+#[test]
+fn the_clock_moves_on_what_stamps_its_rows_and_nothing_else() {
+    let mut rows = SharedSource::new(&shared(spec(), by_key(0))).unwrap();
+    assert!(!rows.tell_time(EventTime(7)), "rows say how far time is");
+    assert_eq!(rows.fill(batch(&[]), ProcessingTime::ZERO, &mut vec![]).unwrap().watermark, EventTime::MIN);
+
+    let columns = vec![SourceColumn::ProcessingTime, SourceColumn::Physical(1)];
+    let stamped = SourceSpec { columns, watermark: None, processing_origin_ms: 100, ..spec() };
+    let mut rows = SharedSource::new(&shared(stamped.clone(), by_key(0))).unwrap();
+    assert!(rows.tell_time(EventTime(104)) && rows.tell_time(EventTime(103)), "it is not taken back");
+    let filled = rows.fill(batch(&[(None, 3)]), ProcessingTime(5_000_000), &mut vec![]).unwrap();
+    assert_eq!((filled.watermark, filled.batch.num_rows()), (EventTime(104), 1));
+    let times = filled.batch.rows.column(0).as_primitive::<arrow::datatypes::TimestampMillisecondType>();
+    assert_eq!(times.value(0), 105);
+    // Who goes on from there, with others or not.
+    let mut restored = SharedSource::new(&shared(stamped, by_key(0))).unwrap();
+    assert_eq!(restored.absorb(rows.save().unwrap()).unwrap(), EventTime(104));
+}

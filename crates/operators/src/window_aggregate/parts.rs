@@ -9,12 +9,12 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use datafusion_common::DataFusionError;
+use datafusion_common::{DataFusionError, internal_err};
 use laxity_graph::{EventTime, ProcessingTime};
 
 use super::firing::{Firing, Input, Task};
 use super::{Window, Windowing};
-use crate::groups::{Aggregation, Filling, Partial, Taken};
+use crate::groups::{Aggregation, Filling, Groups, Partial, Taken};
 use crate::slices::Slicing;
 use sealed::Sealed;
 
@@ -95,6 +95,37 @@ impl Parts {
         ingested: ProcessingTime,
         scratch: &mut Vec<usize>,
     ) -> Result<()> {
+        self.filling(key, aggregation, ingested)?.update(taken, rows, scratch)
+    }
+
+    /// Adds groups of a slice that begins then, whose rows are in time for every window.
+    pub(super) fn merge(
+        &mut self,
+        start_ms: i64,
+        aggregation: &Aggregation,
+        partial: &Partial,
+        ingested: ProcessingTime,
+        scratch: &mut Vec<usize>,
+    ) -> Result<()> {
+        let Windowing::Sliced(slicing) = self.windowing else {
+            return internal_err!("windows that rows bring with them have no slices");
+        };
+        let (first, _) = slicing.slice(start_ms);
+        // Between two hops.
+        if slicing.last_end(first).is_none() {
+            return Ok(());
+        }
+        let key = PartKey { first, second: ALL_WINDOWS };
+        self.filling(key, aggregation, ingested)?.merge(partial, 0..partial.len, scratch)
+    }
+
+    /// The groups of a part that still take rows.
+    fn filling(
+        &mut self,
+        key: PartKey,
+        aggregation: &Aggregation,
+        ingested: ProcessingTime,
+    ) -> Result<&mut Groups> {
         let part = match self.parts.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -108,7 +139,33 @@ impl Parts {
             Some(filling) => filling,
             none => none.insert(Filling::Groups(aggregation.groups()?)),
         };
-        filling.groups(aggregation)?.update(taken, rows, scratch)
+        filling.groups(aggregation)
+    }
+
+    /// Whether a part is of a slice that has ended at this watermark.
+    pub(super) fn has_ended(&self, watermark: EventTime) -> bool {
+        let first = self.parts.keys().next();
+        first.is_some_and(|key| is_closed(end_of_part(self.windowing, *key), 0, watermark))
+    }
+
+    /// Takes out what is filled of slices that have ended at this watermark: when each began, and when the latest of its rows
+    /// was ingested.
+    pub(super) fn take_ended(
+        &mut self,
+        watermark: EventTime,
+        aggregation: &Aggregation,
+    ) -> Result<Vec<(i64, Groups, ProcessingTime)>> {
+        let mut ended = Vec::new();
+        while let Some(entry) = self.parts.first_entry() {
+            if !is_closed(end_of_part(self.windowing, *entry.key()), 0, watermark) {
+                break;
+            }
+            let (key, part) = entry.remove_entry();
+            if let Some(filling) = part.filling {
+                ended.push((key.first, filling.into_groups(aggregation)?, part.ingested));
+            }
+        }
+        Ok(ended)
     }
 
     /// The earliest window that `watermark` closes and that was not sent yet. Empty windows are skipped.
@@ -302,10 +359,7 @@ impl Parts {
     pub(super) fn prune(&mut self, watermark: EventTime) {
         while let Some(entry) = self.parts.first_entry() {
             let key = entry.key();
-            let last_end = match self.windowing {
-                Windowing::Attached => key.first,
-                Windowing::Sliced(slicing) => slicing.last_end(key.first).unwrap_or(key.first),
-            };
+            let last_end = end_of_part(self.windowing, *key);
             let was_sent = match self.windowing {
                 Windowing::Attached => Window { end: key.first, start: key.second } <= self.sent,
                 Windowing::Sliced(_) => last_end <= self.sent.end,
@@ -367,6 +421,14 @@ fn next_end(windowing: Windowing, sent: Window, key: PartKey) -> Option<i64> {
     match windowing {
         Windowing::Attached => Some(key.first),
         Windowing::Sliced(slicing) => slicing.next_end(key.first, sent.end.max(key.second.saturating_sub(1))),
+    }
+}
+
+/// End of the last window that sees part `key`.
+fn end_of_part(windowing: Windowing, key: PartKey) -> i64 {
+    match windowing {
+        Windowing::Attached => key.first,
+        Windowing::Sliced(slicing) => slicing.last_end(key.first).unwrap_or(key.first),
     }
 }
 
