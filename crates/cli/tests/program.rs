@@ -718,6 +718,19 @@ fn explain_says_with_how_many_a_query_shares() {
     query("odd", "COUNT(*)", "MOD(u, 2) <> 0");
     query("odd of another column", "CAST(SUM(v) AS BIGINT)", "MOD(u, 2) <> 0");
     query("third", "COUNT(*)", "MOD(u, 3) <> 0");
+    for window in [
+        "TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '1' SECOND)",
+        "TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)",
+        "HOP(TABLE clicks, DESCRIPTOR(t), INTERVAL '2' SECOND, INTERVAL '10' SECOND)",
+        "TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '5' SECOND)",
+        "TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '1' HOUR)",
+    ] {
+        sql += &format!(
+            "SET 'pipeline.name' = '{}';
+             INSERT INTO counts SELECT window_end, COUNT(*) FROM TABLE({window}) WHERE v = 7 GROUP BY window_start, window_end;\n",
+            window.rsplit("INTERVAL ").next().unwrap().replace(['\'', ')'], "")
+        );
+    }
     fs::write(folder.path().join("many.sql"), &sql).unwrap();
     let output = laxity().current_dir(folder.path()).args(["explain", "many.sql"]).output().unwrap();
     let told = stdout(&output);
@@ -725,12 +738,18 @@ fn explain_says_with_how_many_a_query_shares() {
         let plan = told.split("\n\n").find(|plan| plan.starts_with(&format!("query {name}\n")));
         plan.unwrap_or_else(|| panic!("{told}")).lines().last().unwrap().trim().to_owned()
     };
-    let all = "writes counts as 9 others do";
+    let all = "writes counts as 14 others do";
     assert_eq!(
         of("of 2"),
         format!("reads clicks with 5 others, is one operator with 4 others from the 4th on, {all}")
     );
     assert_eq!(of("sum"), format!("reads clicks with 5 others, {all}"));
+    // An hour is too many seconds.
+    let sliced = "aggregates its rows once with 3 others";
+    for name in ["1 SECOND", "1 MINUTE", "10 SECOND", "5 SECOND"] {
+        assert_eq!(of(name), format!("reads clicks with 4 others, {sliced}, {all}"));
+    }
+    assert_eq!(of("1 HOUR"), format!("reads clicks with 4 others, {all}"));
     assert_eq!(of("of two columns"), all);
     assert_eq!(of("third"), all);
     let once = "filters clicks, and computes what it selects, once with 1 other";

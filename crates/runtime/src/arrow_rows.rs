@@ -8,12 +8,12 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
-    DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
-    OperatorState, Outbox, OwnConstants, SavedTemplate, SharedSource, SharedSourceSpec, StateError,
+    Access, DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
+    OperatorState, Outbox, OwnConstants, SavedTemplate, SharedSource, SharedSourceSpec, Slices, StateError,
     StreamBatch, WindowsState,
 };
 
-use crate::{Content, Filled, Front, Template};
+use crate::{Content, Filled, Front, Slicer, Template};
 
 /// Rows are Arrow batches, operators those of `laxity-operators`.
 #[derive(Debug)]
@@ -236,6 +236,10 @@ impl Front for SharedSource {
         Ok(Filled { batch, event_times, watermark })
     }
 
+    fn tell_time(&mut self, watermark: EventTime) -> bool {
+        self.tell_time(watermark)
+    }
+
     fn take_failed(&mut self) -> Vec<(u32, OperatorError)> {
         self.take_failed()
     }
@@ -311,6 +315,71 @@ impl Template<ArrowRows> for Arc<laxity_operators::Template> {
     ) -> Result<(), OperatorError> {
         *operator = self.with_members(operator.as_mut(), held).map_err(template_error)?;
         Ok(())
+    }
+
+    type Rows = Access;
+
+    /// Only of what decides that by itself: then the rows of equal ones are the same.
+    fn rows(spec: &Arc<SharedSourceSpec>) -> Option<Access> {
+        spec.access().filter(|access| access.is_exact()).cloned()
+    }
+
+    type Slicer = laxity_operators::Slicer;
+
+    fn slice_ms(&self) -> Option<i64> {
+        self.slices().map(|(_, slice_ms)| slice_ms)
+    }
+
+    fn has_slices_of(&self, other: &Self) -> bool {
+        let (own, others) = (self.slices(), other.slices());
+        own.zip(others).is_some_and(|((own, _), (others, _))| Arc::ptr_eq(own, others))
+    }
+
+    fn slicer(&self, slice_ms: i64) -> Result<laxity_operators::Slicer, OperatorError> {
+        self.as_ref().slicer(slice_ms)
+    }
+}
+
+impl Slicer<ArrowRows> for laxity_operators::Slicer {
+    type Slices = Slices;
+
+    fn take(
+        &mut self,
+        batch: &StreamBatch,
+        rows: &mut Vec<(u32, u32)>,
+        told: EventTime,
+        ingested: ProcessingTime,
+    ) -> Result<(), OperatorError> {
+        self.take(batch, rows, told, ingested)
+    }
+
+    fn is_empty(&self, watermark: EventTime) -> bool {
+        self.is_empty(watermark)
+    }
+
+    fn seal(&mut self, watermark: EventTime) -> Result<Slices, OperatorError> {
+        self.seal(watermark)
+    }
+
+    fn state_bytes(&self) -> u64 {
+        self.state_bytes() as u64
+    }
+
+    fn pieces(slices: &Slices) -> usize {
+        slices.pieces()
+    }
+
+    fn groups(slices: &Slices) -> u64 {
+        slices.groups()
+    }
+
+    fn give(
+        slices: &Slices,
+        piece: usize,
+        whose: &[(u32, u32)],
+        operator: &mut Box<dyn Operator>,
+    ) -> Result<(), OperatorError> {
+        slices.give(piece, whose, operator.as_mut())
     }
 }
 

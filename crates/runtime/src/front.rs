@@ -67,6 +67,12 @@ pub trait Front: Sized {
         dead: &mut Vec<Self::Dead>,
     ) -> Result<Filled<Self::Batch>, Self::Error>;
 
+    /// Where rows are stamped with the time at which they come, and nothing else says how far time is: that is the watermark
+    /// now. False where the rows say it.
+    fn tell_time(&mut self, _watermark: EventTime) -> bool {
+        false
+    }
+
     /// Members over whose expressions a row of the last batch has failed, and why: they are to leave, and get nothing of it.
     fn take_failed(&mut self) -> Vec<(u32, Self::Error)> {
         Vec::new()

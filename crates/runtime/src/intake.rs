@@ -13,6 +13,7 @@
 mod as_one;
 mod group;
 mod reader;
+mod shared_slices;
 mod shared_work;
 mod spacing;
 
@@ -477,6 +478,7 @@ impl<C: Content> Intake<C> {
         }
         for group in &mut self.groups {
             group.flush::<F, K, S>(self.id, started, context);
+            group.tell_time(started, context.unix_start_ms);
         }
         let all_wait = !self.readers.is_empty() && behind == self.readers.len() && self.groups.is_empty();
         let must_wait = all_wait
@@ -720,7 +722,8 @@ impl<C: Content> Intake<C> {
         now: ProcessingTime,
         context: &mut IntakeContext<'_, C, K, S>,
     ) -> ProcessingTime {
-        let mut at = at;
+        let told = self.groups.iter().filter_map(Group::told_time);
+        let mut at = told.map(|told| told.plus_ns(TELL_TIME_EVERY_NS)).fold(at, ProcessingTime::min);
         for reader in &mut self.readers {
             // Who is behind is told once it has what came before; until then there is nothing to look for.
             if let Some(told) = reader.told_time().filter(|_| !reader.is_behind()) {

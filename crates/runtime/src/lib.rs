@@ -59,4 +59,4 @@ pub use registry::{Entry, Held, Registry, Reserved, Retiring, Stage};
 pub use results::{LatencySummary, MinuteFigures, ResultFigures, ResultSummary};
 pub use rhythm::Rhythm;
 pub use route::{Route, Spread};
-pub use template::{NoTemplate, Template};
+pub use template::{NoTemplate, Slicer, Template};

@@ -1,6 +1,7 @@
 use std::convert::Infallible;
+use std::hash::Hash;
 
-use laxity_graph::EventTime;
+use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::{Content, Front};
 
@@ -70,7 +71,86 @@ pub trait Template<C: Content>: Clone {
     /// # Errors
     /// If that does not fit.
     fn take_in(&self, operator: &mut C::Operator, held: Vec<(u32, C::State)>) -> Result<(), C::Error>;
+
+    /// Which rows a reader gets: equal for those who get the same.
+    type Rows: Clone + Eq + Hash;
+
+    /// Those of a reader that asks for this; `None` where that is not known.
+    fn rows(spec: &FrontSpec<C>) -> Option<Self::Rows>;
+
+    /// Does once what it and others do to each row that differ from it in their windows alone.
+    type Slicer: Slicer<C>;
+
+    /// How long the slices of time are that its windows are made of, ms; `None` where these have to see each row themselves.
+    fn slice_ms(&self) -> Option<i64>;
+
+    /// Whether the other is the same, or differs in its windows alone.
+    fn has_slices_of(&self, other: &Self) -> bool;
+
+    /// Aggregates rows by slices of that length.
+    ///
+    /// # Errors
+    /// If that cannot be built.
+    fn slicer(&self, slice_ms: i64) -> Result<Self::Slicer, C::Error>;
 }
+
+/// Aggregates rows for those who get the same ones, by slices of time that lie whole in a window of any of them or not at
+/// all. What comes of it is added to the windows of each, in time for all of them.
+pub trait Slicer<C: Content> {
+    /// What rows have come to.
+    type Slices;
+
+    /// Takes the rows that are in time for every window: pairs of a number, which stands for all who get the row, and a row
+    /// of the batch. The others stay. Nobody who will get what comes of it has been told a later time than `told`.
+    ///
+    /// # Errors
+    /// If the batch is not one of the front's.
+    fn take(
+        &mut self,
+        batch: &C::Batch,
+        rows: &mut Vec<(u32, u32)>,
+        told: EventTime,
+        ingested: ProcessingTime,
+    ) -> Result<(), C::Error>;
+
+    /// Whether there is nothing of slices that have ended at this watermark.
+    fn is_empty(&self, watermark: EventTime) -> bool;
+
+    /// What the rows of slices have come to that have ended at this watermark, of which nothing is left here.
+    ///
+    /// # Errors
+    /// If that cannot be told.
+    fn seal(&mut self, watermark: EventTime) -> Result<Self::Slices, C::Error>;
+
+    /// Bytes of what is not sealed.
+    fn state_bytes(&self) -> u64;
+
+    /// In how many pieces these can be given.
+    fn pieces(slices: &Self::Slices) -> usize;
+
+    /// How many groups they are: to give one is as much work as a row.
+    fn groups(slices: &Self::Slices) -> u64;
+
+    /// Gives a piece to the operator of a template: to each member what the number before it stands for. In that order.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    fn give(
+        slices: &Self::Slices,
+        piece: usize,
+        whose: &[(u32, u32)],
+        operator: &mut C::Operator,
+    ) -> Result<(), C::Error>;
+}
+
+/// What readers have rows aggregated by.
+pub(crate) type SlicerOf<C> = <<C as Content>::Template as Template<C>>::Slicer;
+
+/// What rows have come to.
+pub(crate) type SlicesOf<C> = <SlicerOf<C> as Slicer<C>>::Slices;
+
+/// Which rows a reader gets.
+pub(crate) type RowsOf<C> = <<C as Content>::Template as Template<C>>::Rows;
 
 /// What a reader asks for of a front.
 pub(crate) type FrontSpec<C> = <<C as Content>::Front as Front>::Spec;
@@ -133,5 +213,63 @@ impl<C: Content> Template<C> for NoTemplate {
 
     fn take_in(&self, _: &mut C::Operator, _: Vec<(u32, C::State)>) -> Result<(), C::Error> {
         match *self {}
+    }
+
+    type Rows = Infallible;
+
+    fn rows(_: &FrontSpec<C>) -> Option<Infallible> {
+        None
+    }
+
+    type Slicer = NoTemplate;
+
+    fn slice_ms(&self) -> Option<i64> {
+        match *self {}
+    }
+
+    fn has_slices_of(&self, _: &NoTemplate) -> bool {
+        match *self {}
+    }
+
+    fn slicer(&self, _: i64) -> Result<NoTemplate, C::Error> {
+        match *self {}
+    }
+}
+
+impl<C: Content> Slicer<C> for NoTemplate {
+    type Slices = Infallible;
+
+    fn take(
+        &mut self,
+        _: &C::Batch,
+        _: &mut Vec<(u32, u32)>,
+        _: EventTime,
+        _: ProcessingTime,
+    ) -> Result<(), C::Error> {
+        match *self {}
+    }
+
+    fn is_empty(&self, _: EventTime) -> bool {
+        match *self {}
+    }
+
+    fn seal(&mut self, _: EventTime) -> Result<Infallible, C::Error> {
+        match *self {}
+    }
+
+    fn state_bytes(&self) -> u64 {
+        match *self {}
+    }
+
+    fn pieces(slices: &Infallible) -> usize {
+        match *slices {}
+    }
+
+    fn groups(slices: &Infallible) -> u64 {
+        match *slices {}
+    }
+
+    fn give(slices: &Infallible, _: usize, _: &[(u32, u32)], _: &mut C::Operator) -> Result<(), C::Error> {
+        match *slices {}
     }
 }

@@ -33,6 +33,7 @@ use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, Input, Node, NodeId, Partitioning, RowErrors, WindowShape};
 use laxity_operators::{
     Chain, Explain, ExpressionFault, FailingRows, OperatorFactory, SharedStage, Stage, Union,
+    WindowAggregateSpec,
 };
 
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
@@ -68,10 +69,14 @@ pub(crate) struct Lowering<'a> {
     pub work: Option<Vec<OperatorFactory>>,
     /// And the place of that among the keys of its groups.
     pub member_key: usize,
+    /// How its rows are aggregated, behind how many operators.
+    pub aggregated: Option<(usize, WindowAggregateSpec)>,
     /// Columns of the results that hold one value, with that.
     pub constants: Vec<(usize, ScalarValue)>,
     /// Columns that its source gives.
     pub read_columns: SchemaRef,
+    /// That of them which its watermark is found by.
+    pub read_time: Option<usize>,
     /// Approximate results are held against exact ones.
     pub verifies: bool,
     /// The query divides aggregates by each other.
@@ -99,8 +104,10 @@ impl<'a> Lowering<'a> {
             lookups: vec![],
             work: None,
             member_key: 0,
+            aggregated: None,
             constants: vec![],
             read_columns: Arc::new(Schema::empty()),
+            read_time: None,
             verifies: false,
             divides: false,
             keeps_watermarks: false,

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
-use laxity_graph::Dataflow;
-use laxity_operators::{SharedSourceSpec, Stage, Template, ViewSpec, Way, Ways};
+use laxity_graph::{CommonSlices, Dataflow};
+use laxity_operators::{Access, SharedSourceSpec, SlicerSpec, Stage, Template, ViewSpec, Way, Ways};
 
 use crate::compile::PlannedQuery;
 use crate::explain::can_be_shared;
@@ -20,6 +20,9 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
     let mut rows: HashMap<Read, Alike<'_>> = HashMap::new();
     let mut views: HashMap<*const TableSpec, Viewed<'_>> = HashMap::new();
     let mut templates: HashMap<*const Template, usize> = HashMap::new();
+    let mut audiences: HashMap<Audience<'_>, usize> = HashMap::new();
+    let mut slicers: HashMap<*const SlicerSpec, usize> = HashMap::new();
+    let slices = slices(&readings);
     let mut writes: HashMap<*const TableSpec, usize> = HashMap::new();
     for (query, reading) in queries.iter().zip(&readings) {
         match reading {
@@ -32,6 +35,10 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
                 count(alike, *spec, |other| other.source == spec.source);
                 if let Some(template) = &spec.template {
                     *templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
+                    if let Some(audience) = audience(spec, template, &slices) {
+                        *slicers.entry(audience.0).or_insert(0) += 1;
+                        *audiences.entry(audience).or_insert(0) += 1;
+                    }
                 }
             }
             _ => {}
@@ -63,11 +70,20 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
             if let Some(&of_it) = of_it.filter(|&&of_it| of_it >= at_least && count >= at_least) {
                 told.push(format!("is one operator with {} from the {at_least}th on", others(of_it)));
             }
+            let audience = spec.template.as_ref().and_then(|template| audience(spec, template, &slices));
+            let of_it = audience.and_then(|audience| slicers.get(&audience.0)).copied().unwrap_or(0);
+            let alike = audience.and_then(|audience| audiences.get(&audience)).copied().unwrap_or(0);
+            if alike > 1 && of_it >= at_least && count >= at_least {
+                told.push(format!("aggregates its rows once with {}", others(alike)));
+            }
         }
         told
     };
     let told = |(query, reading): (&PlannedQuery, &Option<Reading<'_>>)| {
-        let mut told = reading.as_ref().map(told_of_reading).unwrap_or_default();
+        let mut told = match reading {
+            Some(reading) => told_of_reading(reading),
+            None => why_alone(&query.dataflow).into_iter().collect(),
+        };
         for sink in sinks(&query.dataflow) {
             let of_it = writes.get(&Arc::as_ptr(&sink.table)).copied().unwrap_or(1);
             if of_it > 1 {
@@ -121,6 +137,48 @@ fn readings(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Reading<'_>
     readings
 }
 
+/// Slices that templates have in common that are alike but for their windows: those of each are the first that hers fit in.
+type Common = HashMap<*const Template, (*const SlicerSpec, usize)>;
+
+/// Those who have the same rows aggregated by the same slices.
+type Audience<'a> = (*const SlicerSpec, usize, &'a Access);
+
+fn slices(readings: &[Option<Reading<'_>>]) -> Common {
+    let mut found: HashMap<*const SlicerSpec, Vec<CommonSlices>> = HashMap::new();
+    let mut of_templates = Common::new();
+    let specs = readings.iter().flatten().filter_map(|reading| reading.rows);
+    for template in specs.filter_map(|spec| spec.template.as_ref()) {
+        let Some((slicer, slice_ms)) = template.slices() else { continue };
+        let slicer = Arc::as_ptr(slicer);
+        if of_templates.contains_key(&Arc::as_ptr(template)) {
+            continue;
+        }
+        let of_it = found.entry(slicer).or_default();
+        let fits = of_it.iter().enumerate().find_map(|(place, known)| Some((place, known.with(slice_ms)?)));
+        let place = match fits {
+            Some((place, common)) => {
+                of_it[place] = common;
+                place
+            }
+            None => {
+                of_it.push(CommonSlices::of(slice_ms));
+                of_it.len() - 1
+            }
+        };
+        of_templates.insert(Arc::as_ptr(template), (slicer, place));
+    }
+    of_templates
+}
+
+fn audience<'a>(
+    spec: &'a SharedSourceSpec,
+    template: &Arc<Template>,
+    slices: &Common,
+) -> Option<Audience<'a>> {
+    let (slicer, place) = slices.get(&Arc::as_ptr(template))?;
+    Some((*slicer, *place, spec.access()?))
+}
+
 fn count<T: Copy>(alike: &mut Vec<(T, usize)>, one: T, is_alike: impl Fn(T) -> bool) {
     match alike.iter_mut().find(|(other, _)| is_alike(*other)) {
         Some((_, count)) => *count += 1,
@@ -147,6 +205,18 @@ fn shared_source(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<Reading<'
         }),
         _ => None,
     })
+}
+
+/// Why a query reads its table alone that has a filter by which others could be told from it.
+fn why_alone(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<String> {
+    let mut sources = flow.nodes().iter().filter_map(|node| match &node.stage {
+        Stage::Source { scan, shared: Some(_), .. } => Some(&scan.table.name),
+        _ => None,
+    });
+    let table = sources.next().filter(|_| !can_be_shared(flow))?;
+    Some(format!(
+        "reads {table} alone: its windows are sessions or have an offset, and time does not tell when they end"
+    ))
 }
 
 fn sinks(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> impl Iterator<Item = &SinkSpec> {

@@ -12,7 +12,7 @@ use datafusion_expr::{Expr, Extension, LogicalPlan, Operator, Projection};
 use datafusion_sql::sqlparser::tokenizer::Location;
 use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, NodeId};
-use laxity_operators::{Access, Chain, OwnConstants, Stage, Template};
+use laxity_operators::{Access, Chain, OwnConstants, SlicerSpec, Stage, Template, WindowInput, WindowKind};
 use parking_lot::Mutex;
 
 use crate::data_type::CharLength;
@@ -22,8 +22,15 @@ use crate::planning::Planner;
 use crate::settings::SessionSettings;
 use crate::window_function::{WindowFunction, as_window_function};
 
-/// The templates of a script, by what they do. `None` where no operator can do it.
-pub(crate) type Templates = Mutex<HashMap<Shape, Option<Arc<Template>>>>;
+/// The templates of a script.
+#[derive(Default)]
+pub(crate) struct Templates {
+    /// By what they do. `None` where no operator can do it.
+    by_shape: Mutex<HashMap<Shape, Option<Arc<Template>>>>,
+    /// What those have in common that are alike but for their windows: by a shape without these. `None` where each has to
+    /// see its rows itself.
+    slicers: Mutex<HashMap<Shape, Option<Arc<SlicerSpec>>>>,
+}
 
 /// What a query does, whichever rows it gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -85,18 +92,71 @@ impl Shape {
     }
 
     /// The operator that does it for all.
-    fn template(&self, planner: &Planner, settings: &SessionSettings, sink: &SinkSpec) -> Lowered<Template> {
+    fn template(
+        &self,
+        planner: &Planner,
+        settings: &SessionSettings,
+        sink: &SinkSpec,
+        templates: &Templates,
+    ) -> Lowered<Template> {
         let mut lowering = Lowering::new(planner, settings, "template".into(), 0);
         lowering.work = Some(vec![]);
         lowering.insert(&self.plan, &sink.table, &self.lengths, &self.columns)?;
         let work = lowering.work.take().unwrap_or_default();
-        Ok(Template::new(&lowering.read_columns, Chain::factory(work), lowering.member_key))
+        let template =
+            Template::new(&lowering.read_columns, Chain::factory(work.clone()), lowering.member_key);
+        let (Some((behind, aggregate)), Some(time)) = (lowering.aggregated, lowering.read_time) else {
+            return Ok(template);
+        };
+        let WindowInput::Assign { window, .. } = aggregate.windows else { return Ok(template) };
+        let Ok(shape) = self.without_windows() else { return Ok(template) };
+        let of_rows = || {
+            let before = (behind > 0).then(|| Chain::factory(work[..behind].to_vec()));
+            SlicerSpec::new(before, aggregate, time, lowering.member_key).map(Arc::new)
+        };
+        let slicer = templates.slicers.lock().entry(shape).or_insert_with(of_rows).clone();
+        Ok(match slicer {
+            Some(slicer) => template.with_slices(slicer, window),
+            None => template,
+        })
+    }
+
+    /// The same of those whose windows are others.
+    fn without_windows(&self) -> Result<Shape> {
+        let plan = self.plan.clone().transform_up(|node| match node {
+            LogicalPlan::Extension(extension) => {
+                let function = as_window_function(&extension)?;
+                // Whichever, if it is the same for all.
+                let mut of_any: WindowFunction = function.clone();
+                of_any.kind = WindowKind::Tumble { size_ms: 1, offset_ms: 0 };
+                Ok(Transformed::yes(LogicalPlan::Extension(Extension { node: Arc::new(of_any) })))
+            }
+            other => Ok(Transformed::no(other)),
+        });
+        Ok(Shape { plan: plan?.data, ..self.clone() })
     }
 }
 
-/// Lets a query be done as one with others that differ in constants alone. `constants`: columns of its results that hold
-/// one value, with that.
+/// Lets a query be done as one with others that differ in constants alone, if it can. `constants`: columns of its results
+/// that hold one value, with that.
 pub(crate) fn find(
+    shape: impl FnOnce(usize) -> Option<Shape>,
+    constants: &[(usize, ScalarValue)],
+    templates: &Templates,
+    planner: &Planner,
+    settings: &SessionSettings,
+    dataflow: &mut Dataflow<Stage<ScanSpec, SinkSpec>>,
+) {
+    find_template(shape, constants, templates, planner, settings, dataflow);
+    // Where rows are stamped, time is told to those together who are known to wait for windows and nothing else.
+    for node in 0..dataflow.nodes().len() {
+        if let Stage::Source { shared, .. } = dataflow.stage_mut(NodeId(node)) {
+            shared.take_if(|of| of.spec.source.is_stamped() && of.spec.template.is_none());
+        }
+    }
+}
+
+fn find_template(
     shape: impl FnOnce(usize) -> Option<Shape>,
     constants: &[(usize, ScalarValue)],
     templates: &Templates,
@@ -121,11 +181,11 @@ pub(crate) fn find(
     let own = |column: &usize| constants.iter().find(|(of, _)| of == column).cloned();
     let Some(own) = shape.open.iter().map(own).collect::<Option<Vec<_>>>() else { return };
     let sink = sink.clone();
-    let known = templates.lock().get(&shape).cloned();
+    let known = templates.by_shape.lock().get(&shape).cloned();
     let template = known.unwrap_or_else(|| {
-        let made = shape.template(planner, settings, &sink).ok().map(Arc::new);
+        let made = shape.template(planner, settings, &sink, templates).ok().map(Arc::new);
         // Another thread may have made it meanwhile: there is to be one.
-        templates.lock().entry(shape).or_insert(made).clone()
+        templates.by_shape.lock().entry(shape).or_insert(made).clone()
     });
     if let Some(template) = template
         && let Stage::Source { shared: Some(shared), view, .. } = dataflow.stage_mut(NodeId(0))

@@ -57,8 +57,11 @@ fn script(dice: &mut Dice) -> String {
          CREATE VIEW taken AS SELECT t, k, v, JSON_VALUE(body, '$.a') AS word, CAST(JSON_VALUE(body, '$.b') AS BIGINT) AS x,
          CHAR_LENGTH(JSON_VALUE(body, '$.a')) AS l FROM bodies WHERE JSON_VALUE(body, '$.a') <> 'b';\n",
     );
+    // Several get the same rows, for windows that differ.
+    let often = [filter(dice), filter(dice), filter(dice)];
+    let often = often.each_ref().map(String::as_str);
     for number in 0..QUERIES {
-        let filter = filter(dice);
+        let filter = if dice.roll(2) == 0 { filter(dice) } else { dice.pick(&often).to_owned() };
         let group = "GROUP BY window_start, window_end, k";
         // Several of a kind, so that some are done as one.
         let window = dice.pick(&[
@@ -263,6 +266,59 @@ fn a_row_ends_those_alone_who_compute_what_it_has_no_value_for() {
     let together = run("SET 'laxity.share' = 'on';\n");
     assert_eq!(alone, together);
     assert_eq!(alone.0.iter().filter(|error| error.contains("zero")).count(), 3, "{:?}", alone.0);
+}
+
+/// Windows on processing time end when the clock says so, which is another time each run: a row is in one of them, and each is
+/// told of once.
+#[test]
+fn rows_are_counted_once_in_windows_of_the_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::create_dir(folder.join("data")).unwrap();
+    let text = rows(&mut Dice(7));
+    fs::write(folder.join("data/events.csv"), &text).unwrap();
+    let mut sql = String::from(
+        "CREATE TABLE events (a TIMESTAMP(3), t TIMESTAMP(3), k INT, s STRING, v BIGINT, p AS PROCTIME())
+         WITH ('connector' = 'filesystem', 'path' = 'data/events.csv', 'format' = 'csv', 'csv.header' = 'true',
+               'laxity.replay.time-column' = 'a', 'laxity.replay.speed' = '20');\n",
+    );
+    for key in 0..12 {
+        let window = ["'1' SECOND", "'0.2' SECOND", "'0.3' SECOND"][key % 3];
+        writeln!(
+            sql,
+            "CREATE TABLE out{key} (e TIMESTAMP(3), n BIGINT, m BIGINT) \
+             WITH ('connector' = 'filesystem', 'path' = 'out/{key}.csv', 'format' = 'csv');\n\
+             INSERT INTO out{key} SELECT window_end, COUNT(*), SUM(v) FROM TABLE(\
+             TUMBLE(TABLE events, DESCRIPTOR(p), INTERVAL {window})) WHERE k = {} GROUP BY window_start, window_end;",
+            key / 3
+        )
+        .unwrap();
+    }
+    fs::write(folder.join("script.sql"), &sql).unwrap();
+    let laxity = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_laxity"));
+        let output = command.current_dir(folder).env_remove("LAXITY_LOG").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let explained = laxity(&["explain", "script.sql"]);
+    assert_eq!(explained.matches("is one operator with 3 others").count(), 12, "{explained}");
+    assert_eq!(explained.matches("aggregates its rows once with 2 others").count(), 12, "{explained}");
+    laxity(&["run", "script.sql", "--plain", "--workers", "2"]);
+    for key in 0..12_usize {
+        let of_key = |line: &&str| line.split(',').nth(2) == Some((key / 3).to_string().as_str());
+        let values = text.lines().skip(1).filter(of_key).map(|line| line.rsplit(',').next().unwrap());
+        let wanted = values.fold((0, 0), |(n, m), v| (n + 1, m + v.parse::<i64>().unwrap()));
+        let mut ends = std::collections::BTreeSet::new();
+        let told = lines(&folder.join(format!("out/{key}.csv"))).iter().fold((0, 0), |(n, m), line| {
+            let mut columns = line.split(',');
+            assert!(ends.insert(columns.next().unwrap().to_owned()), "{key}: {line} twice");
+            let mut number = || columns.next().unwrap().parse::<i64>().unwrap();
+            (n + number(), m + number())
+        });
+        assert_eq!(told, wanted, "key {key}");
+        assert!(ends.len() > 2, "{key}: {ends:?}");
+    }
 }
 
 /// Six queries of one view, three of which come while the others run, and one of which goes.

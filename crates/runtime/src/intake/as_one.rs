@@ -14,8 +14,8 @@ use self::checkpoints::Copied;
 pub(super) use self::checkpoints::{Part, Standing};
 use super::end;
 use super::shared_work::TemplateRecord;
-use crate::template::FrontSpec;
-use crate::{Clock, Content, Outlet, Query, Rhythm, Template, Write};
+use crate::template::{FrontSpec, SlicerOf, SlicesOf};
+use crate::{Clock, Content, Outlet, Query, Rhythm, Slicer, Template, Write};
 
 /// Members of a group whose queries are one but for their filters: their rows go through one operator, and what comes out
 /// of it goes to each one's own outlet, the nearest target first.
@@ -47,6 +47,8 @@ pub(super) struct AsOne<C: Content> {
     fired: Fired,
     /// What restored members held alone, until the operator is needed.
     arrived: Vec<(u32, C::State)>,
+    /// What rows of its members have come to that others have too, to be added before a window is fired.
+    sliced: VecDeque<Sliced<C>>,
     /// For checkpoints: what the operator held.
     copied: Option<Copied<C>>,
     is_asked: bool,
@@ -70,6 +72,15 @@ pub(super) struct Before<C: Content> {
     pub held: C::State,
     /// Least and latest event time of rows in that.
     pub event_times: Option<(EventTime, EventTime)>,
+}
+
+/// What rows have come to, for some of the members.
+struct Sliced<C: Content> {
+    slices: Arc<SlicesOf<C>>,
+    /// Pieces that were added.
+    added: usize,
+    /// Pairs of what stands for all who got the rows, and a seat.
+    whose: Vec<(u32, u32)>,
 }
 
 /// By number. A row of a member costs a look here, so that a good hash would be most of it; numbers are given in order.
@@ -167,6 +178,7 @@ impl<C: Content> AsOne<C> {
             record: None,
             fired: Fired::default(),
             arrived: Vec::new(),
+            sliced: VecDeque::new(),
             copied: None,
             is_asked: false,
             stopping: Vec::new(),
@@ -272,6 +284,63 @@ impl<C: Content> AsOne<C> {
         Ok(())
     }
 
+    /// What rows have come to that members have had: pairs of what stands there for all who got them, and a seat, in order.
+    pub fn add_slices(&mut self, slices: &Arc<SlicesOf<C>>, whose: Vec<(u32, u32)>) {
+        self.sliced.push_back(Sliced { slices: Arc::clone(slices), added: 0, whose });
+    }
+
+    /// Whether something of that is left to be added to its windows.
+    pub fn has_slices(&self) -> bool {
+        !self.sliced.is_empty()
+    }
+
+    /// Adds a piece of it to its windows: true if there was one.
+    ///
+    /// # Errors
+    /// Those of the operator.
+    pub fn add_piece<K: Clock>(&mut self, clock: &K) -> Result<bool, C::Error> {
+        let began = self.record.as_ref().map(|_| clock.now());
+        let Some(sliced) = self.sliced.front_mut() else { return Ok(false) };
+        if sliced.added < <SlicerOf<C>>::pieces(&sliced.slices) {
+            <SlicerOf<C>>::give(&sliced.slices, sliced.added, &sliced.whose, &mut self.operator)?;
+            sliced.added += 1;
+        }
+        if sliced.added >= <SlicerOf<C>>::pieces(&sliced.slices) {
+            self.sliced.pop_front();
+        }
+        if let (Some(record), Some(began)) = (&self.record, began) {
+            record.taken(0, clock.now().since_ns(began));
+        }
+        Ok(true)
+    }
+
+    /// Whether somebody wants to know what it costs.
+    pub fn is_recorded(&self) -> bool {
+        self.record.is_some()
+    }
+
+    /// Rows of its members were aggregated elsewhere, so many in so long.
+    pub fn note_sliced(&self, rows: u64, ns: u64) {
+        if let Some(record) = &self.record {
+            record.taken(rows, ns);
+        }
+    }
+
+    /// Whether it would fire windows now, and has not begun.
+    pub fn would_fire(&self, watermark: EventTime) -> bool {
+        self.firing.is_none() && self.has_work(watermark)
+    }
+
+    /// Up to where its members know that time has come.
+    pub fn told(&self) -> EventTime {
+        self.told
+    }
+
+    /// What its members do.
+    pub fn template(&self) -> &C::Template {
+        &self.template
+    }
+
     /// Whether windows are to be fired, or are being fired.
     pub fn has_work(&self, watermark: EventTime) -> bool {
         self.firing.is_some() || self.next().is_some_and(|at| at <= watermark)
@@ -328,6 +397,12 @@ impl<C: Content> AsOne<C> {
             now.since_ns(context.started) >= context.quantum_ns
         };
         if self.firing.is_none() {
+            self.settle()?;
+            while self.add_piece(context.clock)? {
+                if is_over(context.clock.now(), context) {
+                    return Ok(false);
+                }
+            }
             self.begin(watermark, arrival, context)?;
         }
         let Some(mut firing) = self.firing.take() else { return Ok(true) };
@@ -375,7 +450,6 @@ impl<C: Content> AsOne<C> {
             }
             seat.query.source_progress(self.told, watermark, arrival);
         }
-        self.settle()?;
         self.drop_copy();
         let (now, target_ns) = (context.clock.now(), self.target_ns());
         let more = C::on_watermark(&mut self.operator, watermark, &mut self.outbox)? == Flow::More;

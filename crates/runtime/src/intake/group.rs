@@ -1,6 +1,7 @@
 //! Many readers of a table at the cost of those who have rows in a batch: who waits for a window's end is left alone
 //! until then.
 
+mod audiences;
 mod seats;
 
 use std::borrow::Cow;
@@ -12,8 +13,9 @@ use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::as_one::{AsOne, Before, StepContext};
 use super::reader::Taken;
+use super::shared_slices::SharedSlices;
 use super::shared_work::{Record, SharedRecords};
-use super::{Feed, Given, IntakeContext, Position, Reader, Relieves, Visited, end};
+use super::{Feed, Given, IntakeContext, Position, Reader, Relieves, TELL_TIME_EVERY_NS, Visited, end};
 use crate::offered::Offered;
 use crate::pace::Pace;
 use crate::{Clock, Content, EVERY_ROW, Filled, Front, Parcel, Query, RecordedArrival, Rhythm, Template};
@@ -31,6 +33,8 @@ pub(super) struct Group<C: Content> {
     free: Vec<u32>,
     /// Those of one template among them, by their place here.
     as_one: Vec<Option<AsOne<C>>>,
+    /// What those of them have in common that differ in their windows alone.
+    slices: Vec<Option<SharedSlices<C>>>,
     /// Those that came to be so since it was asked last.
     seated: Vec<QueryId>,
     /// What members hold rows of, the oldest first.
@@ -61,6 +65,8 @@ pub(super) struct Group<C: Content> {
     watermark: EventTime,
     /// When the last batch was due.
     arrival: ProcessingTime,
+    /// Where the clock moves the watermark on.
+    clocked: Option<Clocked>,
     /// How the watermark follows the clock.
     pub pace: Pace,
     offered: Arc<Offered>,
@@ -93,6 +99,8 @@ struct Member<C: Content> {
     handed: u64,
     /// It is one of those of a template: of which, and which of them. Nothing is held for it or handed over to it then.
     seat: Option<(usize, u32)>,
+    /// Of such a one: who gets the same rows, and where. The front knows one of them.
+    audience: Option<(usize, u32)>,
     /// Its number where the group writes down what it does.
     recorded: usize,
 }
@@ -111,6 +119,19 @@ enum Visit<C: Content> {
     Asked,
     /// That was done here. What comes behind it waits until its query is let go.
     Done(Position, Taken<C>),
+}
+
+/// How far the clock has moved the watermark, and the Unix time of processing time zero.
+#[derive(Clone, Copy)]
+struct Clocked {
+    told: ProcessingTime,
+    unix_start_ms: i64,
+}
+
+impl Clocked {
+    fn unix_ms(self, at: ProcessingTime) -> EventTime {
+        EventTime(self.unix_start_ms.saturating_add((at.0 / 1_000_000) as i64))
+    }
 }
 
 /// A batch that rows are held of.
@@ -143,6 +164,7 @@ impl<C: Content> Group<C> {
             members: Vec::new(),
             free: Vec::new(),
             as_one: Vec::new(),
+            slices: Vec::new(),
             seated: Vec::new(),
             kept: VecDeque::new(),
             first_kept: 0,
@@ -159,6 +181,7 @@ impl<C: Content> Group<C> {
             place: Position::default(),
             watermark: EventTime::MIN,
             arrival: ProcessingTime::ZERO,
+            clocked: None,
             pace: Pace::default(),
             offered: Arc::default(),
             ended: None,
@@ -224,8 +247,18 @@ impl<C: Content> Group<C> {
             true => None,
             false => self.take_seat(&reader, &spec, rhythm, before)?,
         };
+        let number = self.free_number();
+        let audience = match seat {
+            Some(seat) => self.join_audience(number, seat, &spec)?,
+            None => None,
+        };
+        if reader.query.stopped() {
+            // It came to those who have just failed.
+            self.free.push(number);
+            return Ok(());
+        }
         self.seated.extend(seat.map(|_| reader.query.id));
-        let number = self.join_at(seat, reader, spec, rhythm);
+        self.join_at(number, seat, audience, reader, spec, rhythm);
         if seat.is_some() {
             return Ok(());
         }
@@ -237,18 +270,26 @@ impl<C: Content> Group<C> {
         Ok(())
     }
 
+    fn free_number(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.members.push(None);
+            self.members.len() as u32 - 1
+        })
+    }
+
+    /// `audience`: where others get the same rows, and whether the front has to know of this one too.
     fn join_at(
         &mut self,
+        number: u32,
         seat: Option<(usize, u32)>,
+        audience: Option<(usize, u32, bool)>,
         reader: Reader<C>,
         spec: <C::Front as Front>::Spec,
         rhythm: Rhythm,
-    ) -> u32 {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.members.push(None);
-            self.members.len() as u32 - 1
-        });
-        self.front.join(number, &spec);
+    ) {
+        if audience.is_none_or(|(.., is_first)| is_first) {
+            self.front.join(number, &spec);
+        }
         reader.query.share(Some(&self.offered));
         let template =
             seat.and_then(|(place, _)| Some(self.as_one[place].as_ref()?.record.as_ref()?.place()));
@@ -274,9 +315,9 @@ impl<C: Content> Group<C> {
             visit: Visit::None,
             handed: 0,
             seat,
+            audience: audience.map(|(at, of, _)| (at, of)),
             recorded,
         });
-        number
     }
 
     /// A query is no member any more; what is held for it is dropped.
@@ -293,7 +334,10 @@ impl<C: Content> Group<C> {
     fn take_out(&mut self, number: u32) -> Option<Member<C>> {
         let mut member = self.members[number as usize].take()?;
         self.let_go(&mut member);
-        self.front.leave(number, &member.spec);
+        match member.audience {
+            Some((at, audience)) => self.leave_audience(at, audience, number, &member.spec),
+            None => self.front.leave(number, &member.spec),
+        }
         member.reader.query.share(None);
         self.free.push(number);
         if let Some(numbers) = self.by_query.get_mut(&member.reader.query.id) {
@@ -312,6 +356,7 @@ impl<C: Content> Group<C> {
             one.leave(seat);
             if one.is_empty() {
                 self.as_one[place] = None;
+                self.leave_slices(place);
             }
         }
         self.behind.retain(|&behind| behind != number);
@@ -341,7 +386,9 @@ impl<C: Content> Group<C> {
     pub fn held_bytes(&self) -> u64 {
         let backlogs = self.waiting().map(|member| member.reader.backlog_bytes());
         let of_templates: u64 = self.as_one.iter().flatten().map(AsOne::state_bytes).sum();
+        let of_slices: u64 = self.slices.iter().flatten().map(SharedSlices::state_bytes).sum();
         of_templates
+            + of_slices
             + self.kept_bytes
             + self.held_rows * size_of::<(u32, u32)>() as u64
             + backlogs.max().unwrap_or(0)
@@ -364,6 +411,29 @@ impl<C: Content> Group<C> {
         }
     }
 
+    /// Moves windows on processing time on, of all at once.
+    pub fn tell_time(&mut self, now: ProcessingTime, unix_start_ms: i64) {
+        let is_due = self.clocked.is_none_or(|clocked| now >= clocked.told.plus_ns(TELL_TIME_EVERY_NS));
+        if !is_due || self.ended.is_some() {
+            return;
+        }
+        let clocked = Clocked { told: now, unix_start_ms };
+        // Up to the millisecond before: rows of this one may still come.
+        let watermark = EventTime(clocked.unix_ms(now).0 - 1);
+        if self.front.tell_time(watermark) {
+            self.clocked = Some(clocked);
+            if watermark > self.watermark {
+                (self.watermark, self.arrival) = (watermark, now);
+                self.offered.set_watermark(watermark);
+            }
+        }
+    }
+
+    /// When it was told the time last, if that moves its windows on.
+    pub fn told_time(&self) -> Option<ProcessingTime> {
+        self.clocked.map(|clocked| clocked.told)
+    }
+
     /// Takes rows of the table, and finds out whose they are.
     ///
     /// # Errors
@@ -381,10 +451,17 @@ impl<C: Content> Group<C> {
             None => batch,
         };
         let (rows, bytes) = (C::rows(&batch), C::bytes(&batch));
-        let Filled { batch, event_times, watermark } = self.front.fill(batch, arrival, &mut self.dead)?;
+        // A row that was due before counts for the window that is open when it comes.
+        let ingested = self.clocked.map_or(arrival, |clocked| clocked.told.max(arrival));
+        let Filled { batch, event_times, watermark } = self.front.fill(batch, ingested, &mut self.dead)?;
+        let event_times = match self.clocked {
+            Some(clocked) => Some((clocked.unix_ms(ingested), clocked.unix_ms(ingested))),
+            None => event_times,
+        };
         let dead_rows = self.dead.drain(..).map(|dead| C::dead_rows(&dead).0).sum();
         self.offered.add(u64::from(rows), dead_rows);
         self.arrival = arrival;
+        let watermark_before = self.watermark;
         if watermark > self.watermark {
             self.watermark = watermark;
             self.offered.set_watermark(watermark);
@@ -410,7 +487,11 @@ impl<C: Content> Group<C> {
             let Some(member) = &mut self.members[number as usize] else { continue };
             // Whether its query has ended is asked when there is a result, not with every row.
             if let Some((place, seat)) = member.seat {
-                if let Some(one) = &mut self.as_one[place] {
+                if let Some((at, audience)) = member.audience
+                    && let Some(slices) = &mut self.slices[at]
+                {
+                    slices.add(audience, rows, event_times, watermark_before, &mut self.as_one);
+                } else if let Some(one) = &mut self.as_one[place] {
                     one.add(seat, rows, event_times);
                 }
                 continue;
@@ -433,9 +514,9 @@ impl<C: Content> Group<C> {
             self.set_timer(number);
         }
         if let (Some(record), Some(started)) = (&self.record, started) {
-            let of_members = chosen.chunk_by(|one, next| one.0 == next.0).filter_map(|rows| {
-                let member = self.members[rows[0].0 as usize].as_ref()?;
-                Some((member.recorded, u64::from(count(rows))))
+            let of_members = chosen.chunk_by(|one, next| one.0 == next.0).flat_map(|rows| {
+                let count = u64::from(count(rows));
+                self.who_get_rows_of(rows[0].0).map(move |member| (member.recorded, count))
             });
             record.chosen(of_members);
             let watermark = self.watermark;
@@ -443,6 +524,7 @@ impl<C: Content> Group<C> {
             record.filled(arrival, clock.now().since_ns(started));
         }
         self.chosen = chosen;
+        self.slice(&batch, arrival, clock);
         self.each_as_one(|one| one.take(&batch, arrival, clock));
         if held > 0 {
             let bytes = C::bytes(&batch);
@@ -451,6 +533,16 @@ impl<C: Content> Group<C> {
             self.kept.push_back(Kept { batch: Some(batch), bytes, held, members, is_members: false });
         }
         Ok(())
+    }
+
+    /// The members that get what the front has chosen for this one.
+    fn who_get_rows_of(&self, number: u32) -> impl Iterator<Item = &Member<C>> {
+        let member = self.members[number as usize].as_ref();
+        let audience = member.and_then(|member| member.audience);
+        let slices = audience.and_then(|(at, of)| Some(self.slices[at].as_ref()?.mates(of)));
+        let mates =
+            slices.into_iter().flatten().filter_map(|mate| self.members[mate.member as usize].as_ref());
+        member.filter(|_| slices.is_none()).into_iter().chain(mates)
     }
 
     fn set_timer(&mut self, number: u32) {
@@ -512,6 +604,9 @@ impl<C: Content> Group<C> {
             }
         }
         self.copy_asked(context.clock);
+        if !self.add_pieces(context.clock, |now| now.since_ns(started) >= context.quantum_ns) {
+            return Ok(true);
+        }
         // Looked at when those are let go whom others of their template wait for.
         for seat in self.as_one.iter().flatten().flat_map(AsOne::stopped) {
             let _not_now = seat.query().has_credit(table);
@@ -530,7 +625,7 @@ impl<C: Content> Group<C> {
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
             || !self.first.is_empty()
-            || self.as_one.iter().flatten().any(|one| one.is_asked() || self.is_due(one))
+            || self.as_one.iter().flatten().any(|one| one.is_asked() || one.has_slices() || self.is_due(one))
             || self.timers.peek().is_some_and(|Reverse((at, ..))| *at <= self.watermark)
             || self.ended.is_some_and(|told| told < self.members.len())
             || self.keeps_too_much()
@@ -845,13 +940,15 @@ impl<C: Content> Group<C> {
     pub fn split_off(&mut self, leaves: impl Fn(&Reader<C>) -> bool) -> Result<Group<C>, C::Error> {
         let mut other = Group::new(self.front.fork()?, self.columns.clone());
         (other.watermark, other.arrival, other.ended) = (self.watermark, self.arrival, self.ended.map(|_| 0));
+        other.clocked = self.clocked;
         for number in 0..self.members.len() as u32 {
             let is_leaving = |member: &&Member<C>| member.may_leave() && leaves(&member.reader);
             let Some(member) = self.members[number as usize].as_ref().filter(is_leaving) else { continue };
             let rows = (!member.held.is_empty()).then(|| self.gather(number, &member.held)).transpose()?;
             let Some(member) = self.take_out(number) else { continue };
             let Member { reader, spec, rhythm, event_times, told, is_behind, is_parked, handed, .. } = member;
-            let number = other.join_at(None, reader, spec, rhythm);
+            let number = other.free_number();
+            other.join_at(number, None, None, reader, spec, rhythm);
             let Some(member) = &mut other.members[number as usize] else { continue };
             (member.event_times, member.told, member.is_behind) = (event_times, told, is_behind);
             (member.is_parked, member.handed) = (is_parked, handed);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use laxity_graph::{Emitted, EventClock, EventTime, Flow, ProcessingTime};
-use laxity_runtime::{Content, EVERY_ROW, Feed, FeedEvent, Filled, Front, Template};
+use laxity_runtime::{Content, EVERY_ROW, Feed, FeedEvent, Filled, Front, Slicer, Template};
 
 /// Rows are numbers; a table gives 0, 1, 2 … and its operators pass them on.
 #[derive(Debug)]
@@ -79,7 +79,9 @@ impl Template<Numbers> for Every {
 
     fn of_member(saved: &Vec<u64>, member: u32) -> Result<Vec<u64>, String> {
         let own = saved.iter().filter(|&number| (number >> 32) as u32 == member);
-        Ok(own.map(|number| number & u64::from(u32::MAX)).collect())
+        let mut own: Vec<u64> = own.map(|number| number & u64::from(u32::MAX)).collect();
+        own.sort_unstable();
+        Ok(own)
     }
 
     fn has_sent(&self, held: &Vec<u64>, watermark: EventTime) -> bool {
@@ -90,6 +92,89 @@ impl Template<Numbers> for Every {
         for (member, held) in held {
             operator.left.extend(held.iter().map(|number| u64::from(member) << 32 | number));
         }
+        Ok(())
+    }
+
+    type Rows = (u64, u64);
+
+    fn rows(rest: &Rest) -> Option<(u64, u64)> {
+        Some((rest.by, rest.rest))
+    }
+
+    type Slicer = Sliced;
+
+    fn slice_ms(&self) -> Option<i64> {
+        (self.0 > 0).then_some(self.0 as i64)
+    }
+
+    fn has_slices_of(&self, other: &Every) -> bool {
+        self.0 > 0 && other.0 > 0
+    }
+
+    fn slicer(&self, slice_ms: i64) -> Result<Sliced, String> {
+        Ok(Sliced { slice: Every(slice_ms as u64), numbers: Vec::new() })
+    }
+}
+
+/// Numbers that several members get, behind 32 bits that say which. One that is late for its slice is left out.
+pub struct Sliced {
+    slice: Every,
+    numbers: Vec<u64>,
+}
+
+impl Slicer<Numbers> for Sliced {
+    type Slices = Vec<u64>;
+
+    fn take(
+        &mut self,
+        batch: &Vec<u64>,
+        rows: &mut Vec<(u32, u32)>,
+        told: EventTime,
+        _: ProcessingTime,
+    ) -> Result<(), String> {
+        rows.retain(|&(of, row)| {
+            let number = batch[row as usize];
+            let is_late = self.slice.has_ended(number, told);
+            if !is_late {
+                self.numbers.push(u64::from(of) << 32 | number);
+            }
+            is_late
+        });
+        Ok(())
+    }
+
+    fn is_empty(&self, watermark: EventTime) -> bool {
+        !self.numbers.iter().any(|&number| self.slice.has_ended(number, watermark))
+    }
+
+    fn seal(&mut self, watermark: EventTime) -> Result<Vec<u64>, String> {
+        let (ended, open) = self.numbers.iter().partition(|number| self.slice.has_ended(**number, watermark));
+        self.numbers = open;
+        Ok(ended)
+    }
+
+    fn state_bytes(&self) -> u64 {
+        8 * self.numbers.len() as u64
+    }
+
+    fn pieces(slices: &Vec<u64>) -> usize {
+        slices.len()
+    }
+
+    /// Fewer than there are: what they are made of is seen at the other end.
+    fn groups(_: &Vec<u64>) -> u64 {
+        0
+    }
+
+    fn give(
+        slices: &Vec<u64>,
+        piece: usize,
+        whose: &[(u32, u32)],
+        operator: &mut Pass,
+    ) -> Result<(), String> {
+        let (of, number) = ((slices[piece] >> 32) as u32, slices[piece] & u64::from(u32::MAX));
+        let members = whose.iter().filter(|pair| pair.0 == of).map(|pair| u64::from(pair.1));
+        operator.left.extend(members.map(|member| member << 32 | number));
         Ok(())
     }
 }
@@ -161,8 +246,11 @@ impl Content for Numbers {
 
     fn on_watermark(operator: &mut Pass, watermark: EventTime, outbox: &mut Outbox) -> Result<Flow, String> {
         if let Some(every) = operator.windows {
-            let (out, open) = operator.left.iter().partition(|number| every.has_ended(**number, watermark));
+            let (mut out, open): (Vec<u64>, _) =
+                operator.left.iter().partition(|number| every.has_ended(**number, watermark));
             operator.left = open;
+            // Some come as they are, and some in slices.
+            out.sort_unstable();
             outbox.emitted.push(Emitted::Batch { batch: out, ingested: None, window_end: Some(watermark) });
             outbox.emitted.push(Emitted::Watermark(watermark));
             return Ok(Flow::More);

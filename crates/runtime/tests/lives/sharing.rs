@@ -253,8 +253,9 @@ fn as_one(query: &Arc<Query>, by: u64, rest: u64) -> Reader<Numbers> {
 fn of_template(query: &Arc<Query>, by: u64, rest: u64, windows: Every) -> Reader<Numbers> {
     let outlet = Arc::new(Outlet::new(query.clone(), query.id.0 as usize, 1, true, false));
     let source = OperatorId(query.id.0);
+    let ms = windows.0.max(1) as i64;
     Reader::new(query.clone(), source, None, false, ProcessingTime::ZERO)
-        .sharing(Rest { by, rest, windows: Some(windows) }, WINDOWS)
+        .sharing(Rest { by, rest, windows: Some(windows) }, Rhythm::Windows { every_ms: ms, reach_ms: ms })
         .with_outlet(Some(outlet))
 }
 
@@ -305,6 +306,66 @@ fn from_four_on_queries_of_a_template_are_one_and_keep_their_own_results() {
     assert!(of(7).all(|numbers| numbers.is_none_or(|numbers| numbers.len() <= 13)), "a window each");
     assert_eq!(table.intake.readers().count(), 0);
     assert!(queries[3..].iter().all(|query| query.drained()));
+    let staged: u64 = told.iter().map(|(_, rows, _)| 8 * rows.len() as u64).sum();
+    assert_eq!(process.memory.used_bytes(), staged);
+}
+
+#[test]
+fn who_gets_the_same_rows_as_others_keeps_its_own_windows() {
+    let process = process();
+    let queries: Vec<_> = (0..12).map(|id| query(id, 200, &process)).collect();
+    // Three kinds of windows over the even numbers, and one of its own.
+    let reader =
+        |query: &Arc<Query>| of_template(query, 2, 0, Every([100, 150, 300][query.id.0 as usize % 3]));
+    let mut readers: Vec<_> = queries[..9].iter().map(reader).collect();
+    readers.push(of_template(&queries[9], 7, 3, Every(100)));
+    let mut table = Table::new(readers, &process);
+    let (mut told, mut made) = (Vec::new(), Vec::new());
+    let mut look = |table: &mut Table, until_ms: u64| {
+        while table.feed.next < until_ms {
+            table.look(table.feed.next + 10);
+            told.extend(table.told());
+            made.extend(table.made());
+        }
+    };
+    look(&mut table, 160);
+    // The one whom the front knows of leaves, and another, and two come: what they are told begins there.
+    assert!(!table.intake.leave(&queries[3], &process.memory));
+    look(&mut table, 170);
+    assert!(!table.intake.leave(&queries[7], &process.memory));
+    assert!(table.intake.join(reader(&queries[10])).is_none());
+    let first_joined = table.feed.next;
+    look(&mut table, 330);
+    assert!(table.intake.join(reader(&queries[11])).is_none());
+    let second_joined = table.feed.next;
+    table.feed.end = 700;
+    look(&mut table, 700);
+    table.look(720);
+    made.extend(table.made());
+    assert!(told.iter().all(|(id, ..)| *id < 3));
+    let until = |left_at: u64, windows: u64| left_at / windows * windows;
+    for (id, from, until, by, rest) in [
+        (3, 0, until(160, 100), 2, 0),
+        (4, 0, 700, 2, 0),
+        (5, 0, 700, 2, 0),
+        (6, 0, 700, 2, 0),
+        (7, 0, until(170, 150), 2, 0),
+        (8, 0, 700, 2, 0),
+        (9, 0, 700, 7, 3),
+        (10, first_joined, 700, 2, 0),
+        (11, second_joined, 700, 2, 0),
+    ] {
+        let of_it = made.iter().filter(|(of, _)| *of == id).filter_map(|(_, numbers)| numbers.as_ref());
+        let numbers: Vec<u64> = of_it.clone().flatten().copied().collect();
+        let wanted: Vec<u64> = (from..until).filter(|number| number % by == rest).collect();
+        assert_eq!(numbers, wanted, "query {id}");
+        // Each result is of one window of its own.
+        let windows = if by == 7 { 100 } else { [100, 150, 300][id as usize % 3] };
+        let is_one =
+            |numbers: &Vec<u64>| numbers.iter().all(|number| number / windows == numbers[0] / windows);
+        assert!(of_it.clone().all(is_one), "query {id}");
+    }
+    assert_eq!(table.intake.readers().count(), 0);
     let staged: u64 = told.iter().map(|(_, rows, _)| 8 * rows.len() as u64).sum();
     assert_eq!(process.memory.used_bytes(), staged);
 }
@@ -502,6 +563,11 @@ proptest! {
     }
 }
 
+/// Some get the same numbers as others.
+fn member_by() -> impl Strategy<Value = u64> {
+    prop_oneof![1_u64..4, 1_u64..30]
+}
+
 /// What was saved of one of a template, done as one with others or not.
 struct SavedOfTemplate {
     position: Position,
@@ -546,7 +612,13 @@ impl Came {
 
 impl Table {
     /// A checkpoint of one of a template.
-    fn save_of_template(&mut self, query: &Query, at_ms: u64, came: &mut Came) -> SavedOfTemplate {
+    fn save_of_template(
+        &mut self,
+        query: &Query,
+        windows: Every,
+        at_ms: u64,
+        came: &mut Came,
+    ) -> SavedOfTemplate {
         let (id, source) = (query.id.0, OperatorId(query.id.0));
         query.hold();
         let mut visited = self.intake.visit(query, source, true);
@@ -566,7 +638,7 @@ impl Table {
             }
             None => {
                 let time = EventTime(came.time.get(&id).copied().unwrap_or(i64::MIN));
-                told.into_iter().partition(|&number| !Every(100).has_sent(&vec![number], time))
+                told.into_iter().partition(|&number| !windows.has_sent(&vec![number], time))
             }
         };
         // Held on for a while, nothing comes out for it, or for those who are one with it.
@@ -581,10 +653,11 @@ impl Table {
 }
 
 proptest! {
-    /// As above, of one template: who works alone and who as one with others may change.
+    /// As above, of templates that are alike but for their windows: who works alone, who as one with others and who gets the
+    /// same rows as others may change.
     #[test]
-    fn members_of_a_template_go_on_from_where_each_was_saved(
-        members in prop::collection::vec((1_u64..30, 0_u64..600), 1..12),
+    fn members_of_templates_go_on_from_where_each_was_saved(
+        members in prop::collection::vec((member_by(), 0_u64..600, 1_u64..5), 1..12),
         stay in prop::collection::vec(any::<bool>(), 12),
         pieces in (1_u64..40, 1_u64..40),
         quanta in (20_u64..2_000, 20_u64..2_000),
@@ -592,9 +665,10 @@ proptest! {
     ) {
         let account = process();
         let queries: Vec<_> = (0..members.len() as u32).map(|id| query(id, 200, &account)).collect();
+        let windows = |member: usize| Every(50 * members[member].2);
         let reader = |query: &Arc<Query>| {
             let by = members[query.id.0 as usize].0;
-            as_one(query, by, by / 2)
+            of_template(query, by, by / 2, windows(query.id.0 as usize))
         };
         let feed = |next, at_once, end| {
             Counting { start: ProcessingTime::ZERO, next, end, gap_ns: MS * at_once, at_once }
@@ -610,7 +684,8 @@ proptest! {
         for member in order {
             let _ = came.look(&mut table, members[member].1);
             let at_ms = table.clock.0.get() / MS;
-            saved.insert(member, table.save_of_template(&queries[member], at_ms, &mut came));
+            let of_it = table.save_of_template(&queries[member], windows(member), at_ms, &mut came);
+            saved.insert(member, of_it);
         }
 
         // Some are not there any more, and one is new.

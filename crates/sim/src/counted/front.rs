@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use laxity_graph::{Emitted, EventTime, Flow, ProcessingTime};
-use laxity_runtime::{Filled, Front, Template};
+use laxity_runtime::{Filled, Front, NoTemplate, Template};
 use laxity_workload::StageKind;
 
 use super::{Counted, CountedOutbox, CountedRows, LateRows, Piece, StageOperator};
@@ -296,6 +296,28 @@ impl Template<Counted> for CountedTemplate {
 
     fn take_in(&self, _: &mut StageOperator, _: Vec<(u32, ())>) -> Result<(), Infallible> {
         Ok(())
+    }
+
+    // What rows cost was measured with those that were aggregated once: it is all of it here.
+    type Rows = Infallible;
+
+    fn rows(_: &CountedSpec) -> Option<Infallible> {
+        None
+    }
+
+    type Slicer = NoTemplate;
+
+    fn slice_ms(&self) -> Option<i64> {
+        None
+    }
+
+    /// As far as it was so when they were measured: there all of them were done as one with some.
+    fn has_slices_of(&self, other: &CountedTemplate) -> bool {
+        self.place.0 == other.place.0
+    }
+
+    fn slicer(&self, _: i64) -> Result<NoTemplate, Infallible> {
+        unreachable!("it has no slices")
     }
 }
 

@@ -167,6 +167,7 @@ impl Lowering<'_> {
         let schema = spec.output_schema().map_err(|error| Fault::internal(NOWHERE, error))?;
         let input_schema = Arc::clone(&prepared.schema);
         let (edge, parallelism) = self.keyed(prepared, &key_columns, true)?;
+        self.aggregated = self.work.as_ref().map(|work| (work.len(), spec.clone()));
         let outputs = aggregate_outputs(&keys, key_columns.len(), spec.aggregates.len());
         Ok(Relation {
             open: Open {

@@ -67,6 +67,8 @@ impl Lowering<'_> {
             None => Arc::clone(&schema),
         };
         self.read_columns = Arc::clone(&schema);
+        let stamp = sources.iter().position(|column| matches!(column, SourceColumn::ProcessingTime));
+        self.read_time = watermark.as_ref().map(|watermark| watermark.time_column).or(stamp);
         let spec = SourceSpec {
             name: format!("Source: {}", table.spec.name),
             columns: sources,
@@ -137,7 +139,8 @@ impl Lowering<'_> {
 
     /// The part of a source that others can do too, unless the query does not want that or could not wait for them.
     fn shareable(&self, spec: &SourceSpec) -> Option<Box<Shareable>> {
-        let is_stamped = spec.columns.iter().any(|column| matches!(column, SourceColumn::ProcessingTime));
+        // Beside event time, which moves windows on, each is to say itself when its rows came.
+        let is_stamped = spec.is_stamped() && spec.watermark.is_some();
         // Rows that an open window still takes change its result at once.
         let is_patient = self.settings.allowed_lateness_ms > 0;
         // A row over which a computed column fails is each query's own to refuse.

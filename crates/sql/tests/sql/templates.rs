@@ -111,6 +111,36 @@ fn queries_that_differ_in_constants_have_one_template() {
 }
 
 #[test]
+fn those_that_differ_in_their_windows_too_have_slices_in_common() {
+    let every = |window: &str, what: &str, user: u32| {
+        counted(&format!("k = {user}"))
+            .replace("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)", window)
+            .replace("COUNT(*)", what)
+    };
+    let second = "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)";
+    let hop = "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '6' SECOND)";
+    let grown = "CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '3' SECOND, INTERVAL '9' SECOND)";
+    let queries =
+        [every(second, "SUM(v + 1)", 1), every(hop, "SUM(v + 1)", 1), every(grown, "SUM(v + 1)", 2)];
+    let made = templates(&queries.each_ref().map(String::as_str));
+    let slices = |template: &Option<Arc<Template>>| {
+        template.as_ref().unwrap().slices().map(|(spec, ms)| (Arc::as_ptr(spec), ms))
+    };
+    let of: Vec<_> = made.iter().map(|template| slices(template).unwrap()).collect();
+    assert_eq!(of.iter().map(|(_, ms)| *ms).collect::<Vec<_>>(), [1_000, 2_000, 3_000]);
+    assert!(of.iter().all(|(spec, _)| *spec == of[0].0) && !is_one(&made));
+    // What is computed differs, or hangs on the order of rows.
+    let others = [
+        every(hop, "SUM(v + 2)", 1),
+        every(hop, "CAST(SUM(d) AS BIGINT)", 1),
+        every(hop, "COUNT(DISTINCT v)", 1),
+    ];
+    let others = templates(&others.each_ref().map(String::as_str));
+    assert!(slices(&others[0]).is_some_and(|(spec, _)| spec != of[0].0));
+    assert_eq!(others[1..].iter().map(slices).collect::<Vec<_>>(), [None, None]);
+}
+
+#[test]
 fn what_may_differ_otherwise_or_fail_has_none() {
     let alone = [
         counted("d = 1.5"),

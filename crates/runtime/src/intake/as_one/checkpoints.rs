@@ -121,6 +121,7 @@ impl<C: Content> AsOne<C> {
         }
         let began = clock.now();
         self.settle()?;
+        while self.add_piece(clock)? {}
         let Standing { place, offered, front } = standing()?;
         let then = |seat: &super::Seat<C>| Then {
             rows_late: seat.query.rows_late.load(Relaxed),

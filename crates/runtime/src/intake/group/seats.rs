@@ -34,7 +34,12 @@ impl<C: Content> Group<C> {
                 let is_alike = |member: &&Member<C>| {
                     C::Template::of(&member.spec).is_some_and(|other| template.is(other))
                 };
-                let others = self.members.iter().flatten().filter(is_alike).take(SHARED_BY_MIN - 1);
+                // One alone is worth it too, where its rows are aggregated with those of others.
+                let is_kin = |member: &&Member<C>| {
+                    C::Template::of(&member.spec)
+                        .is_some_and(|other| template.is(other) || template.has_slices_of(other))
+                };
+                let others = self.members.iter().flatten().filter(is_kin).take(SHARED_BY_MIN - 1);
                 if others.count() + 1 < SHARED_BY_MIN {
                     return Ok(None);
                 }
@@ -70,12 +75,20 @@ impl<C: Content> Group<C> {
     /// Does that to the members of each template. Where it cannot be done, they end.
     pub(super) fn each_as_one(&mut self, mut act: impl FnMut(&mut AsOne<C>) -> Result<(), C::Error>) {
         for place in 0..self.as_one.len() {
-            if let Some(one) = &mut self.as_one[place]
-                && let Err(why) = guarded(|| act(one))
-            {
-                one.stop(&why);
-                self.take_out_all(place);
+            if let Some(one) = &mut self.as_one[place] {
+                let done = guarded(|| act(one));
+                self.or_stop(place, done);
             }
+        }
+    }
+
+    /// The members of a template end where it could not be done.
+    pub(super) fn or_stop(&mut self, place: usize, done: Result<(), String>) {
+        if let Err(why) = done
+            && let Some(one) = &mut self.as_one[place]
+        {
+            one.stop(&why);
+            self.take_out_all(place);
         }
     }
 
@@ -98,12 +111,12 @@ impl<C: Content> Group<C> {
             if !one.is_asked() {
                 continue;
             }
+            self.seal_for(at, EventTime::MAX);
+            let Some(one) = self.as_one[at].as_mut() else { continue };
             let front = &mut self.front;
             let standing = || Ok(Standing { place, offered, front: front.save()? });
-            if let Err(why) = guarded(|| one.copy(watermark, clock, standing)) {
-                one.stop(&why);
-                self.take_out_all(at);
-            }
+            let copied = guarded(|| one.copy(watermark, clock, standing));
+            self.or_stop(at, copied);
         }
     }
 
@@ -172,6 +185,9 @@ impl<C: Content> Group<C> {
         let Some(watermark) = self.as_one[place].as_ref().map(|one| self.watermark_of(one)) else {
             return true;
         };
+        if self.as_one[place].as_ref().is_some_and(|one| one.would_fire(watermark)) {
+            self.seal_for(place, watermark);
+        }
         let (arrival, has_ended) = (self.arrival, watermark == EventTime::MAX);
         let Some(one) = &mut self.as_one[place] else { return true };
         let stepped = match one.has_work(watermark) {
@@ -190,8 +206,7 @@ impl<C: Content> Group<C> {
             }
             Ok(false) => false,
             Err(why) => {
-                one.stop(&why);
-                self.take_out_all(place);
+                self.or_stop(place, Err(why));
                 true
             }
         }
@@ -199,7 +214,7 @@ impl<C: Content> Group<C> {
 }
 
 /// Whatever an operator does, an error or a panic, is of those whose it is and of no others.
-fn guarded<R, E: std::fmt::Display>(act: impl FnOnce() -> Result<R, E>) -> Result<R, String> {
+pub(super) fn guarded<R, E: std::fmt::Display>(act: impl FnOnce() -> Result<R, E>) -> Result<R, String> {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(panic) => Err(format!("internal error: {} (please report this)", panic_text(&*panic))),
