@@ -57,7 +57,7 @@ bench-density: build ## how many queries two cores carry (two hours; DENSITY='--
 	$(TARGET_DIR)/release/laxity-bench density $(DENSITY)
 
 bench-shared: build ## what a query per customer over one stream costs, read together and not (a quarter of an hour)
-	$(TARGET_DIR)/release/laxity-bench density --cells one-stream,one-view,nothing-shared,templates,change-one,registered
+	$(TARGET_DIR)/release/laxity-bench density --cells one-stream,one-view,nothing-shared,templates,many-windows,change-one,registered
 
 bench-approximate: build ## what approximate windows cost and save, on threads (ten minutes; leave the machine alone)
 	$(TARGET_DIR)/release/laxity-bench approximate

@@ -5,6 +5,7 @@ mod busy_neighbour;
 mod change_one;
 mod checkpoints;
 mod live_table;
+mod many_windows;
 mod no_rows;
 mod nothing_shared;
 mod one_stream;
@@ -61,6 +62,7 @@ pub const ALL: &[Question] = &[
     Question { name: "one-view", run: one_view::run },
     Question { name: "nothing-shared", run: nothing_shared::run },
     Question { name: "templates", run: templates::run },
+    Question { name: "many-windows", run: many_windows::run },
     Question { name: "change-one", run: change_one::run },
     Question { name: "registered", run: registered::run },
     Question { name: "checkpoints", run: checkpoints::run },
