@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
-use laxity_runtime::{Load, Query};
+use laxity_runtime::Query;
 
 use crate::process;
 use crate::restarts::Next;
@@ -13,13 +13,10 @@ use crate::shared::Shared;
 
 /// What the keeper does.
 pub(crate) fn body(shared: Arc<Shared>) -> impl FnOnce() + Send + 'static {
-    const PERIOD: Duration = Duration::from_nanos(Load::PERIOD_NS);
     move || {
-        let mut seen = Load::default();
         let rss_before = process::rss_bytes();
         while !shared.stopping.load(Acquire) {
-            watch_memory(&shared, rss_before, PERIOD);
-            shared.load.observe(&shared.worker_times, shared.clock.now(), &mut seen);
+            watch_memory(&shared, rss_before);
             let memory = &shared.process.memory;
             shared.dispatch.on_memory(memory.taken_bytes(), memory.limit_bytes());
             clear_up_ended(&shared);
@@ -64,18 +61,22 @@ fn start_again(shared: &Arc<Shared>) {
 
 /// For one period: looks at what the process takes, the more often the nearer that is to the bound. Queries that end are
 /// cleared up after at once, for somebody may wait for that.
-fn watch_memory(shared: &Arc<Shared>, rss_before: u64, period: Duration) {
+fn watch_memory(shared: &Arc<Shared>, rss_before: u64) {
+    const PERIOD: Duration = Duration::from_millis(50);
+    // While queries that end have something left, which is over without anybody's saying so, or the bound is not far.
+    const SHORT: Duration = Duration::from_millis(20);
     // In these a worker fills some megabytes at most.
     const NEAR: Duration = Duration::from_millis(2);
     let memory = &shared.process.memory;
-    let until = shared.clock.now().plus(period);
+    let began = shared.clock.now();
     while !shared.stopping.load(Acquire) {
-        let left = Duration::from_nanos(until.since_ns(shared.clock.now()));
+        // Far from it nothing is learned, and nothing has to be.
+        let is_near = memory.taken_bytes() >= memory.limit_bytes() / 8;
+        let period = if is_near || shared.registry.read().is_waiting() { SHORT } else { PERIOD };
+        let left = Duration::from_nanos(began.plus(period).since_ns(shared.clock.now()));
         if left.is_zero() {
             return;
         }
-        // Far from it nothing is learned, and nothing has to be.
-        let is_near = memory.taken_bytes() >= memory.limit_bytes() / 8;
         let step = if is_near { NEAR.min(left) } else { left };
         if shared.process.wait_for_ended(step) {
             clear_up_ended(shared);

@@ -30,6 +30,8 @@ impl Shared {
                 self.leave(&query, &tables);
                 self.registry.write().drain(id, until);
                 self.end_drained();
+                // Who clears up looks more often from now on.
+                self.process.wake();
                 true
             }
         }

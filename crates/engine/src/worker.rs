@@ -40,6 +40,9 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
             };
             let slept_ns = worker_state.take_slept_ns();
             asleep_ns += slept_ns;
+            if slept_ns > 0 {
+                shared.load.observe(&shared.worker_times, clock.now());
+            }
             let done = match &unit {
                 Unit::Operator(instance) => {
                     let mut context = RunContext {
@@ -79,6 +82,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                 times.set_between(between.change_ns as u64);
             }
             times.set_awake(done.ended.since_ns(started).saturating_sub(asleep_ns));
+            shared.load.observe(&shared.worker_times, done.ended);
             finished = Some(done);
         }
     }
