@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::{Dice, lines};
+use crate::{Dice, from_environment, lines};
 
 /// A run is killed so often at most: then it may come to its end.
 const KILLS_MAX: usize = 12;
@@ -70,10 +70,6 @@ SET 'parallelism.default' = '3';
 INSERT INTO wide SELECT k, COUNT(*), window_end
 FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY k, window_start, window_end;
 ";
-
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
-}
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_laxity"))

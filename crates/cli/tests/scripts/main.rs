@@ -38,6 +38,10 @@ impl Dice {
     }
 }
 
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
+}
+
 /// A script with a known answer, written into a folder of its own.
 struct Written {
     name: String,

@@ -3,6 +3,7 @@
 //!
 //! Does not cover the functions and plans that only SQL makes: the golden files do that (`crates/cli/tests`).
 
+mod crashes;
 mod kinds;
 
 use std::collections::BTreeSet;
@@ -30,12 +31,7 @@ enum Message {
 pub(crate) fn carried(state: OperatorState) -> OperatorState {
     let carried = state.parts.into_iter().map(|part| {
         let (name, pieces) = part.into_pieces();
-        let mut file = Vec::new();
-        let mut writer = FileWriter::try_new(&mut file, &pieces[0].schema()).unwrap();
-        pieces.iter().for_each(|rows| writer.write(rows).unwrap());
-        writer.finish().unwrap();
-        let reader = FileReader::try_new(Cursor::new(file), None).unwrap();
-        let read: Vec<RecordBatch> = reader.map(|rows| rows.unwrap()).collect();
+        let read = pieces_of(&file_of(&pieces));
         assert_eq!(read, pieces);
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!(name.chars().all(is_plain), "{name}");
@@ -45,6 +41,18 @@ pub(crate) fn carried(state: OperatorState) -> OperatorState {
     let names: BTreeSet<&String> = parts.iter().map(|part| &part.name).collect();
     assert_eq!(names.len(), parts.len(), "names are unique");
     OperatorState { parts }
+}
+
+fn file_of(pieces: &[RecordBatch]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = FileWriter::try_new(&mut file, &pieces[0].schema()).unwrap();
+    pieces.iter().for_each(|rows| writer.write(rows).unwrap());
+    writer.finish().unwrap();
+    file
+}
+
+fn pieces_of(file: &[u8]) -> Vec<RecordBatch> {
+    FileReader::try_new(Cursor::new(file), None).unwrap().map(|rows| rows.unwrap()).collect()
 }
 
 /// Rows in runs of one input, with the watermark of all before each, `delay` behind the latest time.
@@ -95,7 +103,8 @@ fn answer(factory: &OperatorFactory, messages: &[Message], batch_rows: usize, sa
     answer
 }
 
-fn tell(operator: &mut dyn Operator, message: &Message, number: usize, answer: &mut Answer) {
+/// What a message makes it send, resumed so often at most.
+fn work(operator: &mut dyn Operator, message: &Message, number: usize, resumes_max: u32) -> Outbox {
     let mut out = Outbox::default();
     let mut flow = match message {
         Message::Batch(input, batch) => {
@@ -103,9 +112,16 @@ fn tell(operator: &mut dyn Operator, message: &Message, number: usize, answer: &
         }
         Message::Watermark(watermark) => operator.on_watermark(EventTime(*watermark), &mut out).unwrap(),
     };
-    while flow == Flow::More {
+    let mut resumes = 0;
+    while flow == Flow::More && resumes < resumes_max {
         flow = operator.resume(&mut out).unwrap();
+        resumes += 1;
     }
+    out
+}
+
+fn tell(operator: &mut dyn Operator, message: &Message, number: usize, answer: &mut Answer) {
+    let out = work(operator, message, number, u32::MAX);
     for emitted in out.emitted {
         match emitted {
             Emitted::Watermark(EventTime(watermark)) => answer[0].push(format!("watermark {watermark}")),
