@@ -11,6 +11,8 @@ FIGURE  ?= all
 SCALE   ?= paper
 FIGURES ?= benchmarks/figures
 RUNS    ?= 1000
+CRASHES ?= 10000
+KILLS   ?=
 WITH    ?=
 SEED    ?=
 
@@ -73,8 +75,10 @@ bench-small: build ## see that every benchmark still runs
 figures: program ## make the figures of the papers in the simulator; FIGURE=cameo-8a for one, SCALE=small for seconds
 	$(LAXITY) bench $(FIGURE) --scale $(SCALE) --out $(FIGURES)
 
-simulate: ## long seeded fault runs in virtual time; RUNS=10000, SEED=7 to begin elsewhere or to replay
+simulate: ## long seeded fault runs and crashes in virtual time; RUNS=10000, CRASHES=100000, SEED=7 to begin elsewhere or to replay
 	cargo run --locked --release -p laxity-sim --example faults -- --runs $(RUNS) $(if $(SEED),--seed $(SEED))
+	CRASHES=$(CRASHES) $(if $(SEED),SEED=$(SEED)) cargo test --locked --workspace --lib killed_at_random_moments -- --nocapture
+	CRASHES=$(CRASHES) cargo test --locked --workspace --test scripts golden_results_do_not_depend_on_crashes -- --nocapture
 
 crash-test: ## kill the program at random moments and run it again (half a minute for each of RUNS=200); SEED=7 for others
 	CRASH_RUNS=$(RUNS) $(if $(SEED),SEED=$(SEED)) cargo test --locked -p laxity-cli --test scripts killed -- --nocapture
@@ -85,11 +89,11 @@ attach-demo: build ## install Flink, run an urgent and a bulk job on it, in turn
 attach-test: build ## test attaching and submitting on a real Flink, which is installed and started (one to two minutes)
 	LAXITY=$(LAXITY) scripts/attach-test.sh
 
-kafka-test: program ## test tables in Kafka on a real broker, which is installed and started (two to three minutes)
-	LAXITY=$(LAXITY) scripts/kafka-test.sh
+kafka-test: program ## test tables in Kafka on a real broker, which is installed and started (two to three minutes; KILLS=20 for more)
+	LAXITY=$(LAXITY) KILLS=$(KILLS) scripts/kafka-test.sh
 
-postgres-test: program ## test tables in PostgreSQL on a real server, which is started (one minute)
-	LAXITY=$(LAXITY) scripts/postgres-test.sh
+postgres-test: program ## test tables in PostgreSQL on a real server, which is started (one minute; KILLS=20 for more)
+	LAXITY=$(LAXITY) KILLS=$(KILLS) scripts/postgres-test.sh
 
 flink-check: ## ask a real Flink, which is installed and started, what Laxity is compared with (ten minutes and more); SEED=2, FRESH=yes, OLDER=no
 	scripts/flink-check.sh

@@ -5,6 +5,7 @@
 #   KAFKA_PORT   where the broker listens on loopback, default 19192
 #   REGISTRY_PORT  where the registry listens, default 19181
 #   ONLY         names of tests, with spaces; default all
+#   KILLS        how often program and broker are killed where rows are to be there exactly once, a few seconds each
 #
 # Needs Java 17 or newer, mvn and python3.
 set -euo pipefail
@@ -27,6 +28,6 @@ export KAFKA_DATA REGISTRY_DATA=$KAFKA_DATA
 trap 'scripts/kafka.sh stop; scripts/registry.sh stop; rm -rf "$KAFKA_DATA"' EXIT
 timeout -k 20 300 scripts/kafka.sh install || { echo "kafka-test: Kafka could not be installed" >&2; exit 1; }
 timeout -k 20 300 scripts/registry.sh install || { echo "kafka-test: the registry could not be installed" >&2; exit 1; }
-timeout -k 10 120 scripts/kafka.sh start >/dev/null
+timeout -k 10 240 scripts/kafka.sh start >/dev/null
 # shellcheck disable=SC2086
-timeout -k 10 600 python3 -B scripts/kafka/test.py "$(realpath "$LAXITY")" ${ONLY:-}
+timeout -k 10 $((600 + 60 * ${KILLS:-0})) python3 -B scripts/kafka/test.py "$(realpath "$LAXITY")" ${ONLY:-}

@@ -114,7 +114,7 @@ start() {
 await() {
     local pid
     pid=$(cat "$PID_FILE")
-    for _ in $(seq 240); do
+    for _ in $(seq 720); do
         (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && return
         kill -0 "$pid" 2>/dev/null || break
         sleep 0.25

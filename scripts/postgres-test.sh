@@ -5,6 +5,7 @@
 #   POSTGRES_BIN    where initdb and postgres are; default: PATH, then where Debian puts them
 #   POSTGRES_PORT   where the server listens on loopback, default 19432
 #   ONLY            names of tests, with spaces; default all
+#   KILLS           how often the program is killed, about, where rows are to be there exactly once, a second each
 #
 # Needs PostgreSQL 11 or newer, python3 and, run as root, a user nobody to run the server.
 set -euo pipefail
@@ -34,4 +35,4 @@ if [ -z "$LAXITY" ]; then
 fi
 export POSTGRES_PORT=${POSTGRES_PORT:-19432} POSTGRES_BIN=$BIN
 # shellcheck disable=SC2086
-timeout -k 20 400 python3 -B scripts/postgres/test.py "$(realpath "$LAXITY")" ${ONLY:-}
+timeout -k 20 $((400 + 5 * ${KILLS:-0})) python3 -B scripts/postgres/test.py "$(realpath "$LAXITY")" ${ONLY:-}

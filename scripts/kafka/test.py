@@ -25,10 +25,12 @@ LAXITY = sys.argv[1]
 SERVER = f"127.0.0.1:{os.environ['KAFKA_PORT']}"
 WORK = Path(tempfile.mkdtemp(prefix="laxity-kafka-"))
 STARTED = []
+# Of the program, and of the broker, in the tests of exactly-once; as many as take half a minute if it is not said.
+KILLS = int(os.environ.get("KILLS") or 0)
 
 
 def kafka(*words):
-    subprocess.run([ROOT / "scripts/kafka.sh", *words], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    subprocess.run([ROOT / "scripts/kafka.sh", *words], check=True, stdout=subprocess.DEVNULL, timeout=240)
 
 
 def topic(name, partitions=1):
@@ -432,9 +434,10 @@ def a_killed_broker_loses_nothing():
 
 
 def exactly_once_through_kills():
-    """Rows and windows from a topic to topics, by a program that is killed again and again, and once by a broker."""
-    source, plain, windows = topic("once-in", 2), topic("once-rows", 2), topic("once-windows", 1)
-    count = 12000
+    """Rows, windows and a join from a topic to topics and files, by a program that is killed again and again."""
+    source, plain, joined, windows = topic("once-in", 2), topic("once-rows", 2), topic("once-joined"), topic("once-windows")
+    wanted = KILLS or 4
+    count = 1000 * max(12, 2 * wanted)
     feed = start(
         "CREATE TABLE g (ms BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', "
         f"'number-of-rows' = '{count}', 'fields.ms.kind' = 'sequence', 'fields.ms.start' = '0', 'fields.ms.end' = '{count - 1}');\n"
@@ -442,17 +445,24 @@ def exactly_once_through_kills():
         + "INSERT INTO o SELECT ms FROM g;"
     )
     once = [("sink.delivery-guarantee", "exactly-once"), ("sink.transactional-id-prefix", "kills")]
+    of_windows = "start_at TIMESTAMP(3), n BIGINT"
+    in_files = WINDOWS.replace("TABLE t,", "TABLE i,").replace("'10' SECOND", "'1' SECOND")
     sql = (
         "SET 'execution.checkpointing.interval' = '200 ms';\n"
         + table("i", TIMED.replace("AS event_at", "AS event_at - INTERVAL '1' SECOND"), source, EARLIEST)
         + table("o", "ms BIGINT", plain, *once)
-        + table("counts", "start_at TIMESTAMP(3), n BIGINT", windows, *once)
+        + table("j", "ms BIGINT", joined, *once)
+        + table("counts", of_windows, windows, *once)
+        + f"CREATE TABLE parts ({of_windows}) WITH ('connector' = 'filesystem', 'path' = 'parts', 'format' = 'csv', "
+        "'sink.rolling-policy.file-size' = '1 mb');\n"
         + "SET 'pipeline.name' = 'rows';\nINSERT INTO o SELECT ms FROM i;\n"
-        + "SET 'pipeline.name' = 'windows';\n"
-        + WINDOWS.replace("TABLE t,", "TABLE i,").replace("'10' SECOND", "'1' SECOND")
+        + "SET 'pipeline.name' = 'join';\nINSERT INTO j SELECT a.ms FROM i a, i b WHERE a.ms = b.ms "
+        "AND a.event_at BETWEEN b.event_at - INTERVAL '1' SECOND AND b.event_at + INTERVAL '1' SECOND;\n"
+        + "SET 'pipeline.name' = 'windows';\n" + in_files
+        + "SET 'pipeline.name' = 'files';\n" + in_files.replace("INTO counts", "INTO parts")
     )
     kills = 0
-    while feed.poll() is None or kills < 4:
+    while feed.poll() is None or kills < wanted:
         process = start(sql, "--state", "state")
         time.sleep(random.uniform(0.5, 2.5))
         process.kill()
@@ -461,24 +471,36 @@ def exactly_once_through_kills():
     ended(feed, 60)
     process = start(sql, "--state", "state")
 
-    def arrived():
-        found, _ = get(plain, "ms BIGINT", ("properties.isolation.level", "read_committed"))
+    def arrived(of_topic):
+        found, _ = get(of_topic, "ms BIGINT", ("properties.isolation.level", "read_committed"))
         return Counter(int(row[0]) for row in found)
 
-    deadline = time.monotonic() + 40
-    while (found := arrived()).keys() != set(range(count)):
-        if time.monotonic() > deadline:
-            fail(f"{count - len(found)} rows are missing", process)
-        time.sleep(0.5)
+    for of_topic in (plain, joined):
+        deadline = time.monotonic() + 60
+        while (found := arrived(of_topic)).keys() != set(range(count)):
+            if time.monotonic() > deadline:
+                fail(f"{of_topic}: {count - len(found)} rows are missing", process)
+            time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     ended(process)
-    doubled = sum(arrived().values()) - count
-    found, _ = get(windows, "start_at TIMESTAMP(3), n BIGINT", ("properties.isolation.level", "read_committed"))
-    # The last windows wait for rows that do not come.
-    assert len(found) >= 10 and len({row[0] for row in found}) == len(found), found
-    same({row[1] for row in found}, {"1000"})
+    doubled = sum(sum(arrived(of_topic).values()) - count for of_topic in (plain, joined))
     same(doubled, 0)
+    found, _ = get(windows, of_windows, ("properties.isolation.level", "read_committed"))
+    # The last two wait for rows that do not come.
+    expected = list(range(count // 1000 - 2))
+    for lines in (found, [row for path in sorted((WORK / "parts").glob("[!.]*")) for row in rows(path)]):
+        same(sorted(seconds_of(row[0]) for row in lines)[: len(expected)], expected)
+        assert len(lines) <= len(expected) + 1, lines
+        same({row[1] for row in lines}, {"1000"})
     print(f"    {count} rows through {kills} kills: 0 lost, 0 doubled")
+
+
+def seconds_of(text):
+    """Of a time of the first hours of 1970."""
+    day, clock = text.rstrip("Z").split(" ")
+    hours, minutes, seconds = clock.split(":")
+    assert day == "1970-01-01", text
+    return int(hours) * 3600 + int(minutes) * 60 + round(float(seconds))
 
 
 def a_row_waits_for_the_brokers_alone():
@@ -496,7 +518,8 @@ def a_row_waits_for_the_brokers_alone():
 def exactly_once_through_kills_of_the_broker():
     """By one program that is never killed: where a transaction does not survive, the query goes on from its last checkpoint."""
     t = topic("once-broker")
-    count = 5000
+    kills = KILLS or 2
+    count = 2500 * kills
     once = [("sink.delivery-guarantee", "exactly-once"), ("sink.transactional-id-prefix", "broker")]
     process = start(
         "SET 'execution.checkpointing.interval' = '200 ms';\n"
@@ -506,16 +529,16 @@ def exactly_once_through_kills_of_the_broker():
         + "INSERT INTO o SELECT n FROM g;",
         "--state", "state-broker",
     )
-    for _ in range(2):
-        time.sleep(2)
+    for _ in range(kills):
+        time.sleep(random.uniform(1, 3))
         kafka("kill")
         time.sleep(1)
         kafka("start")
-    said = ended(process, 90)
+    said = ended(process, 90 + 60 * kills)
     found, _ = get(t, "n BIGINT", ("properties.isolation.level", "read_committed"))
     same(sorted(int(row[0]) for row in found), list(range(count)))
     starts = said.count("goes on from its last checkpoint in")
-    print(f"    {count} rows through 2 kills of the broker, {starts} starts: 0 lost, 0 doubled")
+    print(f"    {count} rows through {kills} kills of the broker, {starts} starts: 0 lost, 0 doubled")
 
 
 def certificates_and_passwords_are_checked():
