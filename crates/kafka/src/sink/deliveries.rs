@@ -35,8 +35,8 @@ struct Writes {
 
 #[derive(Default)]
 struct OneWrite {
-    /// The client has them, and the brokers may not.
-    records: usize,
+    /// That the client has and the brokers may not. Below zero while it is being handed over: they are counted at its end.
+    records: isize,
     /// No more records come.
     is_whole: bool,
     /// Its writer knows that it failed.
@@ -52,22 +52,21 @@ impl Deliveries {
         *first + open.len() - 1
     }
 
-    /// A record of it is about to be handed to the client.
-    pub fn sends(&self, write: usize) {
-        self.with(write, |write| write.records += 1);
+    /// The client took so many records of it and not the next: nobody is told of the write.
+    pub fn give_up(&self, write: usize, records: usize) {
+        self.end(write, records, true);
     }
 
-    /// The client did not take a record of it: nobody is told of the write.
-    pub fn give_up(&self, write: usize) {
+    /// All of its records were handed to the client, so many.
+    pub fn ends(&self, write: usize, records: usize) {
+        self.end(write, records, false);
+    }
+
+    fn end(&self, write: usize, records: usize, is_given_up: bool) {
         self.with(write, |write| {
-            write.records -= 1;
-            (write.is_whole, write.is_given_up) = (true, true);
+            write.records += records as isize;
+            (write.is_whole, write.is_given_up) = (true, is_given_up);
         });
-    }
-
-    /// All of its records were handed to the client.
-    pub fn ends(&self, write: usize) {
-        self.with(write, |write| write.is_whole = true);
     }
 
     /// What has become of the first write, if that is known.
@@ -117,7 +116,10 @@ impl Deliveries {
             return;
         }
         self.with(write, |write| {
-            write.records = write.records.saturating_sub(1);
+            // None is waited for any more if the client itself had failed.
+            if !write.is_whole || write.records > 0 {
+                write.records -= 1;
+            }
             write.fault = write.fault.take().or(fault);
         });
     }
@@ -157,15 +159,18 @@ mod tests {
 
     fn write(deliveries: &Deliveries, records: usize) -> usize {
         let write = deliveries.begin();
-        (0..records).for_each(|_| deliveries.sends(write));
-        deliveries.ends(write);
+        deliveries.ends(write, records);
         write
     }
 
     #[test]
     fn writes_are_told_of_in_their_order_when_all_their_records_are_there() {
         let deliveries = Deliveries::default();
-        let (first, second) = (write(&deliveries, 2), write(&deliveries, 1));
+        let first = deliveries.begin();
+        // The brokers have one before the client has all.
+        deliveries.on_delivery(first, None);
+        deliveries.ends(first, 3);
+        let second = write(&deliveries, 1);
         deliveries.on_delivery(second, None);
         deliveries.on_delivery(first, None);
         assert_eq!(deliveries.next(), None);
@@ -181,9 +186,7 @@ mod tests {
         let deliveries = Deliveries::default();
         let (first, second) = (write(&deliveries, 1), write(&deliveries, 2));
         let third = deliveries.begin();
-        deliveries.sends(third);
-        deliveries.sends(third);
-        deliveries.give_up(third);
+        deliveries.give_up(third, 1);
         let fourth = write(&deliveries, 1);
         deliveries.on_delivery(second, Some(too_large()));
         assert_eq!(deliveries.failed(), Some(too_large()));

@@ -87,7 +87,11 @@ impl KafkaOutput {
             }
         }
         if open.partitions == 0 {
-            match ask_for_partitions(&open.producer, &self.options.topic) {
+            // Twice. An answer makes the client ask for its own id as a producer, if it is connected then. The first may have
+            // come by a connection to an address of the options, which ends when it has told the broker's name: that id would
+            // be asked for half a second later, and the first row would wait for it.
+            let ask = |_| ask_for_partitions(&open.producer, &self.options.topic);
+            match ask(0).and_then(ask) {
                 Ok(partitions) => open.partitions = partitions,
                 Err(fault) => match error::remedy(&fault) {
                     Remedy::None => return Err(self.failed(reason(&open.producer, &fault))),

@@ -170,14 +170,15 @@ impl KafkaOutput {
             open.heard = Instant::now();
         }
         let write = open.producer.context().begin();
+        let mut records = 0;
         while let Some(frame) = Frame::take(&mut frames) {
-            open.producer.context().sends(write);
             if let Err(error) = self.send(open, &frame, write) {
-                open.producer.context().give_up(write);
+                open.producer.context().give_up(write, records);
                 return Err(error);
             }
+            records += 1;
         }
-        open.producer.context().ends(write);
+        open.producer.context().ends(write, records);
         Ok(())
     }
 
