@@ -235,7 +235,8 @@ fn take(shared: &Shared, drained: &Drained, jobs: &Sender<Taken>) {
                 let_go(shared, keeping);
             }
             let now = shared.clock.now();
-            let pause_ns = now.since_ns(*since);
+            // Nobody waits for what comes to its end with it.
+            let pause_ns = if *is_last { 0 } else { now.since_ns(*since) };
             tracing::debug!(
                 query = keeping.query.settings.name,
                 drained_us = seen_at.since_ns(*since) / 1_000,
