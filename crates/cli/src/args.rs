@@ -96,6 +96,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER", conflicts_with = "pace")]
     pub state: Option<PathBuf>,
 
+    /// Have a copy of the folder in this store, under 's3://BUCKET/PREFIX': a checkpoint counts when it is there too, and who
+    /// has lost the folder, or runs elsewhere, goes on from there. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and
+    /// AWS_ENDPOINT_URL say who asks, and where.
+    #[arg(long, value_name = "URL", requires = "state")]
+    pub state_store: Option<String>,
+
     /// Begin this query anew, whatever was saved of it. May be given several times.
     #[arg(long, value_name = "QUERY")]
     pub state_ignore: Vec<String>,

@@ -78,8 +78,9 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let Start { clock, queries, cpu_before_ns } = start;
     let policy = config.policy.name().to_string();
     let show = Show::choose(args, queries.iter().any(prints));
+    let mirror = state::mirror(args)?;
     let plans = queries.into_iter().map(|query| {
-        let state = state::plan(args, &query);
+        let state = state::plan(args, mirror.as_ref(), &query);
         let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };
         QueryPlan { state, ..plan(dataflow, query.late) }
     });

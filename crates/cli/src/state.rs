@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use laxity_engine::{QueryPlan, StatePlan, complete};
+use laxity_s3::S3;
 use laxity_sql::PlannedQuery;
-use laxity_state::{Checkpoint, Checkpoints, Manifest, SourceEntry, StateFolder};
+use laxity_state::{Checkpoint, Checkpoints, Manifest, Mirror, SourceEntry, StateError, StateFolder};
 
 use crate::args::{RunArgs, StateArgs, StateCommand};
 use crate::desk::written;
@@ -18,16 +20,34 @@ use crate::screen::Screen;
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Where a query's checkpoints go, and how often; `None` if it has none.
-pub fn plan(args: &RunArgs, query: &PlannedQuery) -> Option<StatePlan> {
+pub fn plan(args: &RunArgs, mirror: Option<&Arc<Mirror>>, query: &PlannedQuery) -> Option<StatePlan> {
     let own = query.dataflow.settings.checkpoints.as_ref();
     let folder = args.state.clone().or_else(|| own?.folder.clone())?;
     Some(StatePlan {
         folder,
+        mirror: mirror.cloned(),
         interval: own.map_or(INTERVAL_DEFAULT, |own| own.interval),
         shape: query.shape.clone(),
         ignores: args.state_ignore.contains(&query.dataflow.settings.name),
         at: at(args, &query.dataflow.settings.name),
     })
+}
+
+/// Makes the state folder what is in the store that is to have a copy of it, if there is one.
+///
+/// # Errors
+/// If the store cannot be used, or is not the folder's.
+pub fn mirror(args: &RunArgs) -> Result<Option<Arc<Mirror>>, Failure> {
+    let (Some(address), Some(folder)) = (&args.state_store, &args.state) else { return Ok(None) };
+    let store = S3::new(address, |name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let store = store.map_err(|error| Failure::User(format!("--state-store: {error}")))?;
+    match Mirror::begin(folder, Arc::new(store)) {
+        Ok(mirror) => Ok(Some(mirror)),
+        Err(error @ (StateError::InUse { .. } | StateError::Newer { .. } | StateError::Behind { .. })) => {
+            Err(Failure::User(error.to_string()))
+        }
+        Err(error) => Err(Failure::World(error.into())),
+    }
 }
 
 /// The checkpoint that a query is to go back to: what names it goes before what names none.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use laxity_connect::{Wait, Waiting};
 use laxity_graph::{ProcessingTime, QueryId};
-use laxity_state::{StateError, StateFolder};
+use laxity_state::{Mirror, StateError, StateFolder};
 use parking_lot::{Condvar, Mutex};
 
 pub(crate) use self::asked::Asking;
@@ -58,12 +58,12 @@ impl Checkpoints {
     ///
     /// # Errors
     /// If another one does, or it cannot be made.
-    pub fn folder(&self, path: &Path) -> Result<Arc<StateFolder>, StateError> {
+    pub fn folder(&self, path: &Path, mirror: Option<&Arc<Mirror>>) -> Result<Arc<StateFolder>, StateError> {
         let mut folders = self.folders.lock();
         if let Some(open) = folders.get(path) {
             return Ok(open.clone());
         }
-        let open = Arc::new(StateFolder::open(path)?);
+        let open = Arc::new(StateFolder::open_mirrored(path, mirror.cloned())?);
         folders.insert(path.to_owned(), open.clone());
         Ok(open)
     }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use laxity_connect::{ConnectError, ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, OperatorError, Stage};
+use laxity_state::Mirror;
 
 /// One query, ready to run.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ impl QueryPlan {
 pub struct StatePlan {
     /// Of this process alone, for as long as the engine lives; a folder of each query is in it.
     pub folder: PathBuf,
+    /// A copy of the folder in a store of objects, in which a checkpoint has to be too.
+    pub mirror: Option<Arc<Mirror>>,
     /// From the beginning of one to that of the next.
     pub interval: Duration,
     /// The query's operators as text: it goes on only from a checkpoint whose text is the same.

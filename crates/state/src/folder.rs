@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::mirror::Mirror;
 use crate::pack::{Encoded, Packs};
 use crate::query::QueryFolder;
 
@@ -59,6 +60,35 @@ pub enum StateError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The world failed, or the user can fix it: a store of objects does not do something.
+    #[error("{store}: cannot {action} {message}")]
+    Store {
+        /// "put", "list" …
+        action: &'static str,
+        /// Where.
+        store: String,
+        /// Which object, and what it said.
+        message: String,
+        /// Another time it may do it.
+        may_pass: bool,
+    },
+    /// The user can fix it: somebody else works with the store.
+    #[error("another process has taken over {store}; end one of them, or give each a store of its own")]
+    TakenOver {
+        /// Where.
+        store: String,
+    },
+    /// The user can fix it: the folder has what its store never had.
+    #[error(
+        "{path:?} is not in {store}, which has others: the folder was used without it; take the folder away to go on from \
+         the store, or name an empty store to go on from the folder"
+    )]
+    Behind {
+        /// Where.
+        store: String,
+        /// The checkpoint, or a file of some.
+        path: PathBuf,
+    },
     /// A table cannot be written.
     #[error("cannot write {path:?}: {message}")]
     Table {
@@ -70,6 +100,11 @@ pub enum StateError {
 }
 
 impl StateError {
+    /// Waiting may help.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, StateError::TakenOver { .. } | StateError::Store { may_pass: false, .. })
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
         let path = path.to_owned();
         move |source| StateError::Io { action, path, source }
@@ -82,6 +117,14 @@ impl StateFolder {
     /// # Errors
     /// [`StateError::InUse`] if another process has it; else if it cannot be made or written to.
     pub fn open(path: &Path) -> Result<StateFolder, StateError> {
+        StateFolder::open_mirrored(path, None)
+    }
+
+    /// The same of one of which a store of objects has a copy, if there is a `mirror`: a checkpoint counts when it is in both.
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn open_mirrored(path: &Path, mirror: Option<Arc<Mirror>>) -> Result<StateFolder, StateError> {
         std::fs::create_dir_all(path).map_err(StateError::io("create", path))?;
         let lock_path = path.join("lock");
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
@@ -106,7 +149,7 @@ impl StateFolder {
             .and_then(|()| lock.rewind())
             .and_then(|()| writeln!(lock, "{}", std::process::id()));
         named.map_err(StateError::io("write", &lock_path))?;
-        let packs = Arc::new(Packs::load(path)?);
+        let packs = Arc::new(Packs::load(path)?.mirrored(mirror));
         packs.clean();
         Ok(StateFolder { path: path.to_owned(), packs, _lock: lock })
     }

@@ -15,12 +15,16 @@
 //! A checkpoint is written under another name, synced, and renamed: it is there whole or not at all. One that was damaged
 //! since is told of and left where it is. Nothing is removed that this crate has not written.
 //!
+//! A store of objects may have a copy of the folder ([`Mirror`]), from which another machine goes on.
+//!
 //! Start with [`StateFolder`]; [`Manifest`] is the format.
 
 mod folder;
 mod manifest;
+mod mirror;
 mod pack;
 mod query;
+mod store;
 mod tables;
 mod written;
 
@@ -28,5 +32,7 @@ pub use folder::{StateError, StateFolder, StateLook};
 pub use manifest::{
     InstanceEntry, Manifest, Offsets, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION,
 };
+pub use mirror::Mirror;
 pub use pack::Encoded;
 pub use query::{Checkpoint, Checkpoints, Damaged, Draft, KEPT, QueryFolder, StoredBytes};
+pub use store::{ObjectStore, StoreFault};

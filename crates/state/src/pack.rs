@@ -11,12 +11,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::folder::{StateError, folder_name};
 use crate::manifest::{Manifest, Unreadable};
+use crate::mirror::Mirror;
 use crate::query::{Damaged, StoredBytes};
 use crate::{VERSION, tables};
 
@@ -25,6 +27,8 @@ use crate::{VERSION, tables};
 pub(crate) struct Packs {
     path: PathBuf,
     known: Mutex<Known>,
+    /// The copy of the folder.
+    mirror: Option<Arc<Mirror>>,
 }
 
 #[derive(Debug, Default)]
@@ -108,7 +112,17 @@ impl Packs {
                 Err(Unreadable::Damaged(reason)) => known.damaged.push(Damaged { path, reason }),
             }
         }
-        Ok(Packs { path: path.to_owned(), known: Mutex::new(known) })
+        Ok(Packs { path: path.to_owned(), known: Mutex::new(known), mirror: None })
+    }
+
+    /// With a copy of the folder, if there is one.
+    pub fn mirrored(self, mirror: Option<Arc<Mirror>>) -> Packs {
+        Packs { mirror, ..self }
+    }
+
+    /// The copy of the folder.
+    pub fn mirror(&self) -> Option<&Mirror> {
+        self.mirror.as_deref()
     }
 
     /// Removes what was begun and not finished.
@@ -182,6 +196,11 @@ impl Packs {
         // One that was begun before and could not be finished.
         let _is_new = std::fs::remove_file(&unfinished);
         tables::write_synced(&unfinished, &bytes).map_err(StateError::io("write", &unfinished))?;
+        if let Some(mirror) = self.mirror() {
+            // It may come to be there though nobody is told: then the next one has another name.
+            known.last = number;
+            mirror.put_last(&name, &bytes)?;
+        }
         let path = self.path.join(&name);
         std::fs::rename(&unfinished, &path).map_err(StateError::io("write", &path))?;
         crate::query::sync(&self.path)?;
@@ -202,6 +221,9 @@ impl Packs {
         if *live == 0 {
             known.live.remove(&place.pack);
             let _stays = std::fs::remove_file(self.path_of(place));
+            if let Some(mirror) = self.mirror() {
+                mirror.remove(&name_of(place.pack));
+            }
         }
         true
     }
@@ -266,6 +288,11 @@ fn checksum(index: &[u8], version: &[u8]) -> u32 {
     hasher.update(index);
     hasher.update(version);
     hasher.finalize()
+}
+
+/// It is the name of a pack.
+pub(crate) fn is_pack(name: &str) -> bool {
+    number_of(name).is_some()
 }
 
 fn name_of(number: u64) -> String {

@@ -1,6 +1,6 @@
 //! The checkpoints of one query: written, found again, and removed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::{VERSION, tables};
 /// it has come to the one before the last.
 pub const KEPT: usize = 3;
 
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The folder of a query.
 #[derive(Clone, Debug)]
@@ -98,7 +98,8 @@ impl QueryFolder {
         QueryFolder { path, known: Arc::default(), packs }
     }
 
-    fn name(&self) -> &str {
+    /// The folder's.
+    pub(crate) fn name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
@@ -165,11 +166,15 @@ impl QueryFolder {
         let unfinished = self.path.join(format!(".{}.tmp", folder_of(number)));
         std::fs::create_dir(&unfinished).map_err(StateError::io("create", &unfinished))?;
         let mut written = Written::new(number);
+        let mut copies = BTreeMap::new();
         let manifest = draft.put_down(|name, pieces| {
             let path = unfinished.join(name);
-            let shared = known.written.as_ref().and_then(|last| self.share(last, pieces, &path));
-            let stored = match shared {
-                Some(stored) => StoredFile { name: name.to_owned(), ..stored },
+            let last = known.written.as_ref();
+            let stored = match last.and_then(|last| Some((last.number(), self.share(last, pieces, &path)?))) {
+                Some((other, stored)) => {
+                    copies.insert(name.to_owned(), (other, stored.name.clone()));
+                    StoredFile { name: name.to_owned(), ..stored }
+                }
                 None => write_table(name, pieces, &path)?,
             };
             written.note(pieces, stored.clone());
@@ -179,6 +184,9 @@ impl QueryFolder {
         let path = unfinished.join(MANIFEST);
         tables::write_synced(&path, text.as_bytes()).map_err(StateError::io("write", &path))?;
         sync(&unfinished)?;
+        if let Some(mirror) = self.packs.mirror() {
+            mirror.put_checkpoint(self.name(), number, &unfinished, &manifest, &copies)?;
+        }
         let path = self.path.join(folder_of(number));
         std::fs::rename(&unfinished, &path).map_err(StateError::io("write", &path))?;
         sync(&self.path)?;
@@ -234,20 +242,29 @@ impl QueryFolder {
         if self.packs.forget(self.name(), number) {
             return Ok(());
         }
+        let manifest = self.remove_folder(number)?;
+        if let Some((mirror, manifest)) = self.packs.mirror().zip(manifest) {
+            mirror.remove_checkpoint(self.name(), number, &manifest);
+        }
+        Ok(())
+    }
+
+    /// Removes one that has a folder of its own: its manifest, if it was there.
+    pub(crate) fn remove_folder(&self, number: u64) -> io::Result<Option<Manifest>> {
         let path = self.path.join(folder_of(number));
         let text = match std::fs::read_to_string(path.join(MANIFEST)) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let Ok(manifest) = Manifest::of_text(&text) else { return Ok(()) };
+        let Ok(manifest) = Manifest::of_text(&text) else { return Ok(None) };
         // The manifest first: what is left of it is no checkpoint any more.
         std::fs::remove_file(path.join(MANIFEST))?;
         for StoredFile { name, .. } in &manifest.files {
             let _is_left = std::fs::remove_file(path.join(name));
         }
         let _is_left = std::fs::remove_dir(&path);
-        Ok(())
+        Ok(Some(manifest))
     }
 
     /// Removes what was begun and not finished.
@@ -269,7 +286,7 @@ impl QueryFolder {
     }
 
     /// Of what look like checkpoints, the highest first.
-    fn numbers(&self) -> Result<Vec<u64>, StateError> {
+    pub(crate) fn numbers(&self) -> Result<Vec<u64>, StateError> {
         let failed = || StateError::io("list", &self.path);
         let entries = match std::fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -377,11 +394,11 @@ fn failed_at(path: &Path, failed: Failed) -> StateError {
     }
 }
 
-fn folder_of(number: u64) -> String {
+pub(crate) fn folder_of(number: u64) -> String {
     format!("chk-{number}")
 }
 
-fn number_of(name: &str) -> Option<u64> {
+pub(crate) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("chk-")?;
     digits.parse().ok().filter(|number: &u64| number.to_string() == digits)
 }

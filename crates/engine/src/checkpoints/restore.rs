@@ -44,7 +44,7 @@ pub(crate) fn find(
     outputs: &[(SinkSpec, usize)],
 ) -> Result<Found, SubmitError> {
     let failed = |source| SubmitError::Store { query: query.into(), source };
-    let open = checkpoints.folder(&plan.folder).map_err(failed)?;
+    let open = checkpoints.folder(&plan.folder, plan.mirror.as_ref()).map_err(failed)?;
     let folder = open.query(query);
     let stored = folder.checkpoints().map_err(failed)?;
     let store = Store { open, folder, shape: plan.shape.clone() };

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef};
 use laxity_connect::{OutputPosition, Waiting};
-use laxity_runtime::LastCheckpoint;
+use laxity_runtime::{LastCheckpoint, Outcome};
 use laxity_state::{Draft, KEPT, StateError, StoredBytes};
 use parking_lot::Mutex;
 
@@ -197,7 +197,6 @@ fn with_patience<T>(
     // One for all of them.
     let waiting = Waiting::default();
     let query = &of[0].query.settings.name;
-    let place = format!("room for checkpoints in {}", of[0].store.folder.path().display());
     let mut pause_ms = 100;
     let written = loop {
         let error = match write() {
@@ -205,11 +204,21 @@ fn with_patience<T>(
             Err(error) => error,
         };
         let why = chain_of_causes(&error);
+        if !error.may_pass() {
+            for keeping in of {
+                keeping.query.end(Outcome::Failed(why.clone()));
+            }
+            break Err(why);
+        }
         let are_over = of.iter().all(|keeping| keeping.query.stopped());
         if are_over || shared.stopping.load(Acquire) || shared.checkpoints.is_stopping() {
             break Err(why);
         }
         shared.checkpoints.begin_to_wait(of, &waiting);
+        let place = match &error {
+            StateError::Store { store, .. } => format!("the store of checkpoints at {store}"),
+            _ => format!("room for checkpoints in {}", of[0].store.folder.path().display()),
+        };
         waiting.begin(query, &place, &why);
         std::thread::sleep(Duration::from_millis(pause_ms));
         pause_ms = (2 * pause_ms).min(10_000);

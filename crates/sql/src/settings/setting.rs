@@ -112,7 +112,7 @@ impl Setting<'_> {
 
     pub fn folder(&self) -> Result<PathBuf, Box<Fault>> {
         local_folder(self.value).map_err(|what| {
-            self.invalid(format!("'{}' {what}", self.key.value)).hint("write 'file:///var/lib/laxity'")
+            self.invalid(format!("'{}' {what}", self.key.value)).hint("write 'file:///var/lib/laxity'; 'laxity run --state-store s3://…' has a copy of a folder elsewhere")
         })
     }
 
