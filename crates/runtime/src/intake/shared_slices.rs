@@ -52,7 +52,7 @@ pub(super) struct Mate {
 /// After rows that hardly fell together it is not tried again for so many slices.
 const RESTS_SLICES: i64 = 16;
 
-/// What a group costs that is written down, and given, by what a row costs. Measured with a count and a sum by one key.
+/// What a group costs that is written down, and given, by what a row costs. Guessed: a group is looked up as a row is, and copied.
 const GROUP_COSTS: f64 = 1.3;
 
 impl<C: Content> SharedSlices<C> {

@@ -60,12 +60,16 @@ fn spec(window: WindowKind) -> WindowAggregateSpec {
     }
 }
 
+type ByMember<T> = BTreeMap<u32, Vec<T>>;
+/// A result's columns.
+type Line = Vec<Option<i64>>;
+
 /// A template that differs from the others in its windows, and what it has sent: by member, the results in no order, and
 /// the windows that rows came too late for.
 struct One {
     operator: Box<dyn Operator>,
-    sent: BTreeMap<u32, Vec<Vec<Option<i64>>>>,
-    late: BTreeMap<u32, Vec<i64>>,
+    sent: ByMember<Line>,
+    late: ByMember<i64>,
 }
 
 impl One {
@@ -102,7 +106,7 @@ impl One {
         }
     }
 
-    fn told(mut self) -> (BTreeMap<u32, Vec<Vec<Option<i64>>>>, BTreeMap<u32, Vec<i64>>) {
+    fn told(mut self) -> (ByMember<Line>, ByMember<i64>) {
         self.sent.values_mut().for_each(|lines| lines.sort());
         self.late.values_mut().for_each(|ends| ends.sort_unstable());
         (self.sent, self.late)
