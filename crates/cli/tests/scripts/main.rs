@@ -4,6 +4,7 @@
 //! Catches wrong results, and results that depend on the policy, the cores, delays, or how rows were cut into batches: in
 //! virtual time exactly and for every seed again. Cannot catch what is wrong in the same way in the second computation.
 
+mod approximate_after_kills;
 mod approximate_in_overload;
 mod approximate_over_several;
 mod by_hand;

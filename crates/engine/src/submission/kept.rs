@@ -92,10 +92,6 @@ impl Kept {
         let refused = |message: String| SubmitError::State { query: query.settings.name.clone(), message };
         let mut windows = None;
         for (place, instance) in instances.iter().enumerate() {
-            if instance.inspect(|operator| operator.keeps_time()) {
-                let way = "leave out 'laxity.approximate.error', or its checkpoints";
-                return Err(refused(format!("an approximate query has no checkpoints yet: {way}")));
-            }
             // Once before anything runs, so that one that cannot be saved is refused and not stopped later.
             let begins =
                 instance.save().map_err(|why| refused(format!("it cannot be checkpointed: {why}")))?;
