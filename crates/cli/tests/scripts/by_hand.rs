@@ -114,8 +114,9 @@ fn slices_that_are_as_they_were_are_not_written_again_and_the_oldest_may_go() {
         let text = checkpoint(folder);
         !text.contains(" of it new; ")
     };
-    let asked = (0..15).take_while(is_shared).count();
-    assert!(asked < 15, "nothing was as it was");
+    // At a quarter of the speed it runs for 24 s, and two slices, which fill a table, for five.
+    let asked = (0..60).take_while(is_shared).count();
+    assert!(asked < 60, "nothing was as it was");
     first.kill().unwrap();
     first.wait().unwrap();
     let shown = said(&laxity(folder, &["state", "show", "state"]).output().unwrap());
