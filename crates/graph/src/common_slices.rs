@@ -21,7 +21,7 @@ impl CommonSlices {
     #[must_use]
     pub fn with(self, slice_ms: i64) -> Option<CommonSlices> {
         let common = CommonSlices {
-            slice_ms: gcd(self.slice_ms, slice_ms),
+            slice_ms: common_divisor(self.slice_ms, slice_ms),
             longest_ms: self.longest_ms.max(slice_ms),
         };
         (common.longest_ms / common.slice_ms <= SLICES_MAX).then_some(common)
@@ -33,8 +33,9 @@ impl CommonSlices {
     }
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
+/// The greatest common divisor of two that are not negative.
+pub fn common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]

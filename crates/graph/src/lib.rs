@@ -15,7 +15,7 @@ mod settings;
 mod time;
 
 pub use approximation::Approximation;
-pub use common_slices::CommonSlices;
+pub use common_slices::{CommonSlices, common_divisor};
 pub use dataflow::{Dataflow, DataflowError, Input, Node, NodeId, Partitioning};
 pub use emitted::{Emitted, Flow};
 pub use id::{OperatorId, QueryId, WorkerId};

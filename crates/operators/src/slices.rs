@@ -1,6 +1,8 @@
 //! Which stretch of event time a row is aggregated into, and which stretches a window is merged of; saturates at both
 //! ends of time.
 
+use laxity_graph::common_divisor;
+
 use crate::WindowKind;
 
 /// Cuts event time into slices such that each window is a run of whole slices: rows are aggregated once per
@@ -21,7 +23,9 @@ impl Slicing {
     pub(crate) fn new(kind: WindowKind) -> Option<Slicing> {
         let (slice_ms, offset_ms) = match kind {
             WindowKind::Tumble { size_ms, offset_ms } => (size_ms, offset_ms),
-            WindowKind::Hop { size_ms, slide_ms, offset_ms } => (gcd(size_ms, slide_ms), offset_ms),
+            WindowKind::Hop { size_ms, slide_ms, offset_ms } => {
+                (common_divisor(size_ms, slide_ms), offset_ms)
+            }
             WindowKind::Cumulate { step_ms, offset_ms, .. } => (step_ms, offset_ms),
             WindowKind::Session { .. } => return None,
         };
@@ -118,13 +122,6 @@ fn floor(time: i128, step_ms: i64, offset_ms: i64) -> i128 {
 
 fn clamp(time: i128) -> i64 {
     time.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
-}
-
-pub(crate) fn gcd(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]

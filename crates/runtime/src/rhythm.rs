@@ -1,6 +1,6 @@
 //! Which visits of a shared table a reader can be spared; what it is not told of must not change its results.
 
-use laxity_graph::{Dataflow, EventTime};
+use laxity_graph::{Dataflow, EventTime, common_divisor};
 
 use crate::results::DueBy;
 
@@ -56,10 +56,6 @@ impl Rhythm {
         let end = from.div_euclid(every_ms).checked_add(1)?.checked_mul(every_ms)?;
         (end <= latest.0.saturating_add(reach_ms)).then_some(EventTime(end - 1))
     }
-}
-
-fn common_divisor(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
