@@ -29,6 +29,7 @@ use crate::report::Report;
 use crate::screen::{self, Screen};
 use crate::script::{Compilation, Files, with_sinks};
 use crate::signals::StopRequest;
+use crate::state::Plans;
 use crate::table::cut;
 use crate::view::{LiveView, RunView, most_troubled, progress, rest};
 use crate::{host, live, outcome, pace, policy, state};
@@ -84,12 +85,12 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
         let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };
         QueryPlan { state, ..plan(dataflow, query.late) }
     });
-    let plans = state::without_complete(plans.collect(), screen);
-    if plans.is_empty() {
+    let plans = state::by_what_is_left(plans.collect(), screen);
+    if plans.left.is_empty() {
         return Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS }));
     }
     let folders: BTreeSet<PathBuf> =
-        plans.iter().filter_map(|plan| plan.state.as_ref()).map(|state| state.folder.clone()).collect();
+        plans.left.iter().filter_map(|plan| plan.state.as_ref()).map(|state| state.folder.clone()).collect();
     let begun = begin(plans, &config, clock, |error| refused_at(error, &paths), files.are_apart(), screen)?;
     let Begun { engine, refused: queries_refused } = begun;
     let engine = Arc::new(engine);
@@ -156,16 +157,18 @@ struct Begun {
 
 /// Starts the queries. Where their files are apart, one whose tables cannot be opened is told of and the others start.
 fn begin(
-    mut plans: Vec<QueryPlan>,
+    plans: Plans,
     config: &EngineConfig,
     clock: Clock,
     failure: impl Fn(SubmitError) -> Failure,
     are_apart: bool,
     screen: &Screen,
 ) -> Result<Begun, Failure> {
+    let Plans { left: mut plans, complete } = plans;
     let mut refused = 0;
     loop {
         let engine = Engine::with_clock(config.clone(), clock);
+        complete.iter().for_each(|plan| engine.leave_out(plan));
         let submitted = plans.iter().try_for_each(|plan| engine.submit(plan.clone()).map(drop));
         let error = match submitted.and_then(|()| engine.start()) {
             Ok(_) => return Ok(Begun { engine, refused }),

@@ -74,9 +74,17 @@ pub fn check_names(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failu
     }
 }
 
-/// The queries of which something is left to be done. The others are named.
-pub fn without_complete(plans: Vec<QueryPlan>, screen: &Screen) -> Vec<QueryPlan> {
-    let mut left = Vec::new();
+/// Queries of a run.
+pub struct Plans {
+    /// Something is left to be done.
+    pub left: Vec<QueryPlan>,
+    /// Nothing is.
+    pub complete: Vec<QueryPlan>,
+}
+
+/// Tells those that are complete, and names them.
+pub fn by_what_is_left(plans: Vec<QueryPlan>, screen: &Screen) -> Plans {
+    let (mut left, mut done) = (Vec::new(), Vec::new());
     let complete = complete(&plans);
     for (plan, is_complete) in plans.into_iter().zip(complete) {
         let settings = &plan.dataflow.settings;
@@ -89,13 +97,16 @@ pub fn without_complete(plans: Vec<QueryPlan>, screen: &Screen) -> Vec<QueryPlan
         }
         match plan.state.as_ref().filter(|_| is_complete) {
             None => left.push(plan),
-            Some(state) => screen.say(&format!(
-                "query {name} is complete, as {} says: nothing is left to be done; --state-ignore '{name}' runs it anew",
-                state.folder.display()
-            )),
+            Some(state) => {
+                screen.say(&format!(
+                    "query {name} is complete, as {} says: nothing is left to be done; --state-ignore '{name}' runs it anew",
+                    state.folder.display()
+                ));
+                done.push(plan);
+            }
         }
     }
-    left
+    Plans { left, complete: done }
 }
 
 /// Does what is asked; the answer as text.

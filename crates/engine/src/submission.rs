@@ -39,6 +39,8 @@ pub(crate) struct Submission {
     /// By the place that tables write to: how many outputs were opened. Tables of several files may bear one name.
     parts: HashMap<PathBuf, usize>,
     started: Option<ScanEnvironment>,
+    /// What was read by sources that have had all there is, and will not read again.
+    ended: Vec<ScanSpec>,
     /// Outputs that connect once tables are read: whose query ends before has no table to leave.
     to_connect: Vec<Arc<Outlet>>,
 }
@@ -199,6 +201,14 @@ impl Submission {
         Ok(())
     }
 
+    /// A query that has read all there is.
+    pub fn leave_out(&mut self, plan: &QueryPlan) {
+        self.ended.extend(plan.dataflow.nodes().iter().filter_map(|node| match &node.stage {
+            Stage::Source { scan, .. } => Some(scan.clone()),
+            _ => None,
+        }));
+    }
+
     /// The query will not begin to read.
     pub fn withdraw(&mut self, query: QueryId) {
         self.waiting.retain(|wanted| wanted.query.id != query);
@@ -215,7 +225,7 @@ impl Submission {
         undo: &mut Undo,
     ) -> Result<Made, SubmitError> {
         let Undo { outlets: opened, parts: parts_of_it } = undo;
-        let parts = &mut self.parts;
+        let (parts, ended) = (&mut self.parts, &mut self.ended);
         let kept = plan.state.as_ref().map(|state| kept::find(shared, plan, state, query)).transpose()?;
         let mut own_parts = HashMap::new();
         let mut next_part = |sink: &SinkSpec| {
@@ -265,7 +275,10 @@ impl Submission {
             };
             let mut share = share(&source, scan, shared, view);
             let (from, saved) = match places.as_mut().and_then(|places| places.remove(&source.operator)) {
-                Some(kept::From::Ended) => return None,
+                Some(kept::From::Ended) => {
+                    ended.push(scan.clone());
+                    return None;
+                }
                 Some(kept::From::Place(place, saved)) => (Some(place), Some(saved)),
                 Some(kept::From::Beginning) | None => (None, None),
             };
@@ -300,7 +313,7 @@ impl Submission {
         self.started = Some(environment.clone());
         // All before the first row is read: what one of them opens may be what another writes.
         let groups = by_table(std::mem::take(&mut self.waiting));
-        let read = columns_by_table(&groups);
+        let read = columns_by_table(&groups, &self.ended);
         let open = |group: Vec<Wanted>| {
             let columns = read[&Arc::as_ptr(&group[0].spec.table)].clone();
             open_for(shared, group, &environment, columns)
@@ -332,12 +345,16 @@ fn by_table(waiting: Vec<Wanted>) -> Vec<Vec<Wanted>> {
     tables
 }
 
-/// What is read of each table, by whoever. A row is refused only for a value that somebody reads: so each copy of a table
-/// that is read from several places gives the rows that one copy for all would give.
-fn columns_by_table(groups: &[Vec<Wanted>]) -> HashMap<*const TableSpec, Vec<usize>> {
+/// What is read of each table, by whoever, those included who have had all of it. A row is refused only for a value that
+/// somebody reads: so each copy of a table that is read from several places, or again after a crash, gives the rows that one
+/// copy for all would give.
+fn columns_by_table(groups: &[Vec<Wanted>], ended: &[ScanSpec]) -> HashMap<*const TableSpec, Vec<usize>> {
     let mut read: HashMap<*const TableSpec, Vec<usize>> = HashMap::new();
     for wanted in groups.iter().flatten() {
         read.entry(Arc::as_ptr(&wanted.spec.table)).or_default().extend(wanted.columns());
+    }
+    for spec in ended {
+        read.entry(Arc::as_ptr(&spec.table)).and_modify(|columns| columns.extend(&spec.columns));
     }
     read
 }

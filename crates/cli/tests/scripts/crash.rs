@@ -149,8 +149,8 @@ fn run_killed(folder: &Path, dice: &mut Dice) -> usize {
 fn is_what_it_would_have_been(script: &str, files: usize, lines_min: usize) {
     let runs = from_environment("CRASH_RUNS", 3);
     let mut dice = Dice(from_environment("SEED", 1));
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
     fs::write(folder.join("in.csv"), rows(&mut dice)).unwrap();
     fs::write(folder.join("script.sql"), script).unwrap();
     let status = start(folder, &[]).wait().unwrap();
@@ -183,14 +183,41 @@ fn is_what_it_would_have_been(script: &str, files: usize, lines_min: usize) {
             }
             lost += differing.values().filter(|more| **more < 0).count();
             doubled += differing.values().filter(|more| **more > 0).count();
-            if let Some(first) = differing.iter().next() {
-                eprintln!("run {run}, {file}: {} lines differ, such as {first:?}", differing.len());
+            if !differing.is_empty() {
+                eprintln!("run {run}, {file}: {} lines differ: {differing:?}", differing.len());
             }
+        }
+        if lost + doubled > 0 {
+            // What it is that was lost is seen in what is there.
+            panic!("run {run}: {lost} lost, {doubled} doubled; see {}", temporary.keep().display());
         }
     }
     println!("{runs} runs, {kills} kills, {lost} lost, {doubled} doubled");
     assert!(kills >= runs as usize, "each run is killed at least once, as a rule");
-    assert_eq!((lost, doubled), (0, 0));
+}
+
+/// Rows that cannot be read are those of the file's queries, not of those that are left to be run.
+#[test]
+fn a_query_that_begins_anew_beside_one_that_is_complete_gets_the_same_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("in.csv"), "1,2\n2,none\n3,4\n").unwrap();
+    let script = "SET 'execution.checkpointing.interval' = '100 ms';
+CREATE TABLE t (n BIGINT, v BIGINT) WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv');
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out/numbers.csv', 'format' = 'csv');
+CREATE TABLE values_of (v BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out/values.csv', 'format' = 'csv');
+SET 'pipeline.name' = 'numbers';
+INSERT INTO numbers SELECT n FROM t;
+SET 'pipeline.name' = 'values';
+INSERT INTO values_of SELECT v FROM t;
+";
+    fs::write(folder.join("script.sql"), script).unwrap();
+    for arguments in [&["--state", "state"][..], &["--state", "state", "--state-ignore", "numbers"]] {
+        let status = start(folder, arguments).wait().unwrap();
+        assert!(status.success(), "{}", fs::read_to_string(folder.join("said.txt")).unwrap());
+        assert_eq!(lines(&folder.join("out/numbers.csv")), ["1", "3"], "{arguments:?}");
+        assert_eq!(lines(&folder.join("out/values.csv")), ["2", "4"], "{arguments:?}");
+    }
 }
 
 #[test]
