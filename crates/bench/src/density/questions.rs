@@ -91,6 +91,30 @@ impl Setting<'_> {
     }
 }
 
+/// Runs SQL that shares and SQL that does not ('on' and 'off'), in turn, round after round: how many times as much CPU
+/// the second takes, by round. What `told` says of a run and its cores is kept behind round and sharing.
+fn alone_by_together(
+    setting: &mut Setting<'_>,
+    findings: &mut Findings,
+    measured: Duration,
+    sql: impl Fn(&str) -> String,
+    told: impl Fn(&EngineFigures, f64) -> Vec<String>,
+) -> anyhow::Result<Vec<f64>> {
+    let mut times = Vec::new();
+    for round in 0..setting.rounds() {
+        let mut cores = [0.0; 2];
+        for (cores, share) in cores.iter_mut().zip(["on", "off"]) {
+            let figures = setting.launcher.run(&Launch::new(&sql(share), "laxity", measured))?;
+            *cores = figures.cpu_s / figures.measured_s;
+            let mut row = vec![round.to_string(), share.to_string()];
+            row.extend(told(&figures, *cores));
+            findings.rows.push(row);
+        }
+        times.push(cores[1] / cores[0].max(1e-9));
+    }
+    Ok(times)
+}
+
 /// Urgent queries alone, each with a table of its own unless that is changed.
 fn urgent(queries: usize, rows_per_s: u64, window_ms: u64) -> Cell {
     let urgent = Urgent {

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Setting, at_least};
+use super::{Setting, alone_by_together, at_least};
 use crate::Findings;
-use crate::density::launch::Launch;
 
 /// It must not be dearer: most of the rest is to make the rows and to look at their filter.
 const TARGET_TIMES: f64 = 1.0;
@@ -21,26 +20,17 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         columns: vec!["round", "share", "queries", "rows/s", "cores", "results", "worst p99 ms"],
         ..Findings::default()
     };
-    let mut times = Vec::new();
-    for round in 0..setting.rounds() {
-        let mut cores = [0.0; 2];
-        for (place, share) in ["on", "off"].into_iter().enumerate() {
-            let text = sql(windows, rows_per_s, share);
-            let figures = setting.launcher.run(&Launch::new(&text, "laxity", measured))?;
-            cores[place] = figures.cpu_s / figures.measured_s;
-            let worst_ns = figures.queries.iter().map(|query| query.p99_ns).max().unwrap_or(0);
-            findings.rows.push(vec![
-                round.to_string(),
-                share.into(),
-                figures.queries.len().to_string(),
-                rows_per_s.to_string(),
-                format!("{:.4}", cores[place]),
-                figures.queries.iter().map(|query| query.results).sum::<u64>().to_string(),
-                format!("{:.1}", worst_ns as f64 / 1e6),
-            ]);
-        }
-        times.push(cores[1] / cores[0].max(1e-9));
-    }
+    let text = |share: &str| sql(windows, rows_per_s, share);
+    let times = alone_by_together(setting, &mut findings, measured, text, |figures, cores| {
+        let worst_ns = figures.queries.iter().map(|query| query.p99_ns).max().unwrap_or(0);
+        vec![
+            figures.queries.len().to_string(),
+            rows_per_s.to_string(),
+            format!("{cores:.4}"),
+            figures.queries.iter().map(|query| query.results).sum::<u64>().to_string(),
+            format!("{:.1}", worst_ns as f64 / 1e6),
+        ]
+    })?;
     let what = format!("{windows} kinds of windows over the same rows: CPU alone by CPU together");
     findings.summary = vec![at_least(&what, &times, TARGET_TIMES, "times")];
     Ok(findings)

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Setting, at_least};
+use super::{Setting, alone_by_together, at_least};
 use crate::Findings;
-use crate::density::launch::Launch;
 
 /// Less would say that something is done more than once: of these queries the view is most of the work.
 const TARGET_TIMES: f64 = 4.0;
@@ -25,25 +24,16 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         columns: vec!["round", "share", "queries", "rows/s", "cores", "results"],
         ..Findings::default()
     };
-    let mut times = Vec::new();
-    for round in 0..setting.rounds() {
-        let mut cores = [0.0; 2];
-        for (place, share) in ["on", "off"].into_iter().enumerate() {
-            let text = sql(queries, rows_per_s, share);
-            let figures = setting.launcher.run(&Launch::new(&text, "laxity", measured))?;
-            cores[place] = figures.cpu_s / figures.measured_s;
-            let results: u64 = figures.queries.iter().map(|query| query.results).sum();
-            findings.rows.push(vec![
-                round.to_string(),
-                share.into(),
-                figures.queries.len().to_string(),
-                rows_per_s.to_string(),
-                format!("{:.4}", cores[place]),
-                results.to_string(),
-            ]);
-        }
-        times.push(cores[1] / cores[0].max(1e-9));
-    }
+    let text = |share: &str| sql(queries, rows_per_s, share);
+    let times = alone_by_together(setting, &mut findings, measured, text, |figures, cores| {
+        let results: u64 = figures.queries.iter().map(|query| query.results).sum();
+        vec![
+            figures.queries.len().to_string(),
+            rows_per_s.to_string(),
+            format!("{cores:.4}"),
+            results.to_string(),
+        ]
+    })?;
     let what = format!("{queries} queries over one view: CPU alone by CPU together");
     findings.summary = vec![at_least(&what, &times, TARGET_TIMES, "times")];
     Ok(findings)

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Setting, at_least};
+use super::{Setting, alone_by_together, at_least};
 use crate::Findings;
-use crate::density::launch::Launch;
 
 const TARGET_TIMES: f64 = 20.0;
 
@@ -32,25 +31,17 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         columns: vec!["round", "share", "queries", "rows/s", "cores", "results", "results_per_query_least"],
         ..Findings::default()
     };
-    let mut times = Vec::new();
-    for round in 0..setting.rounds() {
-        let mut cores = [0.0; 2];
-        for (place, share) in ["on", "off"].into_iter().enumerate() {
-            let text = sql(each, rows_per_s, share);
-            let figures = setting.launcher.run(&Launch::new(&text, "laxity", measured))?;
-            cores[place] = figures.cpu_s / figures.measured_s;
-            findings.rows.push(vec![
-                round.to_string(),
-                share.into(),
-                figures.queries.len().to_string(),
-                rows_per_s.to_string(),
-                format!("{:.4}", cores[place]),
-                figures.queries.iter().map(|query| query.results).sum::<u64>().to_string(),
-                figures.queries.iter().map(|query| query.results).min().unwrap_or(0).to_string(),
-            ]);
-        }
-        times.push(cores[1] / cores[0].max(1e-9));
-    }
+    let text = |share: &str| sql(each, rows_per_s, share);
+    let times = alone_by_together(setting, &mut findings, measured, text, |figures, cores| {
+        let results = || figures.queries.iter().map(|query| query.results);
+        vec![
+            figures.queries.len().to_string(),
+            rows_per_s.to_string(),
+            format!("{cores:.4}"),
+            results().sum::<u64>().to_string(),
+            results().min().unwrap_or(0).to_string(),
+        ]
+    })?;
     let what = format!(
         "{} templates of {each} queries: CPU alone by CPU together",
         AGGREGATES.len() * WINDOWS_S.len()
