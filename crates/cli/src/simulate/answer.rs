@@ -43,8 +43,8 @@ pub struct Question<'a> {
 struct Standing {
     name: String,
     target_ns: u64,
-    p50_ns: u64,
-    p99_ns: u64,
+    /// Of all results; `None` without any.
+    latency: Option<Histogram<u64>>,
     lateness: Lateness,
     /// Cores that one copy keeps busy.
     cores: f64,
@@ -83,6 +83,7 @@ impl Question<'_> {
         let standings = self.standings(&outcome, self.tenants);
         let mut text = table(&standings);
         text.push('\n');
+        text.push_str(&together(&standings));
         let verdict = Verdict::of(&standings);
         text.push_str(&verdict.text());
         text.push_str(&format!(
@@ -216,21 +217,13 @@ impl Question<'_> {
                 let copies = || outcome.queries.iter().skip(model).step_by(self.models.len());
                 let mut lateness = Lateness::default();
                 copies().for_each(|copy| lateness.merge(&copy.lateness));
-                let mut latency: Option<Histogram<u64>> = None;
-                for histogram in copies().filter_map(|copy| copy.latency.as_ref()) {
-                    match &mut latency {
-                        None => latency = Some(histogram.clone()),
-                        Some(sum) => sum.add(histogram).expect("equal precision"),
-                    }
-                }
-                let quantile = |q: f64| latency.as_ref().map_or(0, |latency| latency.value_at_quantile(q));
+                let latency = sum(copies().filter_map(|copy| copy.latency.as_ref()));
                 let busy_ns: u64 = copies().map(|copy| copy.busy_ns).sum();
                 let first = copies().next().expect("a copy of every query");
                 Standing {
                     name: first.name.strip_suffix(" #1").unwrap_or(&first.name).to_string(),
                     target_ns: first.target_ns,
-                    p50_ns: quantile(0.5),
-                    p99_ns: quantile(0.99),
+                    latency,
                     lateness,
                     cores: busy_ns as f64 / 1e9 / seconds / tenants as f64,
                 }
@@ -239,7 +232,43 @@ impl Question<'_> {
     }
 }
 
+/// All of these together; `None` if there are none.
+fn sum<'a>(mut latencies: impl Iterator<Item = &'a Histogram<u64>>) -> Option<Histogram<u64>> {
+    let first = latencies.next()?.clone();
+    Some(latencies.fold(first, |mut sum, latency| {
+        sum.add(latency).expect("equal precision");
+        sum
+    }))
+}
+
+fn quantile_ns(latency: Option<&Histogram<u64>>, quantile: f64) -> u64 {
+    latency.map_or(0, |latency| latency.value_at_quantile(quantile))
+}
+
+/// A line for all queries of one target, where there are several: by query, a result among few is a percentile of its own.
+fn together(standings: &[Standing]) -> String {
+    let mut targets_ns: Vec<u64> = standings.iter().map(|standing| standing.target_ns).collect();
+    targets_ns.sort_unstable();
+    targets_ns.dedup();
+    let line = |target_ns: u64| {
+        let of_target = || standings.iter().filter(move |standing| standing.target_ns == target_ns);
+        let mut lateness = Lateness::default();
+        of_target().for_each(|standing| lateness.merge(&standing.lateness));
+        let latency = sum(of_target().filter_map(|standing| standing.latency.as_ref()));
+        let latency = latency.as_ref().filter(|_| lateness.results > 0 && of_target().count() > 1)?;
+        let target = short_duration(target_ns);
+        let [p50, p99] = [0.5, 0.99].map(|quantile| short_duration(quantile_ns(Some(latency), quantile)));
+        let (queries, met) = (of_target().count(), short_share(lateness.met, lateness.results));
+        Some(format!("All results of the {queries} queries of {target}: p50 {p50}, p99 {p99}, met {met}.\n"))
+    };
+    targets_ns.into_iter().filter_map(line).collect()
+}
+
 impl Standing {
+    fn quantile_ns(&self, quantile: f64) -> u64 {
+        quantile_ns(self.latency.as_ref(), quantile)
+    }
+
     /// Without a result nothing was missed, and nothing kept either: it cannot be told.
     fn is_kept(&self) -> Option<bool> {
         (self.lateness.results > 0).then(|| self.lateness.met_share() >= KEPT)
@@ -250,7 +279,7 @@ impl Standing {
             "{} would miss its {} target: p99 {}, {} of its results in time; the late ones spend {:.0} % of their time {}.\n",
             self.name,
             short_duration(self.target_ns),
-            short_duration(self.p99_ns),
+            short_duration(self.quantile_ns(0.99)),
             short_share(self.lateness.met, self.lateness.results),
             100.0 * self.lateness.share(self.lateness.missed.cause()),
             crate::outcome::doing(self.lateness.missed.cause()),
@@ -313,8 +342,8 @@ fn table(standings: &[Standing]) -> String {
         table.push(vec![
             standing.name.clone(),
             short_duration(standing.target_ns),
-            shown(standing.p50_ns),
-            shown(standing.p99_ns),
+            shown(standing.quantile_ns(0.5)),
+            shown(standing.quantile_ns(0.99)),
             short_share(standing.lateness.met, standing.lateness.results),
             format!("{:.3}", standing.cores),
             causes(&standing.lateness),
@@ -342,11 +371,27 @@ mod tests {
 
     fn standing(name: &str, results: u64, late: u64) -> Standing {
         let mut lateness = Lateness::default();
+        let mut latency = Histogram::new(3).unwrap();
         for number in 0..results {
             let took_ns = if number < late { 3 } else { 1 };
             lateness.record(2, Parts { execute_ns: took_ns, ..Parts::default() });
+            latency.record(took_ns).unwrap();
         }
-        Standing { name: name.into(), target_ns: 2, p50_ns: 1, p99_ns: 3, lateness, cores: 0.0 }
+        Standing { name: name.into(), target_ns: 2, latency: Some(latency), lateness, cores: 0.0 }
+    }
+
+    #[test]
+    fn results_of_queries_of_one_target_are_told_together() {
+        // 201 results, two of them late: fewer than one in a hundred, though it is the only one of its query.
+        let standings = [standing("many", 200, 1), standing("few", 1, 1), standing("silent", 0, 0)];
+        assert_eq!(
+            together(&standings),
+            "All results of the 3 queries of 2 ns: p50 1 ns, p99 1 ns, met 99.0 %.\n"
+        );
+        assert_eq!(together(&standings[..1]), "", "its line tells");
+        assert_eq!(together(&standings[2..]), "");
+        let other = Standing { target_ns: 5, ..standing("other", 1, 0) };
+        assert_eq!(together(&[standing("many", 200, 1), other]), "");
     }
 
     #[test]
