@@ -13,7 +13,7 @@ pub struct EngineConfig {
     /// Schedulers that share the queries between them, each behind a lock of its own; no more than workers. One
     /// always runs the most urgent operator of all; several run one near it
     /// ([the relaxation](laxity_sched::Shards)) and let more workers ask at once. Default: one for every
-    /// [`WORKERS_PER_SHARD`] workers.
+    /// [`WORKERS_PER_SHARD`] workers, and one for each worker among a [crowd](laxity_sched::CROWD) of queries.
     pub shards: Option<usize>,
     /// Who decides what runs next. Default: `laxity`.
     pub policy: Policy,
@@ -50,9 +50,12 @@ pub struct EngineConfig {
 pub const WORKERS_PER_SHARD: usize = 4;
 
 impl EngineConfig {
-    /// Shards to make.
-    pub(crate) fn shards(&self) -> usize {
-        self.shards.unwrap_or_else(|| self.workers.div_ceil(WORKERS_PER_SHARD))
+    /// Shards to use at first, and where queries crowd.
+    pub(crate) fn shards(&self) -> (usize, usize) {
+        match self.shards {
+            Some(shards) => (shards, shards),
+            None => (self.workers.div_ceil(WORKERS_PER_SHARD), self.workers),
+        }
     }
 }
 

@@ -29,11 +29,17 @@ impl Dispatch {
         }
     }
 
-    /// Adds a table. It rests until it is woken or an appointment is made.
-    pub(crate) fn add_table(&self, query: QuerySpec, operator: OperatorSpec, table: &Arc<Table>) {
+    /// Adds a table, and its reader if it has but one. It rests until it is woken or an appointment is made.
+    pub(crate) fn add_table(
+        &self,
+        query: QuerySpec,
+        operator: OperatorSpec,
+        table: &Arc<Table>,
+        reader: Option<QueryId>,
+    ) {
         let unit = Unit::Table(table.clone());
         match self {
-            Dispatch::Scheduled(mailboxes) => mailboxes.add_table(query, operator, unit),
+            Dispatch::Scheduled(mailboxes) => mailboxes.add_table(query, operator, unit, reader),
             Dispatch::Threads(threads) => threads.add(&[operator], &[unit]),
         }
     }

@@ -2,14 +2,17 @@
 //!
 //! Which shard a worker goes to is [`laxity_sched::Shards`]' rule; here are the threads. A thread holds one lock
 //! at a time. A worker learns how urgent other shards are from what they publish, without their locks, so it may
-//! find less than it was told when it gets there, and then chooses again. With one shard nothing is published, and
-//! nothing looked at.
+//! find less than it was told when it gets there, and then chooses again. While one shard is used nothing is published,
+//! and nothing looked at.
 //!
 //! How workers sleep and wake is told in `mailboxes/parking.rs`.
 
 mod addresses;
 mod parking;
 mod slot;
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WorkerId};
 use laxity_runtime::Look;
@@ -35,6 +38,9 @@ pub(crate) struct Mailboxes<T, U> {
     shards: Vec<Slot<T, U>>,
     /// For who adds and removes queries; the others go by `addresses`.
     placement: Mutex<Placement>,
+    /// [`Placement::used`]. The first time that it rises above 1 it is written under the lock of the shard that was the
+    /// only one, so that whoever leaves that shard afterwards publishes it.
+    used: AtomicUsize,
     addresses: Addresses,
     parking: Parking,
     merging: Merging<T>,
@@ -46,6 +52,7 @@ pub(crate) struct Mailboxes<T, U> {
 /// A worker, and where it is among the shards.
 pub(crate) struct WorkerState {
     worker: WorkerId,
+    /// Another one once more shards are used.
     home: usize,
     /// What it was granted, by its id on the shard where it is: that of the process may be another's by the time that
     /// it is done.
@@ -122,19 +129,21 @@ impl<T> Merging<T> {
 }
 
 impl<T, U: Clone> Mailboxes<T, U> {
-    /// With so many shards, but no more than workers.
+    /// With so few shards, and so many where queries crowd, but no more than workers.
     pub(crate) fn new(
-        shards: usize,
+        (few, many): (usize, usize),
         policy: &Recipe,
         config: &Config,
         merging: Merging<T>,
         look: fn() -> T,
     ) -> Mailboxes<T, U> {
         let shards: Vec<Slot<T, U>> =
-            Shard::several(shards, policy, config).into_iter().map(Slot::new).collect();
-        let parking = Parking::new(shards.len());
+            Shard::several(few, many, policy, config).into_iter().map(Slot::new).collect();
+        let placement = Placement::new(few.min(shards.len()), shards.len());
+        let parking = Parking::new();
         Mailboxes {
-            placement: Mutex::new(Placement::new(shards.len())),
+            used: AtomicUsize::new(placement.used()),
+            placement: Mutex::new(placement),
             shards,
             addresses: Addresses::new(),
             parking,
@@ -144,34 +153,59 @@ impl<T, U: Clone> Mailboxes<T, U> {
         }
     }
 
-    /// How many schedulers there are.
-    pub(crate) fn shards(&self) -> usize {
-        self.shards.len()
+    /// How many schedulers are used.
+    #[inline]
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    /// More shards are used from now on.
+    fn use_shards(&self, used: usize) {
+        let only = self.shards[0].lock();
+        self.used.store(used, Relaxed);
+        // Nobody is called aged by then: that is seen when it is left the next time.
+        self.shards[0].publish(&only, ProcessingTime::ZERO);
+        drop(only);
+        self.shards.iter().for_each(|slot| slot.lock().shard.share_workers(used));
     }
 
     /// What a worker starts with.
     pub(crate) fn worker_state(&self, worker: WorkerId) -> WorkerState {
-        let home = worker.index() % self.shards.len();
+        let home = worker.index() % self.used();
         let random = Pcg32::seed_from_u64(self.seed.wrapping_add(u64::from(worker.0)));
         WorkerState { worker, home, granted: OperatorId(u32::MAX), at: home, passed: 0, slept_ns: 0, random }
     }
 
     /// Adds a query with its operators, and what workers get in their hands that are granted one.
     pub(crate) fn add_query(&self, query: QuerySpec, operators: &[OperatorSpec], units: &[U]) {
-        self.add(query, operators, units, false);
+        self.add(query, operators, units, None, false);
     }
 
-    /// Adds a table: something that is to be looked at, called as this operator of this query.
-    pub(crate) fn add_table(&self, query: QuerySpec, operator: OperatorSpec, unit: U) {
-        self.add(query, &[operator], &[unit], true);
+    /// Adds a table: something that is to be looked at, called as this operator of this query. Beside its only reader, if
+    /// it has but one.
+    pub(crate) fn add_table(
+        &self,
+        query: QuerySpec,
+        operator: OperatorSpec,
+        unit: U,
+        reader: Option<QueryId>,
+    ) {
+        self.add(query, &[operator], &[unit], reader, true);
     }
 
-    fn add(&self, query: QuerySpec, operators: &[OperatorSpec], units: &[U], is_table: bool) {
+    fn add(
+        &self,
+        query: QuerySpec,
+        operators: &[OperatorSpec],
+        units: &[U],
+        beside: Option<QueryId>,
+        is_table: bool,
+    ) {
         let id = query.id;
         let ids: Vec<OperatorId> = operators.iter().map(|operator| operator.id).collect();
         // Held throughout: who removes it finds all of it.
         let mut placement = self.placement.lock();
-        let shard = placement.emptiest();
+        let shard = placement.beside(beside);
         let mut desk = self.shards[shard].lock();
         let first = desk.shard.add_query(query, operators);
         let bound = desk.shard.ids_bound() as usize;
@@ -184,7 +218,11 @@ impl<T, U: Clone> Mailboxes<T, U> {
             self.addresses.place(id, Address { shard, local });
         }
         drop(desk);
+        let used = placement.used();
         placement.place(id, &ids, shard, first);
+        if placement.used() > used {
+            self.use_shards(placement.used());
+        }
     }
 
     /// Forgets a query or a table; the messages it still had.
@@ -313,13 +351,25 @@ impl<T, U: Clone> Mailboxes<T, U> {
         Message { to: table, channel: 0, progress, ingested: due, rows: 0, bytes: 0, body }
     }
 
+    /// Takes out what is for other shards than the one where the worker is; the rest goes with its next exchange.
+    pub(crate) fn take_elsewhere(
+        &self,
+        worker: &WorkerState,
+        staged: &mut Vec<Message<T>>,
+    ) -> Vec<Message<T>> {
+        let is_elsewhere = |message: &mut Message<T>| {
+            self.addresses.locate(message.to).is_some_and(|address| address.shard != worker.at)
+        };
+        staged.extract_if(.., is_elsewhere).collect()
+    }
+
     /// Messages from outside, in order per channel. What is left in `messages` is for operators that are gone.
     pub(crate) fn enqueue(&self, messages: &mut Vec<Message<T>>, now: ProcessingTime) {
-        let place_of = |message: &Message<T>| match self.shards.len() {
+        let place_of = |message: &Message<T>| match self.used() {
             1 => 0,
             _ => self.addresses.locate(message.to).map_or(0, |address| address.shard),
         };
-        if self.shards.len() > 1 {
+        if self.used() > 1 {
             // Each lock is taken once. The sort is stable: it keeps the order per channel.
             messages.sort_by_key(place_of);
         }
@@ -361,10 +411,11 @@ impl<T, U: Clone> Mailboxes<T, U> {
         merged: &mut Vec<Message<T>>,
         now: impl Fn() -> ProcessingTime,
     ) -> Next<T, U> {
+        worker.home = worker.worker.index() % self.used();
         let slot = &self.shards[worker.at];
         let at_once = finished.and_then(|finished| Some((slot.try_lock()?, finished.ended)));
         let (mut desk, mut instant) = at_once.unwrap_or_else(|| (slot.lock(), now()));
-        // A run's outputs go to operators of its query, so to this shard.
+        // A run's outputs go to operators of its query, so to this shard; a table's were sorted out.
         let (mut refused, mut made_ready) = (Vec::new(), None);
         for message in staged.drain(..) {
             let to = message.to;
@@ -431,7 +482,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 instant = now();
                 continue;
             }
-            if !self.parking.sleep(|| self.outlook(), &now) {
+            if !self.parking.sleep(|| self.outlook(), &now, || self.used() > 1) {
                 return Next::Stop;
             }
             desk = self.shards[worker.at].lock();
@@ -456,7 +507,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
     /// What a worker owes its home, whose lock it has, wherever it works.
     fn attend(&self, worker: &mut WorkerState, home: &mut Desk<T, U>, now: ProcessingTime) {
         self.call_looks(home, now);
-        if self.shards.len() > 1 {
+        if self.used() > 1 {
             home.shard.passed_over(std::mem::take(&mut worker.passed));
             home.shard.on_time(now);
         }
@@ -494,13 +545,12 @@ impl<T, U: Clone> Mailboxes<T, U> {
     /// The shard that a worker goes on with, which may be where it is, as it has the lock there; `None` if it knows
     /// of no work.
     fn choose(&self, worker: &mut WorkerState, shard: &mut Shard<T>, now: ProcessingTime) -> Option<usize> {
-        if self.shards.len() == 1 || shard.goes_on(worker.worker, now) {
+        if self.used() == 1 || shard.goes_on(worker.worker, now) {
             return Some(worker.at);
         }
         let top = shard.top_for(worker.worker, now);
-        let outlook = Outlook { at: worker.at, top, home: worker.home, sampled: SAMPLED };
-        let chosen =
-            outlook.choose(self.shards.len(), |place| self.shards[place].top(), &mut worker.random)?;
+        let outlook = Outlook { at: worker.at, top, home: worker.home, sampled: SAMPLED, lead: shard.lead() };
+        let chosen = outlook.choose(self.used(), |place| self.shards[place].top(), &mut worker.random)?;
         if chosen != worker.home {
             worker.passed = worker.passed.saturating_add(1);
         }
@@ -549,7 +599,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
     }
 
     fn publish(&self, place: usize, desk: &Desk<T, U>, now: ProcessingTime) {
-        if self.shards.len() > 1 {
+        if self.used() > 1 {
             self.shards[place].publish(desk, now);
         }
     }

@@ -148,7 +148,8 @@ impl Shared {
         }
         self.open_tables.add(table.clone());
         let (spec, operator) = Look::unit(table.query, id, table.target_ns());
-        self.dispatch.add_table(spec, operator, &table);
+        let reader = if let [reader] = readers { Some(reader.id) } else { None };
+        self.dispatch.add_table(spec, operator, &table, reader);
         let shared = Arc::downgrade(self);
         waker.wakes_by(move || {
             if let Some(shared) = shared.upgrade() {

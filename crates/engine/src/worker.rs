@@ -66,8 +66,8 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     let looked = shared.look_at(table, &mut staged);
                     merged.clear();
                     // What is admitted goes to queries on any shard.
-                    if mailboxes.shards() > 1 {
-                        shared.hand_over(&mut staged);
+                    if mailboxes.used() > 1 {
+                        shared.hand_over(&mut mailboxes.take_elsewhere(&worker_state, &mut staged));
                     }
                     let cpu_ns = looked.ended.since_ns(looked.started);
                     times.count_look(looked.rows, cpu_ns.saturating_sub(looked.recorded_ns));

@@ -94,7 +94,7 @@ fn config() -> Config {
 }
 
 fn shards(shards: usize, sampled: usize, policy: &str) -> Shards<u64> {
-    let mut shards = Shards::new(shards, sampled, &recipe(policy).unwrap(), &config());
+    let mut shards = Shards::new(shards, shards, sampled, &recipe(policy).unwrap(), &config());
     for id in 0..QUERIES {
         shards.add_query(query(id), &operators(id));
     }
@@ -222,7 +222,7 @@ proptest! {
 /// units with random deadlines wait and as many workers as shards take turns.
 fn rank_error(shards: usize, sampled: usize, units: u32) -> (f64, usize) {
     let config = Config { workers: shards, quantum_ns: 0, quantum_max_ns: 0, ..Config::default() };
-    let mut core: Shards<u64> = Shards::new(shards, sampled, &recipe("edf").unwrap(), &config);
+    let mut core: Shards<u64> = Shards::new(shards, shards, sampled, &recipe("edf").unwrap(), &config);
     let mut random = Pcg32::seed_from_u64(7);
     let mut keys: Vec<u64> = Vec::new();
     for id in 0..units {
@@ -288,7 +288,7 @@ fn the_chosen_shard_stands_where_chance_puts_the_least_of_those_looked_at() {
             tops.swap(place, random.next_u32() as usize % (place + 1));
         }
         let top = |shard: usize| Top::new(Some(f64::from(tops[shard])));
-        let outlook = Outlook { at: 3, top: top(3), home: 3, sampled: 1 };
+        let outlook = Outlook { at: 3, top: top(3), home: 3, sampled: 1, lead: 0.0 };
         let chosen = outlook.choose(SHARDS, top, &mut random).unwrap();
         sum += 1 + tops[chosen];
     }
@@ -309,7 +309,7 @@ fn wait_of_the_least_urgent(policy: &str, shards: usize) -> u64 {
         ageing_bound_ns: 100_000,
         ..Config::default()
     };
-    let mut core: Shards<u64> = Shards::new(shards, 1, &recipe(policy).unwrap(), &config);
+    let mut core: Shards<u64> = Shards::new(shards, shards, 1, &recipe(policy).unwrap(), &config);
     for id in 0..UNITS {
         let target_ns = if id == 0 { 400_000 } else { 10_000 };
         let source = operators(id)[0].clone();
@@ -381,7 +381,7 @@ fn wait_at_the_home_of_a_wanderer(policy: &str) -> u64 {
         ageing_bound_ns: 100_000,
         ..Config::default()
     };
-    let mut core: Shards<u64> = Shards::new(2, 1, &recipe(policy).unwrap(), &config);
+    let mut core: Shards<u64> = Shards::new(2, 2, 1, &recipe(policy).unwrap(), &config);
     let source = |query: u32, id: u32| OperatorSpec {
         id: OperatorId(id),
         query: QueryId(query),
@@ -434,7 +434,7 @@ fn ids_come_again_and_nothing_is_lost_or_grows_over_a_million_lives() {
     const AT_ONCE: usize = 40;
     let mut random = Pcg32::seed_from_u64(11);
     let mut ids = IdSpace::default();
-    let mut shards: Shards<u64> = Shards::new(2, 1, &recipe("laxity").unwrap(), &config());
+    let mut shards: Shards<u64> = Shards::new(2, 2, 1, &recipe("laxity").unwrap(), &config());
     let mut living: Vec<Living> = Vec::new();
     let mut running: [Option<u32>; WORKERS as usize] = [None; WORKERS as usize];
     let (mut queries, mut given, mut back, mut done, mut removed_running) = (0, 0_u64, 0_u64, 0_u64, 0);
@@ -549,7 +549,7 @@ fn a_query_that_is_altered_is_ranked_as_if_it_had_always_been_so() {
 
 #[test]
 fn the_ids_of_what_runs_come_again_only_when_that_is_reported() {
-    let mut shards: Shards<u64> = Shards::new(1, 0, &recipe("llf").unwrap(), &config());
+    let mut shards: Shards<u64> = Shards::new(1, 1, 0, &recipe("llf").unwrap(), &config());
     let one = |id: u32| {
         [OperatorSpec { id: OperatorId(id), query: QueryId(id), upstream: vec![], window: None, channels: 1 }]
     };

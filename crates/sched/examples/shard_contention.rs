@@ -67,7 +67,7 @@ impl Lock {
 /// So many units always have one message each; a unit's next comes as its last is done.
 fn contend(workers: usize, shards: usize, run_ns: u64, units: u32, span_ns: u64) -> Measured {
     let config = Config { workers, quantum_ns: 0, ..Config::default() };
-    let mut core: Shards<()> = Shards::new(shards, SAMPLED, &Recipe::of("edf", || Edf), &config);
+    let mut core: Shards<()> = Shards::new(shards, shards, SAMPLED, &Recipe::of("edf", || Edf), &config);
     // Targets from 1 to 8 ms, in no order that the placement knows.
     let target_ns = |id: u32| 1_000_000 + u64::from(id.wrapping_mul(2_654_435_761) >> 9) % 7_000_000;
     let message = |id: OperatorId, now: u64| Message {

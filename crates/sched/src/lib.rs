@@ -48,7 +48,7 @@ pub use recipe::{
     Recipe, UnknownPolicy, format_duration,
 };
 pub use scheduler::Scheduler;
-pub use shards::{Address, Outlook, Placement, Shard, Shards, Top};
+pub use shards::{Address, CROWD, Outlook, Placement, Shard, Shards, Top};
 pub use shed::{LeavesOut, Relief, ShedConfig, Shedder};
 pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};
 pub use stream::{StreamSnapshot, Sweeping};

@@ -1,7 +1,8 @@
 //! The scheduler core on many cores: several schedulers, each behind a lock of its own, and workers that look
 //! at a few of them.
 //!
-//! Each query lives on one shard ([`Placement`]). Each worker has a home shard. Where its train ends, it goes
+//! Each query lives on one shard ([`Placement`]), and with it what works for it alone. Most shards are used only once
+//! there is a [`CROWD`] of operators on each of the first. Each worker has a home shard. Where its train ends, it goes
 //! on with the most urgent of: what it holds, its home's top, and the tops of `sampled` other shards drawn at
 //! random ([`Outlook::choose`]); where these have nothing, it takes from any shard that has. A worker holds
 //! one lock at a time.
@@ -9,7 +10,8 @@
 //! # The relaxation
 //! With one shard this is [`crate::Scheduler`], pick for pick. With n shards a pick may pass over more urgent
 //! units:
-//! - It is never less urgent than the home's top, and within the chosen shard it is exact.
+//! - It is never less urgent than the home's top, and within the chosen shard it is exact. Where priorities are
+//!   instants, what is elsewhere and more urgent by less than a quantum is passed over for the home ([`Shard::lead`]).
 //! - With d sampled shards, its shard stands among the n ordered by top at place 1 + (n − d' − 1) / (d' + 2),
 //!   where d' ≤ d are distinct and any order of the tops is as likely as another: 1 + d' of n are looked at,
 //!   and the least of them is taken.
@@ -40,7 +42,7 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 pub use choice::{Outlook, Top};
-pub use placement::{Address, Placement};
+pub use placement::{Address, CROWD, Placement};
 pub use shard::Shard;
 
 use crate::{Config, Grant, Message, OperatorSpec, QuerySpec, Recipe, RunReport};
@@ -57,12 +59,14 @@ pub struct Shards<T> {
 }
 
 impl<T> Shards<T> {
-    /// So many shards, but no more than workers; each worker looks at its home and so many others.
-    pub fn new(shards: usize, sampled: usize, policy: &Recipe, config: &Config) -> Shards<T> {
-        let shards = Shard::several(shards, policy, config);
+    /// So few shards and so many where queries crowd ([`CROWD`]), but no more than workers; each worker looks at its home
+    /// and at `sampled` others.
+    pub fn new(few: usize, many: usize, sampled: usize, policy: &Recipe, config: &Config) -> Shards<T> {
+        let shards = Shard::several(few, many, policy, config);
+        let placement = Placement::new(few.min(shards.len()), shards.len());
         Shards {
-            placement: Placement::new(shards.len()),
-            at: (0..config.workers).map(|worker| worker % shards.len()).collect(),
+            at: (0..config.workers).map(|worker| worker % placement.used()).collect(),
+            placement,
             shards,
             sampled,
             random: Pcg32::seed_from_u64(config.seed),
@@ -74,11 +78,29 @@ impl<T> Shards<T> {
     /// # Panics
     /// If an operator has an input that does not stand before it.
     pub fn add_query(&mut self, spec: QuerySpec, operators: &[OperatorSpec]) -> usize {
-        let shard = self.placement.emptiest();
+        self.add_beside(None, spec, operators)
+    }
+
+    /// The same of what works for that query alone, on its shard: a table with one reader.
+    ///
+    /// # Panics
+    /// As [`add_query`](Shards::add_query).
+    pub fn add_beside(
+        &mut self,
+        beside: Option<QueryId>,
+        spec: QuerySpec,
+        operators: &[OperatorSpec],
+    ) -> usize {
+        let shard = self.placement.beside(beside);
         let query = spec.id;
         let first = self.shards[shard].add_query(spec, operators);
         let ids: Vec<OperatorId> = operators.iter().map(|operator| operator.id).collect();
+        let used = self.placement.used();
         self.placement.place(query, &ids, shard, first);
+        if self.placement.used() > used {
+            let used = self.placement.used();
+            self.shards.iter_mut().for_each(|shard| shard.share_workers(used));
+        }
         shard
     }
 
@@ -126,9 +148,10 @@ impl<T> Shards<T> {
         self.shards[home].on_time(now);
         if !self.shards[at].goes_on(worker, now) {
             let top = self.shards[at].top_for(worker, now);
-            let outlook = Outlook { at, top, home, sampled: self.sampled };
+            let outlook = Outlook { at, top, home, sampled: self.sampled, lead: self.shards[at].lead() };
             let shards = &self.shards;
-            let chosen = outlook.choose(shards.len(), |shard| shards[shard].top(now), &mut self.random);
+            let chosen =
+                outlook.choose(self.placement.used(), |shard| shards[shard].top(now), &mut self.random);
             if let Some(chosen) = chosen {
                 if chosen != home {
                     self.shards[home].passed_over(1);
@@ -186,7 +209,7 @@ impl<T> Shards<T> {
 
     /// The shard that a worker always looks at.
     pub fn home(&self, worker: WorkerId) -> usize {
-        worker.index() % self.shards.len()
+        worker.index() % self.placement.used()
     }
 
     /// The shard whose unit a worker holds or held last.
@@ -196,7 +219,7 @@ impl<T> Shards<T> {
 
     fn at(&mut self, worker: WorkerId) -> usize {
         for worker in self.at.len()..=worker.index() {
-            self.at.push(worker % self.shards.len());
+            self.at.push(worker % self.placement.used());
         }
         self.at[worker.index()]
     }

@@ -93,10 +93,17 @@ impl<C: Content> Machine<C> {
     /// When a core without work has to look at a table, and its place among those; the one to be used next of several.
     pub fn next_look(&self) -> Option<(ProcessingTime, usize)> {
         let cores = self.idle.iter().enumerate().rev();
-        let looks = cores.filter_map(|(place, &number)| {
-            Some((self.agendas[number as usize % self.agendas.len()].next()?, place))
-        });
+        let looks =
+            cores.filter_map(|(place, &number)| Some((self.agendas[self.home(number)].next()?, place)));
         looks.min_by_key(|&(look, _)| look)
+    }
+
+    /// The agenda that a core attends.
+    pub fn home(&self, number: u32) -> usize {
+        match &self.sharing {
+            Sharing::Scheduler(order) => order.home(WorkerId(number)),
+            Sharing::Threads(_) => 0,
+        }
     }
 
     /// When a core without work is to ask its scheduler again, and its place among those; likewise.
@@ -110,11 +117,19 @@ impl<C: Content> Machine<C> {
 }
 
 impl<C: Content> Sharing<C> {
-    /// A query with all its operators here, from sources to sinks; or a table.
+    /// A query with all its operators here, from sources to sinks.
     pub fn add_query(&mut self, query: QuerySpec, operators: Vec<OperatorSpec>) {
         match self {
             Sharing::Scheduler(order) => order.add_query(query, operators),
             Sharing::Threads(threads) => add_query(&mut threads.graph, query, operators),
+        }
+    }
+
+    /// A table, and its reader if it has but one.
+    pub fn add_table(&mut self, query: QuerySpec, operator: OperatorSpec, reader: Option<QueryId>) {
+        match self {
+            Sharing::Scheduler(order) => order.add_table(query, operator, reader),
+            Sharing::Threads(threads) => add_query(&mut threads.graph, query, vec![operator]),
         }
     }
 

@@ -17,10 +17,11 @@ pub(crate) enum Order<T> {
 const SAMPLED: usize = 1;
 
 impl<T> Order<T> {
-    pub fn new(shards: usize, policy: &Recipe, config: &Config) -> Order<T> {
-        match shards {
+    /// With so few of them, and so many where queries crowd.
+    pub fn new(few: usize, many: usize, policy: &Recipe, config: &Config) -> Order<T> {
+        match many {
             0 | 1 => Order::One(Scheduler::new(policy.compose(), config.clone())),
-            _ => Order::Several(Shards::new(shards, SAMPLED, policy, config)),
+            _ => Order::Several(Shards::new(few, many, SAMPLED, policy, config)),
         }
     }
 
@@ -41,6 +42,16 @@ impl<T> Order<T> {
         }
     }
 
+    /// A table, and its reader if it has but one.
+    pub fn add_table(&mut self, query: QuerySpec, operator: OperatorSpec, reader: Option<QueryId>) {
+        match self {
+            Order::One(scheduler) => add_query(scheduler, query, vec![operator]),
+            Order::Several(shards) => {
+                shards.add_beside(reader, query, &[operator]);
+            }
+        }
+    }
+
     /// What a query allows where not all can be done in time: rows are dropped, or left out.
     pub fn allow(&mut self, query: QueryId, drop: bool, leave_out: bool) {
         match self {
@@ -52,6 +63,14 @@ impl<T> Order<T> {
                 shards.allow_shedding(query, drop);
                 shards.allow_leaving_out(query, leave_out);
             }
+        }
+    }
+
+    /// The scheduler where a worker is at home.
+    pub fn home(&self, worker: WorkerId) -> usize {
+        match self {
+            Order::One(_) => 0,
+            Order::Several(shards) => shards.home(worker),
         }
     }
 

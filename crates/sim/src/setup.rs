@@ -59,6 +59,9 @@ pub struct Setup {
     /// Schedulers of a machine that share its queries, each at home with some of the cores ([`laxity_sched::Shards`]); no
     /// more than cores, and one where queries span machines. The engine has one for every four workers. Default 1.
     pub shards: usize,
+    /// So many once there is a [crowd](laxity_sched::CROWD) of operators on each of those. The engine has one for every
+    /// worker then. Default 1: no more than those.
+    pub shards_of_crowd: usize,
     /// How tables are read. Default: rows are taken in as they arrive, at no cost.
     pub sources: Sources,
     /// Policies that take over while it runs.
@@ -201,6 +204,7 @@ impl Default for Setup {
             shed: false,
             driver: Driver::Scheduler,
             shards: 1,
+            shards_of_crowd: 1,
             sources: Sources::AtOnce,
             switches: Vec::new(),
             exchange: Duration::from_millis(120),

@@ -463,14 +463,16 @@ fn machines<C: Modelled>(
         operators.fill(all);
     }
     // What spans machines is known by one scheduler on each.
-    let shards = match &setup.driver {
-        Driver::Scheduler if !topology.spans => setup.shards.clamp(1, cores as usize),
-        _ => 1,
+    let (few, many) = match &setup.driver {
+        Driver::Scheduler if !topology.spans => {
+            (setup.shards, setup.shards.max(setup.shards_of_crowd).clamp(1, cores as usize))
+        }
+        _ => (1, 1),
     };
     let sharing = |operators: usize| {
         let config = Config { workers: cores as usize, seed: setup.seed, ..setup.config.clone() };
         match &setup.driver {
-            Driver::Scheduler => Sharing::Scheduler(Order::new(shards, policy, &config)),
+            Driver::Scheduler => Sharing::Scheduler(Order::new(few, many, policy, &config)),
             Driver::OsThreads(os) => {
                 let slice_ns = ProcessingTime::ZERO.plus(os.slice).0;
                 let rank = os.renice.as_ref().map(|renice| {
@@ -492,7 +494,7 @@ fn machines<C: Modelled>(
         queued_messages: 0,
         tick_at: None,
         waking: 0,
-        agendas: (0..shards).map(|_| Agenda::default()).collect(),
+        agendas: (0..many).map(|_| Agenda::default()).collect(),
         alarm_at: None,
         load: Load::default(),
     };

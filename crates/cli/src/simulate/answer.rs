@@ -183,6 +183,7 @@ impl Question<'_> {
             credit_bytes: 8 << 20,
             driver,
             shards: self.cores.div_ceil(WORKERS_PER_SHARD),
+            shards_of_crowd: self.cores,
             // Thousands of histograms of three digits would be most of the memory.
             latency_digits: if self.models.len() * tenants > 1_000 { 2 } else { 3 },
             keep: Keep { timeline: false, results: false, trace: false, checks: false },

@@ -24,7 +24,13 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
 fn mailboxes(shards: u32, operators: u32) -> Arc<Mailboxes<(), ()>> {
     let merging = Merging { rows_max: 0, messages_max: 0, fits: |_, _| false };
     let config = Config { workers: 2, ..Config::default() };
-    let mailboxes = Mailboxes::new(shards as usize, &Recipe::of("llf", || Llf), &config, merging, || ());
+    let mailboxes = Mailboxes::new(
+        (shards as usize, shards as usize),
+        &Recipe::of("llf", || Llf),
+        &config,
+        merging,
+        || (),
+    );
     for query in (0..shards).map(QueryId) {
         let ids = query.0 * operators..(query.0 + 1) * operators;
         let specs: Vec<OperatorSpec> = ids
@@ -112,7 +118,7 @@ fn an_appointment_that_is_due_always_wakes_a_worker() {
             window: None,
             channels: 1,
         };
-        mailboxes.add_table(spec, table, ());
+        mailboxes.add_table(spec, table, (), None);
         let worker = {
             let mailboxes = mailboxes.clone();
             thread::spawn(move || {

@@ -55,8 +55,6 @@ pub(super) struct Parking {
     to_wake: AtomicUsize,
     /// Until when a sleeper sleeps, ns; `u64::MAX` if none keeps the alarm. Written under the lock.
     alarm_ns: AtomicU64,
-    /// There are shards whose looks are not seen by who gets up.
-    hands_alarm_on: bool,
 }
 
 struct State {
@@ -69,8 +67,8 @@ struct State {
 }
 
 impl Parking {
-    /// For the workers of so many shards.
-    pub fn new(shards: usize) -> Parking {
+    /// Nobody sleeps.
+    pub fn new() -> Parking {
         Parking {
             state: Mutex::new(State {
                 announced: 0,
@@ -81,7 +79,6 @@ impl Parking {
             permitted: Condvar::new(),
             to_wake: AtomicUsize::new(0),
             alarm_ns: AtomicU64::new(u64::MAX),
-            hands_alarm_on: shards > 1,
         }
     }
 
@@ -115,11 +112,13 @@ impl Parking {
     }
 
     /// Sleeps while there is nothing to do. `outlook` has to ask every shard whether work waits, and when a table is to
-    /// be looked at. False at the end.
+    /// be looked at; `hands_alarm_on`, as one gets up, whether there are shards whose looks he does not see. False at the
+    /// end.
     pub fn sleep(
         &self,
         outlook: impl FnOnce() -> (bool, Option<ProcessingTime>),
         now: impl Fn() -> ProcessingTime,
+        hands_alarm_on: impl FnOnce() -> bool,
     ) -> bool {
         let mut state = self.state.lock();
         state.announced += 1;
@@ -153,10 +152,10 @@ impl Parking {
         }
         state.announced -= 1;
         state.permits = state.permits.min(state.announced);
-        let to_keep_alarm = self.hands_alarm_on
-            && kept_alarm
+        let to_keep_alarm = kept_alarm
             && state.permits < state.announced
-            && state.alarm == ProcessingTime::MAX;
+            && state.alarm == ProcessingTime::MAX
+            && hands_alarm_on();
         state.permits += usize::from(to_keep_alarm);
         self.count(&state);
         drop(state);

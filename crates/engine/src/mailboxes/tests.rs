@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use laxity_graph::EventTime;
 use laxity_policies::recipe;
-use laxity_sched::{RunReport, Shards};
+use laxity_sched::{RunReport, Shards, Top};
 use proptest::prelude::*;
 
 use super::*;
@@ -43,7 +43,7 @@ fn message(to: u32, ingested: ProcessingTime, body: u64) -> Message<u64> {
 
 fn mailboxes(shards: usize, workers: usize, queries: u32, policy: &str) -> Mailboxes<u64, ()> {
     let config = Config { workers, quantum_ns: 1_000, ..Config::default() };
-    let mailboxes = Mailboxes::new(shards, &recipe(policy).unwrap(), &config, NO_MERGING, || LOOK);
+    let mailboxes = Mailboxes::new((shards, shards), &recipe(policy).unwrap(), &config, NO_MERGING, || LOOK);
     (0..queries).for_each(|id| mailboxes.add_query(query(id), &operators(id), &[(), ()]));
     mailboxes
 }
@@ -94,7 +94,7 @@ proptest! {
         first in prop::sample::select(POLICIES.to_vec()),
     ) {
         let config = Config { workers: WORKERS as usize, quantum_ns: 1_000, ..Config::default() };
-        let mut definition: Shards<u64> = Shards::new(number, SAMPLED, &recipe(first).unwrap(), &config);
+        let mut definition: Shards<u64> = Shards::new(number, number, SAMPLED, &recipe(first).unwrap(), &config);
         (0..QUERIES).for_each(|id| { definition.add_query(query(id), &operators(id)); });
         let mailboxes = mailboxes(number, WORKERS as usize, QUERIES, first);
         // Who finds nothing to do then returns.
@@ -368,7 +368,7 @@ fn sleepers_keep_the_alarm_for_every_appointment() {
     let mailboxes = mailboxes(1, 2, 0, "llf");
     for id in 0..APPOINTMENTS {
         let [table, _] = operators(id);
-        mailboxes.add_table(query(id), table, ());
+        mailboxes.add_table(query(id), table, (), None);
     }
     let (send, looked) = std::sync::mpsc::channel();
     std::thread::scope(|threads| {
@@ -431,7 +431,7 @@ fn a_look_on_another_shard_is_not_slept_past() {
     let mailboxes = mailboxes(2, 2, 0, "llf");
     for id in 0..2 {
         let [table, _] = operators(id);
-        mailboxes.add_table(query(id), table, ());
+        mailboxes.add_table(query(id), table, (), None);
     }
     let far =
         [OperatorId(0), OperatorId(2)].map(|table| mailboxes.addresses.locate(table).unwrap().shard == 1);
@@ -442,4 +442,67 @@ fn a_look_on_another_shard_is_not_slept_past() {
     let mut worker = mailboxes.worker_state(WorkerId(0));
     let next = mailboxes.exchange(&mut worker, None, &mut Vec::new(), &mut Vec::new(), || NOW);
     assert!(matches!(next, Next::Run(grant, ()) if grant.operator == table));
+}
+
+/// One worker's run, told, and what it is granted next.
+fn go_on(mailboxes: &Mailboxes<u64, ()>, worker: &mut WorkerState, staged: Vec<Message<u64>>) -> OperatorId {
+    let finished = Finished { report: RunReport::default(), progress: None, ended: NOW, look: None };
+    let mut staged = staged;
+    match mailboxes.exchange(worker, Some(finished), &mut staged, &mut Vec::new(), || NOW) {
+        Next::Run(grant, ()) => grant.operator,
+        _ => panic!("there is work"),
+    }
+}
+
+/// The worker that looked at the table has the rows in its caches; those of others cross a lock.
+#[test]
+fn what_a_table_admits_for_its_only_reader_is_followed() {
+    let mailboxes = mailboxes(2, 2, 3, "llf");
+    mailboxes.stop();
+    let on = |id: u32| mailboxes.addresses.locate(OperatorId(id)).unwrap().shard;
+    assert_eq!([0, 2, 4].map(on), [0, 1, 0]);
+    let table = OperatorSpec { id: OperatorId(90), query: QueryId(90), ..operators(0)[0].clone() };
+    // The emptiest is the second.
+    mailboxes.add_table(QuerySpec { id: QueryId(90), ..query(2) }, table, (), Some(QueryId(2)));
+    assert_eq!(on(90), 0, "beside its reader");
+    mailboxes.enqueue(&mut vec![message(0, NOW, 0)], NOW);
+    mailboxes.wake(OperatorId(90), NOW);
+    let mut worker = mailboxes.worker_state(WorkerId(0));
+    let first = mailboxes.exchange(&mut worker, None, &mut Vec::new(), &mut Vec::new(), || NOW);
+    assert!(matches!(first, Next::Run(grant, ()) if grant.operator == OperatorId(0)), "the nearer target");
+    assert_eq!(go_on(&mailboxes, &mut worker, vec![]), OperatorId(90));
+    // Behind the rows of its reader more urgent ones wait.
+    mailboxes.enqueue(&mut vec![message(0, NOW, 0)], NOW);
+    let mut staged = vec![message(2, NOW, 1), message(4, NOW, 2), message(2, NOW, 3)];
+    let elsewhere: Vec<u64> =
+        mailboxes.take_elsewhere(&worker, &mut staged).iter().map(|message| message.body).collect();
+    assert_eq!((elsewhere, staged.len()), (vec![1, 3], 1));
+    assert_eq!(go_on(&mailboxes, &mut worker, staged), OperatorId(4));
+}
+
+#[test]
+fn each_worker_has_a_shard_of_its_own_once_queries_crowd() {
+    let config = Config { workers: 2, quantum_ns: 1_000, ..Config::default() };
+    let mailboxes: Mailboxes<u64, ()> =
+        Mailboxes::new((1, 2), &recipe("laxity").unwrap(), &config, NO_MERGING, || LOOK);
+    mailboxes.stop();
+    let few = laxity_sched::CROWD as u32 / 2;
+    let add = |id: u32| mailboxes.add_query(query(id), &operators(id), &[(), ()]);
+    (0..few).for_each(add);
+    let mut workers = [0, 1].map(|worker| mailboxes.worker_state(WorkerId(worker)));
+    // Both are at home on the one that there is, whose top nobody is told.
+    mailboxes.enqueue(&mut vec![message(0, NOW, 0), message(2, NOW, 0), message(4, NOW, 0)], NOW);
+    for (worker, operator) in workers.iter_mut().zip([0, 2]) {
+        let next = mailboxes.exchange(worker, None, &mut Vec::new(), &mut Vec::new(), || NOW);
+        assert!(matches!(next, Next::Run(grant, ()) if grant.operator == OperatorId(operator)));
+    }
+    assert_eq!((mailboxes.used(), mailboxes.shards[0].top()), (1, Top::EMPTY));
+    add(few);
+    assert_eq!(mailboxes.used(), 2);
+    assert_ne!(mailboxes.shards[0].top(), Top::EMPTY, "what waits there is told");
+    // As urgent as that.
+    assert_eq!(query(2).target_ns, query(few).target_ns);
+    mailboxes.enqueue(&mut vec![message(2 * few, NOW, 0)], NOW);
+    let next = workers.each_mut().map(|worker| go_on(&mailboxes, worker, vec![]));
+    assert_eq!(next, [OperatorId(4), OperatorId(2 * few)]);
 }

@@ -215,7 +215,7 @@ impl World {
             random: Pcg32::seed_from_u64(seed),
             process: Arc::new(Process::new(1 << 40, CREDIT_BYTES)),
             registry: Registry::default(),
-            shards: Shards::new(shards, 1, &laxity_policies::recipe(&policy).unwrap(), &config),
+            shards: Shards::new(shards, shards, 1, &laxity_policies::recipe(&policy).unwrap(), &config),
             instances: BTreeMap::new(),
             tables: BTreeMap::new(),
             workers: (0..WORKERS).map(|_| None).collect(),

@@ -62,6 +62,11 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// So many schedulers share the workers from now on ([`crate::Shards`]).
+    pub(crate) fn share_workers(&mut self, shards: usize) {
+        self.config.shards = shards;
+    }
+
     fn workers_share(&self) -> usize {
         self.workers.len().div_ceil(self.config.shards.max(1)).max(1)
     }

@@ -33,10 +33,19 @@ impl Top {
     pub fn from_bits(bits: u64) -> Top {
         Top(bits)
     }
+
+    /// By so much more urgent.
+    fn ahead(self, by: f64) -> Top {
+        if by == 0.0 || self == Top::EMPTY {
+            return self;
+        }
+        let bits = if self.0 >> 63 == 1 { self.0 ^ (1 << 63) } else { !self.0 };
+        Top::new(Some(f64::from_bits(bits) - by))
+    }
 }
 
 /// Where a worker looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
     /// The shard where it is; its home if it is nowhere.
     pub at: usize,
@@ -46,6 +55,8 @@ pub struct Outlook {
     pub home: usize,
     /// How many others, drawn at random.
     pub sampled: usize,
+    /// By how much what waits at home counts as more urgent than it is ([`crate::Shard::lead`]).
+    pub lead: f64,
 }
 
 impl Outlook {
@@ -55,7 +66,9 @@ impl Outlook {
     /// A tie goes to the home, which only more urgent work may pass over, and else stays where the worker is:
     /// each change is a lock and cold caches.
     pub fn choose(&self, shards: usize, top: impl Fn(usize) -> Top, random: &mut impl Rng) -> Option<usize> {
-        let mut best = (self.at, self.top);
+        let top = |shard: usize| top(shard).ahead(if shard == self.home { self.lead } else { 0.0 });
+        let lead = if self.at == self.home { self.lead } else { 0.0 };
+        let mut best = (self.at, self.top.ahead(lead));
         let consider = |best: (usize, Top), shard: usize| {
             if shard == self.at {
                 return best;
@@ -104,7 +117,7 @@ mod tests {
 
     fn choose(at: usize, home: usize, tops: [Option<f64>; 4], sampled: usize) -> Option<usize> {
         let top = |shard: usize| Top::new(tops[shard]);
-        Outlook { at, top: top(at), home, sampled }.choose(4, top, &mut Pcg32::seed_from_u64(1))
+        Outlook { at, top: top(at), home, sampled, lead: 0.0 }.choose(4, top, &mut Pcg32::seed_from_u64(1))
     }
 
     #[test]
@@ -134,7 +147,7 @@ mod tests {
             seen.borrow_mut()[shard] += 1;
             Top::new(Some(1.0))
         };
-        let outlook = Outlook { at: 1, top: Top::new(Some(1.0)), home: 1, sampled: 1 };
+        let outlook = Outlook { at: 1, top: Top::new(Some(1.0)), home: 1, sampled: 1, lead: 0.0 };
         for _ in 0..9_000 {
             outlook.choose(4, top, &mut random);
         }

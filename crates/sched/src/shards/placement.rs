@@ -15,7 +15,15 @@ pub struct Placement {
     operators: Vec<Option<Address>>,
     /// Operators on each shard.
     loads: Vec<usize>,
+    /// Shards that are filled first.
+    few: usize,
+    /// Shards that have been used so far, from the first on; no fewer than `few`.
+    used: usize,
 }
+
+/// Operators on each of the first shards before others are used too. One lock for several workers keeps the order exact, and
+/// weighs everything against everything; among so many operators that are ready at once, workers wait for it.
+pub const CROWD: usize = 4_000;
 
 /// Where an operator is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +35,16 @@ pub struct Address {
 }
 
 impl Placement {
-    /// Nothing placed on any of so many shards, one at least.
-    pub fn new(shards: usize) -> Placement {
-        Placement { queries: BTreeMap::new(), operators: Vec::new(), loads: vec![0; shards.max(1)] }
+    /// Nothing placed on any of so many shards, one at least, of which so few are filled before the others.
+    pub fn new(few: usize, shards: usize) -> Placement {
+        let few = few.max(1);
+        let loads = vec![0; shards.max(few)];
+        Placement { queries: BTreeMap::new(), operators: Vec::new(), loads, few, used: few }
+    }
+
+    /// How many shards are used, from the first on; once used, they stay so.
+    pub fn used(&self) -> usize {
+        self.used
     }
 
     /// Number of shards.
@@ -37,9 +52,17 @@ impl Placement {
         self.loads.len()
     }
 
-    /// The shard for the next query: that with the fewest operators.
+    /// The shard for the next query: that with the fewest operators, of the first ones until there is a [`CROWD`] on each.
     pub fn emptiest(&self) -> usize {
-        (0..self.loads.len()).min_by_key(|&shard| self.loads[shard]).expect("there is one")
+        let emptiest = |shards: usize| (0..shards).min_by_key(|&shard| self.loads[shard]);
+        let of_few = emptiest(self.few).filter(|&shard| self.loads[shard] < CROWD);
+        of_few.or_else(|| emptiest(self.loads.len())).expect("there is one")
+    }
+
+    /// The shard for what works for that query alone: where that is, so that what it sends crosses no lock and
+    /// can be followed. The emptiest if it works for several, or the query is not there.
+    pub fn beside(&self, query: Option<QueryId>) -> usize {
+        query.and_then(|query| self.shard_of(query)).unwrap_or_else(|| self.emptiest())
     }
 
     /// A query was given to a shard, where its operators are called from `first` on.
@@ -51,6 +74,7 @@ impl Placement {
             self.operators[id.index()] = Some(Address { shard, local: OperatorId(local) });
         }
         self.loads[shard] += operators.len();
+        self.used = self.used.max(shard + 1);
         self.queries.insert(query, (shard, operators.to_vec()));
     }
 
@@ -80,26 +104,44 @@ mod tests {
 
     #[test]
     fn queries_go_where_the_fewest_operators_are() {
-        let mut placement = Placement::new(2);
+        let mut placement = Placement::new(2, 2);
         let mut first = [0u32; 2];
         let mut next = 0;
-        let mut place = |placement: &mut Placement, query: u32, operators: u32| {
+        let mut place = |placement: &mut Placement, query: u32, operators: u32, beside: Option<u32>| {
             let ids: Vec<OperatorId> = (next..next + operators).map(OperatorId).collect();
             next += operators;
-            let shard = placement.emptiest();
+            let shard = placement.beside(beside.map(QueryId));
             placement.place(QueryId(query), &ids, shard, OperatorId(first[shard]));
             first[shard] += operators;
             shard
         };
-        assert_eq!(place(&mut placement, 0, 5), 0);
-        assert_eq!(place(&mut placement, 1, 2), 1);
-        assert_eq!(place(&mut placement, 2, 2), 1);
+        assert_eq!(place(&mut placement, 0, 5, None), 0);
+        assert_eq!(place(&mut placement, 1, 2, None), 1);
+        assert_eq!(place(&mut placement, 2, 2, None), 1);
         assert_eq!(placement.locate(OperatorId(7)), Some(Address { shard: 1, local: OperatorId(2) }));
         assert_eq!(placement.shard_of(QueryId(2)), Some(1));
         assert_eq!(placement.remove(QueryId(0)).unwrap().0, 0);
         assert_eq!(placement.shard_of(QueryId(0)), None);
         assert_eq!((placement.locate(OperatorId(0)), placement.remove(QueryId(0))), (None, None));
-        assert_eq!(place(&mut placement, 3, 1), 0, "its room is free again");
+        assert_eq!(place(&mut placement, 3, 1, None), 0, "its room is free again");
         assert_eq!(placement.locate(OperatorId(9)), Some(Address { shard: 0, local: OperatorId(5) }));
+        assert_eq!(place(&mut placement, 4, 1, Some(2)), 1, "beside the one that it is for");
+        assert_eq!(place(&mut placement, 5, 1, Some(0)), 0, "that is gone");
+    }
+
+    #[test]
+    fn further_shards_are_used_once_the_first_are_crowded() {
+        let mut placement = Placement::new(2, 4);
+        let half = vec![OperatorId(0); CROWD / 2];
+        let mut shards = Vec::new();
+        for query in 0..7 {
+            assert_eq!(placement.used(), [2, 2, 2, 2, 2, 3, 4][query as usize], "before query {query}");
+            let shard = placement.emptiest();
+            placement.place(QueryId(query), &half, shard, OperatorId(0));
+            shards.push(shard);
+        }
+        assert_eq!(shards, [0, 1, 0, 1, 2, 3, 2]);
+        placement.remove(QueryId(1));
+        assert_eq!((placement.emptiest(), placement.used()), (1, 4), "there is room on a first one again");
     }
 }

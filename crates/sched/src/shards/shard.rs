@@ -54,12 +54,19 @@ impl<T> Shard<T> {
         }
     }
 
-    /// So many shards, but no more than workers. Each has a seed of its own and its share of the workers.
-    pub fn several(shards: usize, policy: &Recipe, config: &Config) -> Vec<Shard<T>> {
-        let shards = shards.clamp(1, config.workers.max(1));
+    /// So many shards, but no more than workers; so few of them are used at first. Each has a seed of its own and its share
+    /// of the workers.
+    pub fn several(few: usize, many: usize, policy: &Recipe, config: &Config) -> Vec<Shard<T>> {
+        let workers = config.workers.max(1);
+        let (few, many) = (few.clamp(1, workers), many.max(few).clamp(1, workers));
         let of_shard =
-            |shard: u64| Config { shards, seed: config.seed.wrapping_add(shard), ..config.clone() };
-        (0..shards as u64).map(|shard| Shard::new(policy.compose(), of_shard(shard))).collect()
+            |shard: u64| Config { shards: few, seed: config.seed.wrapping_add(shard), ..config.clone() };
+        (0..many as u64).map(|shard| Shard::new(policy.compose(), of_shard(shard))).collect()
+    }
+
+    /// The workers are shared by so many from now on.
+    pub fn share_workers(&mut self, shards: usize) {
+        self.scheduler.share_workers(shards);
     }
 
     /// A query with all its operators, from sources to sinks; what the first of them is called here, the
@@ -235,6 +242,14 @@ impl<T> Shard<T> {
     pub fn due(&self) -> Option<ProcessingTime> {
         let scheduler = &self.scheduler;
         scheduler.next_timeout().into_iter().chain(scheduler.next_ageing()).min()
+    }
+
+    /// By how much a unit elsewhere must be more urgent than one at home, for a worker to go there: what a train
+    /// may keep a worker where it is, where priorities are instants. Else two workers that find much due at the same
+    /// instant on both shards go to and fro between them.
+    #[inline]
+    pub fn lead(&self) -> f64 {
+        if self.scheduler.needs().instants { self.scheduler.config().quantum_ns as f64 } else { 0.0 }
     }
 
     /// What to publish: the most urgent unit that waits. Under a rank by turn only whether one waits.

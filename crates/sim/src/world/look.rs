@@ -21,10 +21,13 @@ impl<C: Modelled> World<C> {
 
     /// The scheduler hears of a table, which is looked at from now on.
     pub(super) fn add_table(&mut self, table: u32) {
-        let place = self.topology.operator(self.tables[table as usize].place);
+        let table = &self.tables[table as usize];
+        let place = self.topology.operator(table.place);
         let (query, operator) = Look::unit(place.query, place.local, place.target_ns);
         let machine = &mut self.machines[place.machine as usize];
-        machine.sharing.add_query(query, vec![operator]);
+        let mut readers = table.intake.readers().map(|reader| reader.query.id);
+        let reader = readers.next().filter(|_| readers.next().is_none());
+        machine.sharing.add_table(query, operator, reader);
         if let Sharing::Scheduler(order) = &machine.sharing {
             machine.agendas[order.shard_of(place.local)].enlist(place.local);
         }
@@ -70,7 +73,7 @@ impl<C: Modelled> World<C> {
     pub(super) fn attend_agenda(&mut self, machine: u32, number: u32) {
         while !self.closing {
             let state = &mut self.machines[machine as usize];
-            let home = number as usize % state.agendas.len();
+            let home = state.home(number);
             let Some((local, due)) = state.agendas[home].pop_due(self.now) else { return };
             let place = state.operators[local.index()];
             if let Some(table) = self.table_at(place) {
