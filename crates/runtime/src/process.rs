@@ -50,14 +50,14 @@ impl Process {
         self.comes.notify_all();
     }
 
-    /// Lets who clears up wait until a query has ended, but for no longer; true if one has. Of one thread.
+    /// Lets who clears up wait until a query has ended, or something is to be looked at, but for no longer; true if that is
+    /// so. Of one thread.
     pub fn wait_for_ended(&self, timeout: Duration) -> bool {
         let mut ended = self.ended.lock();
         if ended.queries.is_empty() && !ended.is_woken {
             self.comes.wait_for(&mut ended, timeout);
         }
-        ended.is_woken = false;
-        !ended.queries.is_empty()
+        std::mem::take(&mut ended.is_woken) || !ended.queries.is_empty()
     }
 
     /// Ends a [wait](Process::wait_for_ended), or the next one before it begins.

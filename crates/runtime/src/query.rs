@@ -316,8 +316,9 @@ impl Query {
         let is_waited_for =
             left < self.process.credit_bytes as i64 / 2 && self.held.load(SeqCst) && !self.hold.is_held();
         // Last, and AcqRel: whoever reads zero sees everything done before.
-        if messages < 0 {
-            self.in_flight.fetch_add(messages, AcqRel);
+        if messages < 0 && self.in_flight.fetch_add(messages, AcqRel) + messages == 0 && self.stopped() {
+            // It has ended, and this was the last of it: its name may be waited for.
+            self.process.wake();
         }
         is_waited_for && self.held.swap(false, SeqCst)
     }
@@ -775,6 +776,21 @@ mod tests {
         assert!(!query.drained());
         assert!(!query.release(InFlight::one(0, 0)));
         assert!(query.drained());
+    }
+
+    #[test]
+    fn who_clears_up_hears_of_the_last_message_of_a_query_that_has_ended() {
+        let (process, query) = query(1 << 20);
+        let is_told = || process.wait_for_ended(std::time::Duration::ZERO);
+        query.admit(InFlight::one(1, 8));
+        assert!(!query.release(InFlight::one(1, 8)));
+        assert!(!is_told(), "it goes on");
+        query.admit(InFlight { messages: 2, rows: 2, bytes: 16 });
+        query.end(Outcome::Cancelled);
+        assert!(is_told());
+        assert_eq!(process.take_ended(), [query.id]);
+        assert!(!query.release(InFlight::one(1, 8)) && !is_told(), "one is left");
+        assert!(!query.release(InFlight::one(1, 8)) && is_told() && !is_told());
     }
 
     #[test]
