@@ -731,6 +731,19 @@ fn explain_says_with_how_many_a_query_shares() {
             window.rsplit("INTERVAL ").next().unwrap().replace(['\'', ')'], "")
         );
     }
+    let mut of_all = |name: &str, what: &str, size: u32| {
+        sql += &format!(
+            "SET 'pipeline.name' = '{name}';
+             INSERT INTO counts SELECT window_end, {what} FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(t), INTERVAL '{size}' SECOND))
+             GROUP BY window_start, window_end;\n"
+        );
+    };
+    [1, 1, 2, 3].into_iter().enumerate().for_each(|(number, size)| {
+        of_all(&format!("all {number}"), "COUNT(v)", size);
+    });
+    of_all("more of all", "CAST(MAX(u) AS BIGINT)", 1);
+    of_all("more of all for longer", "CAST(MAX(u) AS BIGINT)", 5);
+    of_all("different ones of all", "COUNT(DISTINCT u)", 1);
     fs::write(folder.path().join("many.sql"), &sql).unwrap();
     let output = laxity().current_dir(folder.path()).args(["explain", "many.sql"]).output().unwrap();
     let told = stdout(&output);
@@ -738,18 +751,28 @@ fn explain_says_with_how_many_a_query_shares() {
         let plan = told.split("\n\n").find(|plan| plan.starts_with(&format!("query {name}\n")));
         plan.unwrap_or_else(|| panic!("{told}")).lines().last().unwrap().trim().to_owned()
     };
-    let all = "writes counts as 14 others do";
-    assert_eq!(
-        of("of 2"),
-        format!("reads clicks with 5 others, is one operator with 4 others from the 4th on, {all}")
-    );
+    let all = "writes counts as 21 others do";
+    assert_eq!(of("of 2"), format!("reads clicks with 5 others, is one operator with 4 others, {all}"));
     assert_eq!(of("sum"), format!("reads clicks with 5 others, {all}"));
     // An hour is too many seconds.
     let sliced = "aggregates its rows once with 3 others";
     for name in ["1 SECOND", "1 MINUTE", "10 SECOND", "5 SECOND"] {
-        assert_eq!(of(name), format!("reads clicks with 4 others, {sliced}, {all}"));
+        assert_eq!(of(name), format!("reads clicks with 8 others, {sliced}, {all}"));
     }
-    assert_eq!(of("1 HOUR"), format!("reads clicks with 4 others, {all}"));
+    assert_eq!(of("1 HOUR"), format!("reads clicks with 8 others, {all}"));
+    assert_eq!(
+        of("all 1"),
+        format!("reads clicks with 8 others, is one operator with 1 other, {sliced}, {all}"),
+        "those of v = 7 read the same columns"
+    );
+    assert_eq!(of("all 2"), format!("reads clicks with 8 others, {sliced}, {all}"));
+    let few = "aggregates the rows of clicks alone, as fewer than 4 do that in the same way";
+    assert_eq!(of("more of all for longer"), format!("{few}, {all}"));
+    assert_eq!(of("different ones of all"), all);
+    assert!(
+        told.contains("| with others by all rows, as one where they differ in windows alone\n"),
+        "{told}"
+    );
     assert_eq!(of("of two columns"), all);
     assert_eq!(of("third"), all);
     let once = "filters clicks, and computes what it selects, once with 1 other";

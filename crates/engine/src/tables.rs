@@ -234,11 +234,14 @@ impl Table {
         columns: &Option<Vec<usize>>,
     ) -> Way {
         let intake = &self.cell.lock().intake;
+        let is_one = rows.is_some_and(|rows| rows.gets_every_row() && intake.is_one(rows, columns));
         // Whose rows can be told apart begins no view: its filter alone would be asked of every row.
-        let is_viewed = view.is_some_and(|view| match rows {
-            Some(_) => intake.serves(view, &None),
-            None => intake.should_share(view, &None),
-        });
+        let begins_view = rows.is_none_or(|rows| rows.gets_every_row());
+        let is_viewed = !is_one
+            && view.is_some_and(|view| match begins_view {
+                false => intake.serves(view, &None),
+                true => intake.should_share(view, &None),
+            });
         match rows {
             _ if is_viewed => Way::View,
             Some(rows) if intake.should_share(rows, columns) => Way::Rows,

@@ -16,6 +16,7 @@ use arrow::array::RecordBatch;
 use datafusion_physical_expr::PhysicalExpr;
 use hashbrown::HashMap;
 
+use crate::SharedSource;
 pub use access::Access;
 use access::{Part, Test};
 use conjunction::{Conjunction, Values};
@@ -26,6 +27,8 @@ use key::{Key, Keys};
 #[derive(Default)]
 pub struct RowIndex {
     by_key: Vec<ByKey>,
+    /// Members without filters.
+    unfiltered: Vec<u32>,
     /// Members whose filters have several parts.
     conjunctions: HashMap<u32, Conjunction>,
     /// Rows so far.
@@ -53,14 +56,18 @@ impl RowIndex {
         if let Some(conjunction) = Conjunction::of(access, self.rows) {
             self.conjunctions.insert(member, conjunction);
         }
-        self.add(member, &access.parts()[0]);
+        match access.parts().first() {
+            Some(part) => self.add(member, part),
+            None => self.unfiltered.push(member),
+        }
     }
 
     /// The member takes no more rows. `access` is what it joined with.
     pub fn leave(&mut self, member: u32, access: &Access) {
-        match self.conjunctions.remove(&member) {
-            Some(conjunction) => self.remove(member, conjunction.part()),
-            None => self.remove(member, &access.parts()[0]),
+        match (self.conjunctions.remove(&member), access.parts().first()) {
+            (Some(conjunction), _) => self.remove(member, conjunction.part()),
+            (None, Some(part)) => self.remove(member, part),
+            (None, None) => self.unfiltered.retain(|&of| of != member),
         }
     }
 
@@ -84,9 +91,13 @@ impl RowIndex {
         self.by_key.retain(|by_key| !by_key.members.is_empty());
     }
 
-    /// Pairs of a member and a row that it may keep, in that order, each once.
+    /// Pairs of a member and a row that it may keep, in that order, each once; of one without a filter a single pair with
+    /// [`EVERY_ROW`](SharedSource::EVERY_ROW).
     pub fn choose(&mut self, rows: &RecordBatch, chosen: &mut Vec<(u32, u32)>) {
         chosen.clear();
+        if rows.num_rows() > 0 {
+            chosen.extend(self.unfiltered.iter().map(|&member| (member, SharedSource::EVERY_ROW)));
+        }
         for by_key in &mut self.by_key {
             by_key.choose(rows, chosen);
         }

@@ -60,6 +60,21 @@ impl SharedSourceSpec {
         }
     }
 
+    /// Whether it gets every row of its table, and not by what is computed for it.
+    pub fn gets_every_row(&self) -> bool {
+        self.access().is_some_and(Access::is_to_every_row)
+    }
+
+    /// Whether both get every row and aggregate these in one way, so that it can be done once for both, whatever their
+    /// windows.
+    pub fn aggregates_as(&self, other: &SharedSourceSpec) -> bool {
+        let slicer = |spec: &SharedSourceSpec| {
+            let template = spec.template.as_ref().filter(|_| spec.gets_every_row())?;
+            template.slices().map(|(slicer, _)| Arc::as_ptr(slicer))
+        };
+        slicer(self).is_some_and(|own| slicer(other) == Some(own)) && self.source == other.source
+    }
+
     /// The same, of a table of which these columns are read for it. Its source takes them, or all of them.
     ///
     /// # Errors

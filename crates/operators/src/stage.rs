@@ -57,7 +57,12 @@ impl SharedStage {
 }
 
 /// As the chain of a source and so many operators has it: the number of each goes before the names of its parts.
+///
+/// A source that nothing is chained to has no numbers.
 fn whole(links: usize, source: OperatorState, rest: OperatorState) -> OperatorState {
+    if links == 0 {
+        return source;
+    }
     let of_source = source.parts.into_iter().map(|part| part.renamed(|name| format!("0-{name}")));
     let of_rest = rest.parts.into_iter().map(|part| {
         part.renamed(|name| match link_of(name).filter(|_| links > 1) {
@@ -69,6 +74,9 @@ fn whole(links: usize, source: OperatorState, rest: OperatorState) -> OperatorSt
 }
 
 fn parts(links: usize, whole: OperatorState) -> (OperatorState, OperatorState) {
+    if links == 0 {
+        return (whole, OperatorState::default());
+    }
     let (mut source, mut rest) = (OperatorState::default(), OperatorState::default());
     for part in whole.parts {
         let link = link_of(&part.name).map(|(link, _)| link);
@@ -248,11 +256,13 @@ mod tests {
         let names = |state: &OperatorState| -> Vec<String> {
             state.parts.iter().map(|part| part.name.clone()).collect()
         };
-        for (links, rest, names_of_whole) in [
-            (1, ["rows-0", "keys"], ["0-source", "0-watermark", "1-rows-0", "1-keys"]),
-            (2, ["0-rows-0", "1-keys"], ["0-source", "0-watermark", "1-rows-0", "2-keys"]),
-        ] {
-            let (source, rest) = (state(&["source", "watermark"]), state(&rest));
+        let cases: [(usize, &[&str], &[&str]); 3] = [
+            (0, &[], &["source", "watermark"]),
+            (1, &["rows-0", "keys"], &["0-source", "0-watermark", "1-rows-0", "1-keys"]),
+            (2, &["0-rows-0", "1-keys"], &["0-source", "0-watermark", "1-rows-0", "2-keys"]),
+        ];
+        for (links, rest, names_of_whole) in cases {
+            let (source, rest) = (state(&["source", "watermark"]), state(rest));
             let all = whole(links, source.clone(), rest.clone());
             assert_eq!(names(&all), names_of_whole);
             assert_eq!(parts(links, all), (source, rest));

@@ -180,10 +180,16 @@ fn marked(
     batch: &StreamBatch,
     rows: &[(u32, u32)],
 ) -> Result<StreamBatch, OperatorError> {
-    let indices: UInt32Array = rows.iter().map(|&(_, row)| row).collect();
     let members: UInt32Array = rows.iter().map(|&(member, _)| member).collect();
-    let taken = take_record_batch(&batch.rows, &indices).map_err(|error| internal(&error))?;
-    let mut columns: Vec<ArrayRef> = taken.columns().to_vec();
+    let are_all = rows.len() == batch.num_rows() && rows.iter().map(|&(_, row)| row).eq(0..rows.len() as u32);
+    let mut columns: Vec<ArrayRef> = match are_all {
+        true => batch.rows.columns().to_vec(),
+        false => {
+            let indices: UInt32Array = rows.iter().map(|&(_, row)| row).collect();
+            let taken = take_record_batch(&batch.rows, &indices).map_err(|error| internal(&error))?;
+            taken.columns().to_vec()
+        }
+    };
     columns.push(Arc::new(members));
     let with_member = RecordBatch::try_new(Arc::clone(schema), columns);
     let before = |before: &arrow::buffer::ScalarBuffer<i64>| {

@@ -324,6 +324,10 @@ impl Template<ArrowRows> for Arc<laxity_operators::Template> {
         spec.access().filter(|access| access.is_exact()).cloned()
     }
 
+    fn gets_every_row(spec: &Arc<SharedSourceSpec>) -> bool {
+        spec.gets_every_row()
+    }
+
     type Slicer = laxity_operators::Slicer;
 
     fn slice_ms(&self) -> Option<i64> {

@@ -97,6 +97,8 @@ pub struct Intake<C: Content> {
     /// Who will read with others from a later place on, that of the nearest last: of restored queries what comes before
     /// it is known already.
     later: Vec<(u64, Reader<C>)>,
+    /// What those ask for who begin to read it together, until all of them have begun.
+    coming: Vec<Asked<C>>,
     ended: bool,
     dead_rows_seen: u64,
     /// Rows that it has given to those who read it from the first on, skipped ones included.
@@ -119,6 +121,9 @@ pub struct Intake<C: Content> {
     /// Where to write down what is done as one, if anybody wants to know.
     records: Option<SharedRecords>,
 }
+
+/// What a reader asks for that is done for others too, and the columns that it takes of the table.
+type Asked<C> = (<<C as Content>::Front as Front>::Spec, Option<Vec<usize>>);
 
 /// What a look needs of its surroundings.
 pub struct IntakeContext<'a, C: Content, K, S> {
@@ -231,6 +236,10 @@ impl<C: Content> Intake<C> {
             readers: Vec::new(),
             groups: Vec::new(),
             later: Vec::new(),
+            coming: readers
+                .iter()
+                .filter_map(|reader| Some((reader.share()?.0, reader.columns.clone())))
+                .collect(),
             ended: false,
             dead_rows_seen: 0,
             backlog_bytes: 0,
@@ -251,6 +260,7 @@ impl<C: Content> Intake<C> {
             }
         }
         intake.later.sort_by_key(|(rows, _)| std::cmp::Reverse(*rows));
+        intake.forget_coming();
         intake.space();
         intake
     }
@@ -290,6 +300,13 @@ impl<C: Content> Intake<C> {
             self.add(reader);
             query.had_dead(had.saturating_sub(dead_rows), dead_rows.saturating_sub(had));
         }
+        self.forget_coming();
+    }
+
+    fn forget_coming(&mut self) {
+        if self.later.is_empty() {
+            self.coming = Vec::new();
+        }
     }
 
     /// One more, with others where it may be.
@@ -312,7 +329,7 @@ impl<C: Content> Intake<C> {
             },
         };
         let query = reader.query.clone();
-        if let Err(error) = self.groups[place].join(reader, spec, rhythm) {
+        if let Err(error) = self.groups[place].join(reader, spec, rhythm, &self.coming) {
             end(&query, &error.to_string());
         }
     }
@@ -327,6 +344,11 @@ impl<C: Content> Intake<C> {
     pub fn should_share(&self, spec: &<C::Front as Front>::Spec, columns: &Option<Vec<usize>>) -> bool {
         let readers = || self.readers.len() + self.groups.iter().map(Group::len).sum::<usize>();
         self.serves(spec, columns) || readers() + 1 >= SHARED_BY_MIN
+    }
+
+    /// Whether what this asks for is done as one for others.
+    pub fn is_one(&self, spec: &<C::Front as Front>::Spec, columns: &Option<Vec<usize>>) -> bool {
+        self.groups.iter().any(|group| group.serves(spec, columns) && group.gives_seat(spec, &[]))
     }
 
     /// Whether what this asks for is done for others.

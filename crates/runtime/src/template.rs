@@ -78,6 +78,9 @@ pub trait Template<C: Content>: Clone {
     /// Those of a reader that asks for this; `None` where that is not known.
     fn rows(spec: &FrontSpec<C>) -> Option<Self::Rows>;
 
+    /// Whether that is every row. What differs in that is told apart: it gains nothing by a look at whose rows are whose.
+    fn gets_every_row(spec: &FrontSpec<C>) -> bool;
+
     /// Does once what it and others do to each row that differ from it in their windows alone.
     type Slicer: Slicer<C>;
 
@@ -219,6 +222,10 @@ impl<C: Content> Template<C> for NoTemplate {
 
     fn rows(_: &FrontSpec<C>) -> Option<Infallible> {
         None
+    }
+
+    fn gets_every_row(_: &FrontSpec<C>) -> bool {
+        false
     }
 
     type Slicer = NoTemplate;

@@ -150,8 +150,11 @@ fn tree(
         let by = shared.spec.access().into_iter().flat_map(Access::expressions);
         let mut by: Vec<String> = by.map(|expression| plain(&expression.to_string())).collect();
         by.dedup();
-        let as_one =
-            if shared.spec.template.is_some() { ", as one where they differ in that alone" } else { "" };
+        let as_one = match (&shared.spec.template, shared.spec.gets_every_row()) {
+            (None, _) => "",
+            (Some(_), false) => ", as one where they differ in that alone",
+            (Some(_), true) => "all rows, as one where they differ in windows alone",
+        };
         let _ = writeln!(text, "{indent}  | with others by {}{as_one}", by.join(", "));
     }
     for input in &node.inputs {

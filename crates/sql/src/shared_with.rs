@@ -18,6 +18,8 @@ use crate::explain::can_be_shared;
 pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<String>> {
     let readings = readings(queries, at_least);
     let mut rows: HashMap<Read, Alike<'_>> = HashMap::new();
+    // Of those who look at all rows themselves, and need not if there were more of them.
+    let mut alone: HashMap<Read, Alike<'_>> = HashMap::new();
     let mut views: HashMap<*const TableSpec, Viewed<'_>> = HashMap::new();
     let mut templates: HashMap<*const Template, usize> = HashMap::new();
     let mut audiences: HashMap<Audience<'_>, usize> = HashMap::new();
@@ -30,10 +32,11 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
                 let alike = views.entry(Arc::as_ptr(&scan.table)).or_default();
                 count(alike, *view, |other| other.has_rows_of(view));
             }
-            Some(Reading { scan, rows: Some(spec), .. }) => {
-                let alike = rows.entry((Arc::as_ptr(&scan.table), scan.columns.clone())).or_default();
-                count(alike, *spec, |other| other.source == spec.source);
-                if let Some(template) = &spec.template {
+            Some(Reading { scan, way, rows: Some(spec), .. }) => {
+                let of_way = if *way == Way::Rows { &mut rows } else { &mut alone };
+                let alike = of_way.entry((Arc::as_ptr(&scan.table), scan.columns.clone())).or_default();
+                count(alike, *spec, |other| is_alike(*way, spec, other));
+                if let Some(template) = spec.template.as_ref().filter(|_| *way == Way::Rows) {
                     *templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
                     if let Some(audience) = audience(spec, template, &slices) {
                         *slicers.entry(audience.0).or_insert(0) += 1;
@@ -58,22 +61,32 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
                 false => format!("computes what it selects of {table} once with {}", others(count)),
             });
         } else if let Some(spec) = asked {
-            let alike = rows.get(&(Arc::as_ptr(&scan.table), scan.columns.clone())).into_iter().flatten();
+            let read = (Arc::as_ptr(&scan.table), scan.columns.clone());
+            let of_way = if *way == Way::Rows { &rows } else { &alone };
+            let alike = of_way.get(&read).into_iter().flatten();
             let count: usize =
-                alike.filter(|(other, _)| other.source == spec.source).map(|(_, count)| *count).sum();
-            match count {
-                0 | 1 => {}
-                count if count >= at_least => told.push(format!("reads {table} with {}", others(count))),
-                _ => told.push(format!("reads {table} alone, as fewer than {at_least} ask the same of it")),
+                alike.filter(|(other, _)| is_alike(*way, spec, other)).map(|(_, count)| *count).sum();
+            match (way, spec.gets_every_row()) {
+                (Way::Rows, _) => told.push(format!("reads {table} with {}", others(count))),
+                _ if count < 2 => {}
+                (_, false) => {
+                    told.push(format!("reads {table} alone, as fewer than {at_least} ask the same of it"));
+                }
+                (_, true) => told.push(format!(
+                    "aggregates the rows of {table} alone, as fewer than {at_least} do that in the same way"
+                )),
             }
             let of_it = spec.template.as_ref().and_then(|template| templates.get(&Arc::as_ptr(template)));
-            if let Some(&of_it) = of_it.filter(|&&of_it| of_it >= at_least && count >= at_least) {
-                told.push(format!("is one operator with {} from the {at_least}th on", others(of_it)));
+            // All rows are aggregated once, whatever the windows: those who have these in common are as one then.
+            let are_many = if spec.gets_every_row() { 2 } else { at_least };
+            if let Some(&of_it) = of_it.filter(|&&of_it| *way == Way::Rows && of_it >= are_many) {
+                told.push(format!("is one operator with {}", others(of_it)));
             }
             let audience = spec.template.as_ref().and_then(|template| audience(spec, template, &slices));
+            let audience = audience.filter(|_| *way == Way::Rows);
             let of_it = audience.and_then(|audience| slicers.get(&audience.0)).copied().unwrap_or(0);
             let alike = audience.and_then(|audience| audiences.get(&audience)).copied().unwrap_or(0);
-            if alike > 1 && of_it >= at_least && count >= at_least {
+            if alike > 1 && of_it >= at_least {
                 told.push(format!("aggregates its rows once with {}", others(alike)));
             }
         }
@@ -177,6 +190,14 @@ fn audience<'a>(
 ) -> Option<Audience<'a>> {
     let (slicer, place) = slices.get(&Arc::as_ptr(template))?;
     Some((*slicer, *place, spec.access()?))
+}
+
+/// Whether these do something together, or would if they were more.
+fn is_alike(way: Way, one: &SharedSourceSpec, other: &SharedSourceSpec) -> bool {
+    match (one.gets_every_row(), other.gets_every_row()) {
+        (true, true) if way != Way::Rows => one.aggregates_as(other),
+        (one_all, other_all) => (way == Way::Rows || one_all == other_all) && one.source == other.source,
+    }
 }
 
 fn count<T: Copy>(alike: &mut Vec<(T, usize)>, one: T, is_alike: impl Fn(T) -> bool) {

@@ -12,7 +12,9 @@ use datafusion_expr::{Expr, Extension, LogicalPlan, Operator, Projection};
 use datafusion_sql::sqlparser::tokenizer::Location;
 use laxity_connect::{ScanSpec, SinkSpec};
 use laxity_graph::{Dataflow, NodeId};
-use laxity_operators::{Access, Chain, OwnConstants, SlicerSpec, Stage, Template, WindowInput, WindowKind};
+use laxity_operators::{
+    Access, Chain, OwnConstants, SharedStage, SlicerSpec, Stage, Template, WindowInput, WindowKind,
+};
 use parking_lot::Mutex;
 
 use crate::data_type::CharLength;
@@ -148,10 +150,18 @@ pub(crate) fn find(
     dataflow: &mut Dataflow<Stage<ScanSpec, SinkSpec>>,
 ) {
     find_template(shape, constants, templates, planner, settings, dataflow);
-    // Where rows are stamped, time is told to those together who are known to wait for windows and nothing else.
+    keep_what_gains(dataflow);
+}
+
+/// A table is read with others where that is less work. Where rows are stamped, time is told to those together who are known to
+/// wait for windows and nothing else. A filter tells rows apart: without one, there is nothing to do together but to aggregate.
+pub(crate) fn keep_what_gains(dataflow: &mut Dataflow<Stage<ScanSpec, SinkSpec>>) {
+    let gains_nothing = |of: &SharedStage| {
+        of.spec.template.is_none() && (of.spec.source.is_stamped() || of.spec.gets_every_row())
+    };
     for node in 0..dataflow.nodes().len() {
         if let Stage::Source { shared, .. } = dataflow.stage_mut(NodeId(node)) {
-            shared.take_if(|of| of.spec.source.is_stamped() && of.spec.template.is_none());
+            shared.take_if(|of| gains_nothing(of));
         }
     }
 }
@@ -190,9 +200,12 @@ fn find_template(
     if let Some(template) = template
         && let Stage::Source { shared: Some(shared), view, .. } = dataflow.stage_mut(NodeId(0))
         && template.reads(&shared.spec.source.output_schema)
+        && (template.slices().is_some() || !shared.spec.gets_every_row())
     {
-        // That is more than could be computed for it and others.
-        *view = None;
+        if !shared.spec.gets_every_row() {
+            // That is more than could be computed for it and others.
+            *view = None;
+        }
         let spec = Arc::make_mut(&mut shared.spec);
         spec.template = Some(template);
         spec.constants = (!own.is_empty()).then(|| Arc::new(OwnConstants::new(own)));

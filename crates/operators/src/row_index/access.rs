@@ -21,7 +21,8 @@ use crate::FloatComparison;
 /// Rows that a filter may keep: all that pass each part. Equal ones keep the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Any of them leads to the rows. The first is the one that is thought to let the fewest through.
+    /// Any of them leads to the rows. The first is the one that is thought to let the fewest through. None where there is no
+    /// filter.
     parts: Vec<Part>,
     /// The filter keeps all rows that pass them.
     is_exact: bool,
@@ -51,6 +52,16 @@ pub(super) enum Test {
 const ALTERNATIVES_MAX: usize = 64;
 
 impl Access {
+    /// That of who has no filter.
+    pub fn to_every_row() -> Access {
+        Access { parts: Vec::new(), is_exact: true }
+    }
+
+    /// Whether there is no filter.
+    pub fn is_to_every_row(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// The parts of a filter by which its rows are found; `None` where it has to look at every row. Of a conjunction
     /// those come first that are thought to keep the fewest: an equality before a prefix, a closed range, an open one.
     ///

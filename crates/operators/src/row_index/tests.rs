@@ -194,9 +194,17 @@ fn each_gets_its_rows_and_no_others() {
     for (member, filter) in filters.iter().enumerate() {
         index.join(member as u32, &Access::of(filter, &schema(), &never_fails).unwrap());
     }
+    // Who has no filter gets all of them at once.
+    index.join(4, &Access::to_every_row());
     let mut chosen = Vec::new();
     index.choose(&rows, &mut chosen);
-    assert_eq!(chosen, [(0, 0), (0, 3), (1, 0), (1, 2), (2, 1), (2, 2)]);
+    let told_apart = [(0, 0), (0, 3), (1, 0), (1, 2), (2, 1), (2, 2)];
+    assert_eq!(chosen, [&told_apart[..], &[(4, SharedSource::EVERY_ROW)]].concat());
+    index.choose(&rows.slice(0, 0), &mut chosen);
+    assert!(chosen.is_empty());
+    index.leave(4, &Access::to_every_row());
+    index.choose(&rows, &mut chosen);
+    assert_eq!(chosen, told_apart);
 }
 
 #[test]

@@ -78,19 +78,23 @@ proptest! {
         fork_at in 0..6_usize,
         at_once in 1..4_usize,
     ) {
-        let accesses: Vec<Gets> = (0..3).map(by_key).collect();
+        // The last one has no filter: it keeps every key there is.
+        let accesses: Vec<Gets> = (0..3).map(by_key).chain([Gets::Rows(Access::to_every_row())]).collect();
         let mut shared = SharedSource::new(&shared(spec(), by_key(0))).unwrap();
         accesses.iter().enumerate().for_each(|(member, access)| shared.join(member as u32, access));
+        let all = binary(col("k", &schema()).unwrap(), BinaryOperator::GtEq, lit(0_i64), &schema()).unwrap();
         let mut own: Vec<(SourceOperator, Calc)> = (0..3)
-            .map(|key| {
-                let calc = CalcSpec::filter("Calc", schema(), filter(key));
+            .map(filter)
+            .chain([all])
+            .map(|predicate| {
+                let calc = CalcSpec::filter("Calc", schema(), predicate);
                 (SourceOperator::new(&spec()).unwrap(), Calc::new(&calc).unwrap())
             })
             .collect();
-        let (mut expected, mut got) = (vec![Vec::new(); 3], vec![Vec::new(); 3]);
+        let (mut expected, mut got) = (vec![Vec::new(); 4], vec![Vec::new(); 4]);
         let (mut dead, mut dead_of_own) = (Vec::new(), 0);
         let mut kept = Vec::new();
-        let mut held: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 3];
+        let mut held: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 4];
         for (number, rows) in batches.iter().enumerate() {
             if number == fork_at {
                 shared = shared.fork().unwrap();
@@ -128,7 +132,7 @@ proptest! {
         }
         prop_assert_eq!(got, expected);
         let dead: usize = dead.iter().map(|dead| dead.rows.num_rows()).sum();
-        prop_assert_eq!(3 * dead, dead_of_own);
+        prop_assert_eq!(4 * dead, dead_of_own);
     }
 }
 

@@ -40,6 +40,9 @@ const VIEWED_BY_MIN: usize = 2;
 impl Way {
     /// Of each of these. Those who ask the same of each row are to be `at_least` so many before an index tells their rows
     /// apart.
+    ///
+    /// Those without a filter are to be as many who aggregate their rows in one way: a look at the rows of others gains them
+    /// nothing.
     pub fn of_all(all: &[Ways<'_>], at_least: usize) -> Vec<Way> {
         let alike = count_alike(all);
         let is_many = |ways: &Ways<'_>| {
@@ -48,6 +51,8 @@ impl Way {
         };
         let way = |ways| if is_many(ways) { Way::Rows } else { Way::Alone };
         let mut ways: Vec<Way> = all.iter().map(way).collect();
+        let is_aggregated: Vec<bool> =
+            ways.iter().zip(all).map(|(way, of_it)| *way == Way::Rows && of_it.gets_every_row()).collect();
         let mut views: HashMap<&ViewRows, Vec<usize>> = HashMap::new();
         for (place, view) in all.iter().enumerate().filter_map(|(place, of_it)| Some((place, of_it.view?))) {
             views.entry(&view.rows).or_default().push(place);
@@ -55,7 +60,7 @@ impl Way {
         views.values_mut().for_each(|places| keep_common(all, places));
         views.retain(|_, places| places.len() >= VIEWED_BY_MIN);
         let of_filters = views.keys().filter(|rows| !rows.predicates.is_empty()).count();
-        for place in views.into_values().flatten() {
+        for place in views.into_values().flatten().filter(|place| !is_aggregated[*place]) {
             if ways[place] == Way::Alone || of_filters <= VIEWS_MAX {
                 ways[place] = Way::View;
             }
@@ -93,8 +98,18 @@ fn count_alike<'a>(all: &[Ways<'a>]) -> Vec<(Ways<'a>, usize)> {
     kinds
 }
 
-/// Whether what is done to rows before the filter is the same for both.
+/// Whether what is done to rows before the filter is the same for both; without one, before and behind.
 fn is_alike(one: &Ways<'_>, other: &Ways<'_>) -> bool {
     let (Some(own), Some(others)) = (one.rows, other.rows) else { return false };
-    one.columns == other.columns && own.source == others.source
+    one.columns == other.columns
+        && match (own.gets_every_row(), others.gets_every_row()) {
+            (false, false) => own.source == others.source,
+            _ => own.aggregates_as(others),
+        }
+}
+
+impl Ways<'_> {
+    fn gets_every_row(&self) -> bool {
+        self.rows.is_some_and(SharedSourceSpec::gets_every_row)
+    }
 }

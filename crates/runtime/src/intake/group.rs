@@ -15,7 +15,9 @@ use super::as_one::{AsOne, Before, StepContext};
 use super::reader::Taken;
 use super::shared_slices::SharedSlices;
 use super::shared_work::{Record, SharedRecords};
-use super::{Feed, Given, IntakeContext, Position, Reader, Relieves, TELL_TIME_EVERY_NS, Visited, end};
+use super::{
+    Asked, Feed, Given, IntakeContext, Position, Reader, Relieves, TELL_TIME_EVERY_NS, Visited, end,
+};
 use crate::offered::Offered;
 use crate::pace::Pace;
 use crate::{Clock, Content, EVERY_ROW, Filled, Front, Parcel, Query, RecordedArrival, Rhythm, Template};
@@ -73,6 +75,8 @@ pub(super) struct Group<C: Content> {
     /// How many of `members` were told of the end, once the table has ended.
     ended: Option<usize>,
     chosen: Vec<(u32, u32)>,
+    /// Every row of a batch, for those of a template who get them all: pairs of something and a row.
+    every_row: Vec<(u32, u32)>,
     dead: Vec<<C::Front as Front>::Dead>,
     /// Where what it does is written down, if that is asked for, and the time there that was told of.
     record: Option<Record>,
@@ -186,6 +190,7 @@ impl<C: Content> Group<C> {
             offered: Arc::default(),
             ended: None,
             chosen: Vec::new(),
+            every_row: Vec::new(),
             dead: Vec::new(),
             record: None,
             recorded_ns: 0,
@@ -220,7 +225,7 @@ impl<C: Content> Group<C> {
         self.ended.is_none() && self.columns == *columns && self.front.serves(spec)
     }
 
-    /// One more, from the next row on.
+    /// One more, from the next row on. `coming`: what it asks for, and others who will join too.
     ///
     /// # Errors
     /// If it is one of a template whose operator cannot be built.
@@ -229,6 +234,7 @@ impl<C: Content> Group<C> {
         reader: Reader<C>,
         spec: <C::Front as Front>::Spec,
         rhythm: Rhythm,
+        coming: &[Asked<C>],
     ) -> Result<(), C::Error> {
         let mut reader = reader;
         let taken = reader.taken.take();
@@ -245,7 +251,7 @@ impl<C: Content> Group<C> {
         // What a restored one holds that nobody can take over is its own to go on with.
         let seat = match is_restored && before.is_none() {
             true => None,
-            false => self.take_seat(&reader, &spec, rhythm, before)?,
+            false => self.take_seat(&reader, &spec, rhythm, before, coming)?,
         };
         let number = self.free_number();
         let audience = match seat {
@@ -487,6 +493,14 @@ impl<C: Content> Group<C> {
             let Some(member) = &mut self.members[number as usize] else { continue };
             // Whether its query has ended is asked when there is a result, not with every row.
             if let Some((place, seat)) = member.seat {
+                let rows = match rows {
+                    [(_, EVERY_ROW)] => {
+                        let known = self.every_row.len() as u32;
+                        self.every_row.extend((known..C::rows(&batch)).map(|row| (0, row)));
+                        &self.every_row[..C::rows(&batch) as usize]
+                    }
+                    rows => rows,
+                };
                 if let Some((at, audience)) = member.audience
                     && let Some(slices) = &mut self.slices[at]
                 {

@@ -101,6 +101,10 @@ impl Template<Numbers> for Every {
         Some((rest.by, rest.rest))
     }
 
+    fn gets_every_row(rest: &Rest) -> bool {
+        rest.by == 1
+    }
+
     type Slicer = Sliced;
 
     fn slice_ms(&self) -> Option<i64> {
@@ -393,8 +397,8 @@ impl Front for ByRest {
 
     fn choose(&mut self, batch: &Vec<u64>, chosen: &mut Vec<(u32, u32)>) {
         chosen.clear();
-        for &(member, Rest { by, rest, windows }) in &self.members {
-            if by == 1 && windows.is_none() && !batch.is_empty() {
+        for &(member, Rest { by, rest, .. }) in &self.members {
+            if by == 1 && !batch.is_empty() {
                 chosen.push((member, EVERY_ROW));
                 continue;
             }

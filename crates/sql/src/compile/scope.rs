@@ -155,7 +155,9 @@ impl Scope<'_> {
             options: BTreeMap::from([("connector".to_string(), "print".to_string())]),
             base: PathBuf::new(),
         };
-        lowering.insert(&plan, &Arc::new(spec), &[], &columns)
+        lowering.insert(&plan, &Arc::new(spec), &[], &columns)?;
+        template::keep_what_gains(&mut lowering.dataflow);
+        Ok(())
     }
 
     fn optimized(&self, plan: LogicalPlan, planner: &Planner, lowering: &Lowering) -> Done<LogicalPlan> {

@@ -97,7 +97,7 @@ pub(super) enum OpenStage {
 pub(super) struct Shareable {
     /// The first of the chain.
     pub source: SourceSpec,
-    /// Rows that the filter behind it may keep, once there is one that says so.
+    /// Rows that the filter behind it may keep; every one as long as there is none.
     pub access: Option<Access>,
     /// What is behind it in the chain, as far as these are filters and projections.
     pub calcs: Vec<CalcSpec>,
@@ -515,9 +515,14 @@ impl Shareable {
     ) -> [Option<SharedStage>; 2] {
         let Shareable { source, access, calcs } = self;
         let links = chain.len() - 1;
+        // There is always one behind it, which saves nothing.
+        let or_nothing = |rest: Vec<OperatorFactory>| match rest.is_empty() {
+            true => Union::factory(Arc::clone(&source.output_schema)),
+            false => Chain::factory(rest),
+        };
         let stage = |gets, rest| {
             let spec = SharedSourceSpec { source: source.clone(), gets, template: None, constants: None };
-            SharedStage { spec: Arc::new(spec), operator: Chain::factory(rest), links }
+            SharedStage { spec: Arc::new(spec), operator: or_nothing(rest), links }
         };
         let rows = access.map(|access| stage(Gets::Rows(access), chain[1..].to_vec()));
         // What cannot be said in terms of the table is done alone.

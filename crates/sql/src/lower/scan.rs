@@ -10,8 +10,8 @@ use datafusion_expr::{Expr, TableScan};
 use laxity_connect::{ScanSpec, SplitColumn};
 use laxity_graph::RowErrors;
 use laxity_operators::{
-    KeepWatermarks, SessionExpandSpec, SourceColumn, SourceSpec, Template, WatermarkSpec, WindowExpandSpec,
-    WindowKind,
+    Access, KeepWatermarks, SessionExpandSpec, SourceColumn, SourceSpec, Template, WatermarkSpec,
+    WindowExpandSpec, WindowKind,
 };
 
 use super::relation::{Open, OpenStage, Output, PendingWindow, Relation, Role, Shareable, Slot};
@@ -152,7 +152,8 @@ impl Lowering<'_> {
             && !is_patient
             && !refuses_rows
             && !is_stamped;
-        may.then(|| Box::new(Shareable { source: spec.clone(), access: None, calcs: vec![] }))
+        let access = Some(Access::to_every_row());
+        may.then(|| Box::new(Shareable { source: spec.clone(), access, calcs: vec![] }))
     }
 
     /// The table's own bound on times in the future, or the session's.

@@ -141,6 +141,40 @@ fn those_that_differ_in_their_windows_too_have_slices_in_common() {
 }
 
 #[test]
+fn those_without_a_filter_have_slices_or_no_template() {
+    let without = |query: String| query.replace("WHERE k = 1 ", "");
+    let every = |window: &str, what: &str| {
+        let query = counted("k = 1").replace("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)", window);
+        without(query.replace("COUNT(*)", what))
+    };
+    let second = "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND)";
+    let hop = "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '6' SECOND)";
+    let queries = [
+        every(second, "SUM(v + 1)"),
+        every(second, "SUM(v + 1)"),
+        every(hop, "SUM(v + 1)"),
+        counted("k = 1").replace("COUNT(*)", "SUM(v + 1)"),
+    ];
+    let made = templates(&queries.each_ref().map(String::as_str));
+    assert!(is_one(&made[..2]), "{made:?}");
+    let slicer = |template: &Option<Arc<Template>>| {
+        template.as_ref().unwrap().slices().map(|(spec, _)| Arc::as_ptr(spec))
+    };
+    assert!(slicer(&made[0]).is_some() && slicer(&made[0]) == slicer(&made[2]));
+    // One that reads a column more is read otherwise.
+    assert!(made[3].is_some() && !is_one(&[made[0].clone(), made[3].clone()]));
+    // Of each of these every row would have to be given to the operator of all.
+    for query in [
+        every(second, "CAST(SUM(d) AS BIGINT)"),
+        every(second, "COUNT(DISTINCT v)"),
+        every(&second.replace("TUMBLE", "SESSION"), "COUNT(*)"),
+        without(counted("k = 1").replace("COUNT(*)", "SUM(10 / v)")),
+    ] {
+        assert!(templates(&[&query])[0].is_none(), "{query}");
+    }
+}
+
+#[test]
 fn what_may_differ_otherwise_or_fail_has_none() {
     let alone = [
         counted("d = 1.5"),

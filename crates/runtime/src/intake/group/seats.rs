@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use laxity_graph::EventTime;
 
 use super::super::as_one::{AsOne, Before, Part, Standing, StepContext};
-use super::super::{Given, Reader, SHARED_BY_MIN, Taken, Visited, Work};
+use super::super::{Asked, Given, Reader, SHARED_BY_MIN, Taken, Visited, Work};
 use super::{Group, Member};
+use crate::template::FrontSpec;
 use crate::{Clock, Content, Front, Rhythm, Template, panic_text};
 
 /// Those of a group that are done as one with others of their template.
@@ -21,28 +22,23 @@ impl<C: Content> Group<C> {
         spec: &<C::Front as Front>::Spec,
         rhythm: Rhythm,
         before: Option<Before<C>>,
+        coming: &[Asked<C>],
     ) -> Result<Option<(usize, u32)>, C::Error> {
         let (Some(template), Some(outlet)) = (C::Template::of(spec), &reader.outlet) else { return Ok(None) };
         // What holds no rows back gains nothing.
         if rhythm == Rhythm::Rows {
             return Ok(None);
         }
-        let known = self.as_one.iter().position(|one| one.as_ref().is_some_and(|one| one.is(template)));
+        let known = self.place_of(template);
+        if !self.gives_seat(spec, coming) {
+            return Ok(None);
+        }
         let place = match known {
             Some(place) => place,
             None => {
                 let is_alike = |member: &&Member<C>| {
                     C::Template::of(&member.spec).is_some_and(|other| template.is(other))
                 };
-                // One alone is worth it too, where its rows are aggregated with those of others.
-                let is_kin = |member: &&Member<C>| {
-                    C::Template::of(&member.spec)
-                        .is_some_and(|other| template.is(other) || template.has_slices_of(other))
-                };
-                let others = self.members.iter().flatten().filter(is_kin).take(SHARED_BY_MIN - 1);
-                if others.count() + 1 < SHARED_BY_MIN {
-                    return Ok(None);
-                }
                 let mut one = AsOne::new(template, rhythm, self.watermark)?;
                 let alike = self.members.iter().flatten().filter(is_alike).map(|member| member.recorded);
                 one.record = self.record.as_ref().map(|record| record.template(alike));
@@ -70,6 +66,34 @@ impl<C: Content> Group<C> {
             return Ok(None);
         }
         Ok(Some((place, one.join(reader.query.clone(), spec, outlet.clone(), before))))
+    }
+
+    /// Whether who asks for this is done as one with others, if that can be: there are enough of them, or will be.
+    pub fn gives_seat(&self, spec: &FrontSpec<C>, coming: &[Asked<C>]) -> bool {
+        let Some(template) = C::Template::of(spec) else { return false };
+        let gets_every_row = C::Template::gets_every_row(spec);
+        if !gets_every_row && self.place_of(template).is_some() {
+            return true;
+        }
+        // One alone of its template is worth it too, where its rows are aggregated with those of others.
+        let is_kin = |other: &FrontSpec<C>| {
+            C::Template::of(other).is_some_and(|other| template.is(other) || template.has_slices_of(other))
+                && C::Template::gets_every_row(other) == gets_every_row
+        };
+        let is_seated = |member: &Member<C>| gets_every_row && member.seat.is_some();
+        let mut count = 1;
+        for member in self.members.iter().flatten().filter(|member| is_kin(&member.spec)) {
+            count += 1;
+            if count >= SHARED_BY_MIN || is_seated(member) {
+                return true;
+            }
+        }
+        let coming = coming.iter().filter(|(other, columns)| is_kin(other) && self.serves(other, columns));
+        coming.take(SHARED_BY_MIN).count() >= SHARED_BY_MIN
+    }
+
+    fn place_of(&self, template: &C::Template) -> Option<usize> {
+        self.as_one.iter().position(|one| one.as_ref().is_some_and(|one| one.is(template)))
     }
 
     /// Does that to the members of each template. Where it cannot be done, they end.
