@@ -168,7 +168,7 @@ fn begin(
     let mut refused = 0;
     loop {
         let engine = Engine::with_clock(config.clone(), clock);
-        complete.iter().for_each(|plan| engine.leave_out(plan));
+        complete.iter().for_each(|plan| engine.note_complete(plan));
         let submitted = plans.iter().try_for_each(|plan| engine.submit(plan.clone()).map(drop));
         let error = match submitted.and_then(|()| engine.start()) {
             Ok(_) => return Ok(Begun { engine, refused }),

@@ -156,8 +156,8 @@ impl Engine {
 
     /// Says of a query that it is [complete](crate::complete) and not submitted. Its tables are read as if it were: a row is refused
     /// for a value that any of the queries reads, whichever of them are left to run. Call before `start`.
-    pub fn leave_out(&self, plan: &QueryPlan) {
-        self.submission.lock().leave_out(plan);
+    pub fn note_complete(&self, plan: &QueryPlan) {
+        self.submission.lock().note_complete(plan);
     }
 
     /// Adds a query. Where it fails, nothing of it stays. Of a table that others read already it gets the rows from the

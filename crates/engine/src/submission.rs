@@ -202,7 +202,7 @@ impl Submission {
     }
 
     /// A query that has read all there is.
-    pub fn leave_out(&mut self, plan: &QueryPlan) {
+    pub fn note_complete(&mut self, plan: &QueryPlan) {
         self.ended.extend(plan.dataflow.nodes().iter().filter_map(|node| match &node.stage {
             Stage::Source { scan, .. } => Some(scan.clone()),
             _ => None,

@@ -187,10 +187,8 @@ fn is_what_it_would_have_been(script: &str, files: usize, lines_min: usize) {
                 eprintln!("run {run}, {file}: {} lines differ: {differing:?}", differing.len());
             }
         }
-        if lost + doubled > 0 {
-            // What it is that was lost is seen in what is there.
-            panic!("run {run}: {lost} lost, {doubled} doubled; see {}", temporary.keep().display());
-        }
+        // What it is that was lost is seen in what is there.
+        assert_eq!((lost, doubled), (0, 0), "run {run}; see {}", temporary.keep().display());
     }
     println!("{runs} runs, {kills} kills, {lost} lost, {doubled} doubled");
     assert!(kills >= runs as usize, "each run is killed at least once, as a rule");
