@@ -1,9 +1,11 @@
 //! From files of SQL to queries that can run: statements take effect in their order, and the queries among them are
 //! planned side by side. Whatever goes wrong, a panic too, comes out as a `SqlError`.
 
+mod lone;
 mod scope;
 mod table;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +21,7 @@ use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{LateColumn, Stage};
 use laxity_text::closest;
 
+use self::lone::Lone;
 use self::scope::Scope;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind};
@@ -29,7 +32,7 @@ use crate::policy::PolicySetting;
 use crate::settings::{POLICY_KEY, SessionSettings};
 use crate::side_by_side::{cores, on_deep_stack, side_by_side};
 use crate::statement::{CreateTable, CreateView, DropObject, Statement, StatementKind, WithOptions};
-use crate::template::Templates;
+use crate::template::{TableKey, Templates};
 use crate::words::words_within;
 use crate::written_out::WrittenOut;
 
@@ -76,6 +79,8 @@ pub struct PlannedQuery {
     pub paths: Vec<PathPlace>,
     /// Its name inside its file.
     plain_name: String,
+    /// The table that nobody else has read so far, so that it is planned as one that does nothing with others.
+    lone_with: Option<TableKey>,
 }
 
 /// Where a SQL file names a file of data.
@@ -222,6 +227,7 @@ fn of_panic(files: &[SqlFile], panic: &(dyn std::any::Any + Send)) -> SqlError {
 }
 
 fn compile_here(files: &[SqlFile], options: CompileOptions, threads: usize) -> Result<Script, SqlError> {
+    let words: Vec<OnceCell<Vec<TokenWithSpan>>> = files.iter().map(|_| OnceCell::new()).collect();
     let mut session = Session {
         files,
         texts: files.iter().map(|file| Arc::from(file.text.as_str())).collect(),
@@ -233,12 +239,13 @@ fn compile_here(files: &[SqlFile], options: CompileOptions, threads: usize) -> R
         queries: vec![],
         names: HashSet::new(),
         numbers: HashMap::new(),
+        lone: HashMap::new(),
         explanations: vec![],
         policy: None,
         warnings: vec![],
     };
-    for (index, file) in files.iter().enumerate() {
-        session.run_file(index).map_err(|fault| {
+    for (index, (file, words)) in files.iter().zip(&words).enumerate() {
+        session.run_file(index, words).map_err(|fault| {
             let file = fault.file.and_then(|index| files.get(index)).unwrap_or(file);
             fault.into_error(&file.path, &file.text)
         })?;
@@ -279,12 +286,15 @@ struct Session<'a> {
     names: HashSet<String>,
     /// Up to which number a name is taken.
     numbers: HashMap<String, u32>,
+    /// Those of `queries` that are alone with their table so far.
+    lone: HashMap<TableKey, Lone<'a>>,
     explanations: Vec<String>,
     policy: Option<PolicySetting>,
     warnings: Vec<String>,
 }
 
 /// A statement being executed: its words, and the file they are from.
+#[derive(Clone, Copy)]
 struct Place<'a> {
     file: usize,
     tokens: &'a [TokenWithSpan],
@@ -306,21 +316,22 @@ struct Waiting<'a> {
 /// What is parsed and not planned yet takes memory, some 15 KB a query; threads for these cost a hundredth of them.
 const SIDE_BY_SIDE_MAX: usize = 256;
 
-impl Session<'_> {
-    fn run_file(&mut self, file: usize) -> Done<()> {
+impl<'a> Session<'a> {
+    /// `kept`: where the words of the file stay while others are read.
+    fn run_file(&mut self, file: usize, kept: &'a OnceCell<Vec<TokenWithSpan>>) -> Done<()> {
         let words = words_to_parse(&self.files[file].text)?;
         let mut waiting = Vec::new();
-        let run = self.run_statements(file, &words, &mut waiting);
+        let run = self.run_statements(file, kept.get_or_init(|| words), &mut waiting);
         // What stands first in the file is told first.
         self.plan_all(waiting)?;
         run
     }
 
-    fn run_statements<'t>(
+    fn run_statements(
         &mut self,
         file: usize,
-        words: &'t [TokenWithSpan],
-        waiting: &mut Vec<Waiting<'t>>,
+        words: &'a [TokenWithSpan],
+        waiting: &mut Vec<Waiting<'a>>,
     ) -> Done<()> {
         let mut parser = StatementParser::new(words);
         while let Some(statement) = parser.next_statement()? {
@@ -331,14 +342,20 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn run<'t>(
+    fn run(
         &mut self,
         statement: Statement,
-        place: Place<'t>,
-        waiting: &mut Vec<Waiting<'t>>,
+        place: Place<'a>,
+        waiting: &mut Vec<Waiting<'a>>,
     ) -> Done<()> {
-        if let StatementKind::Drop { .. } = statement.kind {
+        if let StatementKind::Drop { name, .. } = &statement.kind {
             self.plan_all(std::mem::take(waiting))?;
+            // Behind it, who writes it or knows it as a view cannot be planned again, and nobody comes to read it.
+            if let Some(Relation::Table(table)) = self.catalog.now().get(&name.value) {
+                self.lone.remove(&TableKey::of(&table.spec));
+            }
+            let lone = self.lone.drain().map(|(_, lone)| lone).collect();
+            self.plan_again(lone)?;
         }
         match &statement.kind {
             StatementKind::Set { key, value } if key.value == POLICY_KEY => {
@@ -376,22 +393,27 @@ impl Session<'_> {
     }
 
     /// Plans queries side by side, and keeps them in their order.
-    fn plan_all(&mut self, waiting: Vec<Waiting>) -> Done<()> {
+    fn plan_all(&mut self, waiting: Vec<Waiting<'a>>) -> Done<()> {
         let plan = |one: &Waiting| {
             let catalog = self.catalog.at(one.declared);
-            let scope = Scope { settings: &one.settings, catalog, ..self.scope() };
+            let awaits_others = !one.explained;
+            let scope = Scope { settings: &one.settings, catalog, awaits_others, ..self.scope() };
             let planned = scope.plan(&one.statement, &one.place, one.name.clone());
             planned.map_err(|fault| fault.or_at(one.place.span.start))
         };
         let planned = side_by_side(&waiting, self.threads, plan)?;
-        for (one, query) in waiting.iter().zip(planned) {
+        for (one, query) in waiting.into_iter().zip(planned) {
             if one.explained {
                 self.explanations.push(query.explain);
-            } else {
-                self.queries.push(query);
+                continue;
             }
+            let Waiting { place, settings, declared, .. } = one;
+            if let Some(table) = query.lone_with {
+                self.lone.insert(table, Lone { number: self.queries.len(), place, settings, declared });
+            }
+            self.queries.push(query);
         }
-        Ok(())
+        self.plan_joined()
     }
 
     fn scope(&self) -> Scope<'_> {
@@ -402,6 +424,7 @@ impl Session<'_> {
             catalog: self.catalog.now(),
             templates: &self.templates,
             settings: &self.settings,
+            awaits_others: false,
         }
     }
 

@@ -10,7 +10,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{Expr, Extension, LogicalPlan, Operator, Projection};
 use datafusion_sql::sqlparser::tokenizer::Location;
-use laxity_connect::{ScanSpec, SinkSpec};
+use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
 use laxity_graph::{Dataflow, NodeId};
 use laxity_operators::{
     Access, Chain, OwnConstants, SharedStage, SlicerSpec, Stage, Template, WindowInput, WindowKind,
@@ -32,6 +32,56 @@ pub(crate) struct Templates {
     /// What those have in common that are alike but for their windows: by a shape without these. `None` where each has to
     /// see its rows itself.
     slicers: Mutex<HashMap<Shape, Option<Arc<SlicerSpec>>>>,
+    readers: Mutex<Readers>,
+}
+
+/// Tables of which queries get every row.
+#[derive(Default)]
+struct Readers {
+    /// Whether there are several of them.
+    are_several: HashMap<TableKey, bool>,
+    /// Where that has come to be so.
+    joined: Vec<TableKey>,
+}
+
+/// A table as it is declared, which is kept for as long as a query reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TableKey(usize);
+
+impl TableKey {
+    pub fn of(table: &Arc<TableSpec>) -> TableKey {
+        TableKey(Arc::as_ptr(table).addr())
+    }
+}
+
+impl Templates {
+    /// The table that this query is the first to get every row of.
+    pub fn lone_with(&self, dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<TableKey> {
+        let [source, _, _] = dataflow.nodes() else { return None };
+        let Stage::Source { scan, shared: Some(shared), .. } = &source.stage else { return None };
+        if !shared.spec.gets_every_row() {
+            return None;
+        }
+        let table = TableKey::of(&scan.table);
+        let mut readers = self.readers.lock();
+        match readers.are_several.get_mut(&table) {
+            None => {
+                readers.are_several.insert(table, false);
+                return Some(table);
+            }
+            Some(true) => {}
+            Some(are_several) => {
+                *are_several = true;
+                readers.joined.push(table);
+            }
+        }
+        None
+    }
+
+    /// Tables that had one such reader when this was asked last, and have several now.
+    pub fn take_joined(&self) -> Vec<TableKey> {
+        std::mem::take(&mut self.readers.lock().joined)
+    }
 }
 
 /// What a query does, whichever rows it gets.
@@ -69,15 +119,7 @@ impl Shape {
         // The closures never fail.
         let _ = plan.apply(|node| {
             aggregates += usize::from(matches!(node, LogicalPlan::Aggregate(_)));
-            is_fit &= match node {
-                LogicalPlan::Projection(_)
-                | LogicalPlan::Filter(_)
-                | LogicalPlan::Aggregate(_)
-                | LogicalPlan::TableScan(_)
-                | LogicalPlan::SubqueryAlias(_) => true,
-                LogicalPlan::Extension(extension) => as_window_function(extension).is_ok(),
-                _ => false,
-            };
+            is_fit &= can_be_as_one(node);
             let _ = node.apply_expressions(|expr| {
                 is_fit &= cannot_fail(expr, node);
                 Ok(TreeNodeRecursion::Continue)
@@ -252,8 +294,21 @@ fn without_filter(node: LogicalPlan, all_at_once: bool) -> Result<Transformed<Lo
     })
 }
 
+/// Whether such a part of a plan can be done for several queries with the query as a key.
+pub(crate) fn can_be_as_one(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::TableScan(_)
+        | LogicalPlan::SubqueryAlias(_) => true,
+        LogicalPlan::Extension(extension) => as_window_function(extension).is_ok(),
+        _ => false,
+    }
+}
+
 /// Whether an expression has a value for every row. Not all that have are known here.
-fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
+pub(crate) fn cannot_fail(expr: &Expr, node: &LogicalPlan) -> bool {
     let mut schema = datafusion_common::DFSchema::empty();
     node.inputs().iter().for_each(|input| schema.merge(input.schema()));
     let number = |expr: &Expr| {

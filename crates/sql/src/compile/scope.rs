@@ -25,7 +25,7 @@ use crate::origin::Origin;
 use crate::planning::Planner;
 use crate::settings::SessionSettings;
 use crate::statement::{Insert, Statement, StatementKind};
-use crate::template::{self, Shape, Templates};
+use crate::template::{self, Shape, TableKey, Templates};
 use crate::words::words_within;
 
 /// What a query is planned with.
@@ -36,6 +36,8 @@ pub(super) struct Scope<'a> {
     pub catalog: CatalogAt<'a>,
     pub templates: &'a Templates,
     pub settings: &'a SessionSettings,
+    /// Who is alone with its table so far is planned again when others come.
+    pub awaits_others: bool,
 }
 
 impl Scope<'_> {
@@ -62,10 +64,12 @@ impl Scope<'_> {
         if let StatementKind::Query(query) = &statement.kind {
             self.print(query, &planner, &mut lowering)?;
         }
+        let mut lone_with = None;
         for insert in inserts {
             let words = words_within(place.tokens, insert.span);
             let planner = Planner::new(self.catalog, words);
-            self.insert(insert, &planner, &mut lowering).map_err(|fault| fault.or_at(insert.span.start))?;
+            let inserted = self.insert(insert, &planner, &mut lowering);
+            lone_with = lone_with.or(inserted.map_err(|fault| fault.or_at(insert.span.start))?);
         }
         let late = self.late_sink(&lowering)?;
         let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
@@ -81,6 +85,7 @@ impl Scope<'_> {
             file: self.files[place.file].path.clone(),
             lines: (place.span.start.line, place.span.end.line),
             plain_name,
+            lone_with,
         })
     }
 
@@ -115,7 +120,13 @@ impl Scope<'_> {
         specs.filter_map(place).collect()
     }
 
-    fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
+    /// Returns the table that nobody else has read so far, if that keeps it from doing things with others.
+    fn insert(
+        &self,
+        insert: &Insert,
+        planner: &Planner,
+        lowering: &mut Lowering,
+    ) -> Done<Option<TableKey>> {
         let table = match self.catalog.get(&insert.table.value) {
             Some(Relation::Table(table)) => table,
             Some(Relation::View(..)) => {
@@ -135,8 +146,13 @@ impl Scope<'_> {
         let interval = self.settings.checkpoint_interval;
         let shape = |links| Shape::of(&plan, links, &table.sink.schema, &table.lengths, &columns, interval);
         let constants = std::mem::take(&mut lowering.constants);
-        template::find(shape, &constants, self.templates, planner, self.settings, &mut lowering.dataflow);
-        Ok(())
+        let flow = &mut lowering.dataflow;
+        let lone_with = self.awaits_others.then(|| self.templates.lone_with(flow)).flatten();
+        match lone_with {
+            Some(_) => template::keep_what_gains(flow),
+            None => template::find(shape, &constants, self.templates, planner, self.settings, flow),
+        }
+        Ok(lone_with)
     }
 
     /// A SELECT that is not inserted anywhere goes to standard output.

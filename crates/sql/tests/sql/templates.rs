@@ -170,8 +170,38 @@ fn those_without_a_filter_have_slices_or_no_template() {
         every(&second.replace("TUMBLE", "SESSION"), "COUNT(*)"),
         without(counted("k = 1").replace("COUNT(*)", "SUM(10 / v)")),
     ] {
-        assert!(templates(&[&query])[0].is_none(), "{query}");
+        // Of one alone there is never any.
+        assert!(templates(&[&query, &query]).iter().all(Option::is_none), "{query}");
     }
+}
+
+#[test]
+fn who_is_alone_with_a_table_has_a_template_once_another_comes() {
+    let all = counted("k = 1").replace("WHERE k = 1 ", "");
+    let of_filter = counted("k = 1");
+    assert!(templates(&[&all])[0].is_none());
+    assert!(is_one(&templates(&[&all, &all])));
+    // One with a filter gets other rows; EXPLAIN runs nothing.
+    let made = templates(&[&all, &of_filter, &format!("EXPLAIN {all}")]);
+    assert!(made[0].is_none() && made[1].is_some());
+
+    // Far behind, where what was planned side by side with the first is planned.
+    let other = "CREATE TABLE own (ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen')";
+    let of_other = all.replace("TABLE t,", "TABLE own,");
+    let mut queries = vec![other, &of_other, &all];
+    queries.extend([&*of_filter; 300]);
+    queries.push(&all);
+    let made = templates(&queries);
+    assert!(made[0].is_none());
+    assert!(is_one(&[made[1].clone(), made.last().unwrap().clone()]));
+
+    // What the first needs is gone when the second comes.
+    let view = "CREATE VIEW times AS SELECT ts FROM t";
+    let of_view = all.replace("TABLE t,", "TABLE times,");
+    let made = templates(&[view, &of_view, "DROP VIEW times", &all]);
+    assert!(made.iter().all(Option::is_some), "{made:?}");
+    // And none can come any more.
+    assert!(templates(&[other, &of_other, "DROP TABLE own", other, &of_other]).iter().all(Option::is_none));
 }
 
 #[test]

@@ -1,0 +1,45 @@
+//! Queries that are alone with their tables so far. What lets queries be done as one is work to plan and memory to keep, and
+//! gains one alone nothing: it is planned again with that once a second one comes.
+
+use super::{Done, Place, Scope, Session};
+use crate::parse::StatementParser;
+use crate::settings::SessionSettings;
+use crate::side_by_side::side_by_side;
+
+/// One that may have to be planned again. Its statement is not kept: a parsed one takes as much as a planned one.
+pub(super) struct Lone<'a> {
+    /// Among the queries of the script.
+    pub number: usize,
+    pub place: Place<'a>,
+    pub settings: SessionSettings,
+    /// See [`Waiting`](super::Waiting).
+    pub declared: usize,
+}
+
+impl<'a> Session<'a> {
+    /// Those whose tables others have come to read since this was done last can do it with them from here on.
+    pub(super) fn plan_joined(&mut self) -> Done<()> {
+        let joined = self.templates.take_joined();
+        let lone = joined.iter().filter_map(|table| self.lone.remove(table)).collect();
+        self.plan_again(lone)
+    }
+
+    /// Plans them as if others were there.
+    pub(super) fn plan_again(&mut self, lone: Vec<Lone<'a>>) -> Done<()> {
+        let plan = |one: &Lone| {
+            let catalog = self.catalog.at(one.declared);
+            let scope = Scope { settings: &one.settings, catalog, awaits_others: false, ..self.scope() };
+            let statement = StatementParser::new(one.place.tokens).next_statement()?;
+            let name = self.queries[one.number].plain_name.clone();
+            let planned = statement.map(|statement| scope.plan(&statement, &one.place, name)).transpose();
+            planned.map_err(|fault| fault.or_at(one.place.span.start))
+        };
+        let planned = side_by_side(&lone, self.threads, plan)?;
+        for (one, query) in lone.iter().zip(planned) {
+            if let Some(query) = query {
+                self.queries[one.number] = query;
+            }
+        }
+        Ok(())
+    }
+}
