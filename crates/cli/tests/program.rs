@@ -753,13 +753,15 @@ fn explain_says_with_how_many_a_query_shares() {
     };
     let all = "writes counts as 21 others do";
     assert_eq!(of("of 2"), format!("reads clicks with 5 others, is one operator with 4 others, {all}"));
-    assert_eq!(of("sum"), format!("reads clicks with 5 others, {all}"));
+    let few_do = "shares no windows, as fewer than 4 aggregate the same rows in the same way";
+    assert_eq!(of("sum"), format!("reads clicks with 5 others, {few_do}, {all}"));
     // An hour is too many seconds.
     let sliced = "aggregates its rows once with 3 others";
     for name in ["1 SECOND", "1 MINUTE", "10 SECOND", "5 SECOND"] {
         assert_eq!(of(name), format!("reads clicks with 8 others, {sliced}, {all}"));
     }
-    assert_eq!(of("1 HOUR"), format!("reads clicks with 8 others, {all}"));
+    let short = "shares no windows, as slices that fit windows of others too would be too short";
+    assert_eq!(of("1 HOUR"), format!("reads clicks with 8 others, {short}, {all}"));
     assert_eq!(
         of("all 1"),
         format!("reads clicks with 8 others, is one operator with 1 other, {sliced}, {all}"),
@@ -768,16 +770,18 @@ fn explain_says_with_how_many_a_query_shares() {
     assert_eq!(of("all 2"), format!("reads clicks with 8 others, {sliced}, {all}"));
     let few = "aggregates the rows of clicks alone, as fewer than 4 do that in the same way";
     assert_eq!(of("more of all for longer"), format!("{few}, {all}"));
-    assert_eq!(of("different ones of all"), all);
+    let distinct = "as COUNT(DISTINCT …) needs all values of a window";
+    assert_eq!(of("different ones of all"), format!("reads clicks alone, {distinct}, {all}"));
     assert!(
         told.contains("| with others by all rows, as one where they differ in windows alone\n"),
         "{told}"
     );
-    assert_eq!(of("of two columns"), all);
-    assert_eq!(of("third"), all);
+    assert_eq!(of("of two columns"), format!("{few_do}, {all}"));
+    let whole = "shares no windows, as its filter has parts that rows cannot be looked up by";
+    assert_eq!(of("third"), format!("{whole}, {all}"));
     let once = "filters clicks, and computes what it selects, once with 1 other";
-    assert_eq!(of("odd"), format!("{once}, {all}"));
-    assert_eq!(of("odd of another column"), format!("{once}, {all}"));
+    assert_eq!(of("odd"), format!("{once}, {whole}, {all}"));
+    assert_eq!(of("odd of another column"), format!("{once}, {whole}, {all}"));
 }
 
 #[test]

@@ -23,6 +23,7 @@ use laxity_text::closest;
 
 use self::lone::Lone;
 use self::scope::Scope;
+use crate::apart::Windows;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind};
 use crate::lower::LookupSource;
@@ -81,6 +82,8 @@ pub struct PlannedQuery {
     plain_name: String,
     /// The table that nobody else has read so far, so that it is planned as one that does nothing with others.
     lone_with: Option<TableKey>,
+    /// Whether its windows can be aggregated with those of others.
+    pub(crate) windows: Windows,
 }
 
 /// Where a SQL file names a file of data.
@@ -342,12 +345,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        statement: Statement,
-        place: Place<'a>,
-        waiting: &mut Vec<Waiting<'a>>,
-    ) -> Done<()> {
+    fn run(&mut self, statement: Statement, place: Place<'a>, waiting: &mut Vec<Waiting<'a>>) -> Done<()> {
         if let StatementKind::Drop { name, .. } = &statement.kind {
             self.plan_all(std::mem::take(waiting))?;
             // Behind it, who writes it or knows it as a view cannot be planned again, and nobody comes to read it.

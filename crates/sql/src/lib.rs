@@ -7,6 +7,7 @@
 //! Not here: running anything, reading any table (`engine`, `connect`). DataFusion's own execution is not used.
 
 mod aggregates;
+mod apart;
 mod approximate;
 mod catalog;
 mod compile;

@@ -8,11 +8,13 @@ use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
 use laxity_graph::{CommonSlices, Dataflow};
 use laxity_operators::{Access, SharedSourceSpec, SlicerSpec, Stage, Template, ViewSpec, Way, Ways};
 
+use crate::apart::Windows;
 use crate::compile::PlannedQuery;
 use crate::explain::can_be_shared;
 
 /// With how many others queries do things when all of them run, a sentence or none for each: what is read together, what is
-/// computed once, what is one operator, and which table others write too.
+/// computed once, what is one operator, which table others write too; and why windows over a table that others read are
+/// one's own to put together.
 ///
 /// So many readers at least share what they do alike, which is `at_least`.
 pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<String>> {
@@ -24,7 +26,9 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
     let mut templates: HashMap<*const Template, usize> = HashMap::new();
     let mut audiences: HashMap<Audience<'_>, usize> = HashMap::new();
     let mut slicers: HashMap<*const SlicerSpec, usize> = HashMap::new();
+    let mut sliced_alike: HashMap<(*const SlicerSpec, &Access), usize> = HashMap::new();
     let slices = slices(&readings);
+    let readers = readers(queries);
     let mut writes: HashMap<*const TableSpec, usize> = HashMap::new();
     for (query, reading) in queries.iter().zip(&readings) {
         match reading {
@@ -40,6 +44,7 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
                     *templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
                     if let Some(audience) = audience(spec, template, &slices) {
                         *slicers.entry(audience.0).or_insert(0) += 1;
+                        *sliced_alike.entry((audience.0, audience.2)).or_insert(0) += 1;
                         *audiences.entry(audience).or_insert(0) += 1;
                     }
                 }
@@ -50,9 +55,9 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
             *writes.entry(Arc::as_ptr(&sink.table)).or_insert(0) += 1;
         }
     }
-    let told_of_reading = |Reading { scan, way, rows: asked, view }: &Reading<'_>| {
+    let told_of_reading = |query: &PlannedQuery, Reading { scan, way, rows: asked, view }: &Reading<'_>| {
         let table = &scan.table.name;
-        let mut told = Vec::new();
+        let (mut told, mut is_done_with_others, mut is_too_short) = (Vec::new(), false, false);
         if let (Way::View, Some(view)) = (way, view) {
             let alike = views.get(&Arc::as_ptr(&scan.table)).into_iter().flatten();
             let count = alike.filter(|(other, _)| other.has_rows_of(view)).map(|(_, count)| *count).sum();
@@ -81,6 +86,7 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
             let are_many = if spec.gets_every_row() { 2 } else { at_least };
             if let Some(&of_it) = of_it.filter(|&&of_it| *way == Way::Rows && of_it >= are_many) {
                 told.push(format!("is one operator with {}", others(of_it)));
+                is_done_with_others = true;
             }
             let audience = spec.template.as_ref().and_then(|template| audience(spec, template, &slices));
             let audience = audience.filter(|_| *way == Way::Rows);
@@ -88,14 +94,30 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
             let alike = audience.and_then(|audience| audiences.get(&audience)).copied().unwrap_or(0);
             if alike > 1 && of_it >= at_least {
                 told.push(format!("aggregates its rows once with {}", others(alike)));
+                is_done_with_others = true;
             }
+            let sliced = audience.and_then(|(slicer, _, rows)| sliced_alike.get(&(slicer, rows)));
+            is_too_short = of_it >= at_least && sliced.is_some_and(|&sliced| sliced > alike);
+            // That they are too few is said already.
+            is_done_with_others |=
+                *way == Way::Alone && count > 1 && matches!(query.windows, Windows::Shareable);
+        }
+        if !is_done_with_others && readers.get(&Arc::as_ptr(&scan.table)).is_some_and(|&of_it| of_it > 1) {
+            let why = why_apart(query, at_least, is_too_short);
+            told.extend(why.map(|why| format!("shares no windows, as {why}")));
         }
         told
     };
     let told = |(query, reading): (&PlannedQuery, &Option<Reading<'_>>)| {
         let mut told = match reading {
-            Some(reading) => told_of_reading(reading),
-            None => why_alone(&query.dataflow).into_iter().collect(),
+            Some(reading) => told_of_reading(query, reading),
+            None => {
+                let mut tables = tables(&query.dataflow);
+                let table =
+                    tables.find(|table| readers.get(&Arc::as_ptr(table)).is_some_and(|&of_it| of_it > 1));
+                let why = table.and_then(|table| Some((&table.name, why_apart(query, at_least, false)?)));
+                why.map(|(table, why)| format!("reads {table} alone, as {why}")).into_iter().collect()
+            }
         };
         for sink in sinks(&query.dataflow) {
             let of_it = writes.get(&Arc::as_ptr(&sink.table)).copied().unwrap_or(1);
@@ -228,16 +250,36 @@ fn shared_source(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<Reading<'
     })
 }
 
-/// Why a query reads its table alone that has a filter by which others could be told from it.
-fn why_alone(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> Option<String> {
-    let mut sources = flow.nodes().iter().filter_map(|node| match &node.stage {
-        Stage::Source { scan, shared: Some(_), .. } => Some(&scan.table.name),
+/// By how many queries each table is read.
+fn readers(queries: &[PlannedQuery]) -> HashMap<*const TableSpec, usize> {
+    let mut readers = HashMap::new();
+    for query in queries {
+        let mut own: Vec<_> = tables(&query.dataflow).map(Arc::as_ptr).collect();
+        own.sort_unstable();
+        own.dedup();
+        own.into_iter().for_each(|table| *readers.entry(table).or_insert(0) += 1);
+    }
+    readers
+}
+
+fn tables(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> impl Iterator<Item = &Arc<TableSpec>> {
+    flow.nodes().iter().filter_map(|node| match &node.stage {
+        Stage::Source { scan, .. } => Some(&scan.table),
         _ => None,
-    });
-    let table = sources.next().filter(|_| !can_be_shared(flow))?;
-    Some(format!(
-        "reads {table} alone: its windows are sessions or have an offset, and time does not tell when they end"
-    ))
+    })
+}
+
+/// Why windows of a query over a table that others read too are put together of nothing that these have; `None` if it
+/// aggregates nothing. `is_too_short`: others have the same rows aggregated in the same way.
+fn why_apart(query: &PlannedQuery, at_least: usize, is_too_short: bool) -> Option<String> {
+    match &query.windows {
+        Windows::None => None,
+        Windows::Apart(why) => Some(why.clone()),
+        Windows::Shareable if is_too_short => {
+            Some("slices that fit windows of others too would be too short".to_owned())
+        }
+        Windows::Shareable => Some(format!("fewer than {at_least} aggregate the same rows in the same way")),
+    }
 }
 
 fn sinks(flow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> impl Iterator<Item = &SinkSpec> {

@@ -181,7 +181,7 @@ impl Shape {
     }
 }
 
-/// Lets a query be done as one with others that differ in constants alone, if it can. `constants`: columns of its results
+/// Lets a query be done as one with others that differ in constants alone: whether it can be. `constants`: columns of its results
 /// that hold one value, with that.
 pub(crate) fn find(
     shape: impl FnOnce(usize) -> Option<Shape>,
@@ -190,9 +190,13 @@ pub(crate) fn find(
     planner: &Planner,
     settings: &SessionSettings,
     dataflow: &mut Dataflow<Stage<ScanSpec, SinkSpec>>,
-) {
+) -> bool {
     find_template(shape, constants, templates, planner, settings, dataflow);
     keep_what_gains(dataflow);
+    dataflow.nodes().iter().any(|node| match &node.stage {
+        Stage::Source { shared: Some(shared), .. } => shared.spec.template.is_some(),
+        _ => false,
+    })
 }
 
 /// A table is read with others where that is less work. Where rows are stamped, time is told to those together who are known to

@@ -16,6 +16,7 @@ use super::{
     CompileOptions, Done, LateSink, PathPlace, Place, PlannedQuery, SqlFile, check_written, option_fault,
     sink_columns,
 };
+use crate::apart::Windows;
 use crate::catalog::{CatalogAt, Relation, Table};
 use crate::data_type::{display, flink_type};
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
@@ -38,6 +39,13 @@ pub(super) struct Scope<'a> {
     pub settings: &'a SessionSettings,
     /// Who is alone with its table so far is planned again when others come.
     pub awaits_others: bool,
+}
+
+/// What is known of one INSERT when it is planned.
+struct Inserted {
+    /// The table that nobody else has read so far, if that keeps it from doing things with others.
+    lone_with: Option<TableKey>,
+    windows: Windows,
 }
 
 impl Scope<'_> {
@@ -64,12 +72,12 @@ impl Scope<'_> {
         if let StatementKind::Query(query) = &statement.kind {
             self.print(query, &planner, &mut lowering)?;
         }
-        let mut lone_with = None;
+        let mut inserted = Inserted { lone_with: None, windows: Windows::None };
         for insert in inserts {
             let words = words_within(place.tokens, insert.span);
             let planner = Planner::new(self.catalog, words);
-            let inserted = self.insert(insert, &planner, &mut lowering);
-            lone_with = lone_with.or(inserted.map_err(|fault| fault.or_at(insert.span.start))?);
+            let done = self.insert(insert, &planner, &mut lowering);
+            inserted = done.map_err(|fault| fault.or_at(insert.span.start))?;
         }
         let late = self.late_sink(&lowering)?;
         let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
@@ -85,7 +93,11 @@ impl Scope<'_> {
             file: self.files[place.file].path.clone(),
             lines: (place.span.start.line, place.span.end.line),
             plain_name,
-            lone_with,
+            lone_with: inserted.lone_with,
+            windows: match inserts.len() {
+                0 | 1 => inserted.windows,
+                _ => Windows::Apart("it writes several tables".to_owned()),
+            },
         })
     }
 
@@ -120,13 +132,7 @@ impl Scope<'_> {
         specs.filter_map(place).collect()
     }
 
-    /// Returns the table that nobody else has read so far, if that keeps it from doing things with others.
-    fn insert(
-        &self,
-        insert: &Insert,
-        planner: &Planner,
-        lowering: &mut Lowering,
-    ) -> Done<Option<TableKey>> {
+    fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<Inserted> {
         let table = match self.catalog.get(&insert.table.value) {
             Some(Relation::Table(table)) => table,
             Some(Relation::View(..)) => {
@@ -148,11 +154,13 @@ impl Scope<'_> {
         let constants = std::mem::take(&mut lowering.constants);
         let flow = &mut lowering.dataflow;
         let lone_with = self.awaits_others.then(|| self.templates.lone_with(flow)).flatten();
-        match lone_with {
-            Some(_) => template::keep_what_gains(flow),
-            None => template::find(shape, &constants, self.templates, planner, self.settings, flow),
+        let mut windows = Windows::of(&plan, self.settings);
+        if lone_with.is_some() {
+            template::keep_what_gains(flow);
+        } else if !template::find(shape, &constants, self.templates, planner, self.settings, flow) {
+            windows = windows.without_template(&plan);
         }
-        Ok(lone_with)
+        Ok(Inserted { lone_with, windows })
     }
 
     /// A SELECT that is not inserted anywhere goes to standard output.

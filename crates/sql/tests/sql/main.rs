@@ -4,6 +4,7 @@
 //! read before they are committed. Values of functions and rows of windows are written by hand from Flink's
 //! rules. The driver runs operators one after the other on one thread: it cannot catch what depends on timing.
 
+mod apart;
 mod approximate;
 mod driver;
 mod errors;
