@@ -27,6 +27,8 @@ fi
 export LAXITY=${LAXITY:-${CARGO_TARGET_DIR:-target}/release/laxity} OUT=${OUT:-out/beside-flink}
 export QUERIES=${QUERIES:-10 100 300} ROWS=${ROWS:-8000000} ROUNDS=${ROUNDS:-3}
 export FLINK_HOME=${FLINK_HOME:-$PWD/target/flink-${FLINK_VERSION:-2.3.0}} HEAP_MB=${HEAP_MB:-2048} NETWORK=${NETWORK:-512m}
+# Each of 300 aggregations has some MB of what the one slot has, or does not start.
+export SLOTS=${SLOTS:-1} MANAGED=${MANAGED:-2g}
 # A machine that is stopped for a while is not a lost one.
 export FLINK_PROPERTIES="${FLINK_PROPERTIES:-}
 heartbeat.timeout: 600000"
