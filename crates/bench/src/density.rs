@@ -7,6 +7,7 @@
 
 pub mod calibrate;
 pub mod cell;
+pub mod changing;
 pub mod due;
 pub mod engine_run;
 pub mod issue;

@@ -62,6 +62,14 @@ pub fn median(values: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
+/// The least value that so large a share of them does not exceed; 0 if there are none.
+pub fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let place = (sorted.len() as f64 * share) as usize;
+    sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+}
+
 /// "median (least to most)".
 pub fn spread(values: &[f64], unit: &str) -> String {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);

@@ -6,15 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use clap::Args;
-use laxity_engine::{Clock, Ending, Engine, EngineConfig, EngineSnapshot, Outcome, QueryPlan, QuerySnapshot};
-use laxity_graph::QueryId;
+use laxity_engine::{Clock, Engine, EngineConfig, EngineSnapshot, Outcome, QuerySnapshot};
 use laxity_operators::Stage;
-use laxity_sql::Script;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::changing::{ChangeFigures, Changing};
 use crate::memory_table::SilentScan;
 use crate::queries::{compile, submit_all};
 use crate::thread_cpu::cpu_ns_of;
@@ -37,7 +36,7 @@ pub struct EngineRunArgs {
     /// Nobody looks while it runs; else there is a look every second, as `laxity run --plain` has it.
     #[arg(long)]
     pub unwatched: bool,
-    /// One query more comes and goes, ten times a second.
+    /// One query more comes and goes, in every other second.
     #[arg(long)]
     pub changed: bool,
     /// Where the figures go, as JSON.
@@ -67,10 +66,8 @@ pub struct EngineFigures {
     pub bytes_before: u64,
     /// Largest resident size.
     pub peak_bytes: u64,
-    /// What it took to submit one more query, where that was asked for.
-    pub adds_ms: Vec<f64>,
-    /// What it took to take it away.
-    pub removes_ms: Vec<f64>,
+    /// What it took to have one more query come and go, where that was asked for.
+    pub changes: ChangeFigures,
     /// In order of submission.
     pub queries: Vec<QueryFigures>,
 }
@@ -104,9 +101,6 @@ pub struct QueryFigures {
 /// is late in any case.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// From one change of the queries to the next.
-const CHANGE: Duration = Duration::from_millis(50);
-
 /// How long after the start an engine whose tables are silent has looked at all of them.
 const AT_REST: Duration = Duration::from_secs(1);
 
@@ -132,7 +126,7 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
             }
         }
     }
-    let mut comer = args.changed.then(|| Comer::of(&script)).flatten();
+    let mut changing = args.changed.then(|| Changing::of(&script)).flatten();
     submit_all(&engine, script)?;
     // Many tables take their time to be opened, and no row is due before they are.
     let mut origin = engine.start().context("cannot start")?;
@@ -150,12 +144,15 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
     let mut seen = laxity_engine::EngineFigures::default();
     loop {
         let left = Duration::from_nanos(end.since_ns(clock.now()));
-        let pause = if comer.is_some() { CHANGE } else { LOOK };
+        let now_ms = clock.unix_start_ms() + (clock.now().0 / 1_000_000) as i64;
+        let pause = changing.as_mut().map_or(LOOK, |changing| {
+            Duration::from_millis(u64::try_from(changing.next_ms(now_ms) - now_ms).unwrap_or(0))
+        });
         if engine.wait(left.min(pause)) || clock.now() >= end {
             break;
         }
-        if let Some(comer) = &mut comer {
-            comer.come_and_go(&engine)?;
+        if let Some(changing) = &mut changing {
+            changing.step(&engine)?;
         }
         if !args.unwatched && clock.now() >= next_look {
             next_look = clock.now().plus(LOOK);
@@ -172,8 +169,7 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
         worker_cpu_s: (cpu.workers_ns - cpu_before.workers_ns) as f64 / 1e9,
         activations: activations(&engine),
         bytes_before,
-        adds_ms: comer.as_mut().map_or(vec![], |comer| std::mem::take(&mut comer.adds_ms)),
-        removes_ms: comer.map_or(vec![], |comer| comer.removes_ms),
+        changes: changing.map(Changing::figures).unwrap_or_default(),
         ..EngineFigures::default()
     };
     // Written before the stop too: where a stalled file holds that up, the process is killed.
@@ -184,42 +180,6 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
     figures.take(&engine.snapshot());
     figures.queries.iter_mut().zip(rows_in).for_each(|(query, rows_in)| query.rows_in = rows_in);
     figures.write(&args.out)
-}
-
-/// A query that comes and goes: one like the first, under a name of its own.
-struct Comer {
-    plan: QueryPlan,
-    is_there: Option<QueryId>,
-    adds_ms: Vec<f64>,
-    removes_ms: Vec<f64>,
-}
-
-impl Comer {
-    fn of(script: &Script) -> Option<Comer> {
-        let mut dataflow = script.queries.first()?.dataflow.clone();
-        dataflow.settings.name = "comes and goes".into();
-        let plan = QueryPlan { dataflow, late: None, state: None };
-        Some(Comer { plan, is_there: None, adds_ms: Vec::new(), removes_ms: Vec::new() })
-    }
-
-    fn come_and_go(&mut self, engine: &Engine) -> anyhow::Result<()> {
-        let began = Instant::now();
-        match self.is_there.take() {
-            None => {
-                self.is_there = Some(engine.submit(self.plan.clone())?);
-                self.adds_ms.push(began.elapsed().as_secs_f64() * 1e3);
-            }
-            Some(query) => {
-                engine.cancel(query, Ending::Drop);
-                if !engine.wait_gone(query, Duration::from_secs(1)) {
-                    bail!("a query that was cancelled is still there after a second");
-                }
-                self.removes_ms.push(began.elapsed().as_secs_f64() * 1e3);
-                engine.forget(query);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl EngineFigures {
