@@ -1,17 +1,19 @@
-"""The two engines, each run the same way: a file is started, its process is watched, and it is stopped."""
+"""The engines, each run the same way: what is asked is started, its process is watched, and it is stopped."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "attach"))
 from flink import Flink as Cluster  # noqa: E402
 
-from queries import ALWAYS, TUNED
+from queries import ALWAYS, SERVER, TUNED, many, one
 
 LAXITY = os.environ.get("LAXITY", "laxity")
 
@@ -25,7 +27,19 @@ def resident_mb(pid: int, field: str = "VmRSS") -> float:
     return int(re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
 
 
-class Laxity:
+class Sql:
+    """What is asked is one file for all who read it."""
+
+    one_job = False
+
+    def asks(self, query: str, events: str, results: str, format: str) -> str:
+        return one(query, events, results, format)
+
+    def asks_many(self, urgents: int, heavies: int, *topics: str) -> str:
+        return many(urgents, heavies, *topics, one_job=self.one_job)
+
+
+class Laxity(Sql):
     """A process for each file."""
 
     name = "laxity"
@@ -86,11 +100,12 @@ def cause(exceptions: dict) -> str:
     return text.rsplit("Caused by: ", 1)[-1].splitlines()[0]
 
 
-class Flink:
+class Flink(Sql):
     """A session cluster that stays while files come and go."""
 
-    def __init__(self, parallelism: int, tuned: bool = True, slots: int = 8, fetch_ms: int = 0):
-        """`slots` share what is managed: a job has as many as it is parallel."""
+    def __init__(self, parallelism: int, tuned: bool = True, slots: int = 8, fetch_ms: int = 0, one_job: bool = False):
+        """`slots` share what is managed: a job has as many as it is parallel. `one_job`: of all queries of a file."""
+        self.one_job = one_job
         self.name = "flink" if tuned else "flink-default"
         self.settings = ALWAYS + (TUNED if tuned else "") + f"SET 'parallelism.default' = '{parallelism}';\n"
         self.cluster = Cluster(sql=True, TASKMANAGERS="1", FETCH_MS=str(fetch_ms), SLOTS=str(slots))
@@ -172,3 +187,54 @@ class Attached(Flink):
         self.agent.terminate()
         self.agent.wait(30)
         super().stop()
+
+
+class KafkaStreams:
+    """A process for each query: its queries are a program, java/laxity/race."""
+
+    name = "kafka-streams"
+    RUNS = ("q0", "q1", "q2", "q11", "join")
+    process = None
+
+    def asks(self, query: str, events: str, results: str, format: str) -> str:
+        """In words of the program: IN OUT QUERY.
+
+        >>> KafkaStreams().asks("q0", "i", "o", "json")
+        'i o q0'
+        """
+        runs = query in self.RUNS and format == "json"
+        return f"{events} {results} {query}" if runs else ""
+
+    def start(self, asked: str, folder: Path) -> None:
+        if not asked:
+            raise DoesNotRun("of this query there is no program: see scripts/race.sh")
+        self.state = tempfile.mkdtemp(dir=folder)
+        self.log = folder / "streams.log"
+        command = ["java", f"-Xmx{os.environ.get('HEAP_MB', '2048')}m", "-cp", os.environ["STREAMS_CLASSES"], "laxity.race.OnKafkaStreams"]
+        self.process = subprocess.Popen([*command, SERVER, *asked.split(), self.state], stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
+        until = time.monotonic() + 120
+        while "running" not in self.log.read_text(errors="replace").split("\n"):
+            if self.process.poll() is not None or time.monotonic() > until:
+                self.stop()
+                raise DoesNotRun(self.log.read_text(errors="replace")[-500:])
+            time.sleep(0.05)
+
+    def cpu_s(self) -> float:
+        return cpu_s(self.process.pid)
+
+    def resident_mb(self) -> dict[str, float]:
+        runs = self.process is not None and self.process.poll() is None
+        return {"all": resident_mb(self.process.pid) if runs else 0.0}
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.rmtree(self.state)
+
+    def end(self) -> None:
+        pass

@@ -1,4 +1,4 @@
-"""Races Laxity and Flink; scripts/race.sh prepares, and says what can be set.
+"""Races Laxity, Flink and others; scripts/race.sh prepares, and says what can be set.
 
 cost      bounded, each query alone: CPU time of an event, by the difference between a topic and one of a quarter of it, so that
           starting, planning and deploying are in neither. The sink takes everything and writes nothing.
@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import topics
-from engines import Attached, DoesNotRun, Flink, Laxity
-from queries import COST, DELAY_MS, LATENCY, events, many, one
+from engines import Attached, DoesNotRun, Flink, KafkaStreams, Laxity
+from queries import COST, DELAY_MS, LATENCY, events
 from tables import write_summary
 
 OUT = Path(os.environ.get("OUT", "out/race"))
@@ -103,15 +103,15 @@ class Cell:
 
     number = 0
 
-    def __init__(self, engine, sql, format: str, rate: int, watermark: bool, folder: Path):
-        """`sql`: of the names of the topics for events, results, and those of heavy queries."""
+    def __init__(self, engine, asked, format: str, rate: int, watermark: bool, folder: Path):
+        """`asked`: of the names of the topics for events, results, and those of heavy queries."""
         Cell.number += 1
         names = [f"{kind}-{Cell.number}" for kind in ("in", "out", "heavy")]
         for name, partitions in zip(names, (2, 1, 1)):
             topics.create(name, partitions, appended=True)
         started_ms = time.time() * 1e3
         try:
-            engine.start(sql(*names), folder)
+            engine.start(asked(*names), folder)
         except DoesNotRun as why:
             print(f"{engine.name}: {why}", flush=True)
             self.latencies_ms, self.met, self.cores, self.resident_mb, self.load_p99_ms = [], 0.0, 0.0, engine.resident_mb()["all"], 0.0
@@ -155,14 +155,15 @@ class Cell:
 
 def latency(folder: Path) -> None:
     figures = Figures("latency", "format,query,engine,rate,results,met,p50_ms,p99_ms,cores,resident_mb,load_p99_ms")
-    builds = {"laxity": Laxity, "flink": lambda: Flink(parallelism=2), "flink-default": lambda: Flink(parallelism=2, tuned=False)}
+    builds = {"laxity": Laxity, "flink": lambda: Flink(parallelism=2), "flink-default": lambda: Flink(parallelism=2, tuned=False),
+              "kafka-streams": KafkaStreams}
     for name in [name for name in words("ENGINES", " ".join(builds)) if name in builds]:
         engine = builds[name]()
         for format in words("FORMATS", "json"):
             for query in words("QUERIES", " ".join(LATENCY)):
                 for rate in [int(rate) for rate in words("RATES", " ".join(map(str, LADDER)))]:
-                    sql = lambda events, results, _: one(query, events, results, format)
-                    cell = Cell(engine, sql, format, rate, LATENCY[query][1], folder)
+                    asked = lambda events, results, _: engine.asks(query, events, results, format)
+                    cell = Cell(engine, asked, format, rate, LATENCY[query][1], folder)
                     figures.add(format, query, engine.name, rate, len(cell.latencies_ms), cell.met, cell.p50_ms, cell.p99_ms, cell.cores,
                                 cell.resident_mb, cell.load_p99_ms)
                     if cell.p99_ms > 1_000:
@@ -175,8 +176,7 @@ def together(folder: Path) -> None:
     figures = Figures("together", columns)
 
     def run(number, part, engine, form: str, rate: int) -> Cell:
-        sql = lambda *names: many(20, HEAVIES, *names, one_job=form == "one job")
-        cell = Cell(engine, sql, "json", rate, True, folder)
+        cell = Cell(engine, lambda *names: engine.asks_many(20, HEAVIES, *names), "json", rate, True, folder)
         figures.add(number, part, engine.name, form, rate, len(cell.latencies_ms), cell.met, cell.p50_ms, cell.worst_p99_ms,
                     cell.heavy_p99_ms, cell.cores, cell.resident_mb, cell.load_p99_ms)
         return cell
@@ -185,7 +185,7 @@ def together(folder: Path) -> None:
         cell = run(0, "ladder", engine, form, rate)
         return cell.p99_ms <= 1_000 and cell.heavy_at_end
 
-    builds = {"laxity": (Laxity, "a query each"), "flink": (lambda: Flink(parallelism=1, slots=1), "one job"),
+    builds = {"laxity": (Laxity, "a query each"), "flink": (lambda: Flink(parallelism=1, slots=1, one_job=True), "one job"),
               "flink-jobs": (lambda: Flink(parallelism=1, slots=32), "a job each"), "flink-attached": (Attached, "a job each")}
     forms = [builds[name] for name in words("ENGINES", " ".join(builds)) if name in builds]
     rungs = [int(rate) for rate in words("RATES", " ".join(map(str, RUNGS)))]
@@ -193,7 +193,7 @@ def together(folder: Path) -> None:
     def begin(build, form: str):
         engine = build()
         if engine.name != "laxity":  # Java compiles
-            Cell(engine, lambda *names: many(20, HEAVIES, *names, one_job=form == "one job"), "json", rungs[0], True, folder)
+            Cell(engine, lambda *names: engine.asks_many(20, HEAVIES, *names), "json", rungs[0], True, folder)
         return engine
 
     series = [[("given", int(rate)) for rate in words("RATES_TOGETHER", "")]]
@@ -220,11 +220,10 @@ def together(folder: Path) -> None:
 def density(folder: Path) -> None:
     figures = Figures("density", "round,queries,engine,results,met,p50_ms,worst_p99_ms,cores,resident_mb,first_result_s,load_p99_ms")
     for number in range(1, ROUNDS + 1):
-        for build in (Laxity, lambda: Flink(parallelism=1, slots=1)):
+        for build in (Laxity, lambda: Flink(parallelism=1, slots=1, one_job=True)):
             for count in [int(count) for count in words("DENSITIES", "10 100 300")]:
                 engine = build()  # anew, so that memory is of this many queries
-                sql = lambda *names: many(count, 0, *names, one_job=engine.name != "laxity")
-                cell = Cell(engine, sql, "json", 2_000, True, folder)
+                cell = Cell(engine, lambda *names: engine.asks_many(count, 0, *names), "json", 2_000, True, folder)
                 figures.add(number, count, engine.name, len(cell.latencies_ms), cell.met, cell.p50_ms, cell.worst_p99_ms, cell.cores,
                             cell.resident_mb, cell.first_s, cell.load_p99_ms)
                 engine.end()
