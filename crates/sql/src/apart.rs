@@ -7,7 +7,7 @@ use laxity_graph::RowErrors;
 use laxity_operators::WindowKind;
 
 use crate::settings::SessionSettings;
-use crate::template::{can_be_as_one, cannot_fail};
+use crate::template::{can_be_as_one, cannot_fail, kept_apart};
 use crate::window_function::as_window_function;
 
 /// Whether windows of a query can be aggregated with those of others.
@@ -54,18 +54,16 @@ const TWICE: &str = "it aggregates what it has aggregated";
 const FILTERED: &str = "its filter has parts that rows cannot be looked up by";
 
 fn by_settings(settings: &SessionSettings) -> Option<&'static str> {
-    let reasons = [
-        (!settings.share, "'laxity.share' is off"),
-        (settings.late_table.is_some(), "its late rows go to a table"),
-        (settings.memory_limit_bytes.is_some(), "it has a memory limit of its own"),
-        (settings.idle_timeout.is_some(), "it has an idle timeout of its own"),
-        (settings.shed, "it may shed rows"),
-        (settings.parallelism > 1, "it is spread over several instances"),
+    if !settings.share {
+        return Some("'laxity.share' is off");
+    }
+    let of_slices = [
         (settings.allowed_lateness_ms > 0, "its windows take late rows"),
         (settings.row_errors == RowErrors::DeadLetter, "rows that fail are its own dead letters"),
         (settings.approximate.promise().is_some(), "its results are approximate"),
     ];
-    reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
+    let of_slices = of_slices.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason));
+    kept_apart(settings).or(of_slices)
 }
 
 fn by_plan(plan: &LogicalPlan) -> Option<String> {

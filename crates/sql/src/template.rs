@@ -220,11 +220,7 @@ fn find_template(
     settings: &SessionSettings,
     dataflow: &mut Dataflow<Stage<ScanSpec, SinkSpec>>,
 ) {
-    let is_plain = settings.late_table.is_none()
-        && settings.memory_limit_bytes.is_none()
-        && settings.idle_timeout.is_none()
-        && !settings.shed
-        && settings.parallelism == 1;
+    let is_plain = kept_apart(settings).is_none();
     let [source, window, sink] = dataflow.nodes() else { return };
     let (Stage::Source { shared: Some(shared), .. }, Stage::Sink(sink)) = (&source.stage, &sink.stage) else {
         return;
@@ -296,6 +292,18 @@ fn without_filter(node: LogicalPlan, all_at_once: bool) -> Result<Transformed<Lo
         }
         other => Transformed::no(other),
     })
+}
+
+/// The setting for which a query is not done as one with others, as a reason to follow "as".
+pub(crate) fn kept_apart(settings: &SessionSettings) -> Option<&'static str> {
+    let reasons = [
+        (settings.late_table.is_some(), "its late rows go to a table"),
+        (settings.memory_limit_bytes.is_some(), "it has a memory limit of its own"),
+        (settings.idle_timeout.is_some(), "it has an idle timeout of its own"),
+        (settings.shed, "it may shed rows"),
+        (settings.parallelism != 1, "it is spread over several instances"),
+    ];
+    reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
 }
 
 /// Whether such a part of a plan can be done for several queries with the query as a key.
