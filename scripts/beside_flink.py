@@ -15,8 +15,7 @@ from pathlib import Path
 
 TENANTS = 300
 ROWS_PER_S = 10_000  # of event time
-# The last one reads the INSERTs without the STATEMENT SET: as many queries, which share what they can.
-ENGINES = ("flink", "laxity", "laxity-apart")
+ENGINES = ("flink", "laxity")
 REST = f"http://{os.environ.get('FLINK_HOST', '127.0.0.1')}:{os.environ.get('FLINK_PORT', '18081')}"
 
 
@@ -40,7 +39,7 @@ def main() -> None:
                     cpu = {}
                     for size, file in files.items():
                         sql = folder / "script.sql"
-                        sql.write_text(script(count, file, "blackhole", are_apart=engine == "laxity-apart"))
+                        sql.write_text(script(count, file, "blackhole"))
                         measured = on_flink(sql, taskmanager) if engine == "flink" else with_laxity(laxity, sql)
                         cpu[size], wall_s, peak_mb = measured
                         if number > 0:
@@ -77,12 +76,10 @@ def write_rows(path: Path, count: int) -> Path:
     return path
 
 
-def script(count: int, file: Path, connector: str, are_apart: bool = False) -> str:
+def script(count: int, file: Path, connector: str) -> str:
     """
     >>> print(script(2, Path("/x.csv"), "print").count("INSERT"))
     2
-    >>> "STATEMENT SET" in script(2, Path("/x.csv"), "print", are_apart=True)
-    False
     """
     inserts = "".join(
         "INSERT INTO results SELECT window_end, tenant, COUNT(*), SUM(v) "
@@ -95,7 +92,7 @@ def script(count: int, file: Path, connector: str, are_apart: bool = False) -> s
         f"WITH ('connector' = 'filesystem', 'path' = '{file}', 'format' = 'csv');\n"
         "CREATE TABLE results (e TIMESTAMP(3), tenant BIGINT, n BIGINT, s BIGINT) "
         f"WITH ('connector' = '{connector}');\n"
-        + (inserts if are_apart else f"EXECUTE STATEMENT SET BEGIN\n{inserts}END;\n"))
+        f"EXECUTE STATEMENT SET BEGIN\n{inserts}END;\n")
 
 
 def check(laxity: Path, flink_home: Path, folder: Path, file: Path) -> None:
@@ -155,10 +152,9 @@ def summary(counts: list[int], rounds: int, rows: int, cost: dict, peak: dict) -
     lines = [
         f"# N queries over one stream, beside Flink, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC", "",
         f"`scripts/beside-flink.sh`, {rows} and {rows // 4} rows, {rounds} rounds; raw figures in beside-flink.csv. CPU time of "
-        "a row is of the TaskManager alone, and of the whole program here; memory the peak of the resident set. As queries: "
-        "the same INSERTs without the STATEMENT SET, which share what they can.", "",
-        "| queries | Flink, ns a row | laxity, ns a row | as queries | Flink, MB | laxity, MB | as queries |",
-        "|---|---|---|---|---|---|---|"]
+        "a row is of the TaskManager alone, and of the whole program here; memory the peak of the resident set.", "",
+        "| queries | Flink, ns a row | laxity, ns a row | Flink, MB | laxity, MB |",
+        "|---|---|---|---|---|"]
     for count in counts:
         ns = " | ".join(f"{statistics.median(cost[engine, count]):.0f}" for engine in ENGINES)
         mb = " | ".join(f"{peak[engine, count]:.0f}" for engine in ENGINES)

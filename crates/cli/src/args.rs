@@ -102,7 +102,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "URL", requires = "state")]
     pub state_store: Option<String>,
 
-    /// Begin this query anew, whatever was saved of it. May be given several times.
+    /// Begin this query anew, or all of this STATEMENT SET, whatever was saved of it. May be given several times.
     #[arg(long, value_name = "QUERY")]
     pub state_ignore: Vec<String>,
 

@@ -80,6 +80,7 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     let policy = config.policy.name().to_string();
     let show = Show::choose(args, queries.iter().any(prints));
     let mirror = state::mirror(args)?;
+    state::check_sets(args, &queries)?;
     let plans = queries.into_iter().map(|query| {
         let state = state::plan(args, mirror.as_ref(), &query);
         let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };

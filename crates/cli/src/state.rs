@@ -1,7 +1,8 @@
 //! Checkpoints on the command line: what `run --state` asks for, and `laxity state show`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,15 +23,24 @@ const INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
 /// Where a query's checkpoints go, and how often; `None` if it has none.
 pub fn plan(args: &RunArgs, mirror: Option<&Arc<Mirror>>, query: &PlannedQuery) -> Option<StatePlan> {
     let own = query.dataflow.settings.checkpoints.as_ref();
-    let folder = args.state.clone().or_else(|| own?.folder.clone())?;
     Some(StatePlan {
-        folder,
+        folder: folder(args, query)?,
         mirror: mirror.cloned(),
         interval: own.map_or(INTERVAL_DEFAULT, |own| own.interval),
         shape: query.shape.clone(),
-        ignores: args.state_ignore.contains(&query.dataflow.settings.name),
+        ignores: names(query).any(|name| args.state_ignore.contains(name)),
         at: at(args, &query.dataflow.settings.name),
     })
+}
+
+fn folder(args: &RunArgs, query: &PlannedQuery) -> Option<PathBuf> {
+    let own = || query.dataflow.settings.checkpoints.as_ref()?.folder.clone();
+    args.state.clone().or_else(own)
+}
+
+/// A query's own, and that of the STATEMENT SET that it is a part of.
+fn names(query: &PlannedQuery) -> impl Iterator<Item = &String> {
+    [&query.dataflow.settings.name].into_iter().chain(&query.set)
 }
 
 /// Makes the state folder what is in the store that is to have a copy of it, if there is one.
@@ -61,17 +71,56 @@ fn at(args: &RunArgs, query: &str) -> Option<u64> {
 /// # Errors
 /// Names the one that is not.
 pub fn check_names(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failure> {
-    let names = || queries.iter().map(|query| query.dataflow.settings.name.as_str());
-    let ignored = args.state_ignore.iter().map(|query| ("--state-ignore", query));
+    let own = || queries.iter().map(|query| &query.dataflow.settings.name);
+    let is_own = |wanted: &String| own().any(|name| name == wanted);
+    let is_named = |wanted: &String| queries.iter().any(|query| names(query).any(|name| name == wanted));
+    let ignored =
+        args.state_ignore.iter().filter(|query| !is_named(query)).map(|query| ("--state-ignore", query));
     let gone_back = args.at.iter().filter_map(|at| Some(("--at", at.query.as_ref()?)));
-    match ignored.chain(gone_back).find(|(_, query)| !names().any(|name| name == *query)) {
+    match ignored.chain(gone_back.filter(|(_, query)| !is_own(query))).next() {
         None => Ok(()),
         Some((option, unknown)) => {
-            let known: Vec<&str> = names().collect();
+            let known: Vec<&str> = own().map(String::as_str).collect();
             let message = format!("{option}: no query is named '{unknown}'; there are {}", known.join(", "));
             Err(Failure::User(message))
         }
     }
+}
+
+/// The INSERTs of a STATEMENT SET were one query once. They cannot go on from a checkpoint of that, and what it has written they
+/// must not write again unasked.
+///
+/// # Errors
+/// Names a set of which there is one, if none of its queries has a checkpoint of its own.
+pub fn check_sets(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failure> {
+    let mut sets: BTreeMap<(PathBuf, &String), Vec<&PlannedQuery>> = BTreeMap::new();
+    for query in queries {
+        if let (Some(set), Some(folder)) = (&query.set, folder(args, query)) {
+            sets.entry((folder, set)).or_default().push(query);
+        }
+    }
+    for ((folder, set), parts) in sets {
+        let is_query = queries.iter().any(|query| query.dataflow.settings.name == *set);
+        if is_query || args.state_ignore.contains(set) || !folder.is_dir() {
+            continue;
+        }
+        let failed = |error: StateError| Failure::User(chain(&error));
+        let look = StateFolder::look(&folder).map_err(failed)?;
+        let is_kept =
+            |name: &String| look.query(name).checkpoints().map(|of| !of.whole.is_empty()).map_err(failed);
+        let names = || parts.iter().map(|query| &query.dataflow.settings.name);
+        if is_kept(set)? && !names().map(is_kept).collect::<Result<Vec<_>, _>>()?.contains(&true) {
+            let names: Vec<&str> = names().map(String::as_str).collect();
+            return Err(Failure::User(format!(
+                "{} has checkpoints of the STATEMENT SET '{set}' as one query, from an earlier version: now each INSERT is a query \
+                 of its own ({}), which cannot go on from them; --state-ignore '{set}' begins them anew, and writes again what \
+                 was written",
+                folder.display(),
+                names.join(", "),
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Queries of a run.

@@ -1,6 +1,7 @@
 //! From files of SQL to queries that can run: statements take effect in their order, and the queries among them are
 //! planned side by side. Whatever goes wrong, a panic too, comes out as a `SqlError`.
 
+mod insert_each;
 mod lone;
 mod scope;
 mod table;
@@ -59,7 +60,7 @@ pub struct Script {
     pub warnings: Vec<String>,
 }
 
-/// One INSERT, STATEMENT SET or printed SELECT, ready to run.
+/// One INSERT or printed SELECT, ready to run.
 #[derive(Debug)]
 pub struct PlannedQuery {
     /// Its operators, with name, target and limits.
@@ -78,6 +79,8 @@ pub struct PlannedQuery {
     pub lookups: Vec<LookupSource>,
     /// Where the files are named that its tables read and write.
     pub paths: Vec<PathPlace>,
+    /// What the STATEMENT SET is called of which it is one of several INSERTs.
+    pub set: Option<String>,
     /// Its name inside its file.
     plain_name: String,
     /// The table that nobody else has read so far, so that it is planned as one that does nothing with others.
@@ -309,6 +312,7 @@ struct Waiting<'a> {
     statement: Statement,
     place: Place<'a>,
     name: String,
+    set: Option<String>,
     settings: SessionSettings,
     /// Tables and views that were declared before it.
     declared: usize,
@@ -376,14 +380,23 @@ impl<'a> Session<'a> {
                     StatementKind::Explain(inner) => (*inner, true),
                     _ => (statement, false),
                 };
-                let name = self.unique_name(self.settings.name.clone().unwrap_or(default_name(&statement)));
-                if !explained {
-                    self.names.insert(name.clone());
-                }
-                let (settings, declared) = (self.settings.clone(), self.catalog.declared());
-                waiting.push(Waiting { statement, place, name, settings, declared, explained });
-                if waiting.len() == SIDE_BY_SIDE_MAX {
-                    self.plan_all(std::mem::take(waiting))?;
+                for part in insert_each::parts(statement, place, self.settings.name.as_deref()) {
+                    let name = self.unique_name(part.name);
+                    if !explained {
+                        self.names.insert(name.clone());
+                    }
+                    waiting.push(Waiting {
+                        statement: part.statement,
+                        place: part.place,
+                        name,
+                        set: part.set,
+                        settings: self.settings.clone(),
+                        declared: self.catalog.declared(),
+                        explained,
+                    });
+                    if waiting.len() == SIDE_BY_SIDE_MAX {
+                        self.plan_all(std::mem::take(waiting))?;
+                    }
                 }
                 Ok(())
             }
@@ -396,7 +409,7 @@ impl<'a> Session<'a> {
             let catalog = self.catalog.at(one.declared);
             let awaits_others = !one.explained;
             let scope = Scope { settings: &one.settings, catalog, awaits_others, ..self.scope() };
-            let planned = scope.plan(&one.statement, &one.place, one.name.clone());
+            let planned = scope.plan(&one.statement, &one.place, one.name.clone(), one.set.clone());
             planned.map_err(|fault| fault.or_at(one.place.span.start))
         };
         let planned = side_by_side(&waiting, self.threads, plan)?;
@@ -533,18 +546,6 @@ impl<'a> Session<'a> {
             }
             *taken += 1;
         }
-    }
-}
-
-/// What a query is called that was given no name, as in Flink.
-fn default_name(statement: &Statement) -> String {
-    match &statement.kind {
-        StatementKind::Insert(insert) => format!("insert-into_{}", insert.table.value),
-        StatementKind::StatementSet(inserts) => {
-            let sinks: Vec<_> = inserts.iter().map(|insert| insert.table.value.as_str()).collect();
-            format!("insert-into_{}", sinks.join("_"))
-        }
-        _ => "select".to_string(),
     }
 }
 

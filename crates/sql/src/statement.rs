@@ -27,7 +27,7 @@ pub(crate) enum StatementKind {
         if_exists: bool,
     },
     Insert(Insert),
-    /// `EXECUTE STATEMENT SET BEGIN … END`: one query with several sinks.
+    /// `EXECUTE STATEMENT SET BEGIN … END`: as many queries.
     StatementSet(Vec<Insert>),
     /// A query without INSERT: its rows are printed.
     Query(Box<Query>),

@@ -1,10 +1,11 @@
 //! Queries that are alone with their tables so far. What lets queries be done as one is work to plan and memory to keep, and
 //! gains one alone nothing: it is planned again with that once a second one comes.
 
-use super::{Done, Place, Scope, Session};
+use super::{Done, Place, PlannedQuery, Scope, Session};
 use crate::parse::StatementParser;
 use crate::settings::SessionSettings;
 use crate::side_by_side::side_by_side;
+use crate::statement::Statement;
 
 /// One that may have to be planned again. Its statement is not kept: a parsed one takes as much as a planned one.
 pub(super) struct Lone<'a> {
@@ -30,8 +31,9 @@ impl<'a> Session<'a> {
             let catalog = self.catalog.at(one.declared);
             let scope = Scope { settings: &one.settings, catalog, awaits_others: false, ..self.scope() };
             let statement = StatementParser::new(one.place.tokens).next_statement()?;
-            let name = self.queries[one.number].plain_name.clone();
-            let planned = statement.map(|statement| scope.plan(&statement, &one.place, name)).transpose();
+            let PlannedQuery { plain_name: name, set, .. } = &self.queries[one.number];
+            let plan = |statement: Statement| scope.plan(&statement, &one.place, name.clone(), set.clone());
+            let planned = statement.map(plan).transpose();
             planned.map_err(|fault| fault.or_at(one.place.span.start))
         };
         let planned = side_by_side(&lone, self.threads, plan)?;

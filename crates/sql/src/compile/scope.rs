@@ -27,7 +27,6 @@ use crate::planning::Planner;
 use crate::settings::SessionSettings;
 use crate::statement::{Insert, Statement, StatementKind};
 use crate::template::{self, Shape, TableKey, Templates};
-use crate::words::words_within;
 
 /// What a query is planned with.
 pub(super) struct Scope<'a> {
@@ -41,7 +40,7 @@ pub(super) struct Scope<'a> {
     pub awaits_others: bool,
 }
 
-/// What is known of one INSERT when it is planned.
+/// What is known of an INSERT or a SELECT when it is planned.
 struct Inserted {
     /// The table that nobody else has read so far, if that keeps it from doing things with others.
     lone_with: Option<TableKey>,
@@ -54,13 +53,14 @@ impl Scope<'_> {
         Origin::new(file, text, place.span, place.tokens, |name| self.catalog.origin(name).cloned())
     }
 
-    /// Plans a query that is run or explained.
-    pub fn plan(&self, statement: &Statement, place: &Place, name: String) -> Done<PlannedQuery> {
-        let inserts = match &statement.kind {
-            StatementKind::Insert(insert) => std::slice::from_ref(insert),
-            StatementKind::StatementSet(inserts) => inserts.as_slice(),
-            _ => &[] as &[Insert],
-        };
+    /// Plans an INSERT or a SELECT that is run or explained; `set`: the STATEMENT SET that it is a part of.
+    pub fn plan(
+        &self,
+        statement: &Statement,
+        place: &Place,
+        name: String,
+        set: Option<String>,
+    ) -> Done<PlannedQuery> {
         let plain_name = name.clone();
         let planner = Planner::new(self.catalog, place.tokens);
         let mut lowering = Lowering::new(&planner, self.settings, name, self.options.processing_origin_ms);
@@ -69,16 +69,11 @@ impl Scope<'_> {
         lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
             table.sink.schema.fields().iter().map(|field| field.name().clone()).collect()
         });
-        if let StatementKind::Query(query) = &statement.kind {
-            self.print(query, &planner, &mut lowering)?;
-        }
-        let mut inserted = Inserted { lone_with: None, windows: Windows::None };
-        for insert in inserts {
-            let words = words_within(place.tokens, insert.span);
-            let planner = Planner::new(self.catalog, words);
-            let done = self.insert(insert, &planner, &mut lowering);
-            inserted = done.map_err(|fault| fault.or_at(insert.span.start))?;
-        }
+        let Inserted { lone_with, windows } = match &statement.kind {
+            StatementKind::Insert(insert) => self.insert(insert, &planner, &mut lowering)?,
+            StatementKind::Query(query) => self.print(query, &planner, &mut lowering)?,
+            other => return Err(Fault::internal(place.span.start, format!("{other:?} is planned"))),
+        };
         let late = self.late_sink(&lowering)?;
         let late_table = late.as_ref().map(|late: &LateSink| (late.sink.table.name.as_str(), late.node));
         self.place_checkpoints(&mut lowering, &self.files[place.file].path);
@@ -92,12 +87,10 @@ impl Scope<'_> {
             dataflow: lowering.dataflow,
             file: self.files[place.file].path.clone(),
             lines: (place.span.start.line, place.span.end.line),
+            set,
             plain_name,
-            lone_with: inserted.lone_with,
-            windows: match inserts.len() {
-                0 | 1 => inserted.windows,
-                _ => Windows::Apart("it writes several tables".to_owned()),
-            },
+            lone_with,
+            windows,
         })
     }
 
@@ -164,7 +157,7 @@ impl Scope<'_> {
     }
 
     /// A SELECT that is not inserted anywhere goes to standard output.
-    fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<()> {
+    fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<Inserted> {
         let plan = planner.printed_query(query)?;
         let plan = self.optimized(plan, planner, lowering)?;
         let fields = plan.schema().fields().iter().map(|field| {
@@ -181,7 +174,7 @@ impl Scope<'_> {
         };
         lowering.insert(&plan, &Arc::new(spec), &[], &columns)?;
         template::keep_what_gains(&mut lowering.dataflow);
-        Ok(())
+        Ok(Inserted { lone_with: None, windows: Windows::None })
     }
 
     fn optimized(&self, plan: LogicalPlan, planner: &Planner, lowering: &Lowering) -> Done<LogicalPlan> {
