@@ -46,7 +46,10 @@ impl Shared {
         };
         query.alter(promise);
         self.dispatch.alter_query(query.spec(), self.clock.now());
-        tables.iter().for_each(|table| self.retarget(table));
+        for table in &tables {
+            table.space();
+            self.retarget(table);
+        }
         true
     }
 

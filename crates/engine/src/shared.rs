@@ -116,6 +116,7 @@ impl Shared {
                 let intake = Intake::of_split(id, split);
                 let copy = Table::new(query, table.spec.clone(), environment, intake, scan);
                 let copy = self.add_table(copy, &waker, &readers);
+                table.space();
                 self.retarget(table);
                 self.dispatch.wake(copy.id, self.clock.now());
             }
@@ -170,7 +171,7 @@ impl Shared {
 
     /// The nearest target of those who read the table may be another.
     pub(crate) fn retarget(&self, table: &Table) {
-        if table.space() {
+        if table.is_retargeted() {
             let (spec, _) = Look::unit(table.query, table.id, table.target_ns());
             self.dispatch.alter_query(spec, self.clock.now());
         }

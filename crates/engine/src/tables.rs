@@ -201,11 +201,14 @@ impl Table {
         Look::target_ns(self.cell.lock().intake.target_ns())
     }
 
-    /// Looks keep the distance that fits those who read it now. True if their nearest target is another than at the last
-    /// call.
-    pub fn space(&self) -> bool {
+    /// Targets of those who read it have changed.
+    pub fn space(&self) {
+        self.cell.lock().intake.space();
+    }
+
+    /// True if the nearest target of those who read it is another than at the last call.
+    pub fn is_retargeted(&self) -> bool {
         let mut cell = self.cell.lock();
-        cell.intake.space();
         let target_ns = cell.intake.target_ns();
         std::mem::replace(&mut cell.target_ns, target_ns) != target_ns
     }

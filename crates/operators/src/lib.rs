@@ -68,7 +68,7 @@ pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{Explain, InstanceContext, OperatorFactory, SharedStage, Stage};
 pub use state::{OperatorState, StateError, StatePart};
 pub use template::{
-    OfMember, OwnConstants, SavedTemplate, Slicer, SlicerSpec, Slices, Template, Windows as WindowsState,
+    ByMember, OwnConstants, SavedTemplate, Slicer, SlicerSpec, Slices, Template, Windows as WindowsState,
 };
 pub use union::Union;
 pub use unnest::UnnestSpec;

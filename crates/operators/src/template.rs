@@ -1,6 +1,7 @@
 //! Behind a shared source: rows are marked with their query on the way in, and results are sorted out by query on the
 //! way out.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
@@ -37,13 +38,31 @@ pub struct Template {
 #[derive(Clone, Debug)]
 pub struct OwnConstants(Vec<(usize, ScalarValue)>);
 
-/// Results of one query.
+/// Results of several queries, those of each together.
 #[derive(Debug)]
-pub struct OfMember {
-    /// Whose.
-    pub member: u32,
-    /// The results, without the column that says so.
-    pub batch: StreamBatch,
+pub struct ByMember {
+    /// Without the column that says whose they are.
+    rows: RecordBatch,
+    /// Whose, and the rows that are theirs.
+    parts: Vec<(u32, Range<u32>)>,
+}
+
+impl ByMember {
+    /// Whose there are.
+    pub fn members(&self) -> impl Iterator<Item = u32> {
+        self.parts.iter().map(|(member, _)| *member)
+    }
+
+    /// What each of them has.
+    pub fn parts(&self) -> impl Iterator<Item = (u32, StreamBatch)> {
+        self.members().enumerate().map(|(place, member)| (member, self.part(place)))
+    }
+
+    /// The results of that one of them.
+    pub fn part(&self, place: usize) -> StreamBatch {
+        let Range { start, end } = self.parts[place].1;
+        StreamBatch::on_time(self.rows.slice(start as usize, (end - start) as usize))
+    }
 }
 
 impl Template {
@@ -110,12 +129,14 @@ impl Template {
         marked(&self.input_schema, batch, rows)
     }
 
-    /// What the operator has sent, for each member in one batch, in the order that it was sent in.
+    /// What the operator has sent, in the order that it was sent in for each member.
     ///
     /// # Errors
     /// If there is no column that says whose a row is.
-    pub fn by_member(batches: &[StreamBatch]) -> Result<Vec<OfMember>, OperatorError> {
-        let Some(first) = batches.first() else { return Ok(vec![]) };
+    pub fn by_member(batches: &[StreamBatch]) -> Result<ByMember, OperatorError> {
+        let Some(first) = batches.first() else {
+            return Ok(ByMember { rows: RecordBatch::new_empty(Arc::new(Schema::empty())), parts: vec![] });
+        };
         let schema = first.rows.schema();
         let rows = concat_batches(&schema, batches.iter().map(|batch| &batch.rows));
         let mut rows = rows.map_err(|error| internal(&error))?;
@@ -129,14 +150,14 @@ impl Template {
             rows = take_record_batch(&rows, &UInt32Array::from(order.clone()))
                 .map_err(|error| internal(&error))?;
         }
-        let mut offset = 0;
         let of_members = order.chunk_by(|&one, &next| members[one as usize] == members[next as usize]);
-        let slices = of_members.map(|of_member| {
-            let batch = StreamBatch::on_time(rows.slice(offset, of_member.len()));
-            offset += of_member.len();
-            OfMember { member: members[of_member[0] as usize], batch }
+        let mut first = 0;
+        let parts = of_members.map(|of_member| {
+            let rows = first..first + of_member.len() as u32;
+            first = rows.end;
+            (members[of_member[0] as usize], rows)
         });
-        Ok(slices.collect())
+        Ok(ByMember { parts: parts.collect(), rows })
     }
 
     /// Of rows that came too late: whose each is, and the end of the last window that it missed, ms.
@@ -231,13 +252,12 @@ mod tests {
         let input = template.input(&rows, &[(7, 0), (7, 2), (3, 1), (3, 2)]).unwrap();
         assert_eq!(input.watermark_before.as_deref(), Some(&[1, 3, 2, 3][..]));
         let of_members = Template::by_member(&[input.slice(0, 3), input.slice(3, 1)]).unwrap();
-        let told: Vec<(u32, Vec<i64>)> = of_members
-            .iter()
-            .map(|of| (of.member, of.batch.rows.column(0).as_primitive::<Int64Type>().values().to_vec()))
-            .collect();
+        let numbers = |batch: StreamBatch| batch.rows.column(0).as_primitive::<Int64Type>().values().to_vec();
+        let told: Vec<(u32, Vec<i64>)> =
+            of_members.parts().map(|(member, batch)| (member, numbers(batch))).collect();
         assert_eq!(told, [(3, vec![20, 30]), (7, vec![10, 30])]);
-        assert!(of_members.iter().all(|of| of.batch.rows.num_columns() == 1));
-        assert!(Template::by_member(&[]).unwrap().is_empty());
+        assert!(of_members.parts().all(|(_, batch)| batch.rows.num_columns() == 1));
+        assert_eq!(Template::by_member(&[]).unwrap().parts().count(), 0);
         let late = LateRows { rows: input.rows, window_end: Int64Array::from(vec![5, 6, 5, 5]) };
         assert_eq!(Template::late(&late).collect::<Vec<_>>(), [(7, 5), (7, 6), (3, 5), (3, 5)]);
     }

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
 use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
 use laxity_operators::{
-    Access, DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, OfMember, Operator, OperatorError,
+    Access, ByMember, DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, Operator, OperatorError,
     OperatorState, Outbox, OwnConstants, SavedTemplate, SharedSource, SharedSourceSpec, Slices, StateError,
     StreamBatch, WindowsState,
 };
@@ -274,9 +274,18 @@ impl Template<ArrowRows> for Arc<laxity_operators::Template> {
         self.as_ref().input(batch, rows)
     }
 
-    fn by_member(batches: &[StreamBatch]) -> Result<Vec<(u32, StreamBatch)>, OperatorError> {
-        let of_members = laxity_operators::Template::by_member(batches)?;
-        Ok(of_members.into_iter().map(|OfMember { member, batch }| (member, batch)).collect())
+    type Parts = ByMember;
+
+    fn by_member(batches: &[StreamBatch]) -> Result<ByMember, OperatorError> {
+        laxity_operators::Template::by_member(batches)
+    }
+
+    fn members(parts: &ByMember) -> impl Iterator<Item = u32> {
+        parts.members()
+    }
+
+    fn part(parts: &ByMember, place: usize) -> StreamBatch {
+        parts.part(place)
     }
 
     fn late(late: &LateRows) -> Vec<(u32, i64)> {

@@ -16,6 +16,7 @@ mod reader;
 mod shared_slices;
 mod shared_work;
 mod spacing;
+mod wants;
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use self::group::Group;
 pub use self::reader::{Reader, Taken};
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::Spacing;
-use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Rhythm, Template, Write};
+use self::wants::Wants;
+use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Template, Write};
 
 /// Says what is to be done with so many rows that have come to a source, of a query that is so far with leaving rows out.
 pub trait Relieves: FnMut(OperatorId, u32, LeavesOut) -> Relief {}
@@ -112,10 +114,8 @@ pub struct Intake<C: Content> {
     read_until: ProcessingTime,
     /// What distance looks keep.
     spacing: Spacing,
-    /// That is so for those who read it now.
-    is_spaced: bool,
-    /// All who read it wait for the ends of windows alone, which are multiples of this.
-    windows_every_ms: Option<i64>,
+    /// What those want who read it, if that is known.
+    wants: Option<Wants>,
     /// When it is to be looked at again, as it said last.
     look_at: ProcessingTime,
     /// Where to write down what is done as one, if anybody wants to know.
@@ -246,8 +246,7 @@ impl<C: Content> Intake<C> {
             last_arrival: ProcessingTime::ZERO,
             read_until: ProcessingTime::ZERO,
             spacing: Spacing::default(),
-            is_spaced: false,
-            windows_every_ms: None,
+            wants: None,
             look_at: ProcessingTime::ZERO,
             records: None,
         };
@@ -334,9 +333,10 @@ impl<C: Content> Intake<C> {
         }
     }
 
-    /// The nearest target of those who read it, ns: it is looked at as if that were its own.
+    /// The nearest target of those who read it, ns, as they were when they came or [all were asked](Intake::space): it is
+    /// looked at as if that were its own.
     pub fn target_ns(&self) -> u64 {
-        self.readers().map(|reader| reader.query.target_ns()).min().unwrap_or(u64::MAX)
+        self.spacing.target_ns()
     }
 
     /// Whether a query that asks for this should read it with others: one alone, or of a few, is better off looking at all
@@ -362,25 +362,36 @@ impl<C: Content> Intake<C> {
         if self.ended {
             return Some(reader);
         }
-        // Not by asking all of them: many may come.
         let target_ns = reader.query.target_ns();
-        if let Some(every_ms) = self.windows_every_ms {
-            let others = Rhythm::Windows { every_ms, reach_ms: 0 };
-            self.windows_every_ms = Rhythm::common([Some(others), reader.rhythm()]);
+        if let Some(wants) = &mut self.wants {
+            wants.add(target_ns, reader.rhythm());
         }
-        self.add(reader);
         self.spacing = self.spacing.with_nearer_target(target_ns);
+        self.add(reader);
         None
     }
 
     /// A query reads it no longer: what it has not admitted is dropped. True if nobody is left.
     pub fn leave(&mut self, query: &Query, memory: &Memory) -> bool {
-        self.readers.retain(|reader| !std::ptr::eq(&*reader.query, query));
-        self.later.retain(|(_, reader)| !std::ptr::eq(&*reader.query, query));
-        self.groups.iter_mut().for_each(|group| group.leave(query));
+        let (target_ns, mut wants) = (query.target_ns(), self.wants.take());
+        let mut leaves = |reader: &Reader<C>| {
+            let is_it = std::ptr::eq(&*reader.query, query);
+            if is_it {
+                // One that was counted with another target: all are asked at the next look.
+                wants = wants
+                    .take()
+                    .and_then(|mut wants| wants.remove(target_ns, reader.rhythm()).then_some(wants));
+            }
+            is_it
+        };
+        self.readers.retain(|reader| !leaves(reader));
+        self.later.retain(|(_, reader)| !leaves(reader));
+        self.groups.iter_mut().for_each(|group| group.leave(query.id, &mut leaves));
         self.groups.retain(|group| !group.is_empty());
-        // At the next look, since many may leave until then and all who stay are asked.
-        self.is_spaced &= query.target_ns() > self.spacing.target_ns();
+        if let Some(wants) = &wants {
+            self.spacing = self.spacing.with_target(wants.nearest_ns());
+        }
+        self.wants = wants;
         if self.is_unread() {
             self.count_backlog(0, memory);
         }
@@ -436,17 +447,17 @@ impl<C: Content> Intake<C> {
         Intake { rows_offered: position.rows, dead_rows_seen: position.dead_rows, later, ..self }
     }
 
-    /// Readers have come or gone, or their targets have changed.
+    /// Targets of readers have changed: asks all of them.
     pub fn space(&mut self) {
-        self.is_spaced = true;
-        self.spacing = self.spacing.with_target(self.target_ns());
-        self.windows_every_ms = Rhythm::common(self.readers().map(Reader::rhythm));
+        let wants: Wants = self.readers().map(|reader| (reader.query.target_ns(), reader.rhythm())).collect();
+        self.spacing = self.spacing.with_target(wants.nearest_ns());
+        self.wants = Some(wants);
     }
 
     /// When the next window may end of those who read it, if they wait for nothing else. `None` too while a row may have
     /// ended it and its source has not said so.
     fn window_end(&self, clock: Option<EventClock>) -> Option<ProcessingTime> {
-        let (every_ms, clock) = (self.windows_every_ms?, clock?);
+        let (every_ms, clock) = (self.wants.as_ref()?.windows_every_ms()?, clock?);
         // What a watermark is belongs to the table: one of them tells for all.
         let pace = match self.readers.first() {
             Some(reader) => &reader.query.pace,
@@ -458,7 +469,7 @@ impl<C: Content> Intake<C> {
     /// Looks keep no distance: rows are seen when they arrive. Where a look costs nothing.
     #[must_use]
     pub fn without_rest(self) -> Intake<C> {
-        Intake { spacing: Spacing::NONE, ..self }
+        Intake { spacing: Spacing::NONE.with_target(self.spacing.target_ns()), ..self }
     }
 
     /// What is done as one is written down there from now on.
@@ -487,7 +498,7 @@ impl<C: Content> Intake<C> {
             self.count_backlog(0, context.memory);
             return (Step::Done, None);
         }
-        if self.readers.len() < readers_before || !self.is_spaced {
+        if self.readers.len() < readers_before || self.wants.is_none() {
             self.space();
         }
         let mut behind = 0;

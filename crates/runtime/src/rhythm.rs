@@ -6,7 +6,7 @@ use crate::results::DueBy;
 
 /// When a query that reads one table has to be told of rows and of time: what others do with the table between is nothing
 /// to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rhythm {
     /// Of every row at once, and never of time: no operator keeps rows.
     Rows,

@@ -26,11 +26,20 @@ pub trait Template<C: Content>: Clone {
     /// If the batch is not one of the front's.
     fn input(&self, batch: &C::Batch, rows: &[(u32, u32)]) -> Result<C::Batch, C::Error>;
 
-    /// What it has sent, for each member in one batch.
+    /// What it has sent, by member.
+    type Parts;
+
+    /// What it has sent in these.
     ///
     /// # Errors
     /// If the batches are not the operator's.
-    fn by_member(batches: &[C::Batch]) -> Result<Vec<(u32, C::Batch)>, C::Error>;
+    fn by_member(batches: &[C::Batch]) -> Result<Self::Parts, C::Error>;
+
+    /// Whose the parts are, each member once.
+    fn members(parts: &Self::Parts) -> impl Iterator<Item = u32>;
+
+    /// The part in that place, in one batch.
+    fn part(parts: &Self::Parts, place: usize) -> C::Batch;
 
     /// Of rows that came too late: whose each is, and the end of the last window that it missed, ms.
     fn late(late: &C::Late) -> Vec<(u32, i64)>;
@@ -152,6 +161,9 @@ pub(crate) type SlicerOf<C> = <<C as Content>::Template as Template<C>>::Slicer;
 /// What rows have come to.
 pub(crate) type SlicesOf<C> = <SlicerOf<C> as Slicer<C>>::Slices;
 
+/// What a template's operator has sent.
+pub(crate) type PartsOf<C> = <<C as Content>::Template as Template<C>>::Parts;
+
 /// Which rows a reader gets.
 pub(crate) type RowsOf<C> = <<C as Content>::Template as Template<C>>::Rows;
 
@@ -182,8 +194,20 @@ impl<C: Content> Template<C> for NoTemplate {
         match *self {}
     }
 
-    fn by_member(_: &[C::Batch]) -> Result<Vec<(u32, C::Batch)>, C::Error> {
-        Ok(vec![])
+    type Parts = Infallible;
+
+    fn by_member(batches: &[C::Batch]) -> Result<Infallible, C::Error> {
+        unreachable!("{} batches of an operator that there is none of", batches.len())
+    }
+
+    fn members(parts: &Infallible) -> impl Iterator<Item = u32> {
+        match *parts {}
+        #[expect(unreachable_code, reason = "says what it is an iterator of")]
+        std::iter::empty()
+    }
+
+    fn part(parts: &Infallible, _: usize) -> C::Batch {
+        match *parts {}
     }
 
     fn late(_: &C::Late) -> Vec<(u32, i64)> {

@@ -14,7 +14,7 @@ use self::checkpoints::Copied;
 pub(super) use self::checkpoints::{Part, Standing};
 use super::end;
 use super::shared_work::TemplateRecord;
-use crate::template::{FrontSpec, SlicerOf, SlicesOf};
+use crate::template::{FrontSpec, PartsOf, SlicerOf, SlicesOf};
 use crate::{Clock, Content, Outlet, Query, Rhythm, Slicer, Template, Write};
 
 /// Members of a group whose queries are one but for their filters: their rows go through one operator, and what comes out
@@ -109,16 +109,35 @@ impl Hasher for OfSeat {
 struct Firing<C: Content> {
     watermark: EventTime,
     target_ns: u64,
+    phase: Phase,
     started: ProcessingTime,
     /// Of the rows that raised the watermark.
     stamps: Stamps,
-    /// The operator has more.
-    more: bool,
-    /// Its results so far, by window.
-    collected: Vec<Collected<C::Batch>>,
+    /// What the operator has sent, by window.
+    collected: VecDeque<Results<Vec<C::Batch>>>,
+    /// Of these windows, those whose results lie by seat.
+    parted: Vec<Results<PartsOf<C>>>,
     /// What is to be sent, in this order.
-    outgoing: VecDeque<Outgoing<C::Batch>>,
-    is_sorted: bool,
+    outgoing: VecDeque<Outgoing>,
+    /// Of those whose windows were open: whose still are.
+    open: Vec<u32>,
+    /// The nearest target of these, ns.
+    nearest_ns: u64,
+}
+
+/// What is to be done next for windows on their way out.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// To tell those whose windows are open how far time has come, from this one on.
+    Tell(usize),
+    /// To go on with the operator.
+    Operate,
+    /// To find out whose its results are.
+    Part,
+    /// To send them.
+    Send,
+    /// To pass time on to those whose windows were open, from this one on.
+    Pass(usize),
 }
 
 /// Results of the windows that are being fired.
@@ -129,17 +148,22 @@ struct Fired {
     ns: u64,
 }
 
-struct Collected<B> {
+/// What came of a window.
+struct Results<B> {
+    rows: B,
     window_end: Option<EventTime>,
     ingested: Option<ProcessingTime>,
-    batches: Vec<B>,
 }
 
-struct Outgoing<B> {
+/// A part of the results of a window.
+#[derive(Clone, Copy)]
+struct Outgoing {
     seat: u32,
-    batch: B,
-    window_end: Option<EventTime>,
-    ingested: Option<ProcessingTime>,
+    target_ns: u64,
+    /// Which window's.
+    window: usize,
+    /// Which of the parts of that.
+    part: usize,
 }
 
 /// When a step began, and what it may use.
@@ -391,8 +415,6 @@ impl<C: Content> AsOne<C> {
         context: &mut StepContext<'_, C, K>,
         fired: &mut Fired,
     ) -> Result<bool, C::Error> {
-        // Time is asked for once in so many, as it costs as much as a result.
-        const SENT_AT_ONCE: usize = 8;
         let is_over = |now: ProcessingTime, context: &StepContext<'_, C, K>| {
             now.since_ns(context.started) >= context.quantum_ns
         };
@@ -403,91 +425,110 @@ impl<C: Content> AsOne<C> {
                     return Ok(false);
                 }
             }
-            self.begin(watermark, arrival, context)?;
         }
-        let Some(mut firing) = self.firing.take() else { return Ok(true) };
-        while firing.more {
-            if is_over(context.clock.now(), context) {
+        let mut now = context.clock.now();
+        let mut firing = match self.firing.take() {
+            Some(firing) => firing,
+            None => Firing::new(watermark, self.target_ns(), arrival, now),
+        };
+        while let Some(phase) = self.go_through(&mut firing, now, arrival, context, fired)? {
+            firing.phase = phase;
+            now = context.clock.now();
+            if is_over(now, context) {
                 self.firing = Some(firing);
                 return Ok(false);
             }
-            firing.more = C::resume(&mut self.operator, &mut self.outbox)? == Flow::More;
-            firing.collect(C::emitted(&mut self.outbox));
         }
-        if !std::mem::replace(&mut firing.is_sorted, true) {
-            firing.sort(&self.seats)?;
-        }
-        let mut now = context.clock.now();
-        for sent in 1_usize.. {
-            let Some(outgoing) = firing.outgoing.pop_front() else { break };
-            if let Some(seat) = self.seats.get_mut(&outgoing.seat).filter(|seat| !seat.query.stopped()) {
-                seat.handed += 1;
-                fired.results += 1;
-                fired.rows += u64::from(C::rows(&outgoing.batch));
-                seat.send(outgoing, &firing, now, context.writes);
-            }
-            if sent.is_multiple_of(SENT_AT_ONCE) {
-                now = context.clock.now();
-                if is_over(now, context) {
-                    self.firing = Some(firing);
-                    return Ok(false);
-                }
-            }
-        }
-        self.finish(firing.watermark, context.writes);
+        self.told = firing.watermark;
+        (self.open, self.nearest_ns) = (firing.open, firing.nearest_ns);
+        self.count_refused();
+        self.state_bytes = C::state_bytes(&self.operator);
         Ok(true)
     }
 
-    fn begin<K: Clock>(
+    /// Does a piece of the phase that it is in: which comes then, `None` behind the last.
+    fn go_through<K: Clock>(
         &mut self,
-        watermark: EventTime,
+        firing: &mut Firing<C>,
+        now: ProcessingTime,
         arrival: ProcessingTime,
-        context: &StepContext<'_, C, K>,
-    ) -> Result<(), C::Error> {
-        for seat in self.open.iter().filter_map(|seat| self.seats.get(seat)) {
-            if let Some(clock) = context.event_clock {
-                let _ = seat.query.event_clock.set(clock);
+        context: &mut StepContext<'_, C, K>,
+        fired: &mut Fired,
+    ) -> Result<Option<Phase>, C::Error> {
+        // Time is asked for once in so many, as it costs as much as a result.
+        const TOLD_AT_ONCE: usize = 64;
+        const SENT_AT_ONCE: usize = 8;
+        let next = match firing.phase {
+            Phase::Tell(from) => {
+                let open = self.open[from..].iter().take(TOLD_AT_ONCE);
+                for seat in open.filter_map(|seat| self.seats.get(seat)) {
+                    if let Some(clock) = context.event_clock {
+                        let _ = seat.query.event_clock.set(clock);
+                    }
+                    seat.query.source_progress(self.told, firing.watermark, arrival);
+                }
+                if from + TOLD_AT_ONCE < self.open.len() {
+                    return Ok(Some(Phase::Tell(from + TOLD_AT_ONCE)));
+                }
+                self.drop_copy();
+                firing.started = now;
+                firing.stamps = Stamps::admitted(arrival, now);
+                let flow = C::on_watermark(&mut self.operator, firing.watermark, &mut self.outbox)?;
+                firing.collect(C::emitted(&mut self.outbox));
+                if flow == Flow::More { Phase::Operate } else { Phase::Part }
             }
-            seat.query.source_progress(self.told, watermark, arrival);
-        }
-        self.drop_copy();
-        let (now, target_ns) = (context.clock.now(), self.target_ns());
-        let more = C::on_watermark(&mut self.operator, watermark, &mut self.outbox)? == Flow::More;
-        let mut firing = Firing {
-            watermark,
-            target_ns,
-            started: now,
-            stamps: Stamps::admitted(arrival, now),
-            more,
-            collected: Vec::new(),
-            outgoing: VecDeque::new(),
-            is_sorted: false,
+            Phase::Operate => {
+                let flow = C::resume(&mut self.operator, &mut self.outbox)?;
+                firing.collect(C::emitted(&mut self.outbox));
+                if flow == Flow::More { Phase::Operate } else { Phase::Part }
+            }
+            Phase::Part => match firing.collected.pop_front() {
+                Some(of_window) => {
+                    firing.part(of_window, &self.seats)?;
+                    Phase::Part
+                }
+                None => {
+                    // Stable: the windows of one query stay in their order.
+                    firing.outgoing.make_contiguous().sort_by_key(|one| one.target_ns);
+                    Phase::Send
+                }
+            },
+            Phase::Send => {
+                for outgoing in firing.outgoing.drain(..SENT_AT_ONCE.min(firing.outgoing.len())) {
+                    let seat = self.seats.get_mut(&outgoing.seat);
+                    let Some(seat) = seat.filter(|seat| !seat.query.stopped()) else { continue };
+                    let Results { rows, window_end, ingested } = &firing.parted[outgoing.window];
+                    let rows = C::Template::part(rows, outgoing.part);
+                    seat.handed += 1;
+                    fired.results += 1;
+                    fired.rows += u64::from(C::rows(&rows));
+                    let results = Results { rows, window_end: *window_end, ingested: *ingested };
+                    seat.send(results, firing.stamps, firing.started, now, context.writes)?;
+                }
+                if firing.outgoing.is_empty() { Phase::Pass(0) } else { Phase::Send }
+            }
+            Phase::Pass(from) => {
+                let passed = self.open[from..].iter().take(TOLD_AT_ONCE);
+                for number in passed {
+                    let Some(seat) = self.seats.get_mut(number) else { continue };
+                    // The end is told to all of them, and once.
+                    if firing.watermark < EventTime::MAX {
+                        seat.pass(firing.watermark, context.writes);
+                    }
+                    let is_open = |latest| self.rhythm.next(firing.watermark, (latest, latest)).is_some();
+                    seat.latest = seat.latest.filter(|&latest| is_open(latest));
+                    if seat.latest.is_some() {
+                        firing.open.push(*number);
+                        firing.nearest_ns = firing.nearest_ns.min(seat.query.target_ns());
+                    }
+                }
+                if from + TOLD_AT_ONCE >= self.open.len() {
+                    return Ok(None);
+                }
+                Phase::Pass(from + TOLD_AT_ONCE)
+            }
         };
-        firing.collect(C::emitted(&mut self.outbox));
-        self.firing = Some(firing);
-        Ok(())
-    }
-
-    /// Everything of these windows is out.
-    fn finish(&mut self, watermark: EventTime, writes: &mut Vec<Write<C>>) {
-        self.told = watermark;
-        self.count_refused();
-        self.state_bytes = C::state_bytes(&self.operator);
-        let (seats, rhythm, mut nearest_ns) = (&mut self.seats, self.rhythm, u64::MAX);
-        self.open.retain(|seat| {
-            let Some(of) = seats.get_mut(seat) else { return false };
-            // The end is told to all of them, and once.
-            if watermark < EventTime::MAX {
-                of.pass(watermark, writes);
-            }
-            of.latest = of.latest.filter(|&latest| rhythm.next(watermark, (latest, latest)).is_some());
-            let stays = of.latest.is_some();
-            if stays {
-                nearest_ns = nearest_ns.min(of.query.target_ns());
-            }
-            stays
-        });
-        self.nearest_ns = nearest_ns;
+        Ok(Some(next))
     }
 
     /// No row comes any more, and everything is out: so is the end, to each of its members.
@@ -535,35 +576,45 @@ impl Fired {
 }
 
 impl<C: Content> Firing<C> {
+    fn new(watermark: EventTime, target_ns: u64, arrival: ProcessingTime, now: ProcessingTime) -> Firing<C> {
+        Firing {
+            watermark,
+            target_ns,
+            phase: Phase::Tell(0),
+            started: now,
+            stamps: Stamps::admitted(arrival, now),
+            collected: VecDeque::new(),
+            parted: Vec::new(),
+            outgoing: VecDeque::new(),
+            open: Vec::new(),
+            nearest_ns: u64::MAX,
+        }
+    }
+
     /// Keeps what the operator has sent. Where the watermark is, is known.
     fn collect(&mut self, emitted: &mut Vec<Emitted<C::Batch>>) {
         for emitted in emitted.drain(..) {
             let Emitted::Batch { batch, ingested, window_end } = emitted else { continue };
-            match self.collected.last_mut() {
+            match self.collected.back_mut() {
                 Some(last) if last.window_end == window_end && last.ingested == ingested => {
-                    last.batches.push(batch);
+                    last.rows.push(batch);
                 }
-                _ => self.collected.push(Collected { window_end, ingested, batches: vec![batch] }),
+                _ => self.collected.push_back(Results { rows: vec![batch], window_end, ingested }),
             }
         }
     }
 
-    /// Whose each result is, and in which order they go.
-    fn sort(&mut self, seats: &Seats<C>) -> Result<(), C::Error> {
-        let mut outgoing = Vec::new();
-        for Collected { window_end, ingested, batches } in self.collected.drain(..) {
-            for (seat, mut batch) in C::Template::by_member(&batches)? {
-                if let Some(own) = seats.get(&seat).and_then(|seat| seat.own.as_ref()) {
-                    batch = C::Template::with_own(own, batch)?;
-                }
-                outgoing.push(Outgoing { seat, batch, window_end, ingested });
-            }
-        }
-        // Stable: the windows of one query stay in their order.
-        let target_ns =
-            |one: &Outgoing<C::Batch>| seats.get(&one.seat).map_or(u64::MAX, |seat| seat.query.target_ns());
-        outgoing.sort_by_cached_key(target_ns);
-        self.outgoing = outgoing.into();
+    /// Whose each result of a window is.
+    fn part(&mut self, of_window: Results<Vec<C::Batch>>, seats: &Seats<C>) -> Result<(), C::Error> {
+        let Results { rows, window_end, ingested } = of_window;
+        let rows = C::Template::by_member(&rows)?;
+        let window = self.parted.len();
+        let parts = C::Template::members(&rows).enumerate().map(|(part, seat)| {
+            let target_ns = seats.get(&seat).map_or(u64::MAX, |seat| seat.query.target_ns());
+            Outgoing { seat, target_ns, window, part }
+        });
+        self.outgoing.extend(parts);
+        self.parted.push(Results { rows, window_end, ingested });
         Ok(())
     }
 }
@@ -575,20 +626,24 @@ impl<C: Content> Seat<C> {
 
     fn send(
         &self,
-        outgoing: Outgoing<C::Batch>,
-        firing: &Firing<C>,
+        results: Results<C::Batch>,
+        mut stamps: Stamps,
+        started: ProcessingTime,
         now: ProcessingTime,
         writes: &mut Vec<Write<C>>,
-    ) {
-        let Outgoing { batch, window_end, ingested, .. } = outgoing;
-        let mut stamps = firing.stamps;
+    ) -> Result<(), C::Error> {
+        let Results { mut rows, window_end, ingested } = results;
+        if let Some(own) = &self.own {
+            rows = C::Template::with_own(own, rows)?;
+        }
         if let Some(ingested) = ingested.filter(|&ingested| ingested > stamps.ingested) {
             stamps = stamps.released(ingested);
         }
-        let stamps = stamps.hop(firing.started, firing.started, now);
+        let stamps = stamps.hop(started, started, now);
         let before = writes.len();
-        self.outlet.send(batch, stamps, window_end, now, writes);
+        self.outlet.send(rows, stamps, window_end, now, writes);
         self.admit(&writes[before..]);
+        Ok(())
     }
 
     fn pass(&self, watermark: EventTime, writes: &mut Vec<Write<C>>) {

@@ -326,11 +326,11 @@ impl<C: Content> Group<C> {
     }
 
     /// A query is no member any more; what is held for it is dropped.
-    pub fn leave(&mut self, query: &Query) {
-        let numbers = self.by_query.get(&query.id).cloned().unwrap_or_default();
+    pub fn leave(&mut self, query: QueryId, mut leaves: impl FnMut(&Reader<C>) -> bool) {
+        let numbers = self.by_query.get(&query).cloned().unwrap_or_default();
         for number in numbers {
             let member = self.members[number as usize].as_ref();
-            if member.is_some_and(|member| std::ptr::eq(&*member.reader.query, query)) {
+            if member.is_some_and(|member| leaves(&member.reader)) {
                 self.take_out(number);
             }
         }

@@ -49,12 +49,22 @@ impl Template<Numbers> for Every {
         Ok(rows.iter().map(|&(member, row)| u64::from(member) << 32 | batch[row as usize]).collect())
     }
 
-    fn by_member(batches: &[Vec<u64>]) -> Result<Vec<(u32, Vec<u64>)>, String> {
+    type Parts = Vec<(u32, Vec<u64>)>;
+
+    fn by_member(batches: &[Vec<u64>]) -> Result<Self::Parts, String> {
         let mut of_members: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for &number in batches.iter().flatten() {
             of_members.entry((number >> 32) as u32).or_default().push(number & u64::from(u32::MAX));
         }
         Ok(of_members.into_iter().collect())
+    }
+
+    fn members(parts: &Self::Parts) -> impl Iterator<Item = u32> {
+        parts.iter().map(|(member, _)| *member)
+    }
+
+    fn part(parts: &Self::Parts, place: usize) -> Vec<u64> {
+        parts[place].1.clone()
     }
 
     fn late((): &()) -> Vec<(u32, i64)> {

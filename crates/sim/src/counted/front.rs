@@ -248,7 +248,9 @@ impl Template<Counted> for CountedTemplate {
         Ok(CountedRows { bytes: batch.share_of_bytes(input.rows()), ..input })
     }
 
-    fn by_member(batches: &[CountedRows]) -> Result<Vec<(u32, CountedRows)>, Infallible> {
+    type Parts = Vec<(u32, CountedRows)>;
+
+    fn by_member(batches: &[CountedRows]) -> Result<Self::Parts, Infallible> {
         let mut of_members: BTreeMap<u32, Option<CountedRows>> = BTreeMap::new();
         for batch in batches {
             for piece in batch.pieces() {
@@ -263,6 +265,14 @@ impl Template<Counted> for CountedTemplate {
             Some((member, CountedRows { bytes, ..rows }))
         });
         Ok(of_members.collect())
+    }
+
+    fn members(parts: &Self::Parts) -> impl Iterator<Item = u32> {
+        parts.iter().map(|(member, _)| *member)
+    }
+
+    fn part(parts: &Self::Parts, place: usize) -> CountedRows {
+        parts[place].1.clone()
     }
 
     fn late(late: &LateRows) -> Vec<(u32, i64)> {

@@ -158,9 +158,9 @@ fn together(
         operator.on_watermark(EventTime(watermark), out).unwrap()
     }));
     let mut results: Vec<(u32, Vec<String>)> = Vec::new();
-    for of in Template::by_member(&sent).unwrap() {
-        let member = seats.iter().find(|(_, seat)| *seat == of.member).unwrap().0;
-        results.push((member, lines(&[of.batch])));
+    for (of, batch) in Template::by_member(&sent).unwrap().parts() {
+        let member = seats.iter().find(|(_, seat)| *seat == of).unwrap().0;
+        results.push((member, lines(&[batch])));
     }
     results.sort();
     results

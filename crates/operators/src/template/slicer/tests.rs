@@ -94,15 +94,14 @@ impl One {
                 Emitted::Watermark(_) => None,
             })
             .collect();
-        for of_member in Template::by_member(&batches).unwrap() {
-            let rows = &of_member.batch.rows;
+        for (member, StreamBatch { rows, .. }) in Template::by_member(&batches).unwrap().parts() {
             let value = |column: &ArrayRef, row: usize| match column.as_primitive_opt::<Int64Type>() {
                 Some(numbers) => numbers.iter().nth(row).flatten(),
                 None => Some(column.as_primitive::<TimestampMillisecondType>().value(row)),
             };
             let lines =
                 (0..rows.num_rows()).map(|row| rows.columns().iter().map(|c| value(c, row)).collect());
-            self.sent.entry(of_member.member).or_default().extend(lines);
+            self.sent.entry(member).or_default().extend(lines);
         }
     }
 
