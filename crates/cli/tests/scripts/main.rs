@@ -13,6 +13,7 @@ mod kept;
 mod on_threads;
 mod one_table;
 mod sharing;
+mod statement_sets;
 mod virtual_time;
 
 use std::fs;
