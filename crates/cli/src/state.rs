@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use laxity_engine::{QueryPlan, StatePlan, complete};
+use laxity_graph::CheckpointPlace;
 use laxity_s3::S3;
 use laxity_sql::PlannedQuery;
 use laxity_state::{Checkpoint, Checkpoints, Manifest, Mirror, SourceEntry, StateError, StateFolder};
@@ -22,7 +23,10 @@ const INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
 /// Where a query's checkpoints go, and how often; `None` if it has none.
 pub fn plan(args: &RunArgs, mirror: Option<&Arc<Mirror>>, query: &PlannedQuery) -> Option<StatePlan> {
     let own = query.dataflow.settings.checkpoints.as_ref();
-    let folder = args.state.clone().or_else(|| own?.folder.clone())?;
+    let folder = args.state.clone().or_else(|| match &own?.place {
+        Some(CheckpointPlace::Folder(folder)) => Some(folder.clone()),
+        Some(CheckpointPlace::Elsewhere(_)) | None => None,
+    })?;
     Some(StatePlan {
         folder,
         mirror: mirror.cloned(),
@@ -72,6 +76,30 @@ pub fn check_names(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failu
             Err(Failure::User(message))
         }
     }
+}
+
+/// A store that a file names is worked with where the command says so too: whoever begins with it takes it from the run that
+/// has it, and a file is also run to be tried out.
+///
+/// # Errors
+/// Says how to name it.
+pub fn check_places(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failure> {
+    if args.state.is_some() {
+        return Ok(());
+    }
+    for query in queries {
+        let settings = &query.dataflow.settings;
+        let place = settings.checkpoints.as_ref().and_then(|checkpoints| checkpoints.place.as_ref());
+        if let Some(CheckpointPlace::Elsewhere(uri)) = place {
+            let store = if uri.starts_with("s3://") { uri } else { "s3://BUCKET/PREFIX" };
+            return Err(Failure::User(format!(
+                "query {}: 'execution.checkpointing.dir' is '{uri}', which is no folder of this machine: give --state FOLDER, \
+                 and --state-store '{store}' to have a copy of it there and go on from that",
+                settings.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Queries of a run.
