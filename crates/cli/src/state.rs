@@ -205,6 +205,9 @@ fn show_one(checkpoint: &Checkpoint, now_ms: i64, text: &mut String) {
 fn place(source: &SourceEntry) -> String {
     match &source.offsets {
         _ if source.has_ended => "read to its end".into(),
+        None if source.after_records > 0 => {
+            format!("read up to row {} behind record {}", source.rows, source.after_records)
+        }
         None => format!("read up to row {}", source.rows),
         Some(offsets) => {
             let parts = offsets.next.iter().map(|(topic, part, next)| format!("{topic}/{part} {next}"));
