@@ -60,6 +60,7 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
         };
     }
     state::check_names(args, &script.queries)?;
+    state::check_places(args, &script.queries)?;
     // Before the run, so that a mistyped path does not cost one.
     let report = args.report.as_deref().map(create).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;

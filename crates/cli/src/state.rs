@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use laxity_engine::{QueryPlan, StatePlan, complete};
+use laxity_graph::CheckpointPlace;
 use laxity_s3::S3;
 use laxity_sql::PlannedQuery;
 use laxity_state::{Checkpoint, Checkpoints, Manifest, Mirror, SourceEntry, StateError, StateFolder};
@@ -34,7 +35,10 @@ pub fn plan(args: &RunArgs, mirror: Option<&Arc<Mirror>>, query: &PlannedQuery) 
 }
 
 fn folder(args: &RunArgs, query: &PlannedQuery) -> Option<PathBuf> {
-    let own = || query.dataflow.settings.checkpoints.as_ref()?.folder.clone();
+    let own = || match query.dataflow.settings.checkpoints.as_ref()?.place.clone()? {
+        CheckpointPlace::Folder(folder) => Some(folder),
+        CheckpointPlace::Elsewhere(_) => None,
+    };
     args.state.clone().or_else(own)
 }
 
@@ -117,6 +121,30 @@ pub fn check_sets(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failur
                  was written",
                 folder.display(),
                 names.join(", "),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A store that a file names is worked with where the command says so too: whoever begins with it takes it from the run that
+/// has it, and a file is also run to be tried out.
+///
+/// # Errors
+/// Says how to name it.
+pub fn check_places(args: &RunArgs, queries: &[PlannedQuery]) -> Result<(), Failure> {
+    if args.state.is_some() {
+        return Ok(());
+    }
+    for query in queries {
+        let settings = &query.dataflow.settings;
+        let place = settings.checkpoints.as_ref().and_then(|checkpoints| checkpoints.place.as_ref());
+        if let Some(CheckpointPlace::Elsewhere(uri)) = place {
+            let store = if uri.starts_with("s3://") { uri } else { "s3://BUCKET/PREFIX" };
+            return Err(Failure::User(format!(
+                "query {}: 'execution.checkpointing.dir' is '{uri}', which is no folder of this machine: give --state FOLDER, \
+                 and --state-store '{store}' to have a copy of it there and go on from that",
+                settings.name
             )));
         }
     }
@@ -226,6 +254,9 @@ fn show_one(checkpoint: &Checkpoint, now_ms: i64, text: &mut String) {
 fn place(source: &SourceEntry) -> String {
     match &source.offsets {
         _ if source.has_ended => "read to its end".into(),
+        None if source.after_records > 0 => {
+            format!("read up to row {} behind record {}", source.rows, source.after_records)
+        }
         None => format!("read up to row {}", source.rows),
         Some(offsets) => {
             let parts = offsets.next.iter().map(|(topic, part, next)| format!("{topic}/{part} {next}"));

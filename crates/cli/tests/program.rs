@@ -323,6 +323,28 @@ fn what_the_user_can_correct_exits_with_2() {
     }
 }
 
+/// A file as it runs on Flink; who tries it out does not take the store from the run that has it.
+#[test]
+fn a_store_that_a_file_names_is_used_where_the_command_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let state = state.to_str().unwrap();
+    let script = format!(
+        "SET 'execution.checkpointing.interval' = '1 s';
+SET 'state.checkpoints.dir' = 's3://bucket/prefix';\n{BOUNDED}"
+    );
+    let alone = piped(&script, &["run", "-", "--plain"]);
+    assert_eq!(alone.status.code(), Some(2), "{}", stderr(&alone));
+    assert!(
+        stderr(&alone).contains("--state FOLDER, and --state-store 's3://bucket/prefix'"),
+        "{}",
+        stderr(&alone)
+    );
+    let here = piped(&script, &["run", "-", "--plain", "--state", state]);
+    assert!(here.status.success(), "{}", stderr(&here));
+    assert!(fs::read_dir(state).unwrap().count() > 0);
+}
+
 #[test]
 fn a_missing_input_names_its_path() {
     let sql = "

@@ -219,6 +219,8 @@ impl Decode for CsvDecoder {
         self.split.clear();
         let mut decoded = Decoded::default();
         let width = self.file_schema.fields().len();
+        // By record without the fields of a row: rows before it.
+        let mut broken = Vec::new();
         while self.split.rows() < PIECE_ROWS && decoded.bytes < text.len() {
             let line = first_line + decoded.lines;
             match self.splitter.next(text, decoded.bytes, last, line, &mut self.split) {
@@ -233,7 +235,9 @@ impl Decode for CsvDecoder {
                 }
                 SplitRecord::Bad { bytes, lines, reason } => {
                     let raw = &text[decoded.bytes..decoded.bytes + bytes];
-                    bad.push(BadRow::new(line, reason.describe(width), raw));
+                    let record = self.split.rows() + broken.len();
+                    bad.push(BadRow::new(line, reason.describe(width), raw).at(record));
+                    broken.push(self.split.rows());
                     decoded.bytes += bytes;
                     decoded.lines += lines;
                 }
@@ -242,6 +246,9 @@ impl Decode for CsvDecoder {
         if self.split.rows() > 0 {
             let structural = bad.len();
             decoded.rows = self.parse(text, bad);
+            for unfit in &mut bad[structural..] {
+                unfit.record += broken.partition_point(|rows_before| *rows_before <= unfit.record);
+            }
             if bad.len() > structural {
                 bad.sort_by_key(|row| row.line);
             }
@@ -289,7 +296,7 @@ impl CsvDecoder {
         };
         for (&row, reason) in &faults {
             let (line, raw) = self.split.record(text, row);
-            bad.push(BadRow::new(line, reason.clone(), raw));
+            bad.push(BadRow::new(line, reason.clone(), raw).at(row));
         }
         // A NOT NULL column may hold nulls until the bad rows are gone.
         let nullable: Vec<_> =

@@ -28,6 +28,8 @@ const REASON_BYTES_MAX: usize = 300;
 pub(crate) struct BadRow {
     /// Physical line at which it starts, from 1; in Parquet, where there are no lines, the row.
     pub line: u64,
+    /// Its place among the records that were decoded with it, bad ones included, from 0.
+    pub record: usize,
     pub reason: String,
     pub raw: Vec<u8>,
 }
@@ -36,7 +38,12 @@ impl BadRow {
     pub(crate) fn new(line: u64, reason: impl Into<String>, raw: &[u8]) -> BadRow {
         let raw = raw.strip_suffix(b"\n").unwrap_or(raw);
         let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
-        BadRow { line, reason: plain(&reason.into()), raw: raw[..raw.len().min(RAW_BYTES_MAX)].to_vec() }
+        let raw = raw[..raw.len().min(RAW_BYTES_MAX)].to_vec();
+        BadRow { line, record: 0, reason: plain(&reason.into()), raw }
+    }
+
+    pub(crate) fn at(self, record: usize) -> BadRow {
+        BadRow { record, ..self }
     }
 }
 

@@ -29,9 +29,13 @@ use crate::{
 struct FilesystemScan {
     reader: TableReader,
     dead: DeadLetters,
+    /// Records before the first that is its.
+    records_before: u64,
     rows_to_skip: u64,
     /// Decoded ahead.
     piece: Option<RecordBatch>,
+    /// The number of its first row.
+    piece_at: u64,
     /// How the input ended; a fault is told once.
     end: Option<Result<(), ConnectError>>,
     /// How often files are looked at that may come or grow, and whether nothing has come since the last look.
@@ -182,8 +186,10 @@ fn open_scan(
         None => Ok(Box::new(FilesystemScan {
             reader: open_reader(spec.columns.clone())?,
             dead,
+            records_before: env.records_before(),
             rows_to_skip: env.skip_rows,
             piece: None,
+            piece_at: 0,
             end: None,
             monitor: source.monitor,
             is_quiet: false,
@@ -214,13 +220,20 @@ impl Scan for FilesystemScan {
             return Ok(Preparation::Ready);
         }
         let step = self.reader.step();
-        let step = self.reader.take_bad().map_or(Ok(()), |(file, bad)| self.dead.put(&file, &bad)).and(step);
-        match step {
+        let buried = self.reader.take_bad().map_or(Ok(()), |(file, mut bad)| {
+            bad.retain(|bad| self.reader.numbering().of_bad(bad) >= self.records_before);
+            self.dead.put(&file, &bad)
+        });
+        match buried.and(step) {
             Ok(Step::Rows(rows)) => {
-                let skipped = self.rows_to_skip.min(rows.num_rows() as u64) as usize;
-                self.rows_to_skip -= skipped as u64;
-                if skipped < rows.num_rows() {
-                    self.piece = Some(rows.slice(skipped, rows.num_rows() - skipped));
+                let numbering = self.reader.numbering();
+                let foreign = numbering.rows_below(self.records_before, rows.num_rows());
+                let skipped = self.rows_to_skip.min((rows.num_rows() - foreign) as u64);
+                self.rows_to_skip -= skipped;
+                let first = foreign + skipped as usize;
+                if first < rows.num_rows() {
+                    self.piece_at = numbering.of_row(first);
+                    self.piece = Some(rows.slice(first, rows.num_rows() - first));
                     return Ok(Preparation::Ready);
                 }
             }
@@ -235,6 +248,16 @@ impl Scan for FilesystemScan {
 
     fn is_repeatable(&self) -> bool {
         self.reader.is_repeatable()
+    }
+
+    fn records(&mut self) -> Option<u64> {
+        while self.rows_to_skip > 0
+            && self.prepare().is_ok_and(|preparation| preparation == Preparation::More)
+        {}
+        Some(match self.piece {
+            Some(_) => self.piece_at,
+            None => self.reader.records().max(self.records_before),
+        })
     }
 
     fn held_bytes(&self) -> u64 {

@@ -330,8 +330,11 @@ impl Decode for JsonDecoder {
             }
         }
         self.decode_lines(all, start..lines, &mut parts, &mut faults);
+        let (mut looked_at, mut blank) = (0, 0);
         for (line, reason) in faults {
-            bad.push(BadRow::new(first_line + line as u64, reason, all.get(line)));
+            blank += (looked_at..line).filter(|&line| all.get(line).trim_ascii().is_empty()).count();
+            looked_at = line;
+            bad.push(BadRow::new(first_line + line as u64, reason, all.get(line)).at(line - blank));
         }
         self.line_ends = line_ends;
         let rows = match parts.len() {

@@ -52,6 +52,7 @@ mod lookup;
 mod metadata;
 mod monitor;
 mod nexmark;
+mod numbering;
 mod open_files;
 mod options;
 mod output;
@@ -95,8 +96,8 @@ pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, RecordSch
 pub use recovery::{Delivery, OutputPosition};
 pub use root::ROOT_OPTION;
 pub use scan::{
-    Preparation, RestoredScan, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch,
-    is_bounded, open_scan, validate_source,
+    Preparation, RecordPlace, RestoredScan, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec,
+    ScannedBatch, is_bounded, open_scan, validate_source,
 };
 pub use sink::{
     Encoder, OpenSink, Output, RestOfPrepare, SinkEnvironment, SinkSpec, committed_checkpoint, delivery,

@@ -112,7 +112,7 @@ impl ParquetFile {
                             ),
                             false => format!("column '{}' is NOT NULL", field.name()),
                         };
-                        bad.push(BadRow::new(self.row + row as u64 + 1, reason, b""));
+                        bad.push(BadRow::new(self.row + row as u64 + 1, reason, b"").at(row));
                     }
                 }
             }

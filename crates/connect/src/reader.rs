@@ -15,6 +15,7 @@ use crate::dead_letter::BadRow;
 use crate::file_column::FileColumns;
 use crate::format::Format;
 use crate::monitor::{Monitor, Opening};
+use crate::numbering::Numbering;
 use crate::parquet_file::ParquetFile;
 use crate::stream::{Stream, may_block};
 use crate::text_file::{Decode, TextFile};
@@ -39,6 +40,9 @@ pub(crate) struct TableReader {
     compression: Option<Compression>,
     /// Bad rows of that file.
     bad: Vec<BadRow>,
+    /// Records of the files so far, bad ones included, and those of the last step.
+    records: u64,
+    numbering: Numbering,
     waker: Waker,
     /// Nobody writes the files meanwhile.
     _claims: Vec<Claim>,
@@ -106,6 +110,8 @@ impl TableReader {
             decoder,
             compression,
             bad: Vec::new(),
+            records: 0,
+            numbering: Numbering::default(),
             waker,
             _claims: claims,
             bytes_read: Arc::default(),
@@ -143,6 +149,9 @@ impl TableReader {
             (Current::Parquet(file), _) => file.step(&mut self.bad)?,
             (Current::Text(_), None) => unreachable!("text formats have a decoder"),
         };
+        self.numbering = Numbering::new(self.records, &self.bad);
+        let rows = if let Step::Rows(rows) = &step { rows.num_rows() } else { 0 };
+        self.records += (rows + self.bad.len()) as u64;
         Ok(match step {
             Step::End => {
                 if let (Some(monitor), Some(Current::Text(file))) = (&mut self.monitor, &self.current) {
@@ -161,6 +170,16 @@ impl TableReader {
     /// that failed.
     pub(crate) fn take_bad(&mut self) -> Option<(Arc<Path>, Vec<BadRow>)> {
         (!self.bad.is_empty()).then(|| (Arc::clone(&self.path), std::mem::take(&mut self.bad)))
+    }
+
+    /// Where the rows and bad rows of the last step stand.
+    pub(crate) fn numbering(&self) -> &Numbering {
+        &self.numbering
+    }
+
+    /// Records decoded so far, bad ones included, since the first file was opened last.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
     }
 
     /// Bytes read and not decoded. What Parquet's own reader holds is not known.
@@ -190,6 +209,7 @@ impl TableReader {
         }
         self.next_file = 0;
         self.current = None;
+        self.records = 0;
         self.bytes_read.store(0, Ordering::Relaxed);
         Ok(())
     }

@@ -147,7 +147,7 @@ pub(crate) fn open_scan(
     let skipped = env.skip_rows / copies;
     let passes = Passes::new(decoder, dead, options.passes, options.cache_bytes_max, skipped);
     Ok(Box::new(ReplayScan {
-        passes: passes.due_from(first_due.unwrap_or(0)),
+        passes: passes.due_from(first_due.unwrap_or(0)).behind(env.behind),
         spread,
         speed: options.speed,
         pace: Pace { start: env.start, tick: options.tick },
@@ -207,6 +207,17 @@ impl Scan for ReplayScan {
 
     fn is_repeatable(&self) -> bool {
         self.passes.is_repeatable()
+    }
+
+    fn records(&mut self) -> Option<u64> {
+        while self.ahead.is_empty()
+            && self.passes.is_skipping()
+            && self.prepare().is_ok_and(|preparation| preparation == Preparation::More)
+        {}
+        Some(match self.ahead.front() {
+            Some(piece) => piece.records_before + piece.batch.numbering.of_row(self.row),
+            None => self.passes.records(),
+        })
     }
 
     fn event_clock(&self) -> Option<EventClock> {

@@ -58,6 +58,13 @@ pub trait Scan: Send {
         None
     }
 
+    /// Records of the input up to where it is, those included that were put aside: a place that a scan of other columns can
+    /// go on from, by [`ScanEnvironment::behind`]. What comes before the first row to be given out is read, if need be.
+    /// `None` where nothing is ever put aside, and rows say it, or a [position](Scan::position) does.
+    fn records(&mut self) -> Option<u64> {
+        None
+    }
+
     /// How event time lies on the clock, where the source paces its rows. Known from the first batch on.
     fn event_clock(&self) -> Option<EventClock> {
         None
@@ -121,7 +128,9 @@ pub struct ScanEnvironment {
     pub start: ProcessingTime,
     /// The wall clock at `start`: what `datagen` stamps its rows with.
     pub start_wall: EventTime,
-    /// Rows not delivered, counted as delivered rows: for a reader that takes over where another one was.
+    /// Where it begins instead of with the first record, for a table whose scans tell [`Scan::records`].
+    pub behind: Option<RecordPlace>,
+    /// Rows behind that not delivered, counted as delivered rows: for a reader that takes over where another one was.
     /// Both must ask for the same columns, because a value is only checked where it is read. Such a scan
     /// counts dead rows but leaves the dead-letter file to the one it follows.
     pub skip_rows: u64,
@@ -135,10 +144,20 @@ pub struct ScanEnvironment {
     pub waiting: Waiting,
 }
 
+/// A place among the records of a table, for a scan of other columns than those of the one that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// Records before it, which are no matter of this scan: neither rows nor dead rows.
+    pub records: u64,
+    /// The time of the rows that are due at [`ScanEnvironment::start`], where the table has a pace of its own and another
+    /// scan of it has found that out.
+    pub due_at_start: Option<EventTime>,
+}
+
 /// How far a table had been read by a process before this one, by the one of its readers that had come the least far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredScan {
-    /// The number of the first row that is due now, at [`ScanEnvironment::start`], in a table that has a pace of its own.
+    /// The number of the first row, behind [`ScanEnvironment::behind`], that is due now, at [`ScanEnvironment::start`], in a table that has a pace of its own.
     pub rows: u64,
     /// Rows put aside before, whose letters are written.
     pub dead_rows: u64,
@@ -154,6 +173,11 @@ pub struct ScanPosition {
 }
 
 impl ScanEnvironment {
+    /// Records that are left out whatever is read of them.
+    pub(crate) fn records_before(&self) -> u64 {
+        self.behind.map_or(0, |place| place.records)
+    }
+
     /// The row that is due at `start`.
     pub(crate) fn first_due_row(&self) -> u64 {
         self.restored.map_or(0, |restored| restored.rows)
@@ -169,6 +193,7 @@ impl ScanEnvironment {
         ScanEnvironment {
             start,
             start_wall,
+            behind: None,
             skip_rows: 0,
             waiting: Waiting::default(),
             resume: None,

@@ -154,8 +154,9 @@ impl Engine {
         self.shared.connectors.provide(table, Box::new(open));
     }
 
-    /// Says of a query that it is [complete](crate::complete) and not submitted. Its tables are read as if it were: a row is refused
-    /// for a value that any of the queries reads, whichever of them are left to run. Call before `start`.
+    /// Says of a query that it is [complete](crate::complete) and not submitted. Who begins to read its tables gets the rows that it
+    /// would get beside it: a row is refused for a value that any of the queries reads, whichever of them are left to run. Call
+    /// before `start`.
     pub fn note_complete(&self, plan: &QueryPlan) {
         self.submission.lock().note_complete(plan);
     }

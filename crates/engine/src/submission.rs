@@ -315,7 +315,12 @@ impl Submission {
         let groups = by_table(std::mem::take(&mut self.waiting));
         let read = columns_by_table(&groups, &self.ended);
         let open = |group: Vec<Wanted>| {
-            let columns = read[&Arc::as_ptr(&group[0].spec.table)].clone();
+            let columns = match group[0].from {
+                // It goes on as it was read, whoever reads the table besides: its place is counted in the rows that are left
+                // of these columns.
+                Some(_) => group.iter().flat_map(Wanted::columns).collect(),
+                None => read[&Arc::as_ptr(&group[0].spec.table)].clone(),
+            };
             open_for(shared, group, &environment, columns)
         };
         let mut opened: Vec<Opened> = groups.into_iter().map(open).collect::<Result<_, _>>()?;
@@ -345,9 +350,9 @@ fn by_table(waiting: Vec<Wanted>) -> Vec<Vec<Wanted>> {
     tables
 }
 
-/// What is read of each table, by whoever, those included who have had all of it. A row is refused only for a value that
-/// somebody reads: so each copy of a table that is read from several places, or again after a crash, gives the rows that one
-/// copy for all would give.
+/// What those read of each table who begin with it: what is read by whoever, those included who have had all of it. A row is
+/// refused only for a value that somebody reads: so who begins again after a crash, when others go on from where they were,
+/// gets the rows that it got before.
 fn columns_by_table(groups: &[Vec<Wanted>], ended: &[ScanSpec]) -> HashMap<*const TableSpec, Vec<usize>> {
     let mut read: HashMap<*const TableSpec, Vec<usize>> = HashMap::new();
     for wanted in groups.iter().flatten() {
@@ -378,10 +383,7 @@ fn entrance(
     let way_in = read.map(|table| (table.way_in(&wanted.spec.columns), table));
     let (environment, position) = match way_in {
         Some((WayIn::Joins, table)) => return Ok(Entrance::Joins(table, wanted)),
-        Some((WayIn::Copy(position, resume), table)) => {
-            let skip_rows = if resume.is_some() { 0 } else { position.rows };
-            (ScanEnvironment { skip_rows, resume, ..table.environment.clone() }, position)
-        }
+        Some((WayIn::Copy(environment, position), _)) => (*environment, position),
         Some((WayIn::None, _)) => {
             return Err(SubmitError::Columns {
                 query: wanted.query.settings.name.clone(),

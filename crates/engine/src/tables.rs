@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use laxity_connect::{
-    ConnectError, Preparation, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, Waker, open_scan,
+    ConnectError, Preparation, RecordPlace, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, Waker,
+    open_scan,
 };
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
 use laxity_operators::{SharedSourceSpec, StreamBatch, Way};
@@ -65,8 +66,8 @@ pub(crate) enum Reading {
 pub(crate) enum WayIn {
     /// It reads with them.
     Joins,
-    /// By another copy from there on: it asks for columns that they do not.
-    Copy(Position, Option<ScanPosition>),
+    /// By another copy, opened so, from there on: it asks for columns that they do not.
+    Copy(Box<ScanEnvironment>, Position),
     /// It asks for columns that they do not, and what they read cannot be read twice.
     None,
     /// They have left it meanwhile.
@@ -254,12 +255,33 @@ impl Table {
 
     /// How one reads it from where it is.
     pub fn way_in(&self, columns: &[usize]) -> WayIn {
-        let cell = self.cell.lock();
-        match &cell.scan {
+        let mut cell = self.cell.lock();
+        let Cell { intake, scan, .. } = &mut *cell;
+        match scan {
             None => WayIn::Closed,
             Some(_) if self.has_columns(columns) => WayIn::Joins,
-            Some(feed) if feed.is_repeatable() => WayIn::Copy(cell.intake.position(), feed.scan.position()),
+            Some(feed) if feed.is_repeatable() => {
+                let (environment, position) = self.to_another_copy(intake.position(), feed);
+                WayIn::Copy(Box::new(environment), position)
+            }
             Some(_) => WayIn::None,
+        }
+    }
+
+    /// How another copy of it goes on from where it is, which is of other columns, and so of other rows.
+    fn to_another_copy(&self, position: Position, feed: &mut Scanned) -> (ScanEnvironment, Position) {
+        let environment = self.environment.clone();
+        if let Some(resume) = feed.scan.position() {
+            return (ScanEnvironment { skip_rows: 0, resume: Some(resume), ..environment }, position);
+        }
+        match feed.scan.records() {
+            Some(records) => {
+                let due_at_start = feed.scan.event_clock().map(|clock| clock.event_origin);
+                let behind = Some(RecordPlace { records, due_at_start });
+                let environment = ScanEnvironment { behind, skip_rows: 0, restored: None, ..environment };
+                (environment, Position::default())
+            }
+            None => (ScanEnvironment { skip_rows: position.rows, ..environment }, position),
         }
     }
 

@@ -21,5 +21,5 @@ pub use emitted::{Emitted, Flow};
 pub use id::{OperatorId, QueryId, WorkerId};
 pub use id_space::IdSpace;
 pub use qos::{InvalidQosCurve, QosCurve, QosPoint};
-pub use settings::{Checkpoints, LatencyTarget, QuerySettings, RowErrors};
+pub use settings::{CheckpointPlace, Checkpoints, LatencyTarget, QuerySettings, RowErrors};
 pub use time::{EventClock, EventTime, ProcessingTime, WindowShape};

@@ -70,8 +70,17 @@ pub struct QuerySettings {
 pub struct Checkpoints {
     /// `execution.checkpointing.interval`: from the beginning of one to that of the next.
     pub interval: Duration,
-    /// `execution.checkpointing.dir`: a folder with one of each query. `None` where the program says which.
-    pub folder: Option<PathBuf>,
+    /// `execution.checkpointing.dir`: what has one of each query. `None` where the program says which.
+    pub place: Option<CheckpointPlace>,
+}
+
+/// Where checkpoints are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointPlace {
+    /// A folder of this machine.
+    Folder(PathBuf),
+    /// A URI of something else, such as `s3://bucket/state`.
+    Elsewhere(String),
 }
 
 impl QuerySettings {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use laxity_connect::{Delivery, ScanSpec, SinkSpec};
-use laxity_graph::{Checkpoints, Dataflow, NodeId, Partitioning, WindowShape};
+use laxity_graph::{CheckpointPlace, Checkpoints, Dataflow, NodeId, Partitioning, WindowShape};
 use laxity_operators::{Access, Stage, WindowKind};
 
 use crate::lower::plain;
@@ -68,11 +68,13 @@ pub(crate) fn checkpoints_text(
     checkpoints: &Checkpoints,
 ) -> String {
     let mut text = format!("checkpoints every {}", laxity_text::duration_text(checkpoints.interval));
-    match &checkpoints.folder {
-        Some(folder) => {
+    match &checkpoints.place {
+        Some(CheckpointPlace::Folder(folder)) => {
             let _ = write!(text, " in {}", folder.display());
         }
-        None => text.push_str(" in the folder that --state names, or none"),
+        Some(CheckpointPlace::Elsewhere(_)) | None => {
+            text.push_str(" in the folder that --state names, or none")
+        }
     }
     for node in dataflow.nodes() {
         let Stage::Sink(SinkSpec { table }) = &node.stage else { continue };

@@ -2,12 +2,11 @@
 
 mod setting;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use datafusion_sql::sqlparser::ast::Ident;
 use datafusion_sql::sqlparser::tokenizer::Location;
-use laxity_graph::{Checkpoints, LatencyTarget, QosCurve, QuerySettings, RowErrors};
+use laxity_graph::{CheckpointPlace, Checkpoints, LatencyTarget, QosCurve, QuerySettings, RowErrors};
 use laxity_text::{closest, distance};
 
 use self::setting::Setting;
@@ -49,7 +48,7 @@ pub struct SessionSettings {
     /// `execution.checkpointing.interval`. `None`: no checkpoints.
     pub checkpoint_interval: Option<Duration>,
     /// `execution.checkpointing.dir`, or `state.checkpoints.dir`, as it was before Flink 1.20.
-    pub checkpoint_folder: Option<PathBuf>,
+    pub checkpoint_place: Option<CheckpointPlace>,
     /// `table.local-time-zone`. UTC is the only zone so far.
     pub time_zone: String,
     /// Keys of Flink that have no meaning here, with their values, in the order they were set.
@@ -76,7 +75,7 @@ impl Default for SessionSettings {
             parallelism: 1,
             idle_timeout: None,
             checkpoint_interval: None,
-            checkpoint_folder: None,
+            checkpoint_place: None,
             time_zone: "UTC".into(),
             ignored: vec![],
             doubts: vec![],
@@ -154,7 +153,7 @@ impl SessionSettings {
                 self.idle_timeout = Some(setting.duration()?).filter(|timeout| !timeout.is_zero());
             }
             INTERVAL_KEY => self.checkpoint_interval = setting.checkpoint_interval()?,
-            FOLDER_KEY | OLD_FOLDER_KEY => self.checkpoint_folder = Some(setting.folder()?),
+            FOLDER_KEY | OLD_FOLDER_KEY => self.checkpoint_place = Some(setting.checkpoint_place()?),
             "table.local-time-zone" => self.time_zone = setting.time_zone()?,
             other if other.starts_with("laxity.") => return Err(unknown(&setting)),
             "execution.runtime-mode" if value.eq_ignore_ascii_case("batch") => {
@@ -202,7 +201,7 @@ impl SessionSettings {
             "parallelism.default" => self.parallelism = 1,
             "table.exec.source.idle-timeout" => self.idle_timeout = None,
             INTERVAL_KEY => self.checkpoint_interval = None,
-            FOLDER_KEY | OLD_FOLDER_KEY => self.checkpoint_folder = None,
+            FOLDER_KEY | OLD_FOLDER_KEY => self.checkpoint_place = None,
             "table.local-time-zone" => {}
             other if other.starts_with("laxity.") => return self.set(key, ""),
             other => self.ignored.retain(|(known, _)| known != other),
@@ -224,7 +223,7 @@ impl SessionSettings {
             row_errors: self.row_errors,
             checkpoints: self
                 .checkpoint_interval
-                .map(|interval| Checkpoints { interval, folder: self.checkpoint_folder.clone() }),
+                .map(|interval| Checkpoints { interval, place: self.checkpoint_place.clone() }),
         }
     }
 }
@@ -316,20 +315,22 @@ mod tests {
         let key = |name: &str| Ident::new(name);
         assert_eq!(settings.of_query("q".into()).checkpoints, None);
         settings.set(&key("execution.checkpointing.interval"), "10 s").unwrap();
-        for (name, value, folder) in [
-            ("execution.checkpointing.dir", "file:///var/state", "/var/state"),
-            ("state.checkpoints.dir", "file:/var/old", "/var/old"),
-            ("execution.checkpointing.dir", "state", "state"),
+        let folder = |path: &str| CheckpointPlace::Folder(path.into());
+        let elsewhere = |uri: &str| CheckpointPlace::Elsewhere(uri.into());
+        for (name, value, place) in [
+            ("execution.checkpointing.dir", "file:///var/state", folder("/var/state")),
+            ("state.checkpoints.dir", "file:/var/old", folder("/var/old")),
+            ("execution.checkpointing.dir", "state", folder("state")),
+            ("execution.checkpointing.dir", " s3://bucket/state", elsewhere("s3://bucket/state")),
         ] {
             settings.set(&key(name), value).unwrap();
-            let folder = Some(PathBuf::from(folder));
-            let interval = Duration::from_secs(10);
-            assert_eq!(settings.of_query("q".into()).checkpoints, Some(Checkpoints { interval, folder }));
+            let (place, interval) = (Some(place), Duration::from_secs(10));
+            assert_eq!(settings.of_query("q".into()).checkpoints, Some(Checkpoints { interval, place }));
         }
         settings.set(&key("execution.checkpointing.interval"), "0").unwrap();
         assert_eq!(settings.of_query("q".into()).checkpoints, None);
-        let wrong = settings.set(&key("execution.checkpointing.dir"), "s3://bucket/state").unwrap_err();
-        assert!(wrong.message.contains("is on 's3'"), "{}", wrong.message);
+        let wrong = settings.set(&key("execution.checkpointing.dir"), "file://").unwrap_err();
+        assert!(wrong.message.contains("names no folder"), "{}", wrong.message);
         let wrong = settings.set(&key("execution.checkpointing.interval"), "1 ms").unwrap_err();
         assert!(wrong.message.contains("at least 10 ms"), "{}", wrong.message);
     }

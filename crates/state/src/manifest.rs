@@ -8,8 +8,9 @@ use serde_json::Value;
 /// The version that this program writes. It reads this one and older ones.
 ///
 /// 2: a table may be in several batches, and groups of a window's part in a table of their own. 3: that table may have the
-/// groups of several parts, and a file may be that of checkpoints before.
-pub const VERSION: u32 = 3;
+/// groups of several parts, and a file may be that of checkpoints before. 4: rows of a source may be counted from a place
+/// amid its records.
+pub const VERSION: u32 = 4;
 
 /// A checkpoint of a query, but for the tables of its operators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,10 +50,13 @@ pub struct SourceEntry {
     pub table: String,
     /// It has got all that there is.
     pub has_ended: bool,
-    /// Rows that it was given.
+    /// Rows that it was given, or left out when it began.
     pub rows: u64,
     /// Rows before that place which could not be read, beside those.
     pub dead_rows: u64,
+    /// Records of the table before those that rows and dead rows are counted from: it began amid it.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub after_records: u64,
     /// Columns that were read, by it and those who read with it: a row is only refused for a value that somebody reads, so
     /// rows count alike only where these are read again.
     pub columns: Vec<String>,
@@ -67,6 +71,10 @@ pub struct SourceEntry {
     /// Of a table in parts: where it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offsets: Option<Offsets>,
+}
+
+fn is_none(records: &u64) -> bool {
+    *records == 0
 }
 
 /// A place in a table in parts.

@@ -4,16 +4,16 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema};
-use laxity_graph::ProcessingTime;
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use laxity_graph::{EventTime, ProcessingTime};
 use parquet::arrow::ArrowWriter;
 use tempfile::tempdir;
 
-use crate::fixture::{TIMESTAMP, dead_letters, drain, file_table, lines, open, table};
+use crate::fixture::{TIMESTAMP, dead_letters, drain, file_table, lines, open, table, take_due};
 use crate::{
-    ConnectError, FileMetadata, PIECE_ROWS, Preparation, ScanEnvironment, ScanEvent, ScanSpec, TableSpec,
-    open_scan, validate_source,
+    ConnectError, FileMetadata, PIECE_ROWS, Preparation, RecordPlace, Scan, ScanEnvironment, ScanEvent,
+    ScanSpec, TableSpec, open_scan, validate_source,
 };
 
 const COLUMNS: &[(&str, DataType)] = &[("i", DataType::Int32), ("s", DataType::Utf8)];
@@ -367,4 +367,108 @@ fn columns_of_metadata_are_those_of_the_file_that_a_row_is_from() {
     // In any order, and without a column of the file.
     assert_eq!(rows(vec![3, 1])[2..], ["b.csv|zz", "b.csv|w"]);
     assert_eq!(rows(vec![5]), ["2023-11-14T22:13:20.123Z"; 4]);
+}
+
+/// Record `i` of three thousand, in two files: one in seven has no number in `a`, one in five none in `b`, and where the
+/// format knows such a thing, one in eleven is no row at all.
+fn dirty(format: &str, folder: &Path) -> Arc<TableSpec> {
+    let columns = [("a", DataType::Int32), ("b", DataType::Int32), ("i", DataType::Int64)];
+    std::fs::create_dir(folder.join("in")).unwrap();
+    for (name, numbers) in [("1", 0..1_700_i64), ("2", 1_700..3_000)] {
+        let number = |i: i64, each: i64| if i % each == each - 1 { "x".to_owned() } else { i.to_string() };
+        let path = folder.join("in").join(name);
+        match format {
+            "parquet" => {
+                let too_large = |each: i64| {
+                    let value = |i| if i % each == each - 1 { i64::MAX } else { i };
+                    Arc::new(Int64Array::from_iter_values(numbers.clone().map(value))) as ArrayRef
+                };
+                let all = Arc::new(Int64Array::from_iter_values(numbers.clone())) as ArrayRef;
+                let of_file = columns.iter().map(|(name, _)| Field::new(*name, DataType::Int64, true));
+                let of_file = Arc::new(Schema::new(of_file.collect::<Vec<_>>()));
+                let rows = vec![too_large(7), too_large(5), all];
+                let rows = RecordBatch::try_new(of_file.clone(), rows).unwrap();
+                let file = std::fs::File::create(path).unwrap();
+                let mut writer = ArrowWriter::try_new(file, of_file, None).unwrap();
+                writer.write(&rows).unwrap();
+                writer.close().unwrap();
+            }
+            "csv" => {
+                let line = |i: i64| match i % 11 {
+                    4 => format!("1,2,3,{i}\n\n"),
+                    _ => format!("{},{},\"{i}\"\n", number(i, 7), number(i, 5)),
+                };
+                std::fs::write(path, numbers.map(line).collect::<String>()).unwrap();
+            }
+            _ => {
+                let line = |i: i64| match i % 11 {
+                    4 => format!("{{\"a\": 1, \"i\": {i}\n  \n"),
+                    _ => {
+                        let [a, b] = [number(i, 7), number(i, 5)].map(|n| n.replace('x', "\"x\""));
+                        format!("{{\"a\": {a}, \"b\": {b}, \"i\": {i}}}\n")
+                    }
+                };
+                std::fs::write(path, numbers.map(line).collect::<String>()).unwrap();
+            }
+        }
+    }
+    file_table(folder, format, "in", &columns, &[])
+}
+
+/// All that is left, by its last column.
+fn numbers_left(scan: &mut dyn Scan) -> Vec<i64> {
+    let (batches, _) = take_due(scan, ProcessingTime::ZERO);
+    batches.iter().flat_map(|batch| numbers(&batch.rows)).collect()
+}
+
+/// The last column.
+fn numbers(rows: &RecordBatch) -> Vec<i64> {
+    rows.columns().last().unwrap().as_primitive::<Int64Type>().values().to_vec()
+}
+
+#[test]
+fn a_place_among_records_is_found_again_with_other_columns() {
+    for format in ["csv", "json", "parquet"] {
+        let folder = tempdir().unwrap();
+        let table = dirty(format, folder.path());
+        let scan = |columns: [usize; 2], behind: Option<u64>, skip_rows: u64| {
+            let spec = ScanSpec { table: table.clone(), columns: columns.to_vec() };
+            let behind = behind.map(|records| RecordPlace { records, due_at_start: None });
+            let anew = ScanEnvironment::new(ProcessingTime::ZERO, EventTime(0));
+            open_scan(&spec, &ScanEnvironment { behind, skip_rows, ..anew }).unwrap()
+        };
+        let broken = |i: i64| format != "parquet" && i % 11 == 4;
+        let is_good = |i: i64, each: i64| i % each != each - 1 && !broken(i);
+        let good = |each: i64| -> Vec<i64> { (0..3_000).filter(|i| is_good(*i, each)).collect() };
+        let (of_a, of_b) = (good(7), good(5));
+        assert_eq!(numbers_left(scan([0, 2], None, 0).as_mut()), of_a, "{format}");
+        for had in [0, 6, 1_023, 1_024, 1_400, of_a.len() - 1] {
+            let mut first = scan([0, 2], None, had as u64);
+            let place = first.records().unwrap() as i64;
+            assert!(had == 0 || of_a[had - 1] < place, "{format} {had}: {place}");
+            assert!(place <= of_a[had], "{format} {had}: {place}");
+            // It was only asked.
+            let ScanEvent::Batch(batch) = first.poll(ProcessingTime::ZERO).unwrap() else { panic!() };
+            assert_eq!(numbers(&batch.rows)[0], of_a[had]);
+            let place_behind = first.records().unwrap() as i64;
+            assert!(*numbers(&batch.rows).last().unwrap() < place_behind);
+
+            for place in [place, place_behind] {
+                let mut second = scan([1, 2], Some(place as u64), 0);
+                assert_eq!(second.records(), Some(place as u64));
+                let expected: Vec<i64> = of_b.iter().copied().filter(|i| *i >= place).collect();
+                assert_eq!(numbers_left(second.as_mut()), expected, "{format} {had} {place}");
+                let dead = (place..3_000).filter(|i| !is_good(*i, 5)).count();
+                assert_eq!(second.dead_rows(), dead as u64, "{format} {had} {place}");
+                if expected.is_empty() {
+                    continue;
+                }
+                // What it has had is counted from there.
+                let mut third = scan([1, 2], Some(place as u64), 9);
+                let place = third.records().unwrap() as i64;
+                assert!(expected[8] < place && place <= expected[9], "{format} {had} {place}");
+                assert_eq!(numbers_left(third.as_mut()), expected[9..]);
+            }
+        }
+    }
 }

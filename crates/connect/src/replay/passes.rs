@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::piece::{DecoderStep, PieceDecoder, TimedBatch};
-use crate::ConnectError;
 use crate::dead_letter::DeadLetters;
+use crate::{ConnectError, RecordPlace};
 
 /// The pieces of all passes, one after the other: decoded in the first pass, and from memory in the others where it
 /// suffices.
@@ -22,19 +22,26 @@ pub(super) struct Passes {
     pass: u64,
     /// Rows loaded in this pass.
     rows: u64,
+    /// Records loaded in this pass, bad ones included.
+    records: u64,
     /// Rows and length of a pass. Known after the first one.
     whole: Option<Whole>,
-    /// Rows of the file still to leave out.
+    /// Records of all passes before the first that is its.
+    records_before: u64,
+    /// Rows of the file behind those still to leave out.
     rows_to_skip: u64,
     /// Rows of the file still to come before the one that is due at the start.
     rows_to_first_due: u64,
     /// Time of the file from its first row to that one; `None` until it was loaded.
     before_first_due_ms: Option<i64>,
+    /// The time that is due at the start, where another scan has found that out.
+    due_at_start_ms: Option<i64>,
 }
 
 #[derive(Clone, Copy)]
 struct Whole {
     rows: u64,
+    records: u64,
     /// Distance between the starts of two passes.
     span_ms: i64,
 }
@@ -47,6 +54,8 @@ pub(super) struct Piece {
     pub shift_ms: i64,
     /// Rows to leave out.
     pub skip: usize,
+    /// Records of the passes before.
+    pub records_before: u64,
 }
 
 /// What came of a step.
@@ -76,11 +85,20 @@ impl Passes {
             next_cached: 0,
             pass: 0,
             rows: 0,
+            records: 0,
             whole: None,
+            records_before: 0,
             rows_to_skip,
             rows_to_first_due: 0,
             before_first_due_ms: Some(0),
+            due_at_start_ms: None,
         }
+    }
+
+    /// It begins there: what comes before is left out, and is not what rows are counted from.
+    pub(super) fn behind(self, place: Option<RecordPlace>) -> Passes {
+        let Some(RecordPlace { records, due_at_start }) = place else { return self };
+        Passes { records_before: records, due_at_start_ms: due_at_start.map(|time| time.0), ..self }
     }
 
     /// The row of this number is due at the start.
@@ -90,7 +108,10 @@ impl Passes {
 
     /// Time of the file from its first row to the one that is due at the start, ms. `None` until it was loaded.
     pub(super) fn before_first_due_ms(&self) -> Option<i64> {
-        self.before_first_due_ms
+        match self.due_at_start_ms {
+            Some(due_ms) => self.first_ms().map(|first_ms| due_ms.saturating_sub(first_ms)),
+            None => self.before_first_due_ms,
+        }
     }
 
     /// Does one piece of work.
@@ -113,10 +134,15 @@ impl Passes {
                 DecoderStep::End => return self.end_pass().map(|()| PassStep::More),
             },
         };
-        let rows = batch.rows.num_rows() as u64;
-        self.rows += rows;
+        let whole_rows = batch.rows.num_rows();
+        self.rows += whole_rows as u64;
+        self.records = batch.numbering.of_row(whole_rows);
+        let foreign =
+            batch.numbering.rows_below(self.records_before.saturating_sub(self.pass_at()), whole_rows);
+        let rows = (whole_rows - foreign) as u64;
         if self.before_first_due_ms.is_none() {
-            match batch.due_ms.get(usize::try_from(self.rows_to_first_due).unwrap_or(usize::MAX)) {
+            let due_ms = &batch.due_ms[foreign..];
+            match due_ms.get(usize::try_from(self.rows_to_first_due).unwrap_or(usize::MAX)) {
                 Some(due_ms) => {
                     let first_ms = self.first_ms().unwrap_or(*due_ms);
                     let shift_ms =
@@ -132,7 +158,23 @@ impl Passes {
             return Ok(PassStep::More);
         }
         let shift_ms = self.whole.map_or(0, |whole| (self.pass as i64).saturating_mul(whole.span_ms));
-        Ok(PassStep::Piece(Piece { batch, pass: self.pass, shift_ms, skip: skipped as usize }))
+        let (skip, records_before) = (foreign + skipped as usize, self.pass_at());
+        Ok(PassStep::Piece(Piece { batch, pass: self.pass, shift_ms, skip, records_before }))
+    }
+
+    /// Records of the passes before this one.
+    fn pass_at(&self) -> u64 {
+        self.whole.map_or(0, |whole| self.pass * whole.records)
+    }
+
+    /// Rows are still to be left out, of those that are its.
+    pub(super) fn is_skipping(&self) -> bool {
+        self.rows_to_skip > 0
+    }
+
+    /// Records loaded in all passes, or left out.
+    pub(super) fn records(&self) -> u64 {
+        (self.pass_at() + self.records).max(self.records_before)
     }
 
     /// Nothing needs to be decoded any more.
@@ -178,7 +220,11 @@ impl Passes {
         let step = self.decoder.step();
         // Bad rows were counted and written when they were first read.
         let bad = self.decoder.take_bad().filter(|_| self.pass == 0);
-        bad.map_or(Ok(()), |(file, rows)| self.dead.put(&file, &rows)).and(step)
+        let buried = bad.map_or(Ok(()), |(file, mut rows)| {
+            rows.retain(|row| self.decoder.numbering().of_bad(row) >= self.records_before);
+            self.dead.put(&file, &rows)
+        });
+        buried.and(step)
     }
 
     fn keep(&mut self, batch: TimedBatch) -> Arc<TimedBatch> {
@@ -194,13 +240,21 @@ impl Passes {
     }
 
     fn end_pass(&mut self) -> Result<(), ConnectError> {
-        let whole = *self
-            .whole
-            .get_or_insert_with(|| Whole { rows: self.decoder.rows(), span_ms: self.decoder.span_ms() });
+        let whole = *self.whole.get_or_insert_with(|| Whole {
+            rows: self.decoder.rows(),
+            records: self.decoder.records(),
+            span_ms: self.decoder.span_ms(),
+        });
         self.pass += 1;
-        if let Some(passes) = self.rows_to_skip.checked_div(whole.rows) {
-            // Whole passes need not be loaded to be left out.
-            let passes = passes.min(self.passes.map_or(u64::MAX, |passes| passes - self.pass));
+        // Whole passes need not be loaded to be left out.
+        let passes_left = |pass: u64| self.passes.map_or(u64::MAX, |passes| passes - pass);
+        let foreign = self.records_before.saturating_sub(self.pass_at());
+        if let Some(passes) = foreign.checked_div(whole.records) {
+            self.pass += passes.min(passes_left(self.pass));
+        }
+        let has_begun = self.pass_at() >= self.records_before;
+        if let Some(passes) = self.rows_to_skip.checked_div(whole.rows).filter(|_| has_begun) {
+            let passes = passes.min(passes_left(self.pass));
             // The row that is due first is not left out before others are.
             let to_first_due = self.rows_to_first_due / whole.rows;
             let passes = if self.before_first_due_ms.is_none() { passes.min(to_first_due) } else { passes };
@@ -208,7 +262,7 @@ impl Passes {
             self.rows_to_skip -= passes * whole.rows;
             self.rows_to_first_due = self.rows_to_first_due.saturating_sub(passes * whole.rows);
         }
-        self.rows = 0;
+        (self.rows, self.records) = (0, 0);
         self.next_cached = 0;
         match self.cache.is_none() && !self.has_ended() {
             true => self.decoder.rewind(),

@@ -12,6 +12,7 @@ use arrow::datatypes::{
 
 use crate::ConnectError;
 use crate::dead_letter::BadRow;
+use crate::numbering::Numbering;
 use crate::reader::{Step, TableReader};
 
 /// Decoded rows with the times at which they are due.
@@ -21,6 +22,8 @@ pub(super) struct TimedBatch {
     /// The highest time column so far: a row out of order is due with the rows around it. `i64::MIN` before the
     /// first row that has a time.
     pub due_ms: Vec<i64>,
+    /// Where they stand among the records of a pass.
+    pub numbering: Numbering,
 }
 
 impl TimedBatch {
@@ -74,6 +77,16 @@ impl PieceDecoder {
         self.reader.take_bad()
     }
 
+    /// As [`TableReader::numbering`].
+    pub(super) fn numbering(&self) -> &Numbering {
+        self.reader.numbering()
+    }
+
+    /// Records so far in this pass.
+    pub(super) fn records(&self) -> u64 {
+        self.reader.records()
+    }
+
     /// Starts again with the first row.
     pub(super) fn rewind(&mut self) -> Result<(), ConnectError> {
         (self.max_ms, self.rows) = (None, 0);
@@ -125,7 +138,7 @@ impl PieceDecoder {
             true => rows,
             false => rows.project(&self.output).expect("the output is a part of the columns"),
         };
-        TimedBatch { rows, due_ms }
+        TimedBatch { rows, due_ms, numbering: self.reader.numbering().clone() }
     }
 }
 

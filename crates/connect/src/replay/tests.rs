@@ -310,3 +310,84 @@ fn a_restored_replay_goes_on_at_once_with_the_rows_it_would_have_had() {
         }
     }
 }
+
+#[test]
+fn a_place_among_records_is_found_again_with_other_columns_and_at_its_pace() {
+    // A row a millisecond: one in seven is bad by its key's number, one in five by `n`, one in eleven by itself.
+    let number = |i: u64, each: u64| if i % each == each - 1 { "x".to_owned() } else { i.to_string() };
+    let row = |i: u64| match i % 11 {
+        4 => "nonsense\n".to_owned(),
+        _ => format!(
+            "1970-01-01 00:00:{:02}.{:03},{},{i},{}\n",
+            i / 1_000,
+            i % 1_000,
+            number(i, 7),
+            number(i, 5)
+        ),
+    };
+    let text: String = (0..3_000).map(row).collect();
+    let folder = tempdir().unwrap();
+    std::fs::write(folder.path().join("in.csv"), text).unwrap();
+    let columns = [("t", TIMESTAMP), ("a", DataType::Int32), ("i", DataType::Int64), ("b", DataType::Int32)];
+    for options in [
+        &[("laxity.replay.loop", "4")][..],
+        &[("laxity.replay.loop", "4"), ("laxity.replay.cache", "0")],
+        &[("laxity.replay.copies", "3")],
+    ] {
+        let mut all = vec![("laxity.replay.time-column", "t"), ("laxity.replay.tick", "0 ms")];
+        all.extend_from_slice(options);
+        let table = file_table(folder.path(), "csv", "in.csv", &columns, &all);
+        let passes = if options[0].0 == "laxity.replay.loop" { 4 } else { 1 };
+        let open = |columns: [usize; 2], environment: ScanEnvironment| {
+            let spec = crate::ScanSpec { columns: columns.to_vec(), ..all_columns(&table) };
+            open_scan(&spec, &environment).unwrap()
+        };
+        let anew = || ScanEnvironment::new(START, EventTime(0));
+        // What was due at each look, by the number of its record, passes before included.
+        let looks = |scan: &mut dyn Scan| {
+            let (mut pass, mut last, mut looks) = (0, 0, Vec::new());
+            for look in 0..=130 {
+                let (batches, _) = take_due(scan, at(100 * look));
+                let rows = batches.iter().flat_map(|batch| lines(&batch.rows)).map(|line| {
+                    let number: u64 = line.split('|').next().unwrap().parse().unwrap();
+                    pass += u64::from(number < last);
+                    last = number;
+                    number
+                });
+                looks.push(rows.collect::<Vec<u64>>());
+            }
+            (looks, pass)
+        };
+        let (whole, last_pass) = looks(open([2, 3], anew()).as_mut());
+        assert_eq!(last_pass + 1, passes);
+        let whole: Vec<u64> = whole.concat();
+        let mut first = open([1, 2], anew());
+        for look in [0, 1, 7, 20, 31, 70, 99, 118].into_iter().filter(|look| look * 100 < passes * 3_000) {
+            take_due(first.as_mut(), at(100 * look));
+            let records = first.records().unwrap();
+            let due_at_start = first.event_clock().map(|clock| clock.event_origin);
+            let behind = Some(crate::RecordPlace { records, due_at_start });
+            let left = {
+                let mut pass = 0;
+                let mut last = 0;
+                let is_behind = |number: &&u64| {
+                    pass += u64::from(**number < last);
+                    last = **number;
+                    pass * 3_000 + **number >= records
+                };
+                whole.iter().filter(is_behind).copied().collect::<Vec<u64>>()
+            };
+            let (got, _) = looks(open([2, 3], ScanEnvironment { behind, ..anew() }).as_mut());
+            let next = got.iter().position(|rows| !rows.is_empty()).unwrap() as u64;
+            // What is due at this look was given to the first, but for what is bad for that alone.
+            assert!((look..=look + 1).contains(&next), "{options:?} {look}: {next}");
+            assert!(got.concat() == left, "{options:?} {look}");
+            // A restored one goes on at once, with rows that are counted from there.
+            let restored = Some(crate::RestoredScan { rows: 9, dead_rows: 0 });
+            let behind = behind.map(|place| crate::RecordPlace { due_at_start: None, ..place });
+            let mut scan = open([2, 3], ScanEnvironment { behind, restored, skip_rows: 9, ..anew() });
+            let (got, _) = looks(scan.as_mut());
+            assert!(!got[0].is_empty() && got.concat() == left[9..], "{options:?} {look}");
+        }
+    }
+}

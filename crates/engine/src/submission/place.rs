@@ -1,7 +1,7 @@
 //! How far a restored query had read a table, and how that is read on for several at once.
 
 use arrow::datatypes::Schema;
-use laxity_connect::{RestoredScan, ScanEnvironment, ScanPosition};
+use laxity_connect::{RecordPlace, RestoredScan, ScanEnvironment, ScanPosition};
 use laxity_graph::EventTime;
 use laxity_runtime::Position;
 use laxity_state::SourceEntry;
@@ -12,6 +12,8 @@ pub(super) struct Place {
     pub position: Position,
     /// Of the table, ascending, read by whoever.
     pub columns: Vec<usize>,
+    /// Of the table, before what its rows are counted from.
+    after_records: u64,
     offsets: Option<ScanPosition>,
     start_wall_ms: i64,
 }
@@ -21,6 +23,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Start {
     columns: Vec<usize>,
+    after_records: u64,
     offsets: Option<Vec<((String, i32), i64)>>,
     start_wall_ms: i64,
 }
@@ -38,6 +41,7 @@ impl Place {
         Place {
             position: Position { rows: entry.rows, dead_rows: entry.dead_rows },
             columns,
+            after_records: entry.after_records,
             offsets,
             start_wall_ms: entry.start_wall_ms,
         }
@@ -45,7 +49,8 @@ impl Place {
 
     pub fn start(&self) -> Start {
         let offsets = self.offsets.as_ref().map(|place| place.offsets.clone().into_iter().collect());
-        Start { columns: self.columns.clone(), offsets, start_wall_ms: self.start_wall_ms }
+        let Place { columns, after_records, start_wall_ms, .. } = self.clone();
+        Start { columns, after_records, offsets, start_wall_ms }
     }
 
     /// Where all of these begin, who have one start. `None` if there are none.
@@ -63,7 +68,9 @@ impl Place {
     pub fn environment(&self, anew: &ScanEnvironment) -> ScanEnvironment {
         let Position { rows, dead_rows } = self.position;
         let is_counted = self.offsets.is_none();
+        let behind = RecordPlace { records: self.after_records, due_at_start: None };
         ScanEnvironment {
+            behind: (self.after_records > 0).then_some(behind),
             start_wall: EventTime(self.start_wall_ms),
             skip_rows: if is_counted { rows } else { 0 },
             resume: self.offsets.clone(),
@@ -104,5 +111,17 @@ mod tests {
             least.environment(&ScanEnvironment::new(laxity_graph::ProcessingTime(5), EventTime(99)));
         assert_eq!((environment.skip_rows, environment.start_wall), (40, EventTime(7)));
         assert_eq!(environment.restored, Some(RestoredScan { rows: 40, dead_rows: 3 }));
+        assert_eq!(environment.behind, None);
+    }
+
+    #[test]
+    fn rows_that_are_counted_from_another_place_are_read_by_another_copy() {
+        let entry = SourceEntry { rows: 40, after_records: 7, start_wall_ms: 7, ..SourceEntry::default() };
+        let amid = Place::of(&entry, &Schema::empty());
+        assert_ne!(amid.start(), place(40, 0).start());
+        let environment =
+            amid.environment(&ScanEnvironment::new(laxity_graph::ProcessingTime(5), EventTime(99)));
+        let behind = RecordPlace { records: 7, due_at_start: None };
+        assert_eq!((environment.behind, environment.skip_rows), (Some(behind), 40));
     }
 }

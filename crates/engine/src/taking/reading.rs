@@ -91,6 +91,7 @@ impl Keeping {
                 columns: columns.collect(),
                 rows: read.position.rows,
                 dead_rows: read.position.dead_rows,
+                after_records: table.environment.behind.map_or(0, |place| place.records),
                 is_repeatable: read.is_repeatable,
                 start_wall_ms: table.environment.start_wall.0,
                 event_times,

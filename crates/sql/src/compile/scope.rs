@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion_expr::LogicalPlan;
 use datafusion_sql::sqlparser::ast::{Ident, Query};
 use laxity_connect::{SinkSpec, TableSpec, validate_lookup, validate_source};
+use laxity_graph::CheckpointPlace;
 use laxity_operators::{LateColumn, Stage};
 use laxity_text::closest;
 
@@ -98,7 +99,9 @@ impl Scope<'_> {
     fn place_checkpoints(&self, lowering: &mut Lowering, file: &Path) {
         let base = file.parent().unwrap_or(Path::new(""));
         let checkpoints = lowering.dataflow.settings.checkpoints.as_mut();
-        if let Some(folder) = checkpoints.and_then(|checkpoints| checkpoints.folder.as_mut()) {
+        if let Some(CheckpointPlace::Folder(folder)) =
+            checkpoints.and_then(|checkpoints| checkpoints.place.as_mut())
+        {
             *folder = base.join(&*folder);
         }
     }

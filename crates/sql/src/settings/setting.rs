@@ -1,10 +1,9 @@
 //! One SET of a key: how values are read, and what is said of those that make no sense.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use datafusion_sql::sqlparser::ast::Ident;
-use laxity_graph::{LatencyTarget, QosCurve};
+use laxity_graph::{CheckpointPlace, LatencyTarget, QosCurve};
 use laxity_text::{QuantityError, duration_text, parse_duration, parse_flink_bytes, parse_flink_duration};
 
 use super::INTERVAL_KEY;
@@ -110,10 +109,20 @@ impl Setting<'_> {
         Ok(Some(interval))
     }
 
-    pub fn folder(&self) -> Result<PathBuf, Box<Fault>> {
-        local_folder(self.value).map_err(|what| {
-            self.invalid(format!("'{}' {what}", self.key.value)).hint("write 'file:///var/lib/laxity'; 'laxity run --state-store s3://…' has a copy of a folder elsewhere")
-        })
+    pub fn checkpoint_place(&self) -> Result<CheckpointPlace, Box<Fault>> {
+        let text = self.value.trim();
+        let path = match text.split_once("://") {
+            None => text.strip_prefix("file:").unwrap_or(text),
+            Some(("file", path)) => path,
+            Some(_) => return Ok(CheckpointPlace::Elsewhere(text.to_owned())),
+        };
+        match path.is_empty() {
+            true => {
+                let message = format!("'{}' names no folder", self.key.value);
+                Err(self.invalid(message).hint("write 'file:///var/lib/laxity'"))
+            }
+            false => Ok(CheckpointPlace::Folder(path.into())),
+        }
     }
 
     pub fn time_zone(&self) -> Result<String, Box<Fault>> {
@@ -123,19 +132,6 @@ impl Setting<'_> {
         let message = format!("time zone '{}' is not supported; the session is in UTC", self.value);
         Err(self.invalid(message).hint("convert at the edges, or leave the key out"))
     }
-}
-
-/// The folder that a URI names, or a path.
-fn local_folder(text: &str) -> Result<PathBuf, String> {
-    let text = text.trim();
-    let path = match text.split_once("://") {
-        None => text.strip_prefix("file:").unwrap_or(text),
-        Some(("file", path)) => path,
-        Some((scheme, _)) => {
-            return Err(format!("is on '{scheme}'; only folders of this machine can be used"));
-        }
-    };
-    if path.is_empty() { Err("names no folder".into()) } else { Ok(PathBuf::from(path)) }
 }
 
 /// A utility curve as written, `(0 ms,1) (50 ms,1) (1 s,0)`; commas between points are optional.
