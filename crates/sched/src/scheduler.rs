@@ -199,6 +199,7 @@ impl<T> Scheduler<T> {
         channel.local = local;
         let deadline = context.deadline();
         self.view.touch(message.to);
+        self.view.note_message(message.to, message.rows);
         let bytes = operator.mailbox.bytes();
         self.pressure.see(self.config.mailbox_bytes_max, bytes, bytes + message.bytes);
         operator
@@ -256,6 +257,7 @@ impl<T> Scheduler<T> {
             operator.observe_run();
         }
         let (unit, has_work) = (operator.unit, operator.has_work());
+        self.view.note_work(id, has_work);
         let ready = !self.block_if_downstream_is_full(id) && has_work;
         if self.workers[place].unit == Some(unit) {
             let state = &mut self.ready.units[unit as usize];
@@ -278,9 +280,12 @@ impl<T> Scheduler<T> {
     /// A source has reached `progress`, by rows ingested at `ingested`: what PROGRESSMAP learns from where
     /// the driver knows progress only once the source has run.
     pub fn on_progress(&mut self, source: OperatorId, progress: EventTime, ingested: ProcessingTime) {
-        if let Some(operator) = self.operators.get_mut(source.index()).and_then(Option::as_mut) {
+        if self.operator(source).is_none() || self.on_watermark(source, progress, ingested) {
+            // PROGRESSMAP is not asked where watermarks are forecast.
+            return;
+        }
+        if let Some(operator) = self.operators[source.index()].as_mut() {
             operator.links.frontier.observe(progress, ingested);
-            self.on_watermark(source, progress, ingested);
         }
     }
 
@@ -465,7 +470,12 @@ impl<T> Scheduler<T> {
         if now < self.look_due {
             return;
         }
-        self.refresh_view(now);
+        if self.needs.by == By::Cycle || self.needs.reads.watermarks {
+            self.refresh_view(now);
+        } else {
+            // Whoever only reviews says if he reads watermarks: of every query they are dear to bring up to date.
+            self.refresh_for_review(now);
+        }
         let (rank, snapshot) = (&mut *self.composition.rank, &self.view.snapshot);
         let operators = snapshot.operators.len() as u64;
         if self.needs.by == By::Cycle {

@@ -15,6 +15,9 @@ pub struct Needs {
     /// t_MF is when the watermark that closes a window is forecast, for all rows on their way to it. Else it is Cameo's:
     /// a line through the rows that the sources saw, and only in front of the window itself. Default no.
     pub forecasts: bool,
+    /// It reviews what waits alone: operators where nothing waits, and tables that are to be looked at, may be shown as they
+    /// were, unless memory is short. Default no.
+    pub reviews_work: bool,
     /// While memory is short it ranks by what frees memory, and that can only free any while nothing new comes in: sources
     /// of all queries are held from four fifths of the bound on, until half of what waited then is gone. Default no.
     pub holds_sources: bool,
@@ -72,7 +75,7 @@ pub struct Reads {
     pub ages: bool,
     /// The message in front. What has none is last, and needs nothing to be placed there.
     pub heads: bool,
-    /// Watermarks.
+    /// Watermarks. One that reviews and does not say so sees streams as they were when queries came or went last.
     pub watermarks: bool,
 }
 
@@ -119,6 +122,7 @@ impl Needs {
             look_ns_per_operator: 0,
             inherits: false,
             forecasts: false,
+            reviews_work: false,
             holds_sources: false,
             told: Told { granted: false, started: false, ran: false },
             bound,

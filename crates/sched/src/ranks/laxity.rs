@@ -3,12 +3,14 @@
 mod demand;
 mod parts;
 mod spent;
+mod waiting;
 
 use laxity_graph::{ProcessingTime, QueryId};
 
 use self::demand::{Demand, give_up, put_before};
 use self::parts::Parts;
 use self::spent::Spent;
+use self::waiting::Waiting;
 
 use crate::{
     Event, Fault, MemoryMode, MessageContext, Needs, Parameters, QuerySnapshot, Rank, RankRecipe, Releases,
@@ -75,6 +77,7 @@ pub struct Laxity {
     /// By unit: its query.
     query_of: Vec<u32>,
     graph: Option<u64>,
+    waiting: Waiting,
     demands: Vec<Demand>,
     given_up: Vec<Demand>,
     standing_back: Vec<QueryId>,
@@ -105,6 +108,7 @@ impl Rank for Laxity {
             inherits: true,
             instants: true,
             forecasts: self.parts.forecasts,
+            reviews_work: true,
             holds_sources: self.parts.memory,
             look_every_ns: Some(REVIEW_NS),
             look_ns_per_operator: REVIEW_NS_PER_OPERATOR,
@@ -144,7 +148,9 @@ impl Rank for Laxity {
         self.standing_back.clear();
         self.demands.clear();
         let demand = |query: &QuerySnapshot| demand(query, self.spent.row_ns(query), snapshot);
-        self.demands.extend(snapshot.queries.iter().filter_map(demand));
+        self.waiting.refresh(snapshot);
+        self.demands.extend(self.waiting.queries(snapshot).filter_map(demand));
+        self.waiting.keep(self.demands.iter().map(|demand| QueryId(demand.of)));
         if self.frees_memory(snapshot) {
             return true;
         }

@@ -76,8 +76,8 @@ pub(super) struct Links {
     pub frontier: Frontier,
     /// A source whose watermarks close windows.
     pub feeds_windows: bool,
-    /// Of such a source: when its watermark passes the next end.
-    pub expected: Option<Expected>,
+    /// Of such a source: when its watermark passes the next end, if that is known; `None` until somebody asks.
+    pub expected: Option<Option<Expected>>,
     /// It closes windows, or an operator above it does.
     pub below_window: bool,
     /// Of a sink below windows: channel and progress of the message it works on, and how far each channel is.
@@ -177,13 +177,14 @@ impl<T> Scheduler<T> {
     ///
     /// By PROGRESSMAP, a line through the rows seen; for a rank that awaits watermarks by the forecast of the one
     /// that passes, which knows how far watermarks are behind rows.
-    fn progress_map(&self, id: OperatorId, progress: EventTime) -> Option<ProcessingTime> {
+    fn progress_map(&mut self, id: OperatorId, progress: EventTime) -> Option<ProcessingTime> {
         let mut latest = None;
-        for source in &self.operator(id)?.links.sources {
-            let links = &self.operator(*source)?.links;
-            let reached = match links.expected.filter(|_| self.needs.forecasts) {
+        for place in 0..self.operator(id)?.links.sources.len() {
+            let source = self.operator(id)?.links.sources[place];
+            let expected = if self.needs.forecasts { self.expected(source) } else { None };
+            let reached = match expected {
                 Some(expected) => expected.at(progress),
-                None => links.frontier.predict(progress)?,
+                None => self.operator(source)?.links.frontier.predict(progress)?,
             };
             latest = latest.max(Some(reached));
         }

@@ -8,11 +8,14 @@ use crate::QuerySnapshot;
 pub(super) struct Spent {
     /// By query id.
     queries: Vec<OfQuery>,
+    /// Those of which something ran since the last look, each once.
+    ran: Vec<QueryId>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct OfQuery {
     /// Since the last look.
+    has_run: bool,
     new_rows: u64,
     new_ns: u64,
     /// Decayed sums of those before.
@@ -34,6 +37,10 @@ impl Spent {
     #[inline]
     pub fn ran(&mut self, query: QueryId, source_rows: u32, cpu_ns: u64) {
         if let Some(of) = self.queries.get_mut(query.index()) {
+            if !of.has_run {
+                of.has_run = true;
+                self.ran.push(query);
+            }
             of.new_rows += u64::from(source_rows);
             of.new_ns += cpu_ns;
         }
@@ -42,18 +49,19 @@ impl Spent {
     /// The id is another query's from now on.
     pub fn forget(&mut self, query: QueryId) {
         if let Some(of) = self.queries.get_mut(query.index()) {
-            *of = OfQuery::default();
+            *of = OfQuery { has_run: of.has_run, ..OfQuery::default() };
         }
     }
 
     /// Takes in what came since the last look.
     pub fn look(&mut self) {
-        for of in &mut self.queries {
+        for query in self.ran.drain(..) {
+            let Some(of) = self.queries.get_mut(query.index()) else { continue };
             // Work without new rows belongs to rows before.
             let keep = if of.new_rows > 0 { KEEP } else { 1.0 };
             of.rows = keep * of.rows + of.new_rows as f64;
             of.ns = keep * of.ns + of.new_ns as f64;
-            (of.new_rows, of.new_ns) = (0, 0);
+            (of.has_run, of.new_rows, of.new_ns) = (false, 0, 0);
         }
     }
 
