@@ -50,6 +50,11 @@ impl<T> Mailbox<T> {
         self.queue.capacity() <= SMALL_MAX
     }
 
+    /// As [`for_one`](Mailbox::for_one) made it.
+    pub fn is_for_one(&self) -> bool {
+        self.queue.capacity() <= 1
+    }
+
     pub fn has_memory(&self) -> bool {
         self.queue.capacity() > 0
     }

@@ -414,7 +414,8 @@ impl<T> Scheduler<T> {
         operator.run = operator::Run { urgency: queued.urgency, rows_in: 0, rows_out: 0, cpu_ns: 0 };
         if operator.mailbox.is_empty() {
             let emptied = std::mem::take(&mut operator.mailbox);
-            if emptied.is_small() && self.spare.len() < SPARE_MAX {
+            let kept_max = if emptied.is_for_one() { SPARE_FOR_ONE_MAX } else { SPARE_MAX };
+            if emptied.is_small() && self.spare.len() < kept_max {
                 self.spare.push(emptied);
             }
         }
@@ -501,6 +502,10 @@ impl<T> Scheduler<T> {
 
 /// Empty mailboxes kept: about as many as are filled between two rests of a busy process. Picked.
 const SPARE_MAX: usize = 256;
+
+/// Of those for one message, as many as a crowd fills at once, where thousands of tables have a row at the same instant; two
+/// megabytes. Given back and taken again every second, they would be pages that the system clears every second. Picked.
+const SPARE_FOR_ONE_MAX: usize = 8_192;
 
 impl<T> Scheduler<T> {
     /// The ids that a caller may ask about.
