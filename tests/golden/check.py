@@ -308,8 +308,8 @@ def over():
         group = [g for g in every if g["carrier"] == f["carrier"] and g["event_ts"] <= f["event_ts"]]
         best, furthest = min(column(group, "dep_delay_min")), max(column(group, "distance_mi"))
         so_far.append((f["flight"], f["carrier"], len(group), best, furthest))
-    late = late_hour + late_all + late_carriers
-    return {"by_hour.csv": by_hour, "by_rows.csv": by_rows, "so_far.csv": so_far, "counts": {"over": late}}
+    late = {"over/by_hour": late_hour, "over/by_rows": late_all, "over/so_far": late_carriers}
+    return {"by_hour.csv": by_hour, "by_rows.csv": by_rows, "so_far.csv": so_far, "counts": late}
 
 
 def top_n():
