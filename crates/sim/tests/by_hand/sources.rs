@@ -274,8 +274,8 @@ fn queries_of_a_template_that_begin_together_are_one_operator() {
     // table is looked at once more behind it.
     let batches_ns = 4 * 10_000 + 20 * 1_000;
     assert_eq!(outcome.look_ns, batches_ns + 2 * (500_000 + 5 * 100_000));
-    // What they have of the first window leaves with the look that fires it.
-    let at = 9.0 + 0.01 + 9.0 * 0.001 + 0.5 + 5.0 * 0.1;
+    // What they have of the first window is sent in that look, which takes a row in too.
+    let at = 9.0 + 0.01 + 9.0 * 0.001 + 0.5 + 5.0 * 0.1 + 0.01 + 0.001;
     assert!((results(&outcome, 4)[0].0 - at).abs() < 1e-6, "{:?}", results(&outcome, 4));
     assert_eq!(outcome.queries.iter().map(|query| query.lateness.results).collect::<Vec<_>>(), [2; 5]);
     assert_eq!(outcome.busy_ns, 0, "their own operators are free");
