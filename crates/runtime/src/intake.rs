@@ -373,14 +373,14 @@ impl<C: Content> Intake<C> {
 
     /// A query reads it no longer: what it has not admitted is dropped. True if nobody is left.
     pub fn leave(&mut self, query: &Query, memory: &Memory) -> bool {
-        let (target_ns, mut wants) = (query.target_ns(), self.wants.take());
+        let (target_ns, mut wants) = (query.target_ns(), self.wants.take().unwrap_or_default());
+        // How many of it go, and how many of these were counted so.
+        let (mut gone, mut counted) = (0, 0);
         let mut leaves = |reader: &Reader<C>| {
             let is_it = std::ptr::eq(&*reader.query, query);
             if is_it {
-                // One that was counted with another target: all are asked at the next look.
-                wants = wants
-                    .take()
-                    .and_then(|mut wants| wants.remove(target_ns, reader.rhythm()).then_some(wants));
+                gone += 1;
+                counted += u32::from(wants.remove(target_ns, reader.rhythm()));
             }
             is_it
         };
@@ -388,10 +388,11 @@ impl<C: Content> Intake<C> {
         self.later.retain(|(_, reader)| !leaves(reader));
         self.groups.iter_mut().for_each(|group| group.leave(query.id, &mut leaves));
         self.groups.retain(|group| !group.is_empty());
-        if let Some(wants) = &wants {
+        // One that was let go of before, or had another target when it was counted: all are asked at the next look.
+        if gone > 0 && gone == counted {
             self.spacing = self.spacing.with_target(wants.nearest_ns());
+            self.wants = Some(wants);
         }
-        self.wants = wants;
         if self.is_unread() {
             self.count_backlog(0, memory);
         }

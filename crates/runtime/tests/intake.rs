@@ -13,8 +13,8 @@ use laxity_graph::{
 };
 use laxity_operators::StreamBatch;
 use laxity_runtime::{
-    ArrowRows, Clock, Feed, FeedEvent, InFlight, Intake, IntakeContext, Outcome, Parcel, Process, Query,
-    Reader, Split, Step,
+    ArrowRows, Clock, Feed, FeedEvent, InFlight, Intake, IntakeContext, Outcome, Parcel, Process, Promise,
+    Query, Reader, Split, Step,
 };
 use laxity_sched::{LeavesOut, Relief};
 use proptest::prelude::*;
@@ -267,6 +267,28 @@ fn the_distance_follows_those_who_are_left() {
     assert_eq!(at(looks.at(MS, &mut intake, &mut feed).0), 51 * MS);
     far.end(Outcome::Finished);
     assert_eq!(looks.at(51 * MS, &mut intake, &mut feed).0, Step::Done);
+}
+
+#[test]
+fn the_nearest_target_is_that_of_those_who_are_there() {
+    let (clock, process) = (Now::default(), process(1 << 20));
+    let [near, also, far] = [(0, 20), (1, 20), (2, 1_000)].map(|(id, target)| query(id, target, &process));
+    let mut intake = Intake::new(OperatorId(9), vec![reader(&far)]);
+    let target_ms = |intake: &Intake<ArrowRows>| intake.target_ns() / 1_000_000;
+    [&near, &also].into_iter().for_each(|query| assert!(intake.join(reader(query)).is_none()));
+    assert_eq!(target_ms(&intake), 20);
+    assert!(!intake.leave(&near, &process.memory));
+    assert_eq!(target_ms(&intake), 20, "another is as near");
+    // What it was counted with is not known any more: whoever looks next asks all.
+    also.alter(Promise {
+        latency_target: LatencyTarget::new(Duration::from_millis(500)).unwrap(),
+        ..also.promise()
+    });
+    assert!(!intake.leave(&also, &process.memory));
+    let mut looks = Looks::new(&clock, &process);
+    looks.at(0, &mut intake, &mut Numbers::new(&clock, each_ms(1_000)));
+    assert_eq!(target_ms(&intake), 1_000);
+    assert!(intake.leave(&far, &process.memory));
 }
 
 #[test]

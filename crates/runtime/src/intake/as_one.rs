@@ -429,7 +429,10 @@ impl<C: Content> AsOne<C> {
         let mut now = context.clock.now();
         let mut firing = match self.firing.take() {
             Some(firing) => firing,
-            None => Firing::new(watermark, self.target_ns(), arrival, now),
+            None => {
+                self.drop_copy();
+                Firing::new(watermark, self.target_ns(), arrival, now)
+            }
         };
         while let Some(phase) = self.go_through(&mut firing, now, arrival, context, fired)? {
             firing.phase = phase;
@@ -470,29 +473,27 @@ impl<C: Content> AsOne<C> {
                 if from + TOLD_AT_ONCE < self.open.len() {
                     return Ok(Some(Phase::Tell(from + TOLD_AT_ONCE)));
                 }
-                self.drop_copy();
                 firing.started = now;
                 firing.stamps = Stamps::admitted(arrival, now);
                 let flow = C::on_watermark(&mut self.operator, firing.watermark, &mut self.outbox)?;
-                firing.collect(C::emitted(&mut self.outbox));
-                if flow == Flow::More { Phase::Operate } else { Phase::Part }
+                firing.collect(C::emitted(&mut self.outbox), flow)
             }
             Phase::Operate => {
                 let flow = C::resume(&mut self.operator, &mut self.outbox)?;
-                firing.collect(C::emitted(&mut self.outbox));
-                if flow == Flow::More { Phase::Operate } else { Phase::Part }
+                firing.collect(C::emitted(&mut self.outbox), flow)
             }
-            Phase::Part => match firing.collected.pop_front() {
-                Some(of_window) => {
+            Phase::Part => {
+                if let Some(of_window) = firing.collected.pop_front() {
                     firing.part(of_window, &self.seats)?;
-                    Phase::Part
                 }
-                None => {
+                if firing.collected.is_empty() {
                     // Stable: the windows of one query stay in their order.
                     firing.outgoing.make_contiguous().sort_by_key(|one| one.target_ns);
                     Phase::Send
+                } else {
+                    Phase::Part
                 }
-            },
+            }
             Phase::Send => {
                 for outgoing in firing.outgoing.drain(..SENT_AT_ONCE.min(firing.outgoing.len())) {
                     let seat = self.seats.get_mut(&outgoing.seat);
@@ -591,8 +592,8 @@ impl<C: Content> Firing<C> {
         }
     }
 
-    /// Keeps what the operator has sent. Where the watermark is, is known.
-    fn collect(&mut self, emitted: &mut Vec<Emitted<C::Batch>>) {
+    /// Keeps what the operator has sent: what comes then. Where the watermark is, is known.
+    fn collect(&mut self, emitted: &mut Vec<Emitted<C::Batch>>, flow: Flow) -> Phase {
         for emitted in emitted.drain(..) {
             let Emitted::Batch { batch, ingested, window_end } = emitted else { continue };
             match self.collected.back_mut() {
@@ -602,6 +603,7 @@ impl<C: Content> Firing<C> {
                 _ => self.collected.push_back(Results { rows: vec![batch], window_end, ingested }),
             }
         }
+        if flow == Flow::More { Phase::Operate } else { Phase::Part }
     }
 
     /// Whose each result of a window is.

@@ -18,7 +18,7 @@ impl Wants {
         let readers = self.readers.entry((target_ns, rhythm)).or_default();
         *readers += 1;
         if *readers == 1 {
-            self.windows_every_ms = Rhythm::common(self.readers.keys().map(|(_, rhythm)| *rhythm));
+            self.find_common();
         }
     }
 
@@ -28,7 +28,7 @@ impl Wants {
         *readers -= 1;
         if *readers == 0 {
             self.readers.remove(&(target_ns, rhythm));
-            self.windows_every_ms = Rhythm::common(self.readers.keys().map(|(_, rhythm)| *rhythm));
+            self.find_common();
         }
         true
     }
@@ -42,6 +42,10 @@ impl Wants {
     pub fn windows_every_ms(&self) -> Option<i64> {
         self.windows_every_ms
     }
+
+    fn find_common(&mut self) {
+        self.windows_every_ms = Rhythm::common(self.readers.keys().map(|(_, rhythm)| *rhythm));
+    }
 }
 
 impl FromIterator<(u64, Option<Rhythm>)> for Wants {
@@ -50,7 +54,7 @@ impl FromIterator<(u64, Option<Rhythm>)> for Wants {
         for reader in readers {
             *wants.readers.entry(reader).or_default() += 1;
         }
-        wants.windows_every_ms = Rhythm::common(wants.readers.keys().map(|(_, rhythm)| *rhythm));
+        wants.find_common();
         wants
     }
 }
