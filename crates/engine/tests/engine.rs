@@ -24,6 +24,9 @@ use laxity_operators::{
     StateError, StreamBatch,
 };
 
+#[path = "engine/positions.rs"]
+mod positions;
+
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the operator in the middle of a test query does.
@@ -188,10 +191,14 @@ impl Operator for Pass {
 }
 
 fn table(folder: &Path, name: &str) -> Arc<TableSpec> {
+    table_of(folder, name, schema())
+}
+
+fn table_of(folder: &Path, name: &str, schema: Arc<Schema>) -> Arc<TableSpec> {
     let options = [("connector", "filesystem"), ("format", "csv"), ("path", name)];
     Arc::new(TableSpec {
         name: name.into(),
-        schema: schema(),
+        schema,
         options: options.iter().map(|&(key, value)| (key.into(), value.into())).collect(),
         base: folder.into(),
     })

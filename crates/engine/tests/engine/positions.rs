@@ -14,12 +14,10 @@ use laxity_connect::{
     ConnectError, Preparation, Scan, ScanEvent, ScanPosition, ScanSpec, SinkSpec, TableSpec, open_scan,
 };
 use laxity_engine::{Ending, Engine, EngineConfig, JoinFrom, Outcome, QueryPlan, StatePlan};
-use laxity_graph::{
-    Dataflow, EventClock, Flow, Input, Node, Partitioning, ProcessingTime, QueryId, QuerySettings,
-};
-use laxity_operators::{
-    Operator, OperatorError, OperatorFactory, OperatorState, Outbox, Stage, StateError, StreamBatch,
-};
+use laxity_graph::{Dataflow, EventClock, Input, Node, Partitioning, ProcessingTime, QueryId, QuerySettings};
+use laxity_operators::{OperatorFactory, Stage};
+
+use super::{Pass, table_of};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const RECORDS: u64 = 20_000;
@@ -65,47 +63,9 @@ impl Scan for Gate {
     }
 }
 
-struct Pass;
-
-impl Operator for Pass {
-    fn on_batch(
-        &mut self,
-        _: usize,
-        batch: StreamBatch,
-        _: ProcessingTime,
-        out: &mut Outbox,
-    ) -> Result<Flow, OperatorError> {
-        out.batch(batch);
-        Ok(Flow::Done)
-    }
-
-    fn on_watermark(
-        &mut self,
-        watermark: laxity_graph::EventTime,
-        out: &mut Outbox,
-    ) -> Result<Flow, OperatorError> {
-        out.watermark(watermark);
-        Ok(Flow::Done)
-    }
-
-    fn save(&mut self) -> Result<OperatorState, StateError> {
-        Ok(OperatorState::default())
-    }
-
-    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
-        state.finish()
-    }
-}
-
 fn table(folder: &Path, path: &str, columns: &[&str]) -> Arc<TableSpec> {
-    let options = [("connector", "filesystem"), ("format", "csv"), ("path", path)];
     let field = |name: &&str| Field::new(*name, DataType::Int64, true);
-    Arc::new(TableSpec {
-        name: path.into(),
-        schema: Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>())),
-        options: options.iter().map(|&(key, value)| (key.into(), value.into())).collect(),
-        base: folder.into(),
-    })
+    table_of(folder, path, Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>())))
 }
 
 const COLUMNS: [&str; 4] = ["a", "b", "c", "i"];
@@ -146,6 +106,15 @@ impl Run<'_> {
         });
         let input = table(folder, "in.csv", &COLUMNS);
         Run { folder, engine, input, open_for, ids: HashMap::new() }
+    }
+
+    /// One in which `a` has had three pieces.
+    fn of_first(folder: &Path) -> Run<'_> {
+        let mut run = Run::new(folder, 3);
+        run.submit("a", JoinFrom::Now);
+        run.engine.start().unwrap();
+        run.until_out("a", good_of_pieces(0, 3));
+        run
     }
 
     fn plan(&self, name: &str) -> QueryPlan {
@@ -245,10 +214,7 @@ fn a_query_that_came_later_for_another_column_goes_on_where_it_was_whoever_goes_
     let first = folder.path().join("first");
     fs::create_dir(&first).unwrap();
     write_input(&first);
-    let mut run = Run::new(&first, 3);
-    run.submit("a", JoinFrom::Now);
-    run.engine.start().unwrap();
-    run.until_out("a", good_of_pieces(0, 3));
+    let mut run = Run::of_first(&first);
     run.submit("b", JoinFrom::Now);
     run.until_out("b", 2_000);
     run.checkpoint();
@@ -298,10 +264,7 @@ fn a_query_that_came_later_for_another_column_goes_on_where_it_was_whoever_goes_
 fn a_query_that_is_added_changes_nothing_for_those_that_go_on() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path());
-    let mut run = Run::new(folder.path(), 3);
-    run.submit("a", JoinFrom::Now);
-    run.engine.start().unwrap();
-    run.until_out("a", good_of_pieces(0, 3));
+    let run = Run::of_first(folder.path());
     run.checkpoint();
     run.engine.stop();
     drop(run);
@@ -330,10 +293,7 @@ fn a_query_that_is_added_changes_nothing_for_those_that_go_on() {
 fn a_query_that_came_later_goes_on_alone_once_the_first_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path());
-    let mut run = Run::new(folder.path(), 3);
-    run.submit("a", JoinFrom::Now);
-    run.engine.start().unwrap();
-    run.until_out("a", good_of_pieces(0, 3));
+    let mut run = Run::of_first(folder.path());
     run.submit("b", JoinFrom::Now);
     run.until_out("b", 2_000);
     run.checkpoint();
