@@ -6,22 +6,33 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use laxity_connect::Wait;
-use laxity_graph::{EventTime, ProcessingTime, QueryId};
+use laxity_graph::{EventTime, NodeId, ProcessingTime, QueryId};
 use laxity_runtime::{Outcome, Query};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::plan::{QueryPlan, SubmitError};
+use crate::submission::Place;
 
 /// The plans of queries that may be started again, and those that are about to be.
 #[derive(Default)]
 pub(crate) struct Restarts {
+    /// After the registry's: nobody asks that while it is held.
     state: Mutex<State>,
     /// How a query is submitted.
     submit: OnceLock<Box<Submit>>,
 }
 
-type Submit = dyn Fn(&QueryPlan) -> Result<QueryId, SubmitError> + Send + Sync;
+type Submit = dyn Fn(&Arc<QueryPlan>, Again) -> Result<QueryId, SubmitError> + Send + Sync;
+
+/// What is known of a query that is started again.
+#[derive(Clone, Default)]
+pub(crate) struct Again {
+    /// Where its sources began to read, which they do again where no checkpoint says otherwise. A pipe has no such place.
+    pub began: HashMap<NodeId, Place>,
+    /// How often it was started again since its last checkpoint.
+    tries: u32,
+}
 
 #[derive(Default)]
 struct State {
@@ -34,14 +45,13 @@ struct State {
 
 struct Kept {
     plan: Arc<QueryPlan>,
-    /// How often it was started again since its last checkpoint.
-    tries: u32,
+    again: Again,
 }
 
 struct Due {
     plan: Arc<QueryPlan>,
-    /// Which one it is, from 1.
-    attempt: u32,
+    /// With the number of this start, from 1.
+    again: Again,
     at: ProcessingTime,
     since: EventTime,
     why: String,
@@ -68,14 +78,26 @@ impl Restarts {
     /// How queries are submitted. Once, before the first.
     pub fn submits_by(
         &self,
-        submit: impl Fn(&QueryPlan) -> Result<QueryId, SubmitError> + Send + Sync + 'static,
+        submit: impl Fn(&Arc<QueryPlan>, Again) -> Result<QueryId, SubmitError> + Send + Sync + 'static,
     ) {
         let _ = self.submit.set(Box::new(submit));
     }
 
-    /// A query that is to go on should the world end it.
-    pub fn keep(&self, id: QueryId, plan: QueryPlan) {
-        self.state.lock().plans.insert(id, Kept { plan: Arc::new(plan), tries: 0 });
+    /// A query that is to go on should the world end it. Before anything of it runs.
+    pub fn keep(&self, id: QueryId, plan: Arc<QueryPlan>, again: Again) {
+        self.state.lock().plans.insert(id, Kept { plan, again });
+    }
+
+    /// A query is read for, from this place on, for the first time.
+    pub fn note_beginning(&self, id: QueryId, source: NodeId, place: impl FnOnce() -> Place) {
+        if let Some(kept) = self.state.lock().plans.get_mut(&id) {
+            kept.again.began.entry(source).or_insert_with(place);
+        }
+    }
+
+    /// Whether it is to go on should the world end it.
+    pub fn keeps(&self, id: QueryId) -> bool {
+        self.state.lock().plans.contains_key(&id)
     }
 
     /// True while one is to be started.
@@ -86,21 +108,23 @@ impl Restarts {
     /// What a query that has failed waits for.
     pub fn wait_of(&self, id: QueryId) -> Option<Wait> {
         let state = self.state.lock();
-        let Due { attempt, since, why, .. } = state.due.get(&id)?;
-        let service = format!("its next start ({attempt} of {TRIES_MAX})");
+        let Due { again, since, why, .. } = state.due.get(&id)?;
+        let service = format!("its next start ({} of {TRIES_MAX})", again.tries);
         Some(Wait { service, why: why.clone(), since: *since })
     }
 
     /// A query has ended, and `query` tells its account, where it is to go on. To be called before it is counted as such.
     /// True where nobody asks for the [`next`](Restarts::next) yet: a thread is to do so from now on.
     pub fn on_ended(&self, id: QueryId, clock: &Clock, query: impl FnOnce() -> Option<Arc<Query>>) -> bool {
-        let mut state = self.state.lock();
-        let Some(Kept { plan, tries }) = state.plans.remove(&id) else { return false };
+        let Some(Kept { plan, mut again }) = self.state.lock().plans.remove(&id) else { return false };
         let Some(query) = query().filter(|query| query.ended_for_now()) else { return false };
         // What it has saved it need not do again.
-        let tries = if query.last_checkpoint().is_some() { 0 } else { tries };
+        if query.last_checkpoint().is_some() {
+            again.tries = 0;
+        }
         let Outcome::Failed(why) = query.outcome() else { return false };
-        self.defer(&mut state, clock, id, plan, tries + 1, why);
+        let mut state = self.state.lock();
+        self.defer(&mut state, clock, id, plan, again, why);
         !std::mem::replace(&mut state.has_thread, true)
     }
 
@@ -117,10 +141,12 @@ impl Restarts {
         clock: &Clock,
         id: QueryId,
         plan: Arc<QueryPlan>,
-        attempt: u32,
+        mut again: Again,
         why: String,
     ) {
         let query = &plan.dataflow.settings.name;
+        again.tries += 1;
+        let attempt = again.tries;
         if attempt > TRIES_MAX {
             tracing::error!(
                 query,
@@ -137,7 +163,7 @@ impl Restarts {
         let now = clock.now();
         let since = EventTime(clock.unix_start_ms() + (now.0 / 1_000_000) as i64);
         let at = now.plus(Duration::from_secs(pause_s));
-        state.due.insert(id, Due { plan, attempt, at, since, why });
+        state.due.insert(id, Due { plan, again, at, since, why });
     }
 
     /// Which is to be started now, of those that are gone.
@@ -150,21 +176,23 @@ impl Restarts {
             state.has_thread = false;
             return Next::Over;
         }
-        let due = state.due.iter().filter(|(id, due)| due.at <= now && is_gone(**id));
-        due.min_by_key(|(_, due)| due.at).map_or(Next::Wait, |(id, _)| Next::Start(*id))
+        let due = state.due.iter().filter(|(_, due)| due.at <= now);
+        let mut due: Vec<(ProcessingTime, QueryId)> = due.map(|(id, due)| (due.at, *id)).collect();
+        drop(state);
+        due.sort_unstable();
+        due.into_iter().map(|(_, id)| id).find(|id| is_gone(*id)).map_or(Next::Wait, Next::Start)
     }
 
     /// Starts it. Until that is done it counts as one that is to be started. True where it runs: its account goes on in the
     /// new one's.
     pub fn start(&self, old: QueryId, clock: &Clock) -> bool {
-        let due = self.state.lock().due.get(&old).map(|due| (due.plan.clone(), due.attempt));
-        let (Some(submit), Some((plan, attempt))) = (self.submit.get(), due) else { return false };
-        let submitted = submit(&plan);
+        let due = self.state.lock().due.get(&old).map(|due| (due.plan.clone(), due.again.clone()));
+        let (Some(submit), Some((plan, again))) = (self.submit.get(), due) else { return false };
+        let submitted = submit(&plan, again.clone());
         let mut state = self.state.lock();
         let error = match submitted {
-            Ok(new) => {
-                // Before the old one is no longer due: in between, nothing would seem to run.
-                state.plans.insert(new, Kept { plan, tries: attempt });
+            Ok(_) => {
+                // Not before: in between, nothing would seem to run.
                 state.due.remove(&old);
                 return true;
             }
@@ -174,7 +202,7 @@ impl Restarts {
         state.due.remove(&old);
         match error {
             SubmitError::Connect { .. } | SubmitError::Store { .. } | SubmitError::NameTaken { .. } => {
-                self.defer(&mut state, clock, old, plan, attempt + 1, why);
+                self.defer(&mut state, clock, old, plan, again, why);
             }
             _ => tracing::error!(query = plan.dataflow.settings.name, why, "it cannot be started again"),
         }

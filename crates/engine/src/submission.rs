@@ -19,6 +19,7 @@ use crate::chain_of_causes;
 use crate::checkpoints::Keeping;
 use crate::config::JoinFrom;
 use crate::plan::{QueryPlan, SubmitError};
+use crate::restarts::Again;
 use crate::shared::Shared;
 use crate::tables::{Table, TableWaker, WayIn};
 use crate::unit::Unit;
@@ -29,7 +30,7 @@ mod place;
 
 use self::build::{Builder, letters_of};
 use self::kept::SavedSource;
-use self::place::Place;
+pub(crate) use self::place::Place;
 
 /// How queries come in: one at a time, each whole or not at all.
 #[derive(Default)]
@@ -54,7 +55,7 @@ struct Wanted {
     share: Option<Share>,
     /// Its operators, where the scheduler gets to know them only once it is clear that others will not do their work.
     parts: Option<Parts>,
-    /// What it has had, if it is restored.
+    /// Where it goes on if it is restored, or began, if it is started again.
     from: Option<Place>,
     /// And what was saved of its source.
     saved: Option<SavedSource>,
@@ -123,8 +124,9 @@ impl Submission {
     pub fn submit(
         &mut self,
         shared: &Arc<Shared>,
-        plan: &QueryPlan,
+        plan: &Arc<QueryPlan>,
         from: JoinFrom,
+        again: Again,
     ) -> Result<QueryId, SubmitError> {
         let settings = plan.dataflow.settings.clone();
         let name = settings.name.clone();
@@ -137,7 +139,7 @@ impl Submission {
         };
         let query = Arc::new(Query::new(reserved.id, settings, sinks, shared.process.clone()));
         let mut undo = Undo::default();
-        let made = self.make(shared, plan, from, &query, reserved.first, &mut undo);
+        let made = self.make(shared, plan, from, &again, &query, reserved.first, &mut undo);
         let Made { instances, outlets, keeping, mut wanted, entrances, parts } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
@@ -149,6 +151,9 @@ impl Submission {
         })?;
         self.to_connect.extend(outlets.iter().filter(|outlet| !outlet.is_immediate).cloned());
         // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
+        if plan.state.is_some() {
+            shared.restarts.keep(query.id, plan.clone(), again);
+        }
         shared.registry.write().enter(&reserved, query.clone(), instances, outlets);
         match &mut wanted[..] {
             [wanted] if wanted.may_be_seated() => wanted.parts = Some(parts),
@@ -220,6 +225,7 @@ impl Submission {
         shared: &Arc<Shared>,
         plan: &QueryPlan,
         from: JoinFrom,
+        again: &Again,
         query: &Arc<Query>,
         first: OperatorId,
         undo: &mut Undo,
@@ -280,7 +286,7 @@ impl Submission {
                     return None;
                 }
                 Some(kept::From::Place(place, saved)) => (Some(place), Some(saved)),
-                Some(kept::From::Beginning) | None => (None, None),
+                Some(kept::From::Beginning) | None => (again.began.get(&source.node).cloned(), None),
             };
             if is_restored && saved.is_none() {
                 // Its own operators hold what was saved.
@@ -367,10 +373,15 @@ fn columns_by_table(groups: &[Vec<Wanted>], ended: &[ScanSpec]) -> HashMap<*cons
 /// The way to the rows of a table for a query that comes later.
 fn entrance(
     shared: &Shared,
-    wanted: Wanted,
+    mut wanted: Wanted,
     from: JoinFrom,
     started: &ScanEnvironment,
 ) -> Result<Entrance, SubmitError> {
+    if wanted.from.is_some() && wanted.saved.is_none() {
+        // It begins again: what gives nothing twice it reads with the others.
+        let read = shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns);
+        wanted.from = wanted.from.filter(|_| read.is_none_or(|table| table.is_found_again()));
+    }
     if wanted.from.is_some() {
         let environment = ScanEnvironment::new(shared.clock.now(), started.start_wall);
         let columns = wanted.columns().collect();
@@ -460,7 +471,14 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
                 let view = share.view_at(&columns).and_then(Result::ok);
                 table.way(share.rows_spec(), view.as_ref(), &columns)
             });
-            let joins = table.join(reader(&wanted, &table.spec, way, shared.clock.now()));
+            let reader = reader(&wanted, &table.spec, way, shared.clock.now());
+            let joins = match shared.restarts.keeps(query.id) {
+                false => table.join(reader),
+                true => table.join_at(reader, |environment, position| {
+                    let place = || Place::beginning(&table.spec.columns, environment, position);
+                    shared.restarts.note_beginning(query.id, wanted.source.node, place);
+                }),
+            };
             let _ = joins && registry.reads(query.id, table.clone());
             drop(registry);
             if joins {
@@ -491,6 +509,10 @@ fn begin(shared: &Arc<Shared>, opened: Opened) {
     let Opened { spec, environment, position, waker, scan, mut readers } = opened;
     let parts: Vec<Option<Parts>> = readers.iter_mut().map(|wanted| wanted.parts.take()).collect();
     let queries: Vec<Arc<Query>> = readers.iter().map(|wanted| wanted.query.clone()).collect();
+    for Wanted { query, source, .. } in readers.iter().filter(|wanted| wanted.from.is_none()) {
+        let place = || Place::beginning(&spec.columns, &environment, position);
+        shared.restarts.note_beginning(query.id, source.node, place);
+    }
     let ways: Vec<Ways<'_>> = readers.iter().map(Wanted::ways).collect();
     let ways = Way::of_all(&ways, SHARED_BY_MIN);
     let readers = readers.iter().zip(ways).map(|(wanted, way)| {

@@ -225,6 +225,29 @@ impl Table {
         cell.scan.is_some() && cell.intake.join(reader).is_none()
     }
 
+    /// As [`join`](Table::join). `begins` is told how a copy of the same columns would begin with the same row.
+    pub fn join_at(
+        &self,
+        reader: Reader<ArrowRows>,
+        begins: impl FnOnce(&ScanEnvironment, Position),
+    ) -> bool {
+        let mut cell = self.cell.lock();
+        let Cell { intake, scan, .. } = &mut *cell;
+        let Some(feed) = scan else { return false };
+        let (environment, position) = self.to_another_copy(intake.position(), feed);
+        let joins = intake.join(reader).is_none();
+        if joins {
+            begins(&environment, position);
+        }
+        joins
+    }
+
+    /// Whether what it gave can be had again: of a pipe it cannot.
+    pub fn is_found_again(&self) -> bool {
+        let cell = self.cell.lock();
+        cell.scan.as_ref().is_none_or(|feed| feed.is_repeatable() || feed.scan.position().is_some())
+    }
+
     /// See [`Intake::take_seated`].
     pub fn take_seated(&self) -> Vec<QueryId> {
         self.cell.lock().intake.take_seated()

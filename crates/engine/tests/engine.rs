@@ -26,6 +26,8 @@ use laxity_operators::{
 
 #[path = "engine/positions.rs"]
 mod positions;
+#[path = "engine/restarts.rs"]
+mod restarts;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

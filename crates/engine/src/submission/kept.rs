@@ -156,13 +156,14 @@ impl Kept {
             let beginning = |source: &Source| (source.operator, From::Beginning);
             return Ok((keeping, sources.iter().map(beginning).collect()));
         };
-        let complete = give_back(instances, &restored).map_err(&refused)?;
-        query.count_from(counts_of(&restored.manifest.counts));
         let begins = |source: &Source| match &plan.dataflow.node(source.node).stage {
             Stage::Source { scan, .. } => begins(&query, source, &scan.table.schema, &restored),
-            _ => From::Beginning,
+            _ => Ok(From::Beginning),
         };
-        let from = sources.iter().map(|source| (source.operator, begins(source))).collect();
+        let from = sources.iter().map(|source| Ok((source.operator, begins(source)?)));
+        let from = from.collect::<Result<_, String>>().map_err(&refused)?;
+        let complete = give_back(instances, &restored).map_err(&refused)?;
+        query.count_from(counts_of(&restored.manifest.counts));
         tracing::info!(
             query = query.settings.name,
             checkpoint = restored.manifest.checkpoint,
@@ -225,13 +226,13 @@ fn give_back(
     Ok(complete)
 }
 
-fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) -> From {
+fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) -> Result<From, String> {
     let Some(entry) = restored.manifest.sources.iter().find(|entry| entry.node == source.node.0) else {
-        return From::Beginning;
+        return Ok(From::Beginning);
     };
     if entry.has_ended {
         query.note_ended(source.operator);
-        return From::Ended;
+        return Ok(From::Ended);
     }
     if !entry.is_repeatable && entry.offsets.is_none() {
         tracing::warn!(
@@ -239,8 +240,16 @@ fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) 
             table = entry.table,
             "the table gives nothing twice: rows that came since the checkpoint are lost, and reading goes on with what comes"
         );
-        return From::Beginning;
+        return Ok(From::Beginning);
     }
+    let place = Place::of(entry, schema).map_err(|gone| {
+        format!(
+            "table {} had column {} when it was checkpointed, and how far it was read is counted in rows that could be read with it: \
+             put it back, or begin the query anew",
+            entry.table,
+            gone.join(", ")
+        )
+    })?;
     let instances = || restored.manifest.instances.iter().zip(&restored.tables);
     let mut of_source =
         instances().filter(|(instance, _)| (instance.node, instance.instance) == (source.node.0, 0));
@@ -255,8 +264,5 @@ fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) 
         // It read alone, which keeps no account of that: there may be any.
         None => Some((EventTime(i64::MIN / 2), EventTime::MAX)),
     };
-    From::Place(
-        Place::of(entry, schema),
-        SavedSource { state: state.unwrap_or_default(), event_times, windows },
-    )
+    Ok(From::Place(place, SavedSource { state: state.unwrap_or_default(), event_times, windows }))
 }

@@ -8,7 +8,7 @@ use laxity_state::SourceEntry;
 
 /// How far one had come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub position: Position,
     /// Of the table, ascending, read by whoever.
     pub columns: Vec<usize>,
@@ -29,25 +29,45 @@ pub(super) struct Start {
 }
 
 impl Place {
-    pub fn of(entry: &SourceEntry, schema: &Schema) -> Place {
-        // One that is not there any more is not read by the query either.
-        let columns = entry.columns.iter().filter_map(|name| schema.index_of(name).ok());
-        let mut columns: Vec<usize> = columns.collect();
+    ///
+    /// # Errors
+    /// The columns that were read and are not there any more, by whoever, where the place is counted in rows: those that had no
+    /// value of theirs were none.
+    pub fn of(entry: &SourceEntry, schema: &Schema) -> Result<Place, Vec<String>> {
+        let is_counted = entry.offsets.is_none() && entry.rows > 0;
+        let is_there = |name: &&String| schema.index_of(name).is_ok();
+        let (there, gone): (Vec<_>, Vec<_>) = entry.columns.iter().partition(is_there);
+        if is_counted && !gone.is_empty() {
+            return Err(gone.into_iter().cloned().collect());
+        }
+        let mut columns: Vec<usize> =
+            there.into_iter().filter_map(|name| schema.index_of(name).ok()).collect();
         columns.sort_unstable();
         let offsets = entry.offsets.as_ref().map(|offsets| ScanPosition {
             offsets: offsets.next.iter().map(|(topic, part, next)| ((topic.clone(), *part), *next)).collect(),
             dead_rows: offsets.dead_rows,
         });
-        Place {
+        Ok(Place {
             position: Position { rows: entry.rows, dead_rows: entry.dead_rows },
             columns,
             after_records: entry.after_records,
             offsets,
             start_wall_ms: entry.start_wall_ms,
+        })
+    }
+
+    /// Where one begins that reads a table with these columns from `position` on, opened so.
+    pub fn beginning(columns: &[usize], environment: &ScanEnvironment, position: Position) -> Place {
+        Place {
+            position,
+            columns: columns.to_vec(),
+            after_records: environment.behind.as_ref().map_or(0, |behind| behind.records),
+            offsets: environment.resume.clone(),
+            start_wall_ms: environment.start_wall.0,
         }
     }
 
-    pub fn start(&self) -> Start {
+    pub(super) fn start(&self) -> Start {
         let offsets = self.offsets.as_ref().map(|place| place.offsets.clone().into_iter().collect());
         let Place { columns, after_records, start_wall_ms, .. } = self.clone();
         Start { columns, after_records, offsets, start_wall_ms }
@@ -92,11 +112,23 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::{DataType, Field};
+
     use super::*;
 
     fn place(rows: u64, dead_rows: u64) -> Place {
         let entry = SourceEntry { rows, dead_rows, start_wall_ms: 7, ..SourceEntry::default() };
-        Place::of(&entry, &Schema::empty())
+        Place::of(&entry, &Schema::empty()).unwrap()
+    }
+
+    #[test]
+    fn rows_cannot_be_counted_without_a_column_that_was_read() {
+        let columns = vec!["a".to_string(), "b".to_string()];
+        let entry = SourceEntry { rows: 40, columns, ..SourceEntry::default() };
+        let a = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
+        assert_eq!(Place::of(&entry, &a), Err(vec!["b".to_string()]));
+        let none_yet = SourceEntry { rows: 0, ..entry };
+        assert_eq!(Place::of(&none_yet, &a).unwrap().columns, [0]);
     }
 
     #[test]
@@ -117,7 +149,7 @@ mod tests {
     #[test]
     fn rows_that_are_counted_from_another_place_are_read_by_another_copy() {
         let entry = SourceEntry { rows: 40, after_records: 7, start_wall_ms: 7, ..SourceEntry::default() };
-        let amid = Place::of(&entry, &Schema::empty());
+        let amid = Place::of(&entry, &Schema::empty()).unwrap();
         assert_ne!(amid.start(), place(40, 0).start());
         let environment =
             amid.environment(&ScanEnvironment::new(laxity_graph::ProcessingTime(5), EventTime(99)));

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, Schema};
@@ -19,19 +19,29 @@ use laxity_operators::{OperatorFactory, Stage};
 
 use super::{Pass, table_of};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 const RECORDS: u64 = 20_000;
 
 /// Gives no more than so many batches.
 struct Gate {
     scan: Box<dyn Scan>,
     given: u64,
-    open_for: Arc<AtomicU64>,
+    input: Arc<GatedInput>,
+}
+
+/// What all scans of the input have in common.
+#[derive(Default)]
+pub(super) struct GatedInput {
+    /// Batches that each may give.
+    pub open_for: AtomicU64,
+    /// It gives nothing twice.
+    pub is_pipe: AtomicBool,
+    pub scans: AtomicU64,
 }
 
 impl Scan for Gate {
     fn poll(&mut self, now: ProcessingTime) -> Result<ScanEvent, ConnectError> {
-        if self.given >= self.open_for.load(Ordering::Relaxed) {
+        if self.given >= self.input.open_for.load(Ordering::Relaxed) {
             return Ok(ScanEvent::NotBefore(now.plus_ns(1_000_000)));
         }
         self.given += 1;
@@ -43,7 +53,7 @@ impl Scan for Gate {
     }
 
     fn is_repeatable(&self) -> bool {
-        self.scan.is_repeatable()
+        self.scan.is_repeatable() && !self.input.is_pipe.load(Ordering::Relaxed)
     }
 
     fn position(&self) -> Option<ScanPosition> {
@@ -71,12 +81,12 @@ fn table(folder: &Path, path: &str, columns: &[&str]) -> Arc<TableSpec> {
 const COLUMNS: [&str; 4] = ["a", "b", "c", "i"];
 
 /// Whether the record has a number in that column.
-fn has(column: usize, record: u64) -> bool {
+pub(super) fn has(column: usize, record: u64) -> bool {
     let each = [7, 5, 3][column];
     record % each != each - 1
 }
 
-fn write_input(folder: &Path) {
+pub(super) fn write_input(folder: &Path) {
     let mut text = String::new();
     for i in 0..RECORDS {
         let [a, b, c] = [0, 1, 2].map(|column| if has(column, i) { "1" } else { "none" });
@@ -85,31 +95,32 @@ fn write_input(folder: &Path) {
     fs::write(folder.join("in.csv"), text).unwrap();
 }
 
-/// An engine over the files of a folder, and the queries `a`, `b` and `c`, each of which reads that column and `i`, which is
+/// An engine over the files of a folder, and queries, each of which reads the column whose letter it begins with and `i`, which is
 /// in all records.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     folder: &'a Path,
-    engine: Engine,
-    input: Arc<TableSpec>,
-    open_for: Arc<AtomicU64>,
+    pub engine: Engine,
+    table: Arc<TableSpec>,
+    pub input: Arc<GatedInput>,
     ids: HashMap<&'static str, QueryId>,
 }
 
 impl Run<'_> {
-    fn new(folder: &Path, batches: u64) -> Run<'_> {
+    pub fn new(folder: &Path, batches: u64) -> Run<'_> {
         let engine = Engine::new(EngineConfig { workers: 2, ..EngineConfig::default() });
-        let open_for = Arc::new(AtomicU64::new(batches));
-        let open_for_scans = open_for.clone();
+        let input = Arc::new(GatedInput { open_for: AtomicU64::new(batches), ..GatedInput::default() });
+        let of_scans = input.clone();
         engine.provide("in.csv", move |spec, environment| {
             let scan = open_scan(spec, environment)?;
-            Ok(Box::new(Gate { scan, given: 0, open_for: open_for_scans.clone() }))
+            of_scans.scans.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(Gate { scan, given: 0, input: of_scans.clone() }))
         });
-        let input = table(folder, "in.csv", &COLUMNS);
-        Run { folder, engine, input, open_for, ids: HashMap::new() }
+        let table = table(folder, "in.csv", &COLUMNS);
+        Run { folder, engine, table, input, ids: HashMap::new() }
     }
 
     /// One in which `a` has had three pieces.
-    fn of_first(folder: &Path) -> Run<'_> {
+    pub fn of_first(folder: &Path) -> Run<'_> {
         let mut run = Run::new(folder, 3);
         run.submit("a", JoinFrom::Now);
         run.engine.start().unwrap();
@@ -126,13 +137,13 @@ impl Run<'_> {
             window: None,
             stage,
         };
-        let column = COLUMNS.iter().position(|column| *column == name).unwrap();
-        let scan = ScanSpec { table: self.input.clone(), columns: vec![column, 3] };
+        let column = COLUMNS.iter().position(|column| name.starts_with(column)).unwrap();
+        let scan = ScanSpec { table: self.table.clone(), columns: vec![column, 3] };
         let operator = OperatorFactory::new(|_| Ok(Box::new(Pass)));
         let source = Stage::Source { scan, operator, shared: None, view: None };
         let source = flow.push(node("source", vec![], source)).unwrap();
         let forward = vec![Input { from: source, partitioning: Partitioning::Forward }];
-        let sink = SinkSpec { table: table(self.folder, &format!("{name}.csv"), &[name, "i"]) };
+        let sink = SinkSpec { table: table(self.folder, &format!("{name}.csv"), &[COLUMNS[column], "i"]) };
         flow.push(node("sink", forward, Stage::Sink(sink))).unwrap();
         let state = StatePlan {
             folder: self.folder.join("state"),
@@ -145,12 +156,12 @@ impl Run<'_> {
         QueryPlan { dataflow: flow, late: None, state: Some(state) }
     }
 
-    fn submit(&mut self, name: &'static str, from: JoinFrom) {
+    pub fn submit(&mut self, name: &'static str, from: JoinFrom) {
         let id = self.engine.submit_from(self.plan(name), from).unwrap();
         self.ids.insert(name, id);
     }
 
-    fn until_out(&self, name: &str, rows: u64) {
+    pub fn until_out(&self, name: &str, rows: u64) {
         let clock = self.engine.clock();
         let deadline = clock.now().plus(TIMEOUT);
         let out = || self.engine.query(self.ids[name]).unwrap().rows_out;
@@ -160,6 +171,10 @@ impl Run<'_> {
         }
     }
 
+    pub fn open_for(&self, batches: u64) {
+        self.input.open_for.store(batches, Ordering::Relaxed);
+    }
+
     fn checkpoint(&self) {
         for (name, taken) in self.engine.checkpoint(None, TIMEOUT) {
             assert!(taken.is_ok(), "{name}: {taken:?}");
@@ -167,8 +182,8 @@ impl Run<'_> {
     }
 
     /// To its end.
-    fn finish(self) {
-        self.open_for.store(u64::MAX, Ordering::Relaxed);
+    pub fn finish(self) {
+        self.open_for(u64::MAX);
         assert!(self.engine.wait(TIMEOUT));
         self.engine.stop();
         for query in self.engine.snapshot().queries {
@@ -178,12 +193,12 @@ impl Run<'_> {
 }
 
 /// The numbers of the records that a query wrote.
-fn written(folder: &Path, name: &str) -> Vec<u64> {
+pub(super) fn written(folder: &Path, name: &str) -> Vec<u64> {
     let text = fs::read_to_string(folder.join(format!("{name}.csv"))).unwrap();
     text.lines().map(|line| line.split_once(',').unwrap().1.parse().unwrap()).collect()
 }
 
-fn good(column: usize, from: u64) -> Vec<u64> {
+pub(super) fn good(column: usize, from: u64) -> Vec<u64> {
     (from..RECORDS).filter(|i| has(column, *i)).collect()
 }
 
@@ -204,7 +219,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Good rows of the first records of so many pieces.
-fn good_of_pieces(column: usize, pieces: u64) -> u64 {
+pub(super) fn good_of_pieces(column: usize, pieces: u64) -> u64 {
     (0..pieces * 1_024).filter(|i| has(column, *i)).count() as u64
 }
 
@@ -218,7 +233,7 @@ fn a_query_that_came_later_for_another_column_goes_on_where_it_was_whoever_goes_
     run.submit("b", JoinFrom::Now);
     run.until_out("b", 2_000);
     run.checkpoint();
-    run.open_for.store(5, Ordering::Relaxed);
+    run.open_for(5);
     run.until_out("a", good_of_pieces(0, 5));
     run.until_out("b", 3_500);
     // As it would be found after a crash.
