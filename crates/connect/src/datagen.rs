@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use laxity_graph::{EventClock, EventTime, ProcessingTime};
+use laxity_graph::{EventClock, EventTime, ProcessingTime, fetch};
 
 use self::column::Generator;
 use crate::options::OptionReader;
@@ -141,6 +141,11 @@ impl Scan for DatagenScan {
         let rows = self.generate(count as usize)?;
         self.next += count;
         Ok(ScanEvent::Batch(ScannedBatch { rows, arrival }))
+    }
+
+    fn fetch(&self) {
+        fetch(&self.generators[..]);
+        fetch(&*self.schema);
     }
 
     fn event_clock(&self) -> Option<EventClock> {

@@ -47,6 +47,9 @@ pub trait Scan: Send {
         None
     }
 
+    /// Asks for the memory behind it that its next [`poll`](Scan::poll) will touch ([`laxity_graph::fetch`]).
+    fn fetch(&self) {}
+
     /// True if the table can be opened once more and gives the same rows from the start; a pipe cannot.
     fn is_repeatable(&self) -> bool {
         true

@@ -8,6 +8,7 @@
 //! How workers sleep and wake is told in `mailboxes/parking.rs`.
 
 mod addresses;
+mod ahead;
 mod parking;
 mod slot;
 
@@ -28,6 +29,7 @@ use self::addresses::Addresses;
 use self::parking::Parking;
 use self::slot::{Desk, Slot};
 use crate::sync::MutexGuard;
+use crate::unit::Fetched;
 
 /// Other shards that a worker looks at beside its home: one brings a pick near the front of all that wait, and more
 /// bring little (`laxity_sched`'s tests).
@@ -128,7 +130,7 @@ impl<T> Merging<T> {
     }
 }
 
-impl<T, U: Clone> Mailboxes<T, U> {
+impl<T, U: Clone + Fetched> Mailboxes<T, U> {
     /// With so few shards, and so many where queries crowd, but no more than workers.
     pub(crate) fn new(
         (few, many): (usize, usize),
@@ -206,12 +208,15 @@ impl<T, U: Clone> Mailboxes<T, U> {
         // Held throughout: who removes it finds all of it.
         let mut placement = self.placement.lock();
         let shard = placement.beside(beside);
+        let fed = beside.and_then(|reader| placement.locals(reader)).unwrap_or_default();
         let mut desk = self.shards[shard].lock();
         let first = desk.shard.add_query(query, operators);
         let bound = desk.shard.ids_bound() as usize;
         desk.units.resize(bound, None);
+        desk.fed.resize(bound, 0..0);
         for ((local, &id), unit) in (first.0..).map(OperatorId).zip(&ids).zip(units) {
             desk.units[local.index()] = Some(unit.clone());
+            desk.fed[local.index()] = fed.clone();
             if is_table {
                 desk.agenda.enlist(local);
             }
@@ -237,6 +242,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
             let Some(Address { local, .. }) = self.addresses.locate(id) else { continue };
             self.addresses.forget(id);
             desk.agenda.dismiss(local);
+            desk.fed[local.index()] = 0..0;
             units.extend(desk.units[local.index()].take());
         }
         self.leave(place, desk, now);
@@ -465,6 +471,7 @@ impl<T, U: Clone> Mailboxes<T, U> {
                 self.merging.merge(&mut desk.shard, worker.worker, &grant, instant, merged);
                 worker.granted = desk.shard.scheduler().runs(worker.worker).expect("it was just granted");
                 let unit = desk.units[worker.granted.index()].clone().expect("what is granted is there");
+                desk.fetch_ahead();
                 self.leave(worker.at, desk, instant);
                 return Next::Run(grant, unit);
             }

@@ -12,7 +12,7 @@ use laxity_connect::{
     ConnectError, Preparation, RecordPlace, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, Waker,
     open_scan,
 };
-use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId, fetch};
 use laxity_operators::{SharedSourceSpec, StreamBatch, Way};
 use laxity_runtime::{
     ArrowRows, Feed, FeedEvent, Given, Intake, IntakeContext, Look, Memory, Parcel, Position, Query, Reader,
@@ -195,6 +195,16 @@ impl Table {
         };
         let cell = Mutex::new(Cell { intake, target_ns, scan: Some(scan) });
         Table { id, query, spec, environment, cell }
+    }
+
+    /// Asks for the memory behind it that its next look will touch. Nothing while it is looked at.
+    pub fn fetch(&self) {
+        let Some(cell) = self.cell.try_lock() else { return };
+        if let Some(feed) = &cell.scan {
+            fetch(&*feed.scan);
+            feed.scan.fetch();
+        }
+        cell.intake.fetch();
     }
 
     /// The target of a look, ns.

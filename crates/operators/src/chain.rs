@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
+use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime, fetch};
 
 use crate::{
     Emitted, Flow, GroupsOfSlice, Operator, OperatorError, OperatorFactory, OperatorState, Outbox,
@@ -174,6 +174,13 @@ fn sent(links: &mut [Link], flow: Flow, out: &mut Outbox) -> Result<(), Operator
 }
 
 impl Operator for Chain {
+    fn fetch(&self) {
+        for link in &self.links {
+            fetch(&*link.operator);
+            link.operator.fetch();
+        }
+    }
+
     fn on_batch(
         &mut self,
         input: usize,

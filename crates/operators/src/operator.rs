@@ -119,6 +119,9 @@ pub trait Operator: Send {
     /// Results that hang on restored rows alone say that these were ingested at [`ProcessingTime::ZERO`]: before this process.
     fn restore(&mut self, state: OperatorState) -> Result<(), StateError>;
 
+    /// Asks for the memory behind it that its next call will touch ([`laxity_graph::fetch`]), where that is a row's.
+    fn fetch(&self) {}
+
     /// Bytes of state held, an estimate that a memory bound can trust within a factor of two.
     fn state_bytes(&self) -> usize {
         0

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, SchemaRef, TimestampMillisecondType};
 use arrow::error::ArrowError;
-use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime};
+use laxity_graph::{Approximation, Emitted, EventClock, EventTime, Flow, ProcessingTime, fetch};
 use laxity_operators::{
     Access, ByMember, DeadRows, FilledRows, HashPartitioner, LateColumn, LateRows, Operator, OperatorError,
     OperatorState, Outbox, OwnConstants, SavedTemplate, SharedSource, SharedSourceSpec, Slices, StateError,
@@ -127,6 +127,11 @@ impl Content for ArrowRows {
 
     fn wake_at(operator: &Box<dyn Operator>) -> Option<ProcessingTime> {
         operator.wake_at()
+    }
+
+    fn fetch(operator: &Box<dyn Operator>) {
+        fetch(&**operator);
+        operator.fetch();
     }
 
     fn state_bytes(operator: &Box<dyn Operator>) -> u64 {

@@ -168,6 +168,9 @@ pub trait Content: Sized + 'static {
     /// every few runs is near enough for a bound.
     const RUNS_BETWEEN_STATE_CHECKS: u32 = 16;
 
+    /// Asks for the memory that an operator's next call will touch.
+    fn fetch(_: &Self::Operator) {}
+
     /// Bytes of an operator's state.
     fn state_bytes(operator: &Self::Operator) -> u64;
 

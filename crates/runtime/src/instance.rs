@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use laxity_graph::{Emitted, EventTime, Flow, OperatorId, ProcessingTime};
+use laxity_graph::{Emitted, EventTime, Flow, OperatorId, ProcessingTime, fetch};
 use laxity_sched::{RunReport, Stamps, Work};
 use parking_lot::Mutex;
 
@@ -426,6 +426,14 @@ impl<C: Content> Instance<C> {
             owed_arrivals::<C>(sent).for_each(|arrival| owed.due(arrival));
             done.into_iter().for_each(|arrival| owed.out(arrival));
         });
+    }
+
+    /// Asks for the memory behind it that its next run will touch. Nothing if it runs.
+    pub fn fetch(&self) {
+        let Some(cell) = self.cell.try_lock() else { return };
+        C::fetch(&cell.operator);
+        fetch(&*self.query);
+        fetch(&cell.routes[..]);
     }
 
     /// What it has done so far.

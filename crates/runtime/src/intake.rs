@@ -21,7 +21,7 @@ mod wants;
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
-use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{EventClock, EventTime, OperatorId, ProcessingTime, QueryId, fetch};
 use laxity_sched::{LeavesOut, Relief};
 
 use self::group::Group;
@@ -446,6 +446,14 @@ impl<C: Content> Intake<C> {
             reader.begin_at(position);
         }
         Intake { rows_offered: position.rows, dead_rows_seen: position.dead_rows, later, ..self }
+    }
+
+    /// Asks for the memory behind it that its next look will touch, where it has one reader.
+    pub fn fetch(&self) {
+        if let [reader] = &self.readers[..] {
+            fetch(reader);
+            fetch(&*reader.query);
+        }
     }
 
     /// Targets of readers have changed: asks all of them.

@@ -78,6 +78,13 @@ impl RunQueue {
         (self.len > 0).then(|| self.at(ROOT))
     }
 
+    /// The first unit, and the one that is first behind it.
+    #[inline]
+    pub fn first_two(&self) -> [Option<u32>; 2] {
+        let second = self.groups.get(ROOT - 2).and_then(|group| group.0.into_iter().min());
+        [self.peek(), second.filter(|&key| key != Key::LAST)].map(|key| key.map(Key::unit))
+    }
+
     /// The tie of the next arrival.
     #[inline]
     pub fn arrival(&self) -> u64 {
@@ -348,6 +355,10 @@ mod tests {
                         model.iter_mut().for_each(|(&unit, key)| key.0 = rank(unit));
                     }
                 }
+                let mut order: Vec<((i32, u64), u32)> = model.iter().map(|(&unit, &key)| (key, unit)).collect();
+                order.sort_unstable();
+                let first_two = [0, 1].map(|place| order.get(place).map(|&(_, unit)| unit));
+                prop_assert_eq!(queue.first_two(), first_two);
                 prop_assert_eq!(queue.len(), model.len());
                 prop_assert!((0..40).all(|unit| queue.contains(unit) == model.contains_key(&unit)));
             }

@@ -1,9 +1,11 @@
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_graph::ProcessingTime;
 use laxity_runtime::Agenda;
 use laxity_sched::{Shard, Top};
 
+use super::ahead::Ahead;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
 /// A scheduler, what its operators are, and the tables that are to be looked at by it.
@@ -11,6 +13,9 @@ pub(super) struct Desk<T, U> {
     pub shard: Shard<T>,
     /// By local id: what a worker that is granted it gets in its hands.
     pub units: Vec<Option<U>>,
+    /// By local id of a table that works for one query alone: the operators of that.
+    pub fed: Vec<Range<u32>>,
+    pub ahead: Ahead,
     pub agenda: Agenda,
 }
 
@@ -37,7 +42,13 @@ impl<T, U> Slot<T, U> {
     pub fn new(shard: Shard<T>) -> Slot<T, U> {
         let published =
             Published { top: AtomicU64::new(Top::EMPTY.to_bits()), due_ns: AtomicU64::new(u64::MAX) };
-        let desk = Desk { shard, units: Vec::new(), agenda: Agenda::default() };
+        let desk = Desk {
+            shard,
+            units: Vec::new(),
+            fed: Vec::new(),
+            ahead: Ahead::default(),
+            agenda: Agenda::default(),
+        };
         Slot { desk: Mutex::new(desk), published }
     }
 

@@ -507,3 +507,52 @@ fn each_worker_has_a_shard_of_its_own_once_queries_crowd() {
     let next = workers.each_mut().map(|worker| go_on(&mailboxes, worker, vec![]));
     assert_eq!(next, [OperatorId(4), OperatorId(2 * few)]);
 }
+
+/// Notes what is asked of it.
+#[derive(Clone)]
+struct Noted(u32, std::sync::Arc<Mutex<Vec<(u32, &'static str)>>>);
+
+impl Fetched for Noted {
+    fn fetch(&self) {
+        self.1.lock().push((self.0, "itself"));
+    }
+
+    fn fetch_behind(&self) {
+        self.1.lock().push((self.0, "behind it"));
+    }
+}
+
+#[test]
+fn memory_of_the_next_but_one_is_asked_for_and_then_what_it_points_to() {
+    let (config, noted) = (Config { workers: 1, ..Config::default() }, std::sync::Arc::default());
+    let mailboxes = Mailboxes::new((1, 1), &recipe("llf").unwrap(), &config, NO_MERGING, || LOOK);
+    mailboxes.stop();
+    let unit = |id: u32| Noted(id, std::sync::Arc::clone(&noted));
+    const MANY: u32 = 80;
+    for id in 0..MANY {
+        let query =
+            QuerySpec { id: QueryId(id), target_ns: 1_000 * u64::from(id + 1), weight: 1.0, qos: None };
+        mailboxes.add_query(query, &operators(id), &[unit(2 * id), unit(2 * id + 1)]);
+    }
+    // A table that the first query alone reads; its target is between those of the second and the third.
+    let table = OperatorSpec { id: OperatorId(200), query: QueryId(200), ..operators(0)[0].clone() };
+    let spec = QuerySpec { id: QueryId(200), target_ns: 2_500, weight: 1.0, qos: None };
+    mailboxes.add_table(spec, table, unit(200), Some(QueryId(0)));
+    mailboxes.wake(OperatorId(200), NOW);
+    mailboxes.enqueue(&mut (0..MANY).map(|id| message(2 * id, NOW, 0)).collect(), NOW);
+    let mut worker = mailboxes.worker_state(WorkerId(0));
+    let mut finished = None;
+    let mut turn = || {
+        let next = mailboxes.exchange(&mut worker, finished, &mut Vec::new(), &mut Vec::new(), || NOW);
+        let Next::Run(grant, _) = next else { panic!("there is work") };
+        finished = Some(Finished { report: RunReport::default(), progress: None, ended: NOW, look: None });
+        (grant.operator.0, std::mem::take(&mut *noted.lock()))
+    };
+    assert_eq!(turn(), (0, vec![(2, "behind it"), (200, "itself"), (0, "itself"), (1, "itself")]));
+    let of_table = [(200, "behind it"), (0, "behind it"), (1, "behind it"), (4, "itself")];
+    assert_eq!(turn(), (2, of_table.to_vec()), "with those that its rows go to");
+    assert_eq!(turn(), (200, vec![(4, "behind it"), (6, "itself")]));
+    // Of few the caches have it.
+    let left: Vec<_> = (3..MANY).map(|_| turn().1).collect();
+    assert!(left.last().is_some_and(Vec::is_empty));
+}

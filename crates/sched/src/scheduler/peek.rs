@@ -1,6 +1,6 @@
-use laxity_graph::{ProcessingTime, WorkerId};
+use laxity_graph::{OperatorId, ProcessingTime, WorkerId, fetch};
 
-use crate::Scheduler;
+use crate::{Scheduler, Unit};
 
 /// What a worker that could go elsewhere must know before it asks here: see [`crate::Shards`].
 impl<T> Scheduler<T> {
@@ -22,6 +22,23 @@ impl<T> Scheduler<T> {
         match (held, self.top(now)) {
             (Some(held), Some(top)) => Some(held.min(top)),
             (held, top) => held.or(top),
+        }
+    }
+
+    /// Operators that are next if nothing changes, where units are operators.
+    #[inline]
+    pub fn first_two(&self) -> [Option<OperatorId>; 2] {
+        match self.composition.unit {
+            Unit::Operator => self.ready.queue.first_two().map(|unit| unit.map(OperatorId)),
+            _ => [None; 2],
+        }
+    }
+
+    /// Asks for the memory that it will touch when it grants this operator.
+    #[inline]
+    pub fn fetch(&self, id: OperatorId) {
+        if let Some(operator) = self.operators.get(id.index()) {
+            fetch(operator);
         }
     }
 

@@ -1,6 +1,7 @@
 //! From the ids of the process to a shard and the ids that are used in it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use laxity_graph::{OperatorId, QueryId};
 
@@ -89,6 +90,13 @@ impl Placement {
     /// Where a query is, unless it was removed.
     pub fn shard_of(&self, query: QueryId) -> Option<usize> {
         self.queries.get(&query).map(|&(shard, _)| shard)
+    }
+
+    /// What the operators of a query are called on its shard.
+    pub fn locals(&self, query: QueryId) -> Option<Range<u32>> {
+        let (_, operators) = self.queries.get(&query)?;
+        let first = self.locate(*operators.first()?)?.local.0;
+        Some(first..first + operators.len() as u32)
     }
 
     /// Where an operator is, unless its query was removed.
