@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod aion;
+mod closed;
 mod delayed_values;
 mod delays;
 mod distinct;
@@ -28,7 +29,8 @@ mod sums;
 mod verification;
 
 pub use aggregate::Aggregate;
-pub use aion::{Aion, Closed, Config, Offer, Told};
+pub use aion::{Aion, Config, Offer, Told};
+pub use closed::Closed;
 pub use delays::Delays;
 pub use distinct::{Distinct, Seen, distinct_count};
 pub use estimator::{Estimator, Shows};

@@ -5,6 +5,7 @@ mod accumulate;
 mod few_keys;
 mod fold;
 mod inputs;
+mod key_columns;
 mod keys;
 mod numbered;
 mod restore;
@@ -30,10 +31,10 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_expr::expressions::Column;
 
 use crate::expression::Expression;
-use accumulate::{Accumulate, Library, Rows};
-use fold::Make;
+use accumulate::{Accumulate, Library, Make, Rows};
 pub(crate) use inputs::Inputs;
-use keys::{KeyColumns, KeyPlan, Keys};
+use key_columns::KeyColumns;
+use keys::{KeyPlan, Keys};
 pub(crate) use numbered::NumberedGroups;
 pub(crate) use restore::{
     Filling, accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells, sliding_accumulator,

@@ -21,8 +21,9 @@ use crate::{
     OperatorState, Outbox, StateError, StreamBatch,
 };
 use frames::{Frames, Steps};
+use general::running;
 use pending::{Arrived, Due, Pending};
-use running::{Running, running};
+use running::Running;
 
 /// Aggregates over the rows before each row: `agg(…) OVER (PARTITION BY keys… ORDER BY time … PRECEDING)`. Every row
 /// comes out once, with a column per aggregate behind its own.

@@ -275,9 +275,11 @@ impl WindowAggregate {
                 self.firing = None;
                 self.parts.prune(self.watermark);
             } else if let Some((window, keys)) = self.again.pop_front() {
-                self.firing = Some(self.parts.fire(window, Some(keys), &self.aggregation)?);
+                let merges = self.parts.merges(window, false, &self.aggregation)?;
+                self.firing = Some(Firing::new(window, merges, Some(keys)));
             } else if let Some(window) = self.parts.next_window(self.watermark) {
-                self.firing = Some(self.parts.fire(window, None, &self.aggregation)?);
+                let merges = self.parts.merges(window, true, &self.aggregation)?;
+                self.firing = Some(Firing::new(window, merges, None));
             } else {
                 break;
             }

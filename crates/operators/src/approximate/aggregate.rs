@@ -1,6 +1,6 @@
 //! Which estimator answers for which aggregate of a query.
 
-use super::aion::Closed;
+use super::closed::Closed;
 use super::distinct::{Seen, distinct_count};
 use super::interval::{Estimate, Pair, Taken, average, count, deviation, ratio, rows, sum, variance};
 use super::order_statistics::{Sample, percentile};

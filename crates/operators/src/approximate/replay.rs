@@ -7,7 +7,8 @@ use std::sync::Arc;
 use laxity_graph::Approximation;
 
 use super::aggregate::Aggregate;
-use super::aion::{Aion, Closed, Config, Offer, Told};
+use super::aion::{Aion, Config, Offer, Told};
+use super::closed::Closed;
 use super::interval::Estimate;
 use super::moments::Moments;
 use super::rule::Rule;

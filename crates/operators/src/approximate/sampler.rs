@@ -19,7 +19,8 @@ use datafusion_physical_expr::PhysicalExpr;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 
 use super::aggregate::Aggregate;
-use super::aion::{Aion, Closed, Config, Offer, Told};
+use super::aion::{Aion, Config, Offer, Told};
+use super::closed::Closed;
 use super::grid::{Grid, Span};
 use super::rule::Rule;
 use super::sample_size::Promise;

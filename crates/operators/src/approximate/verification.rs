@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::aggregate::Aggregate;
-use super::aion::Closed;
+use super::closed::Closed;
 use super::interval::Estimate;
 use super::moments::Moments;
 use super::sample_size::Promise;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::compute::take;
+use arrow::datatypes::DataType;
 use datafusion_common::Result;
 use datafusion_expr::{EmitTo, GroupsAccumulator};
 
@@ -71,6 +72,9 @@ pub(super) trait ByGroup: Accumulate {
     }
 }
 
+/// Makes the state of a function, given the type of its result.
+pub(super) type Make = fn(&DataType) -> Box<dyn ByGroup>;
+
 /// Rows of some arrays and the groups that they are in.
 pub(super) struct Rows<'a> {
     /// Positions in the arrays.
@@ -118,4 +122,9 @@ impl Accumulate for Library {
 /// Those positions of some arrays.
 pub(super) fn slices(arrays: &[ArrayRef], range: &Range<usize>) -> Vec<ArrayRef> {
     arrays.iter().map(|array| array.slice(range.start, range.len())).collect()
+}
+
+/// Whether a row counts under a filter.
+pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
+    filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }

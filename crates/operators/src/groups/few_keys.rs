@@ -12,7 +12,7 @@ use arrow::datatypes::{
     TimestampMillisecondType,
 };
 
-use super::keys::KeyColumns;
+use super::key_columns::KeyColumns;
 
 /// The keys of up to [`GROUPS_MAX`] groups, found by comparing.
 ///

@@ -19,12 +19,9 @@ use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::accumulate::{Accumulate, ByGroup, Rows};
+use super::accumulate::{Accumulate, ByGroup, Make, Rows, passes};
 use super::spread::Measure;
 use super::values::Values;
-
-/// Makes the state of a function, given the type of its result.
-pub(super) type Make = fn(&DataType) -> Box<dyn ByGroup>;
 
 /// COUNT, SUM, MIN, MAX, AVG, variances and deviations of the types that SQL sends here, each with the values, order of evaluation and NULLs
 /// of DataFusion's accumulator, to which `tests.rs` holds them bit by bit. `None`: that one is taken.
@@ -473,8 +470,4 @@ impl Seen {
     fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, Vec::capacity)
     }
-}
-
-pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
-    filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }

@@ -13,6 +13,7 @@ use datafusion_physical_plan::aggregates::group_values::{GroupValues, new_group_
 use datafusion_physical_plan::aggregates::order::GroupOrdering;
 
 use super::few_keys::{FewKeys, Kind};
+use super::key_columns::KeyColumns;
 use crate::operator::FEW_ROWS_MAX;
 use crate::row_store::RowStore;
 
@@ -47,14 +48,6 @@ pub(super) struct Many {
 
 /// Pieces of so many keys noted are not put together any more.
 const PIECE_ROWS: usize = 8_192;
-
-/// Columns that hold keys.
-#[derive(Clone, Copy)]
-pub(super) struct KeyColumns<'a> {
-    pub(super) arrays: &'a [ArrayRef],
-    /// Which of the arrays. `None`: all.
-    pub(super) at: Option<&'a [usize]>,
-}
 
 impl KeyPlan {
     pub(super) fn new(schema: SchemaRef) -> KeyPlan {
@@ -182,33 +175,5 @@ impl Keys {
             Keys::Few(few) => few.bytes(),
             Keys::Many(many) => many.values.size() + many.noted.as_ref().map_or(0, RowStore::size_bytes),
         }
-    }
-}
-
-impl<'a> KeyColumns<'a> {
-    pub(super) fn all(arrays: &'a [ArrayRef]) -> KeyColumns<'a> {
-        KeyColumns { arrays, at: None }
-    }
-
-    pub(super) fn column(&self, index: usize) -> &'a ArrayRef {
-        &self.arrays[self.at.map_or(index, |at| at[index])]
-    }
-
-    fn len(&self) -> usize {
-        self.at.map_or(self.arrays.len(), <[usize]>::len)
-    }
-
-    /// Calls with the columns, cut to these rows.
-    fn with_arrays<R>(&self, rows: Range<usize>, call: impl FnOnce(&[ArrayRef]) -> R) -> R {
-        let is_whole = self.column(0).len() == rows.len();
-        match (is_whole, self.at) {
-            (true, None) => call(self.arrays),
-            (true, Some(&[only])) => call(std::slice::from_ref(&self.arrays[only])),
-            _ => call(&self.arrays_of(rows)),
-        }
-    }
-
-    pub(super) fn arrays_of(&self, rows: Range<usize>) -> Vec<ArrayRef> {
-        (0..self.len()).map(|index| self.column(index).slice(rows.start, rows.len())).collect()
     }
 }

@@ -15,7 +15,7 @@ use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::accumulate::Rows;
-use super::keys::KeyColumns;
+use super::key_columns::KeyColumns;
 use super::spread::{Measure, OneSpread};
 use super::{Aggregation, Groups, Partial};
 use crate::state::NamedColumn;

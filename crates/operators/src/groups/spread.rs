@@ -12,8 +12,7 @@ use datafusion_functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion_functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::accumulate::{Accumulate, ByGroup, Rows};
-use super::fold::{Make, passes};
+use super::accumulate::{Accumulate, ByGroup, Make, Rows, passes};
 
 /// Which of the four.
 #[derive(Clone, Copy, Debug)]

@@ -271,7 +271,7 @@ impl Frames {
 
     /// Leaves these keys only, numbered anew.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        super::running::keep(&mut self.by_key, kept);
+        keep(&mut self.by_key, kept);
         self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();
         self.last = Vec::new();
     }
@@ -330,4 +330,15 @@ impl Frames {
     pub(super) fn bytes(&self) -> usize {
         self.by_key.capacity() * size_of::<Frame>() + 2 * self.entries * size_of::<i64>()
     }
+}
+
+/// Leaves these of a list by key, numbered anew. `kept` ascends.
+pub(super) fn keep<T>(by_key: &mut Vec<T>, kept: &[u32]) {
+    let mut kept = kept.iter().copied().peekable();
+    let mut key = 0;
+    by_key.retain(|_| {
+        key += 1;
+        kept.next_if_eq(&(key - 1)).is_some()
+    });
+    by_key.shrink_to_fit();
 }

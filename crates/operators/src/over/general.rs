@@ -10,15 +10,27 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::Accumulator;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::frames::Steps;
-use super::running::{Running, keep};
+use super::frames::{Steps, keep};
+use super::running::{Running, own};
 use crate::groups::{
     accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells, sliding_accumulator, states_of,
 };
 use crate::state::lists;
 
+/// The aggregate of a call: our own where there is one, the library's else.
+pub(super) fn running(
+    expr: &Arc<AggregateFunctionExpr>,
+    input: &Schema,
+    is_bounded: bool,
+) -> Result<Box<dyn Running>> {
+    match own(expr, input)? {
+        Some(own) => Ok(own),
+        None => Ok(Box::new(General::new(Arc::clone(expr), input, is_bounded)?)),
+    }
+}
+
 /// Any aggregate of the library, row by row.
-pub(super) struct General {
+struct General {
     expr: Arc<AggregateFunctionExpr>,
     /// Their types.
     arguments: Vec<DataType>,
@@ -47,7 +59,7 @@ struct OfKey {
 }
 
 impl General {
-    pub(super) fn new(expr: Arc<AggregateFunctionExpr>, input: &Schema, is_bounded: bool) -> Result<General> {
+    fn new(expr: Arc<AggregateFunctionExpr>, input: &Schema, is_bounded: bool) -> Result<General> {
         let sliding = sliding_accumulator(&expr);
         let way = match is_bounded {
             false => Way::Grow,

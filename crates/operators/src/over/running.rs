@@ -17,8 +17,7 @@ use arrow::datatypes::{
 use datafusion_common::Result;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::frames::Steps;
-use super::general::General;
+use super::frames::{Steps, keep};
 use crate::state::lists;
 
 /// One aggregate over the frames of all keys.
@@ -41,22 +40,16 @@ pub(super) trait Running: Send {
     fn bytes(&self) -> usize;
 }
 
-/// The aggregate of a call: our own for COUNT, SUM, AVG, MIN and MAX of the types that SQL sends here, the library's for
-/// all others.
-pub(super) fn running(
-    expr: &Arc<AggregateFunctionExpr>,
-    input: &Schema,
-    is_bounded: bool,
-) -> Result<Box<dyn Running>> {
-    let general = || Ok(Box::new(General::new(Arc::clone(expr), input, is_bounded)?) as Box<dyn Running>);
+/// Our own for COUNT, SUM, AVG, MIN and MAX of the types that SQL sends here; `None` for all others.
+pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Result<Option<Box<dyn Running>>> {
     let arguments = expr.expressions();
-    let [argument] = arguments.as_slice() else { return general() };
+    let [argument] = arguments.as_slice() else { return Ok(None) };
     if expr.is_distinct() || !expr.order_bys().is_empty() {
-        return general();
+        return Ok(None);
     }
     let given = argument.data_type(input)?;
     let result = expr.field().data_type().clone();
-    let own: Option<Box<dyn Running>> = match (expr.fun().name(), &given, &result) {
+    Ok(match (expr.fun().name(), &given, &result) {
         ("count", _, DataType::Int64) => Some(Box::new(Count::default())),
         ("avg", DataType::Float64, DataType::Float64) => Some(Box::new(Mean(Sums::default()))),
         ("sum", DataType::Int64, DataType::Int64) => Some(Sum::<Int64Type>::boxed(&result)),
@@ -67,19 +60,7 @@ pub(super) fn running(
         ("min", given, result) if given == result => extreme(result, Ordering::Less),
         ("max", given, result) if given == result => extreme(result, Ordering::Greater),
         _ => None,
-    };
-    own.map_or_else(general, Ok)
-}
-
-/// Leaves these of a list by key, numbered anew. `kept` ascends.
-pub(super) fn keep<T>(by_key: &mut Vec<T>, kept: &[u32]) {
-    let mut kept = kept.iter().copied().peekable();
-    let mut key = 0;
-    by_key.retain(|_| {
-        key += 1;
-        kept.next_if_eq(&(key - 1)).is_some()
-    });
-    by_key.shrink_to_fit();
+    })
 }
 
 /// COUNT of rows or of values.

@@ -11,8 +11,8 @@ use datafusion_common::{DataFusionError, internal_err};
 use laxity_graph::{EventTime, ProcessingTime};
 
 use super::Window;
-use super::parts::{NodeKey, Parts};
-use crate::groups::{Aggregation, Groups, Partial};
+use super::parts::{Input, Merges, Parts, Task};
+use crate::groups::{Aggregation, Groups};
 use crate::{Outbox, StreamBatch};
 
 /// A window being put together and sent, in pieces.
@@ -29,20 +29,6 @@ pub(super) struct Firing {
     changed: Option<Vec<ArrayRef>>,
     /// The result, and how many of its rows are still to go.
     result: Option<(RecordBatch, usize)>,
-}
-
-/// A merge.
-pub(super) struct Task {
-    inputs: Vec<Input>,
-    /// Where the result goes: a run of slices, or the window.
-    pub(super) output: Option<NodeKey>,
-}
-
-/// What a task merges.
-pub(super) enum Input {
-    Ready(Arc<Partial>),
-    /// A run of slices that exists, or that a task before this one makes.
-    Node(NodeKey),
 }
 
 /// What a step needs to know of the operator.
@@ -63,20 +49,9 @@ struct Merging {
 
 type Result<T> = std::result::Result<T, DataFusionError>;
 
-impl Task {
-    pub(super) fn new(inputs: Vec<Input>, output: Option<NodeKey>) -> Task {
-        Task { inputs, output }
-    }
-}
-
 impl Firing {
-    pub(super) fn new(
-        window: Window,
-        ingested: ProcessingTime,
-        tasks: VecDeque<Task>,
-        begun: Option<Groups>,
-        changed: Option<Vec<ArrayRef>>,
-    ) -> Firing {
+    pub(super) fn new(window: Window, merges: Merges, changed: Option<Vec<ArrayRef>>) -> Firing {
+        let Merges { ingested, tasks, begun } = merges;
         Firing { window, ingested, tasks, merging: None, begun, changed, result: None }
     }
 

@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
 use datafusion_common::{DataFusionError, internal_err};
 use laxity_graph::{EventTime, ProcessingTime};
 
-use super::firing::{Firing, Input, Task};
 use super::{Window, Windowing};
 use crate::groups::{Aggregation, Filling, Groups, Partial, Taken};
 use crate::slices::Slicing;
@@ -71,6 +69,29 @@ struct Part {
 }
 
 type Result<T> = std::result::Result<T, DataFusionError>;
+
+/// A merge.
+pub(super) struct Task {
+    pub(super) inputs: Vec<Input>,
+    /// Where the result goes: a run of slices, or the window.
+    pub(super) output: Option<NodeKey>,
+}
+
+/// What a task merges.
+pub(super) enum Input {
+    Ready(Arc<Partial>),
+    /// A run of slices that exists, or that a task before this one makes.
+    Node(NodeKey),
+}
+
+/// What makes a window of the parts that have seen it.
+pub(super) struct Merges {
+    pub(super) ingested: ProcessingTime,
+    /// Each after those it needs. The last makes the window.
+    pub(super) tasks: VecDeque<Task>,
+    /// The window's groups before the last, if there is more than merging to do.
+    pub(super) begun: Option<Groups>,
+}
 
 impl Parts {
     pub(super) fn new(windowing: Windowing, lateness_ms: i64) -> Parts {
@@ -215,14 +236,14 @@ impl Parts {
         }
     }
 
-    /// Begins to send a window; only the groups of these keys if it was sent before.
-    pub(super) fn fire(
+    /// What makes a window, which is to be sent now, again or for the first time.
+    pub(super) fn merges(
         &mut self,
         window: Window,
-        changed: Option<Vec<ArrayRef>>,
+        is_first: bool,
         aggregation: &Aggregation,
-    ) -> Result<Firing> {
-        if changed.is_none() {
+    ) -> Result<Merges> {
+        if is_first {
             self.sent = window;
         }
         let mut keys = Vec::new();
@@ -258,8 +279,8 @@ impl Parts {
                 }
             }
         }
-        tasks.push_back(Task::new(inputs, None));
-        Ok(Firing::new(window, ingested, tasks, begun, changed))
+        tasks.push_back(Task { inputs, output: None });
+        Ok(Merges { ingested, tasks, begun })
     }
 
     fn seen_by(&self, window: Window) -> impl Iterator<Item = (&PartKey, &Part)> {
@@ -337,7 +358,7 @@ impl Parts {
                 let right = NodeKey { start: key.start + (1 << level), level };
                 halves.extend(self.plan_run(slicing, right, tasks));
                 if halves.len() > 1 {
-                    tasks.push_back(Task::new(halves, Some(key)));
+                    tasks.push_back(Task { inputs: halves, output: Some(key) });
                     return vec![Input::Node(key)];
                 }
                 halves

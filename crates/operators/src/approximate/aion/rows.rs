@@ -142,6 +142,23 @@ impl Aion {
         self.first_end = Some(self.first_end.map_or(window_end, |first| first.min(window_end)));
         let mut cells = std::mem::take(&mut sub_stream.cells);
         self.begun_engaged |= self.engaged && cells.is_empty();
+        let taken = self.sample(number, window_end, &mut cells, (groups, rows), tell);
+        self.totals.rows_taken += taken;
+        if let Some(sub_stream) = self.sub_streams.get_mut(&number) {
+            sub_stream.cells = cells;
+        }
+    }
+
+    /// Throws for the rows of a sub-stream, each for its group. How many are taken.
+    fn sample(
+        &mut self,
+        number: i64,
+        window_end: i64,
+        cells: &mut Vec<Cell>,
+        (groups, rows): (Option<&[usize]>, Rows<'_>),
+        tell: &mut impl FnMut(usize, Offer),
+    ) -> u64 {
+        let seed = self.config.seed;
         let tells_all = self.tells_all();
         let mut taken = 0;
         match groups {
@@ -194,10 +211,7 @@ impl Aion {
                 cell.skip = (at - rows.len()) as u32;
             }
         }
-        self.totals.rows_taken += taken;
-        if let Some(sub_stream) = self.sub_streams.get_mut(&number) {
-            sub_stream.cells = cells;
-        }
+        taken
     }
 
     /// A group of a sub-stream whose first row comes now.

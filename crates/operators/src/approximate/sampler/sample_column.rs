@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Fields, Float64Type};
 use arrow::error::ArrowError;
 
 use crate::approximate::aggregate::Aggregate;
-use crate::approximate::aion::Closed;
+use crate::approximate::closed::Closed;
 use crate::approximate::distinct::{Distinct, Seen};
 use crate::approximate::interval::Taken;
 use crate::approximate::moments::Moments;

@@ -14,7 +14,6 @@ use datafusion_physical_expr::expressions::{
 use datafusion_physical_expr::utils::collect_columns;
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use super::spec::is_computed;
 use crate::expression::{internal, row_error};
 use crate::{Calc, CalcSpec, OperatorError, StreamBatch};
 
@@ -210,4 +209,9 @@ pub(super) fn parts(expr: &Expr) -> Vec<&Expr> {
     };
     let children = if are_all { expr.children() } else { vec![] };
     children.into_iter().filter(|part| is_computed(part)).collect()
+}
+
+/// Whether this is more than to hand on what is there.
+pub(super) fn is_computed(expr: &Expr) -> bool {
+    !expr.is::<Column>() && !expr.is::<Literal>()
 }

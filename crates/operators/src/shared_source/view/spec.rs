@@ -11,9 +11,9 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, internal_err};
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_expr::expressions::{Column, Literal};
+use datafusion_physical_expr::expressions::Column;
 
-use super::program::parts;
+use super::program::{is_computed, parts};
 use crate::expression::{internal, row_error};
 use crate::stage::Explain;
 use crate::{Calc, CalcSpec, OperatorError, SourceColumn, SourceSpec, StreamBatch, WatermarkSpec};
@@ -263,11 +263,6 @@ impl Hash for ViewRows {
         self.predicates.hash(state);
         self.computed.hash(state);
     }
-}
-
-/// Whether this is more than to hand on what is there.
-pub(super) fn is_computed(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    !expr.is::<Column>() && !expr.is::<Literal>()
 }
 
 /// How many operands an expression has over columns that have so many.
