@@ -1,3 +1,5 @@
+//! What queries that differ in constants alone have in common: the seam to the operator that works for all of them.
+
 use std::convert::Infallible;
 use std::hash::Hash;
 

@@ -19,103 +19,22 @@ use crate::explain::can_be_shared;
 /// So many readers at least share what they do alike, which is `at_least`.
 pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<String>> {
     let readings = readings(queries, at_least);
-    let mut rows: HashMap<Read, Alike<'_>> = HashMap::new();
-    // Of those who look at all rows themselves, and need not if there were more of them.
-    let mut alone: HashMap<Read, Alike<'_>> = HashMap::new();
-    let mut views: HashMap<*const TableSpec, Viewed<'_>> = HashMap::new();
-    let mut templates: HashMap<*const Template, usize> = HashMap::new();
-    let mut audiences: HashMap<Audience<'_>, usize> = HashMap::new();
-    let mut slicers: HashMap<*const SlicerSpec, usize> = HashMap::new();
-    let mut sliced_alike: HashMap<(*const SlicerSpec, &Access), usize> = HashMap::new();
     let slices = slices(&readings);
-    let readers = readers(queries);
+    let mut counted = Counted { at_least, readers: readers(queries), slices, ..Counted::default() };
     let mut writes: HashMap<*const TableSpec, usize> = HashMap::new();
     for (query, reading) in queries.iter().zip(&readings) {
-        match reading {
-            Some(Reading { scan, way: Way::View, view: Some(view), .. }) => {
-                let alike = views.entry(Arc::as_ptr(&scan.table)).or_default();
-                count(alike, *view, |other| other.has_rows_of(view));
-            }
-            Some(Reading { scan, way, rows: Some(spec), .. }) => {
-                let of_way = if *way == Way::Rows { &mut rows } else { &mut alone };
-                let alike = of_way.entry((Arc::as_ptr(&scan.table), scan.columns.clone())).or_default();
-                count(alike, *spec, |other| is_alike(*way, spec, other));
-                if let Some(template) = spec.template.as_ref().filter(|_| *way == Way::Rows) {
-                    *templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
-                    if let Some(audience) = audience(spec, template, &slices) {
-                        *slicers.entry(audience.0).or_insert(0) += 1;
-                        *sliced_alike.entry((audience.0, audience.2)).or_insert(0) += 1;
-                        *audiences.entry(audience).or_insert(0) += 1;
-                    }
-                }
-            }
-            _ => {}
-        }
+        reading.iter().for_each(|reading| counted.count(reading));
         for sink in sinks(&query.dataflow) {
             *writes.entry(Arc::as_ptr(&sink.table)).or_insert(0) += 1;
         }
     }
-    let told_of_reading = |query: &PlannedQuery, Reading { scan, way, rows: asked, view }: &Reading<'_>| {
-        let table = &scan.table.name;
-        let (mut told, mut is_done_with_others, mut is_too_short) = (Vec::new(), false, false);
-        if let (Way::View, Some(view)) = (way, view) {
-            let alike = views.get(&Arc::as_ptr(&scan.table)).into_iter().flatten();
-            let count = alike.filter(|(other, _)| other.has_rows_of(view)).map(|(_, count)| *count).sum();
-            told.push(match view.is_filtered() {
-                true => format!("filters {table}, and computes what it selects, once with {}", others(count)),
-                false => format!("computes what it selects of {table} once with {}", others(count)),
-            });
-        } else if let Some(spec) = asked {
-            let read = (Arc::as_ptr(&scan.table), scan.columns.clone());
-            let of_way = if *way == Way::Rows { &rows } else { &alone };
-            let alike = of_way.get(&read).into_iter().flatten();
-            let count: usize =
-                alike.filter(|(other, _)| is_alike(*way, spec, other)).map(|(_, count)| *count).sum();
-            match (way, spec.gets_every_row()) {
-                (Way::Rows, _) => told.push(format!("reads {table} with {}", others(count))),
-                _ if count < 2 => {}
-                (_, false) => {
-                    told.push(format!("reads {table} alone, as fewer than {at_least} ask the same of it"));
-                }
-                (_, true) => told.push(format!(
-                    "aggregates the rows of {table} alone, as fewer than {at_least} do that in the same way"
-                )),
-            }
-            let of_it = spec.template.as_ref().and_then(|template| templates.get(&Arc::as_ptr(template)));
-            // All rows are aggregated once, whatever the windows: those who have these in common are as one then.
-            let are_many = if spec.gets_every_row() { 2 } else { at_least };
-            if let Some(&of_it) = of_it.filter(|&&of_it| *way == Way::Rows && of_it >= are_many) {
-                told.push(format!("is one operator with {}", others(of_it)));
-                is_done_with_others = true;
-            }
-            let audience = spec.template.as_ref().and_then(|template| audience(spec, template, &slices));
-            let audience = audience.filter(|_| *way == Way::Rows);
-            let of_it = audience.and_then(|audience| slicers.get(&audience.0)).copied().unwrap_or(0);
-            let alike = audience.and_then(|audience| audiences.get(&audience)).copied().unwrap_or(0);
-            if alike > 1 && of_it >= at_least {
-                told.push(format!("aggregates its rows once with {}", others(alike)));
-                is_done_with_others = true;
-            }
-            let sliced = audience.and_then(|(slicer, _, rows)| sliced_alike.get(&(slicer, rows)));
-            is_too_short = of_it >= at_least && sliced.is_some_and(|&sliced| sliced > alike);
-            // That they are too few is said already.
-            is_done_with_others |=
-                *way == Way::Alone && count > 1 && matches!(query.windows, Windows::Shareable);
-        }
-        if !is_done_with_others && readers.get(&Arc::as_ptr(&scan.table)).is_some_and(|&of_it| of_it > 1) {
-            let why = why_apart(query, at_least, is_too_short);
-            told.extend(why.map(|why| format!("shares no windows, as {why}")));
-        }
-        told
-    };
     let told = |(query, reading): (&PlannedQuery, &Option<Reading<'_>>)| {
         let mut told = match reading {
-            Some(reading) => told_of_reading(query, reading),
+            Some(reading) => counted.told(query, reading),
             None => {
                 let mut tables = tables(&query.dataflow);
-                let table =
-                    tables.find(|table| readers.get(&Arc::as_ptr(table)).is_some_and(|&of_it| of_it > 1));
-                let why = table.and_then(|table| Some((&table.name, why_apart(query, at_least, false)?)));
+                let why = tables.find(|table| counted.is_read_by_several(table));
+                let why = why.and_then(|table| Some((&table.name, why_apart(query, at_least, false)?)));
                 why.map(|(table, why)| format!("reads {table} alone, as {why}")).into_iter().collect()
             }
         };
@@ -130,6 +49,111 @@ pub fn shared_with(queries: &[PlannedQuery], at_least: usize) -> Vec<Option<Stri
         (!told.is_empty()).then(|| told.join(", "))
     };
     queries.iter().zip(&readings).map(told).collect()
+}
+
+/// Who does what alike, by what it is.
+#[derive(Default)]
+struct Counted<'a> {
+    at_least: usize,
+    readers: HashMap<*const TableSpec, usize>,
+    rows: HashMap<Read, Alike<'a>>,
+    /// Of those who look at all rows themselves, and need not if there were more of them.
+    alone: HashMap<Read, Alike<'a>>,
+    views: HashMap<*const TableSpec, Viewed<'a>>,
+    templates: HashMap<*const Template, usize>,
+    slices: Common,
+    slicers: HashMap<*const SlicerSpec, usize>,
+    audiences: HashMap<Audience<'a>, usize>,
+    sliced_alike: HashMap<(*const SlicerSpec, &'a Access), usize>,
+}
+
+impl<'a> Counted<'a> {
+    fn count(&mut self, reading: &Reading<'a>) {
+        match reading {
+            Reading { scan, way: Way::View, view: Some(view), .. } => {
+                let alike = self.views.entry(Arc::as_ptr(&scan.table)).or_default();
+                count(alike, *view, |other| other.has_rows_of(view));
+            }
+            Reading { scan, way, rows: Some(spec), .. } => {
+                let of_way = if *way == Way::Rows { &mut self.rows } else { &mut self.alone };
+                let alike = of_way.entry((Arc::as_ptr(&scan.table), scan.columns.clone())).or_default();
+                count(alike, *spec, |other| is_alike(*way, spec, other));
+                if let Some(template) = spec.template.as_ref().filter(|_| *way == Way::Rows) {
+                    *self.templates.entry(Arc::as_ptr(template)).or_insert(0) += 1;
+                    if let Some(audience) = audience(spec, template, &self.slices) {
+                        *self.slicers.entry(audience.0).or_insert(0) += 1;
+                        *self.sliced_alike.entry((audience.0, audience.2)).or_insert(0) += 1;
+                        *self.audiences.entry(audience).or_insert(0) += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_read_by_several(&self, table: &Arc<TableSpec>) -> bool {
+        self.readers.get(&Arc::as_ptr(table)).is_some_and(|&of_it| of_it > 1)
+    }
+
+    /// What a query does with others that read the table, and why not more of it.
+    fn told(
+        &self,
+        query: &PlannedQuery,
+        Reading { scan, way, rows: asked, view }: &Reading<'a>,
+    ) -> Vec<String> {
+        let (table, at_least) = (&scan.table.name, self.at_least);
+        let (mut told, mut is_done_with_others, mut is_too_short) = (Vec::new(), false, false);
+        if let (Way::View, Some(view)) = (way, view) {
+            let alike = self.views.get(&Arc::as_ptr(&scan.table)).into_iter().flatten();
+            let count = alike.filter(|(other, _)| other.has_rows_of(view)).map(|(_, count)| *count).sum();
+            told.push(match view.is_filtered() {
+                true => format!("filters {table}, and computes what it selects, once with {}", others(count)),
+                false => format!("computes what it selects of {table} once with {}", others(count)),
+            });
+        } else if let Some(spec) = asked {
+            let read = (Arc::as_ptr(&scan.table), scan.columns.clone());
+            let of_way = if *way == Way::Rows { &self.rows } else { &self.alone };
+            let alike = of_way.get(&read).into_iter().flatten();
+            let count: usize =
+                alike.filter(|(other, _)| is_alike(*way, spec, other)).map(|(_, count)| *count).sum();
+            match (way, spec.gets_every_row()) {
+                (Way::Rows, _) => told.push(format!("reads {table} with {}", others(count))),
+                _ if count < 2 => {}
+                (_, false) => {
+                    told.push(format!("reads {table} alone, as fewer than {at_least} ask the same of it"));
+                }
+                (_, true) => told.push(format!(
+                    "aggregates the rows of {table} alone, as fewer than {at_least} do that in the same way"
+                )),
+            }
+            let of_it =
+                spec.template.as_ref().and_then(|template| self.templates.get(&Arc::as_ptr(template)));
+            // All rows are aggregated once, whatever the windows: those who have these in common are as one then.
+            let are_many = if spec.gets_every_row() { 2 } else { at_least };
+            if let Some(&of_it) = of_it.filter(|&&of_it| *way == Way::Rows && of_it >= are_many) {
+                told.push(format!("is one operator with {}", others(of_it)));
+                is_done_with_others = true;
+            }
+            let audience = spec.template.as_ref().and_then(|template| audience(spec, template, &self.slices));
+            let audience = audience.filter(|_| *way == Way::Rows);
+            let of_it = audience.and_then(|audience| self.slicers.get(&audience.0)).copied().unwrap_or(0);
+            let alike = audience.and_then(|audience| self.audiences.get(&audience)).copied().unwrap_or(0);
+            if alike > 1 && of_it >= at_least {
+                told.push(format!("aggregates its rows once with {}", others(alike)));
+                is_done_with_others = true;
+            }
+            let sliced = audience.and_then(|(slicer, _, rows)| self.sliced_alike.get(&(slicer, rows)));
+            is_too_short = of_it >= at_least && sliced.is_some_and(|&sliced| sliced > alike);
+            // That they are too few is said already.
+            is_done_with_others |=
+                *way == Way::Alone && count > 1 && matches!(query.windows, Windows::Shareable);
+        }
+        if !is_done_with_others && self.is_read_by_several(&scan.table) {
+            let why = why_apart(query, at_least, is_too_short);
+            told.extend(why.map(|why| format!("shares no windows, as {why}")));
+        }
+        told
+    }
 }
 
 /// A table as it is read by these columns.

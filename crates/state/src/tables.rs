@@ -1,3 +1,5 @@
+//! Tables of saved state, as files in Arrow's format.
+
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Write};
 use std::path::Path;

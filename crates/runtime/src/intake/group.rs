@@ -527,15 +527,10 @@ impl<C: Content> Group<C> {
             }
             self.set_timer(number);
         }
-        if let (Some(record), Some(started)) = (&self.record, started) {
-            let of_members = chosen.chunk_by(|one, next| one.0 == next.0).flat_map(|rows| {
-                let count = u64::from(count(rows));
-                self.who_get_rows_of(rows[0].0).map(move |member| (member.recorded, count))
-            });
-            record.chosen(of_members);
+        if let Some(started) = started {
             let watermark = self.watermark;
-            let arrival = RecordedArrival { at: arrival, rows, bytes, event_times, watermark };
-            record.filled(arrival, clock.now().since_ns(started));
+            let of_rows = RecordedArrival { at: arrival, rows, bytes, event_times, watermark };
+            self.record_taken(&chosen, C::rows(&batch), of_rows, clock.now().since_ns(started));
         }
         self.chosen = chosen;
         self.slice(&batch, arrival, clock);
@@ -547,6 +542,20 @@ impl<C: Content> Group<C> {
             self.kept.push_back(Kept { batch: Some(batch), bytes, held, members, is_members: false });
         }
         Ok(())
+    }
+
+    /// `rows`: of the batch, less those that could not be read.
+    fn record_taken(&self, chosen: &[(u32, u32)], rows: u32, arrival: RecordedArrival, took_ns: u64) {
+        let Some(record) = &self.record else { return };
+        let of_members = chosen.chunk_by(|one, next| one.0 == next.0).flat_map(|of_member| {
+            let count = match of_member {
+                [(_, EVERY_ROW)] => u64::from(rows),
+                places => places.len() as u64,
+            };
+            self.who_get_rows_of(of_member[0].0).map(move |member| (member.recorded, count))
+        });
+        record.chosen(of_members);
+        record.filled(arrival, took_ns);
     }
 
     /// The members that get what the front has chosen for this one.

@@ -1,3 +1,5 @@
+//! Ranks that change another one.
+
 use std::fmt;
 
 use laxity_graph::QueryId;
