@@ -23,7 +23,7 @@ use crate::load::Load;
 use crate::mailboxes::{Mailboxes, Merging};
 use crate::open_tables::OpenTables;
 use crate::plan::{QueryPlan, SubmitError};
-use crate::restarts::{Again, Restarts};
+use crate::restarts::Restarts;
 use crate::shared::Shared;
 use crate::sink_io::SinkPool;
 use crate::snapshot::{
@@ -120,10 +120,10 @@ impl Engine {
         });
         let submission: Arc<Mutex<Submission>> = Arc::default();
         let (engine, again) = (Arc::downgrade(&shared), submission.clone());
-        shared.restarts.submits_by(move |plan, known| {
+        shared.restarts.submits_by(move |plan, beginning| {
             let stopped = || SubmitError::Thread { source: std::io::ErrorKind::Interrupted.into() };
             let shared = engine.upgrade().ok_or_else(stopped)?;
-            again.lock().submit(&shared, plan, JoinFrom::Now, known)
+            again.lock().submit(&shared, plan, beginning)
         });
         Engine {
             shared,
@@ -176,7 +176,7 @@ impl Engine {
     /// As for [`submit`](Engine::submit).
     pub fn submit_from(&self, plan: QueryPlan, from: JoinFrom) -> Result<QueryId, SubmitError> {
         let mut submission = self.submission.lock();
-        let id = submission.submit(&self.shared, &Arc::new(plan), from, Again::default())?;
+        let id = submission.submit(&self.shared, &Arc::new(plan), from.into())?;
         if submission.has_started() {
             taking::start(&self.shared).map_err(|source| SubmitError::Thread { source })?;
         }

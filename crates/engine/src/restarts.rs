@@ -11,6 +11,7 @@ use laxity_runtime::{Outcome, Query};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
+use crate::config::JoinFrom;
 use crate::plan::{QueryPlan, SubmitError};
 use crate::submission::Place;
 
@@ -23,15 +24,23 @@ pub(crate) struct Restarts {
     submit: OnceLock<Box<Submit>>,
 }
 
-type Submit = dyn Fn(&Arc<QueryPlan>, Again) -> Result<QueryId, SubmitError> + Send + Sync;
+type Submit = dyn Fn(&Arc<QueryPlan>, Beginning) -> Result<QueryId, SubmitError> + Send + Sync;
 
-/// What is known of a query that is started again.
+/// Where a query begins to read that has no checkpoint.
 #[derive(Clone, Default)]
-pub(crate) struct Again {
-    /// Where its sources began to read, which they do again where no checkpoint says otherwise. A pipe has no such place.
+pub(crate) struct Beginning {
+    /// What was asked for.
+    pub from: JoinFrom,
+    /// Of one that is started again: where its sources began. A pipe has no such place.
     pub began: HashMap<NodeId, Place>,
     /// How often it was started again since its last checkpoint.
     tries: u32,
+}
+
+impl From<JoinFrom> for Beginning {
+    fn from(from: JoinFrom) -> Beginning {
+        Beginning { from, ..Beginning::default() }
+    }
 }
 
 #[derive(Default)]
@@ -45,13 +54,13 @@ struct State {
 
 struct Kept {
     plan: Arc<QueryPlan>,
-    again: Again,
+    beginning: Beginning,
 }
 
 struct Due {
     plan: Arc<QueryPlan>,
     /// With the number of this start, from 1.
-    again: Again,
+    beginning: Beginning,
     at: ProcessingTime,
     since: EventTime,
     why: String,
@@ -78,20 +87,20 @@ impl Restarts {
     /// How queries are submitted. Once, before the first.
     pub fn submits_by(
         &self,
-        submit: impl Fn(&Arc<QueryPlan>, Again) -> Result<QueryId, SubmitError> + Send + Sync + 'static,
+        submit: impl Fn(&Arc<QueryPlan>, Beginning) -> Result<QueryId, SubmitError> + Send + Sync + 'static,
     ) {
         let _ = self.submit.set(Box::new(submit));
     }
 
     /// A query that is to go on should the world end it. Before anything of it runs.
-    pub fn keep(&self, id: QueryId, plan: Arc<QueryPlan>, again: Again) {
-        self.state.lock().plans.insert(id, Kept { plan, again });
+    pub fn keep(&self, id: QueryId, plan: Arc<QueryPlan>, beginning: Beginning) {
+        self.state.lock().plans.insert(id, Kept { plan, beginning });
     }
 
     /// A query is read for, from this place on, for the first time.
     pub fn note_beginning(&self, id: QueryId, source: NodeId, place: impl FnOnce() -> Place) {
         if let Some(kept) = self.state.lock().plans.get_mut(&id) {
-            kept.again.began.entry(source).or_insert_with(place);
+            kept.beginning.began.entry(source).or_insert_with(place);
         }
     }
 
@@ -108,23 +117,23 @@ impl Restarts {
     /// What a query that has failed waits for.
     pub fn wait_of(&self, id: QueryId) -> Option<Wait> {
         let state = self.state.lock();
-        let Due { again, since, why, .. } = state.due.get(&id)?;
-        let service = format!("its next start ({} of {TRIES_MAX})", again.tries);
+        let Due { beginning, since, why, .. } = state.due.get(&id)?;
+        let service = format!("its next start ({} of {TRIES_MAX})", beginning.tries);
         Some(Wait { service, why: why.clone(), since: *since })
     }
 
     /// A query has ended, and `query` tells its account, where it is to go on. To be called before it is counted as such.
     /// True where nobody asks for the [`next`](Restarts::next) yet: a thread is to do so from now on.
     pub fn on_ended(&self, id: QueryId, clock: &Clock, query: impl FnOnce() -> Option<Arc<Query>>) -> bool {
-        let Some(Kept { plan, mut again }) = self.state.lock().plans.remove(&id) else { return false };
+        let Some(Kept { plan, mut beginning }) = self.state.lock().plans.remove(&id) else { return false };
         let Some(query) = query().filter(|query| query.ended_for_now()) else { return false };
         // What it has saved it need not do again.
         if query.last_checkpoint().is_some() {
-            again.tries = 0;
+            beginning.tries = 0;
         }
         let Outcome::Failed(why) = query.outcome() else { return false };
         let mut state = self.state.lock();
-        self.defer(&mut state, clock, id, plan, again, why);
+        self.defer(&mut state, clock, id, plan, beginning, why);
         !std::mem::replace(&mut state.has_thread, true)
     }
 
@@ -141,12 +150,12 @@ impl Restarts {
         clock: &Clock,
         id: QueryId,
         plan: Arc<QueryPlan>,
-        mut again: Again,
+        mut beginning: Beginning,
         why: String,
     ) {
         let query = &plan.dataflow.settings.name;
-        again.tries += 1;
-        let attempt = again.tries;
+        beginning.tries += 1;
+        let attempt = beginning.tries;
         if attempt > TRIES_MAX {
             tracing::error!(
                 query,
@@ -163,7 +172,7 @@ impl Restarts {
         let now = clock.now();
         let since = EventTime(clock.unix_start_ms() + (now.0 / 1_000_000) as i64);
         let at = now.plus(Duration::from_secs(pause_s));
-        state.due.insert(id, Due { plan, again, at, since, why });
+        state.due.insert(id, Due { plan, beginning, at, since, why });
     }
 
     /// Which is to be started now, of those that are gone.
@@ -186,9 +195,9 @@ impl Restarts {
     /// Starts it. Until that is done it counts as one that is to be started. True where it runs: its account goes on in the
     /// new one's.
     pub fn start(&self, old: QueryId, clock: &Clock) -> bool {
-        let due = self.state.lock().due.get(&old).map(|due| (due.plan.clone(), due.again.clone()));
-        let (Some(submit), Some((plan, again))) = (self.submit.get(), due) else { return false };
-        let submitted = submit(&plan, again.clone());
+        let due = self.state.lock().due.get(&old).map(|due| (due.plan.clone(), due.beginning.clone()));
+        let (Some(submit), Some((plan, beginning))) = (self.submit.get(), due) else { return false };
+        let submitted = submit(&plan, beginning.clone());
         let mut state = self.state.lock();
         let error = match submitted {
             Ok(_) => {
@@ -202,7 +211,7 @@ impl Restarts {
         state.due.remove(&old);
         match error {
             SubmitError::Connect { .. } | SubmitError::Store { .. } | SubmitError::NameTaken { .. } => {
-                self.defer(&mut state, clock, old, plan, again, why);
+                self.defer(&mut state, clock, old, plan, beginning, why);
             }
             _ => tracing::error!(query = plan.dataflow.settings.name, why, "it cannot be started again"),
         }

@@ -19,7 +19,7 @@ use crate::chain_of_causes;
 use crate::checkpoints::Keeping;
 use crate::config::JoinFrom;
 use crate::plan::{QueryPlan, SubmitError};
-use crate::restarts::Again;
+use crate::restarts::Beginning;
 use crate::shared::Shared;
 use crate::tables::{Table, TableWaker, WayIn};
 use crate::unit::Unit;
@@ -125,8 +125,7 @@ impl Submission {
         &mut self,
         shared: &Arc<Shared>,
         plan: &Arc<QueryPlan>,
-        from: JoinFrom,
-        again: Again,
+        beginning: Beginning,
     ) -> Result<QueryId, SubmitError> {
         let settings = plan.dataflow.settings.clone();
         let name = settings.name.clone();
@@ -139,7 +138,7 @@ impl Submission {
         };
         let query = Arc::new(Query::new(reserved.id, settings, sinks, shared.process.clone()));
         let mut undo = Undo::default();
-        let made = self.make(shared, plan, from, &again, &query, reserved.first, &mut undo);
+        let made = self.make(shared, plan, &beginning, &query, reserved.first, &mut undo);
         let Made { instances, outlets, keeping, mut wanted, entrances, parts } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
@@ -152,7 +151,7 @@ impl Submission {
         self.to_connect.extend(outlets.iter().filter(|outlet| !outlet.is_immediate).cloned());
         // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
         if plan.state.is_some() {
-            shared.restarts.keep(query.id, plan.clone(), again);
+            shared.restarts.keep(query.id, plan.clone(), beginning);
         }
         shared.registry.write().enter(&reserved, query.clone(), instances, outlets);
         match &mut wanted[..] {
@@ -224,8 +223,7 @@ impl Submission {
         &mut self,
         shared: &Arc<Shared>,
         plan: &QueryPlan,
-        from: JoinFrom,
-        again: &Again,
+        beginning: &Beginning,
         query: &Arc<Query>,
         first: OperatorId,
         undo: &mut Undo,
@@ -286,7 +284,7 @@ impl Submission {
                     return None;
                 }
                 Some(kept::From::Place(place, saved)) => (Some(place), Some(saved)),
-                Some(kept::From::Beginning) | None => (again.began.get(&source.node).cloned(), None),
+                Some(kept::From::Beginning) | None => (beginning.began.get(&source.node).cloned(), None),
             };
             if is_restored && saved.is_none() {
                 // Its own operators hold what was saved.
@@ -299,7 +297,7 @@ impl Submission {
         let mut entrances = Vec::new();
         if let Some(started) = &self.started {
             for wanted in std::mem::take(&mut wanted) {
-                entrances.push(entrance(shared, wanted, from, started)?);
+                entrances.push(entrance(shared, wanted, beginning.from, started)?);
             }
         }
         let units = instances.iter().cloned().map(Unit::Operator).collect();
