@@ -26,12 +26,13 @@ const TICKS_PER_S: f64 = 100.0;
 /// Stopping may take so long, the last checkpoint included.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Queries, beside the near one, and what is asked of them.
+/// Queries, beside the near one, and what is asked of them: of a gigabyte, nothing but that the near one does not notice.
 struct Cell {
     name: String,
     sql: String,
     queries: usize,
-    ready_s: f64,
+    pause_ms: Option<f64>,
+    ready_s: Option<f64>,
 }
 
 pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
@@ -60,14 +61,22 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
             name: format!("{many} queries over one stream"),
             sql: one_stream::sql(many, many, 10_000, 100, true),
             queries: many,
-            ready_s: 5.0,
+            pause_ms: Some(TARGET_PAUSE_MS),
+            ready_s: Some(5.0),
         },
-        Cell { name: "millions of groups".into(), sql: groups, queries: 1, ready_s: 1.0 },
+        Cell {
+            name: "millions of groups".into(),
+            sql: groups,
+            queries: 1,
+            pause_ms: Some(TARGET_PAUSE_MS),
+            ready_s: Some(1.0),
+        },
         Cell {
             name: "rows that wait for a join".into(),
             sql: waiting_rows(setting.pick(40_000, 2_000)),
             queries: 1,
-            ready_s: 1.0,
+            pause_ms: None,
+            ready_s: None,
         },
     ];
     for cell in &cells {
@@ -110,9 +119,9 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         let times = pairs(|on, off| on.near_ms.p99 / off.near_ms.p99.max(1e-3));
         findings.summary.extend([
             at_most(&what("CPU more than without, of 25 s"), &more_cpu_s, TARGET_CPU_S, "s"),
-            at_most(&what("the longest pause"), &of(&on, |run| run.worst_pause_ms), TARGET_PAUSE_MS, "ms"),
+            figure(&what("the longest pause"), &of(&on, |run| run.worst_pause_ms), cell.pause_ms, "ms"),
             at_most(&what("p99 of the near one by that without"), &times, TARGET_P99_TIMES, "times"),
-            at_most(
+            figure(
                 &what("start to first result of the near one"),
                 &of(&on, |run| run.ready_s),
                 cell.ready_s,
@@ -126,6 +135,13 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         }
     }
     Ok(findings)
+}
+
+fn figure(what: &str, values: &[f64], most: Option<f64>, unit: &str) -> String {
+    match most {
+        Some(most) => at_most(what, values, most, unit),
+        None => format!("{what}: {}", crate::spread(values, unit)),
+    }
 }
 
 fn table(name: &str, columns: &str, rows_per_s: u64, options: &str) -> String {
