@@ -470,13 +470,11 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
                 table.way(share.rows_spec(), view.as_ref(), &columns)
             });
             let reader = reader(&wanted, &table.spec, way, shared.clock.now());
-            let joins = match shared.restarts.keeps(query.id) {
-                false => table.join(reader),
-                true => table.join_at(reader, |environment, position| {
-                    let place = || Place::beginning(&table.spec.columns, environment, position);
-                    shared.restarts.note_beginning(query.id, wanted.source.node, place);
-                }),
+            let begins = |environment: &ScanEnvironment, position| {
+                let place = || Place::beginning(&table.spec.columns, environment, position);
+                shared.restarts.note_beginning(query.id, wanted.source.node, place);
             };
+            let joins = table.join(reader, shared.restarts.keeps(query.id).then_some(begins));
             let _ = joins && registry.reads(query.id, table.clone());
             drop(registry);
             if joins {

@@ -230,24 +230,19 @@ impl Table {
     }
 
     /// One more reads it, from the next row on. False where there is no next row.
-    pub fn join(&self, reader: Reader<ArrowRows>) -> bool {
-        let mut cell = self.cell.lock();
-        cell.scan.is_some() && cell.intake.join(reader).is_none()
-    }
-
-    /// As [`join`](Table::join). `begins` is told how a copy of the same columns would begin with the same row.
-    pub fn join_at(
+    /// `begins`, if it is asked for, is told how a copy of the same columns would begin with the same row.
+    pub fn join(
         &self,
         reader: Reader<ArrowRows>,
-        begins: impl FnOnce(&ScanEnvironment, Position),
+        begins: Option<impl FnOnce(&ScanEnvironment, Position)>,
     ) -> bool {
         let mut cell = self.cell.lock();
         let Cell { intake, scan, .. } = &mut *cell;
         let Some(feed) = scan else { return false };
-        let (environment, position) = self.to_another_copy(intake.position(), feed);
+        let begins = begins.map(|tell| (tell, self.to_another_copy(intake.position(), feed)));
         let joins = intake.join(reader).is_none();
-        if joins {
-            begins(&environment, position);
+        if let Some((tell, (environment, position))) = begins.filter(|_| joins) {
+            tell(&environment, position);
         }
         joins
     }

@@ -81,6 +81,7 @@ impl RunQueue {
     /// The first unit, and the one that is first behind it.
     #[inline]
     pub fn first_two(&self) -> [Option<u32>; 2] {
+        // Among the children of the root, as in `down`.
         let second = self.groups.get(ROOT - 2).and_then(|group| group.0.into_iter().min());
         [self.peek(), second.filter(|&key| key != Key::LAST)].map(|key| key.map(Key::unit))
     }

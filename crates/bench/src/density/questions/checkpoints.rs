@@ -1,5 +1,5 @@
-//! What do checkpoints cost, and how soon is one back to work after them: of a thousand small queries over one stream, of one that
-//! holds a hundred megabytes and of one that holds a gigabyte, each beside a near target.
+//! What do checkpoints cost, and how soon is one back to work after them: of a thousand small queries over one stream, of one of
+//! millions of groups and of one that holds a gigabyte, each beside a near target.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -278,7 +278,7 @@ fn measure(setting: &Setting<'_>, text: &str, has_checkpoints: bool) -> anyhow::
     Ok(Measured {
         cpu_s,
         peak_mb,
-        state_mb: kept.iter().map(|checkpoint| checkpoint.bytes / 1e6).sum(),
+        state_mb: kept.iter().map(|checkpoint| checkpoint.bytes / 1e6).fold(0.0, |sum, mb| sum + mb),
         worst_pause_ms: kept.iter().map(|checkpoint| checkpoint.longest_pause_ms).fold(0.0, f64::max),
         near_ms,
         ready_s: if has_checkpoints { ready_s(setting, &files)? } else { 0.0 },
