@@ -86,6 +86,9 @@ pub(crate) type NamedColumn = (String, ArrayRef);
 /// Tables of at least so many rows are not copied into one with others. Few in tests, which hold few.
 pub(crate) const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 8_192 };
 
+/// Pieces of fewer rows are: what stands around a piece in a file takes as much as some dozens of rows.
+const COPIED_ROWS: usize = if cfg!(test) { 2 } else { 256 };
+
 pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {
     (name.into(), Arc::new(array))
 }
@@ -142,36 +145,28 @@ impl OperatorState {
         Ok(self)
     }
 
-    /// A large table, as parts `name-0`, `name-1`, … of these pieces, which are alike. Large ones are not copied.
+    /// A large table, as parts `name-0`, `name-1`, … of these pieces, which are alike. Only small ones are copied: the query
+    /// stands still meanwhile.
     pub(crate) fn with_pieces(mut self, name: &str, pieces: Vec<RecordBatch>) -> Result<OperatorState> {
-        let mut small: Vec<RecordBatch> = Vec::new();
-        let mut chunks = Vec::new();
-        let flush = |small: &mut Vec<RecordBatch>, chunks: &mut Vec<RecordBatch>| {
-            if let Some(first) = small.first() {
-                let schema = first.schema();
-                chunks.push(concat_batches(&schema, small.iter()).map_err(|e| bug(name, e))?);
-                small.clear();
-            }
-            Ok(())
-        };
-        let mut small_rows = 0;
-        for piece in pieces {
-            if piece.num_rows() >= CHUNK_ROWS {
-                flush(&mut small, &mut chunks)?;
-                small_rows = 0;
-                chunks.push(piece);
-                continue;
-            }
-            small_rows += piece.num_rows();
-            small.push(piece);
-            if small_rows >= CHUNK_ROWS {
-                flush(&mut small, &mut chunks)?;
-                small_rows = 0;
+        let mut parts: Vec<Vec<RecordBatch>> = Vec::new();
+        let mut rows = CHUNK_ROWS;
+        for run in pieces.chunk_by(|a, b| a.num_rows().max(b.num_rows()) < COPIED_ROWS) {
+            for some in run.chunks(CHUNK_ROWS / COPIED_ROWS) {
+                let piece = match some {
+                    [only] => only.clone(),
+                    several => concat_batches(&several[0].schema(), several).map_err(|e| bug(name, e))?,
+                };
+                if rows.max(piece.num_rows()) >= CHUNK_ROWS {
+                    parts.push(Vec::new());
+                    rows = 0;
+                }
+                rows += piece.num_rows();
+                parts.last_mut().expect("the first piece begins one").push(piece);
             }
         }
-        flush(&mut small, &mut chunks)?;
-        let parts = chunks.into_iter().enumerate();
-        self.parts.extend(parts.map(|(at, rows)| StatePart::new(format!("{name}-{at}"), rows)));
+        for (at, pieces) in parts.into_iter().enumerate() {
+            self = self.with_whole(format!("{name}-{at}"), pieces);
+        }
         Ok(self)
     }
 

@@ -311,21 +311,22 @@ fn what_was_ingested_before_says_so() {
 }
 
 #[test]
-fn large_tables_are_not_copied_and_small_ones_put_together() {
+fn small_pieces_alone_are_copied() {
     let piece = |rows: usize| {
         let column: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values(0..rows as i64));
         RecordBatch::try_from_iter([("n", column)]).unwrap()
     };
-    let (small, large) = (piece(3), piece(CHUNK_ROWS));
-    let pieces = vec![small.clone(), small.clone(), large.clone(), small];
+    let (tiny, small, large) = (piece(COPIED_ROWS - 1), piece(COPIED_ROWS), piece(CHUNK_ROWS));
+    let pieces = vec![tiny.clone(), tiny.clone(), small.clone(), tiny.clone(), large.clone(), small.clone()];
+    let expected: usize = pieces.iter().map(RecordBatch::num_rows).sum();
     let mut state = OperatorState::default().with_pieces("rows", pieces).unwrap();
-    let rows: Vec<usize> = state.parts.iter().map(|part| part.rows.num_rows()).collect();
-    assert_eq!(rows, [6, CHUNK_ROWS, 3]);
-    assert!(std::ptr::eq(
-        state.parts[1].rows.column(0).to_data().buffers()[0].as_ptr(),
-        large.column(0).to_data().buffers()[0].as_ptr(),
-    ));
-    assert_eq!(state.take_pieces("rows").iter().map(Part::len).sum::<usize>(), CHUNK_ROWS + 9);
+    let parts = state.parts.iter().map(|part| part.clone().into_pieces().1);
+    let parts: Vec<Vec<RecordBatch>> = parts.collect();
+    let two = concat_batches(&tiny.schema(), [&tiny, &tiny]).unwrap();
+    assert_eq!(parts, [vec![two, small.clone(), tiny], vec![large.clone()], vec![small.clone()]]);
+    let address = |rows: &RecordBatch| rows.column(0).to_data().buffers()[0].as_ptr();
+    assert_eq!([&parts[0][1], &parts[1][0]].map(address), [&small, &large].map(address));
+    assert_eq!(state.take_pieces("rows").iter().map(Part::len).sum::<usize>(), expected);
     state.finish().unwrap();
 }
 

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use arrow::array::{Array, AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int64Type, SchemaRef};
 use laxity_graph::ProcessingTime;
 
@@ -115,9 +116,13 @@ impl Bucket {
         for rows in self.side.rows.pieces() {
             let range = start..start + rows.num_rows() as u32;
             start = range.end;
-            let matched = |row: u32| self.matched.get(row as usize).copied().unwrap_or(false);
-            let found_partner: BooleanArray = range.clone().map(|row| Some(matched(row))).collect();
-            let leaves_alone: BooleanArray = range.clone().map(|row| Some(waits(row))).collect();
+            // On a side whose lonely rows are no result there are none of either, and rows may be millions.
+            let flags = |of: &dyn Fn(u32) -> bool| match self.matched.is_empty() {
+                true => BooleanArray::new(BooleanBuffer::new_unset(range.len()), None),
+                false => range.clone().map(|row| Some(of(row))).collect(),
+            };
+            let found_partner = flags(&|row| self.matched[row as usize]);
+            let leaves_alone = flags(&waits);
             while before.next_if(|saved| saved.start < range.start).is_some() {}
             if let Some(saved) = before.next_if(|saved| saved.is(range.start, &found_partner, &leaves_alone))
             {
@@ -125,9 +130,12 @@ impl Bucket {
                 self.saved.push(saved);
                 continue;
             }
-            let behind = range.clone().map(|row| self.behind.get(&row).copied());
+            let mut watermarks_before = vec![None; range.len()];
+            for (&row, &before) in self.behind.range(range.clone()) {
+                watermarks_before[(row - range.start) as usize] = Some(before);
+            }
             let mut columns = vec![
-                named("watermark-before", behind.collect::<Int64Array>()),
+                named("watermark-before", Int64Array::from(watermarks_before)),
                 named("found-partner", found_partner),
                 named("leaves-alone", leaves_alone),
             ];
