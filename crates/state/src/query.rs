@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::folder::StateError;
 use crate::manifest::{Manifest, PartEntry, StoredFile, Unreadable};
-use crate::pack::{Encoded, Packs, Place, read_at};
+use crate::pack::{Encoded, Packs, Place, read_tables};
 use crate::tables::Failed;
 use crate::written::Written;
 use crate::{VERSION, tables};
@@ -315,8 +315,7 @@ impl Draft {
             let (bytes, crc32) = encoded.map_err(|failed| failed_at(Path::new(name), failed))?;
             Ok(StoredFile { name: name.to_owned(), bytes, crc32, written_in: None })
         })?;
-        let text = manifest.to_text();
-        Ok(Encoded { manifest, tables, text })
+        Encoded::new(manifest, &tables).map_err(StateError::io("compress", Path::new("a checkpoint")))
     }
 
     /// Gives each table, and its file's name, to `put`, which answers with the file; the manifest then.
@@ -346,32 +345,32 @@ impl Checkpoint {
     /// # Errors
     /// The first file that is not what was written.
     pub fn tables(&self) -> Result<Vec<Vec<(String, RecordBatch)>>, Damaged> {
+        let together = self.place.map(|place| read_tables(&self.path, place, self.manifest.bytes()));
+        let together = together
+            .transpose()
+            .map_err(|error| Damaged { path: self.path.clone(), reason: error.to_string() })?;
         let table = |part: &PartEntry| {
-            let (path, rows) = self.file(&part.file);
+            let path = match self.place {
+                Some(_) => self.path.clone(),
+                None => self.path.join(&part.file),
+            };
+            let rows = self.table(&part.file, &path, together.as_deref());
             rows.map(|rows| (part.name.clone(), rows)).map_err(|reason| Damaged { path, reason })
         };
         self.manifest.instances.iter().map(|instance| instance.parts.iter().map(table).collect()).collect()
     }
 
-    fn file(&self, name: &str) -> (PathBuf, Result<RecordBatch, String>) {
-        let path = match self.place {
-            Some(_) => self.path.clone(),
-            None => self.path.join(name),
-        };
+    /// The table in that file, or, where all tables are one behind the other, in these bytes.
+    fn table(&self, name: &str, path: &Path, together: Option<&[u8]>) -> Result<RecordBatch, String> {
         let files = &self.manifest.files;
-        let Some(place) = files.iter().position(|file| file.name == name) else {
-            return (path, Err("the manifest does not list it".into()));
+        let at = files.iter().position(|file| file.name == name).ok_or("the manifest does not list it")?;
+        let stored = &files[at];
+        let Some(together) = together else {
+            return tables::decode(&std::fs::read(path).map_err(|error| error.to_string())?, stored);
         };
-        let stored = &files[place];
-        let bytes = match self.place {
-            None => std::fs::read(&path),
-            Some(pack) => {
-                let before: u64 = files[..place].iter().map(|file| file.bytes).sum();
-                read_at(&path, pack.offset + before, stored.bytes)
-            }
-        };
-        let rows = bytes.map_err(|error| error.to_string()).and_then(|bytes| tables::decode(bytes, stored));
-        (path, rows)
+        let start = files[..at].iter().map(|file| file.bytes).sum::<u64>() as usize;
+        let bytes = together.get(start..start + stored.bytes as usize).ok_or("it is cut off")?;
+        tables::decode(bytes, stored)
     }
 
     /// Its folder, or the file that it is in with others.

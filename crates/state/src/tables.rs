@@ -61,11 +61,11 @@ impl Write for Counted<'_> {
 }
 
 /// Reads it, if it is what was written.
-pub(crate) fn decode(bytes: Vec<u8>, stored: &StoredFile) -> Result<RecordBatch, String> {
+pub(crate) fn decode(bytes: &[u8], stored: &StoredFile) -> Result<RecordBatch, String> {
     if bytes.len() as u64 != stored.bytes {
         return Err(format!("it has {} bytes; {} were written", bytes.len(), stored.bytes));
     }
-    if crc32fast::hash(&bytes) != stored.crc32 {
+    if crc32fast::hash(bytes) != stored.crc32 {
         return Err("its checksum is another: it was changed or damaged".into());
     }
     let text = |error: arrow::error::ArrowError| error.to_string();

@@ -142,6 +142,30 @@ fn a_newer_program_s_is_refused() {
     assert!(matches!(error, StateError::Newer { .. }), "{error}");
 }
 
+/// As version 4 wrote it.
+#[test]
+fn an_older_one_which_is_not_compressed_is_read() {
+    let folder = tempdir().unwrap();
+    let (state, queries) = open(folder.path());
+    write(&state, &queries, &[(0, 1)]);
+    drop(state);
+    let encoded = draft("b/ü", 1).encode().unwrap();
+    let tables = zstd::decode_all(&encoded.tables[..]).unwrap();
+    let text = encoded.manifest.to_text();
+    let (table_bytes, manifest_bytes) = (tables.len(), text.len());
+    let index = format!(
+        r#"[{{"query":"b/ü","checkpoint":1,"offset":0,"table-bytes":{table_bytes},"manifest-bytes":{manifest_bytes}}}]"#
+    );
+    let mut bytes = [&tables[..], text.as_bytes(), index.as_bytes()].concat();
+    bytes.extend((index.len() as u64).to_le_bytes());
+    bytes.extend(super::checksum(index.as_bytes(), &4_u32.to_le_bytes()).to_le_bytes());
+    bytes.extend(4_u32.to_le_bytes());
+    bytes.extend(super::MAGIC);
+    std::fs::write(folder.path().join("checkpoints-2.pack"), bytes).unwrap();
+    let (_state, queries) = open(folder.path());
+    assert_eq!([usable(&queries[0]), usable(&queries[1])], [vec![1], vec![1]]);
+}
+
 proptest! {
     /// Any byte changed, or the end cut off: who is harmed uses the one before, the others the last.
     #[test]
@@ -158,14 +182,11 @@ proptest! {
         let path = folder.path().join("checkpoints-2.pack");
         let mut bytes = std::fs::read(&path).unwrap();
         let place = place.index(bytes.len());
-        let before = bytes[place];
         if cuts {
             bytes.truncate(place);
         } else {
             bytes[place] ^= flip;
         }
-        // White space between the parts of JSON may change without harm.
-        let is_blank = before.is_ascii_whitespace() && (before ^ flip).is_ascii_whitespace() && !cuts;
         std::fs::write(&path, bytes).unwrap();
         let state = match StateFolder::open(folder.path()) {
             Ok(state) => state,
@@ -184,6 +205,6 @@ proptest! {
                 other => prop_assert!(false, "{:?}", other),
             }
         }
-        prop_assert!(harmed == 1 || harmed == 3 || harmed == 0 && is_blank, "{}", harmed);
+        prop_assert!(harmed == 1 || harmed == 3, "{}", harmed);
     }
 }

@@ -163,9 +163,11 @@ fn a_newer_program_s_is_refused() {
     let (_folder, query) = written([1, 2]);
     let path = query.path().join("chk-2/manifest.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace("\"version\": 4", "\"version\": 5")).unwrap();
+    let version = |version: u32| format!("\"version\": {version}");
+    std::fs::write(&path, text.replace(&version(VERSION), &version(VERSION + 1))).unwrap();
     let error = query.checkpoints().unwrap_err().to_string();
-    assert!(error.contains("version 5") && error.contains("chk-2"), "{error}");
+    let newer = format!("version {}", VERSION + 1);
+    assert!(error.contains(&newer) && error.contains("chk-2"), "{error}");
 }
 
 /// A byte of the checkpoint is another, or its file ends there, or is gone.

@@ -1,5 +1,5 @@
 //! What do checkpoints cost, and how soon is one back to work after them: of a thousand small queries over one stream, of one of
-//! millions of groups and of one that holds a gigabyte, each beside a near target.
+//! millions of groups, of one that holds a hundred megabytes and of one that holds a gigabyte, each beside a near target.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -73,6 +73,13 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
         },
         Cell {
             name: "rows that wait for a join".into(),
+            sql: waiting_rows(setting.pick(4_000, 1_000)),
+            queries: 1,
+            pause_ms: Some(TARGET_PAUSE_MS),
+            ready_s: Some(1.0),
+        },
+        Cell {
+            name: "many rows that wait for a join".into(),
             sql: waiting_rows(setting.pick(40_000, 2_000)),
             queries: 1,
             pause_ms: None,
