@@ -28,6 +28,8 @@ pub(crate) struct Catalog {
 pub(crate) struct CatalogAt<'a> {
     relations: &'a BTreeMap<String, Declared>,
     declared: usize,
+    /// One more.
+    besides: Option<(&'a str, &'a Relation)>,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,7 @@ pub(crate) struct Table {
     pub file: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TableColumn {
     /// Index among the physical columns.
     Physical(usize),
@@ -93,7 +95,7 @@ impl Catalog {
 
     /// As it was when so many were declared.
     pub fn at(&self, declared: usize) -> CatalogAt<'_> {
-        CatalogAt { relations: &self.relations, declared }
+        CatalogAt { relations: &self.relations, declared, besides: None }
     }
 
     pub fn now(&self) -> CatalogAt<'_> {
@@ -117,7 +119,15 @@ impl<'a> CatalogAt<'a> {
     }
 
     pub fn get(self, name: &str) -> Option<&'a Relation> {
-        self.declared(name).map(|one| &one.relation)
+        match self.besides {
+            Some((besides, relation)) if besides == name => Some(relation),
+            _ => self.declared(name).map(|one| &one.relation),
+        }
+    }
+
+    /// The same with one more.
+    pub fn with(self, name: &'a str, relation: &'a Relation) -> CatalogAt<'a> {
+        CatalogAt { besides: Some((name, relation)), ..self }
     }
 
     /// The statement that declares it.

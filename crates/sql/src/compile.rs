@@ -24,6 +24,7 @@ use laxity_text::closest;
 
 use self::lone::Lone;
 use self::scope::Scope;
+use crate::alike::Alike;
 use crate::apart::Windows;
 use crate::catalog::{Catalog, Relation, Table};
 use crate::error::{Fault, NOWHERE, SqlError, SqlErrorKind};
@@ -150,11 +151,12 @@ pub struct Compiled {
 /// their file.
 pub fn compile_each(files: &[SqlFile], options: CompileOptions) -> Compiled {
     let threads = cores();
+    let alike = Alike::default();
     let compiled = on_deep_stack(|| {
         // A file of many queries is compiled by many, many files each by one.
         let within = if files.len() == 1 { threads } else { 1 };
         side_by_side(files, threads, |file| {
-            Ok::<_, Infallible>(compile_caught(std::slice::from_ref(file), options, within))
+            Ok::<_, Infallible>(compile_caught(std::slice::from_ref(file), options, within, &alike))
         })
     });
     let Ok(compiled) = compiled;
@@ -213,11 +215,16 @@ fn tell_apart(queries: &mut [PlannedQuery]) {
 /// # Errors
 /// The first mistake, with its place.
 pub fn compile_with(files: &[SqlFile], options: CompileOptions) -> Result<Script, SqlError> {
-    on_deep_stack(|| compile_caught(files, options, cores()))
+    on_deep_stack(|| compile_caught(files, options, cores(), &Alike::default()))
 }
 
-fn compile_caught(files: &[SqlFile], options: CompileOptions, threads: usize) -> Result<Script, SqlError> {
-    catch_unwind(AssertUnwindSafe(|| compile_here(files, options, threads)))
+pub(crate) fn compile_caught(
+    files: &[SqlFile],
+    options: CompileOptions,
+    threads: usize,
+    alike: &Alike,
+) -> Result<Script, SqlError> {
+    catch_unwind(AssertUnwindSafe(|| compile_here(files, options, threads, alike)))
         .unwrap_or_else(|panic| Err(of_panic(files, panic.as_ref())))
 }
 
@@ -232,7 +239,12 @@ fn of_panic(files: &[SqlFile], panic: &(dyn std::any::Any + Send)) -> SqlError {
     Fault::internal(NOWHERE, text).into_error(file, "")
 }
 
-fn compile_here(files: &[SqlFile], options: CompileOptions, threads: usize) -> Result<Script, SqlError> {
+fn compile_here(
+    files: &[SqlFile],
+    options: CompileOptions,
+    threads: usize,
+    alike: &Alike,
+) -> Result<Script, SqlError> {
     let words: Vec<OnceCell<Vec<TokenWithSpan>>> = files.iter().map(|_| OnceCell::new()).collect();
     let mut session = Session {
         files,
@@ -241,6 +253,7 @@ fn compile_here(files: &[SqlFile], options: CompileOptions, threads: usize) -> R
         threads,
         catalog: Catalog::default(),
         templates: Templates::default(),
+        alike,
         settings: SessionSettings::default(),
         queries: vec![],
         names: HashSet::new(),
@@ -286,6 +299,8 @@ struct Session<'a> {
     threads: usize,
     catalog: Catalog,
     templates: Templates,
+    /// May be that of other scripts too.
+    alike: &'a Alike,
     settings: SessionSettings,
     queries: Vec<PlannedQuery>,
     /// Of `queries`.
@@ -434,6 +449,7 @@ impl<'a> Session<'a> {
             options: self.options,
             catalog: self.catalog.now(),
             templates: &self.templates,
+            alike: Some(self.alike),
             settings: &self.settings,
             awaits_others: false,
         }
@@ -445,7 +461,7 @@ impl<'a> Session<'a> {
         }
         let planner = Planner::new(self.catalog.now(), place.tokens);
         let folder = self.files[place.file].path.parent().map(PathBuf::from).unwrap_or_default();
-        let table = table::declared(create, &planner, folder, place.file)?;
+        let table = table::declared(create, &planner, self.alike, folder, place.file)?;
         let origin = self.scope().origin(place);
         self.catalog.insert(create.name.value.clone(), Relation::Table(Arc::new(table)), origin);
         Ok(())

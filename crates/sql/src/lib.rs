@@ -2,11 +2,13 @@
 //!
 //! A script is parsed statement by statement ([`compile()`]), each query is planned by DataFusion's SQL planner
 //! with Flink's meaning put in where it differs, optimised by a chosen list of rules, and lowered to the
-//! operators of `laxity-operators`. Every mistake is a [`SqlError`] with file, line and column.
+//! operators of `laxity-operators`; queries that are alike but for the name of their table are planned once (`alike.rs`).
+//! Every mistake is a [`SqlError`] with file, line and column.
 //!
 //! Not here: running anything, reading any table (`engine`, `connect`). DataFusion's own execution is not used.
 
 mod aggregates;
+mod alike;
 mod apart;
 mod approximate;
 mod catalog;

@@ -25,7 +25,6 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, ScalarValue};
-use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
@@ -38,7 +37,7 @@ use laxity_operators::{
 
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::origin::Origin;
-use crate::planning::{Planner, has_subquery};
+use crate::planning::{Planner, execution_props, has_subquery};
 use crate::settings::SessionSettings;
 use crate::unnest::as_unnest;
 use crate::window_function::as_window_function;
@@ -222,7 +221,7 @@ impl<'a> Lowering<'a> {
             )
             .hint("join with it within a window"));
         }
-        create_physical_expr(expr, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
+        create_physical_expr(expr, schema, &execution_props(), &PhysicalPlanningContext::default())
             .map_err(|e| self.planner.fault(e))
     }
 

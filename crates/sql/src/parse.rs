@@ -486,9 +486,10 @@ impl<'w> StatementParser<'w> {
             columns = self.identifiers()?;
             self.consume(&Token::RParen)?;
         }
+        let query_at = self.parser.peek_token_ref().span.start;
         let query = self.query()?;
         let end = self.parser.get_current_token().span.end;
-        Ok(Insert { table, columns, query, span: Span::new(start.start, end) })
+        Ok(Insert { table, columns, query, query_at, span: Span::new(start.start, end) })
     }
 
     fn execute(&mut self) -> Parsed<StatementKind> {

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalMonthDayNano, TimeUnit};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, SchemaError, TableReference, plan_err};
+use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF,
@@ -276,7 +277,7 @@ fn parser_options() -> ParserOptions {
 
 fn analyze(plan: LogicalPlan) -> Result<LogicalPlan> {
     let analyzer = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
-    let plan = analyzer.execute_and_check(plan, &ConfigOptions::default(), |_, _| {})?;
+    let plan = analyzer.execute_and_check(plan, options(), |_, _| {})?;
     with_flink_casts(plan)
 }
 
@@ -328,7 +329,18 @@ fn optimizer() -> Optimizer {
 
 /// Without a start time, so that CURRENT_TIMESTAMP is not frozen at planning.
 fn optimizer_context() -> OptimizerContext {
-    OptimizerContext::new().without_query_execution_start_time()
+    OptimizerContext::new_with_config_options(Arc::clone(options())).without_query_execution_start_time()
+}
+
+/// Of an expression that is lowered.
+pub(crate) fn execution_props() -> ExecutionProps {
+    ExecutionProps { config_options: Some(Arc::clone(options())), ..ExecutionProps::new() }
+}
+
+/// DataFusion's, hundreds of them: none is set here, and each call of a function keeps them.
+fn options() -> &'static Arc<ConfigOptions> {
+    static OPTIONS: LazyLock<Arc<ConfigOptions>> = LazyLock::new(Arc::default);
+    &OPTIONS
 }
 
 /// A fault on its way through DataFusion.
@@ -520,7 +532,6 @@ fn tidy(message: &str) -> String {
 /// What SqlToRel asks: tables, functions, types.
 struct Context<'a> {
     catalog: CatalogAt<'a>,
-    config: ConfigOptions,
     expr_planners: Vec<Arc<dyn ExprPlanner>>,
     relation_planners: Vec<Arc<dyn RelationPlanner>>,
     row_number: BTreeMap<&'static str, Arc<WindowUDF>>,
@@ -530,7 +541,6 @@ impl<'a> Context<'a> {
     fn new(catalog: CatalogAt<'a>) -> Context<'a> {
         Context {
             catalog,
-            config: ConfigOptions::default(),
             expr_planners: vec![
                 Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
                 Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
@@ -594,7 +604,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn options(&self) -> &ConfigOptions {
-        &self.config
+        options()
     }
 
     fn udf_names(&self) -> Vec<String> {

@@ -113,5 +113,7 @@ pub(crate) struct Insert {
     /// Named columns; empty: all of them in order.
     pub columns: Vec<Ident>,
     pub query: Box<Query>,
+    /// Where that begins.
+    pub query_at: Location,
     pub span: Span,
 }

@@ -47,7 +47,7 @@ pub(crate) struct WindowFunction {
     pub at: Location,
     /// Names of columns that are kept although nothing above needs them.
     pub keep: Vec<String>,
-    schema: DFSchemaRef,
+    pub schema: DFSchemaRef,
 }
 
 impl WindowFunction {

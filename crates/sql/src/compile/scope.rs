@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion_expr::LogicalPlan;
 use datafusion_sql::sqlparser::ast::{Ident, Query};
+use datafusion_sql::sqlparser::tokenizer::{Span, TokenWithSpan};
 use laxity_connect::{SinkSpec, TableSpec, validate_lookup, validate_source};
 use laxity_graph::CheckpointPlace;
 use laxity_operators::{LateColumn, Stage};
@@ -17,6 +18,7 @@ use super::{
     CompileOptions, Done, LateSink, PathPlace, Place, PlannedQuery, SqlFile, check_written, option_fault,
     sink_columns,
 };
+use crate::alike::Alike;
 use crate::apart::Windows;
 use crate::catalog::{CatalogAt, Relation, Table};
 use crate::data_type::{display, flink_type};
@@ -28,6 +30,7 @@ use crate::planning::Planner;
 use crate::settings::SessionSettings;
 use crate::statement::{Insert, Statement, StatementKind};
 use crate::template::{self, Shape, TableKey, Templates};
+use crate::words::words_within;
 
 /// What a query is planned with.
 pub(super) struct Scope<'a> {
@@ -36,6 +39,8 @@ pub(super) struct Scope<'a> {
     pub options: CompileOptions,
     pub catalog: CatalogAt<'a>,
     pub templates: &'a Templates,
+    /// `None`: it is planned by itself.
+    pub alike: Option<&'a Alike>,
     pub settings: &'a SessionSettings,
     /// Who is alone with its table so far is planned again when others come.
     pub awaits_others: bool,
@@ -62,6 +67,21 @@ impl Scope<'_> {
         name: String,
         set: Option<String>,
     ) -> Done<PlannedQuery> {
+        // A plan that was made for many has not the places of these words, which an error is told with.
+        let alone = || Scope { alike: None, ..*self }.plan_once(statement, place, name.clone(), set.clone());
+        match self.alike {
+            Some(_) => self.plan_once(statement, place, name.clone(), set.clone()).or_else(|_| alone()),
+            None => alone(),
+        }
+    }
+
+    fn plan_once(
+        &self,
+        statement: &Statement,
+        place: &Place,
+        name: String,
+        set: Option<String>,
+    ) -> Done<PlannedQuery> {
         let plain_name = name.clone();
         let planner = Planner::new(self.catalog, place.tokens);
         let mut lowering = Lowering::new(&planner, self.settings, name, self.options.processing_origin_ms);
@@ -71,7 +91,7 @@ impl Scope<'_> {
             table.sink.schema.fields().iter().map(|field| field.name().clone()).collect()
         });
         let Inserted { lone_with, windows } = match &statement.kind {
-            StatementKind::Insert(insert) => self.insert(insert, &planner, &mut lowering)?,
+            StatementKind::Insert(insert) => self.insert(insert, place.tokens, &planner, &mut lowering)?,
             StatementKind::Query(query) => self.print(query, &planner, &mut lowering)?,
             other => return Err(Fault::internal(place.span.start, format!("{other:?} is planned"))),
         };
@@ -128,7 +148,13 @@ impl Scope<'_> {
         specs.filter_map(place).collect()
     }
 
-    fn insert(&self, insert: &Insert, planner: &Planner, lowering: &mut Lowering) -> Done<Inserted> {
+    fn insert(
+        &self,
+        insert: &Insert,
+        words: &[TokenWithSpan],
+        planner: &Planner,
+        lowering: &mut Lowering,
+    ) -> Done<Inserted> {
         let table = match self.catalog.get(&insert.table.value) {
             Some(Relation::Table(table)) => table,
             Some(Relation::View(..)) => {
@@ -142,8 +168,14 @@ impl Scope<'_> {
         };
         check_written(table)?;
         let columns = sink_columns(table, &insert.columns)?;
-        let plan = planner.query(&insert.query)?;
-        let plan = self.optimized(plan, planner, lowering)?;
+        let keep = &lowering.late_columns;
+        let alone = || planner.query(&insert.query).and_then(|plan| planner.optimize(plan, keep));
+        let words = words_within(words, Span::new(insert.query_at, insert.span.end));
+        let plan = match self.alike {
+            Some(alike) => alike.plan(words, self.catalog, keep, alone)?,
+            None => alone()?,
+        };
+        self.check_read(&plan)?;
         lowering.insert(&plan, &table.sink, &table.lengths, &columns)?;
         let interval = self.settings.checkpoint_interval;
         let shape = |links| Shape::of(&plan, links, &table.sink.schema, &table.lengths, &columns, interval);
@@ -161,8 +193,8 @@ impl Scope<'_> {
 
     /// A SELECT that is not inserted anywhere goes to standard output.
     fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<Inserted> {
-        let plan = planner.printed_query(query)?;
-        let plan = self.optimized(plan, planner, lowering)?;
+        let plan = planner.optimize(planner.printed_query(query)?, &lowering.late_columns)?;
+        self.check_read(&plan)?;
         let fields = plan.schema().fields().iter().map(|field| {
             let data_type = flink_type(field.data_type());
             field.as_ref().clone().with_data_type(data_type).with_nullable(true)
@@ -180,13 +212,13 @@ impl Scope<'_> {
         Ok(Inserted { lone_with: None, windows: Windows::None })
     }
 
-    fn optimized(&self, plan: LogicalPlan, planner: &Planner, lowering: &Lowering) -> Done<LogicalPlan> {
-        let plan = planner.optimize(plan, &lowering.late_columns)?;
-        for (table, is_lookup) in crate::planning::tables_of(&plan) {
+    /// Checks that the tables of a plan can be read.
+    fn check_read(&self, plan: &LogicalPlan) -> Done<()> {
+        for (table, is_lookup) in crate::planning::tables_of(plan) {
             let validate = if is_lookup { validate_lookup } else { validate_source };
             validate(&table.spec).map_err(|error| option_fault(&table, &error))?;
         }
-        Ok(plan)
+        Ok(())
     }
 
     fn late_table(&self) -> Done<Option<&Arc<Table>>> {

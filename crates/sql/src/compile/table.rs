@@ -10,6 +10,7 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 use laxity_connect::{Connector, PartitionColumn, PrimaryKey, SplitColumn, TableSpec};
 
 use super::{Done, unknown_column};
+use crate::alike::Alike;
 use crate::catalog::{Table, TableColumn};
 use crate::data_type::{CharLength, FlinkType, display};
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
@@ -18,15 +19,24 @@ use crate::proctime;
 use crate::statement::{Column, ColumnKind, CreateTable, Watermark};
 
 /// The table that a statement of the `file` declares. Paths in its options are relative to `folder`.
-pub(super) fn declared(create: &CreateTable, planner: &Planner, folder: PathBuf, file: usize) -> Done<Table> {
+pub(super) fn declared(
+    create: &CreateTable,
+    planner: &Planner,
+    alike: &Alike,
+    folder: PathBuf,
+    file: usize,
+) -> Done<Table> {
+    let expression = |expr: &SqlExpr, columns: &SchemaRef| {
+        alike.expression(expr, columns, || planner.expression(expr, columns))
+    };
     refuse_repeated(&create.columns)?;
     let (stored, written_metadata) = stored_columns(create)?;
-    let (schema, columns) = all_columns(create, &stored, planner)?;
+    let (schema, columns) = all_columns(create, &stored, expression)?;
     for key in &create.primary_key {
         schema.index_of(&key.value).map_err(|_| unknown_column(key, &schema))?;
     }
     let watermark = match &create.watermark {
-        Some(watermark) => Some(watermark_over(watermark, &schema, planner)?),
+        Some(watermark) => Some(watermark_over(watermark, &schema, expression)?),
         None => None,
     };
     let options = create.options.entries.iter().map(|(key, option)| (key.clone(), option.value.clone()));
@@ -101,7 +111,7 @@ fn stored_columns(create: &CreateTable) -> Done<(SchemaRef, Option<Location>)> {
 fn all_columns(
     create: &CreateTable,
     stored: &SchemaRef,
-    planner: &Planner,
+    expression: impl Fn(&SqlExpr, &SchemaRef) -> Done<Expr>,
 ) -> Done<(SchemaRef, Vec<TableColumn>)> {
     let mut fields = Vec::new();
     let mut columns = Vec::new();
@@ -116,7 +126,7 @@ fn all_columns(
                 (TableColumn::ProcessingTime, proctime::data_type(), false)
             }
             ColumnKind::Computed(expr) => {
-                let planned = planner.expression(expr, stored)?;
+                let planned = expression(expr, stored)?;
                 let data_type = type_of(&planned, stored)?;
                 (TableColumn::Computed(planned), data_type, true)
             }
@@ -128,12 +138,16 @@ fn all_columns(
 }
 
 /// The column that the watermark follows, and the expression of that column's type.
-fn watermark_over(watermark: &Watermark, schema: &SchemaRef, planner: &Planner) -> Done<(usize, Expr)> {
+fn watermark_over(
+    watermark: &Watermark,
+    schema: &SchemaRef,
+    expression: impl Fn(&SqlExpr, &SchemaRef) -> Done<Expr>,
+) -> Done<(usize, Expr)> {
     let name = &watermark.column;
     let column = schema.index_of(&name.value).map_err(|_| unknown_column(name, schema))?;
     let wanted = schema.field(column).data_type();
     check_time_attribute(name, wanted)?;
-    let expr = planner.expression(&watermark.expr, schema)?;
+    let expr = expression(&watermark.expr, schema)?;
     let given = type_of(&expr, schema)?;
     if !matches!(given, DataType::Timestamp(..) | DataType::Null) {
         let message = format!("the watermark must be {}, not {}", display(wanted), display(&given));

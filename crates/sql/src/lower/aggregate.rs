@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::{Column, DFSchema};
-use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{Aggregate, Expr};
@@ -19,6 +18,7 @@ use super::scan::df_schema;
 use super::{Lowered, Lowering, unsupported};
 use crate::error::{Fault, NOWHERE};
 use crate::explain::window_text;
+use crate::planning::execution_props;
 use crate::window_function::EXAMPLE;
 
 /// Columns of the aggregation's input, in the making.
@@ -240,7 +240,7 @@ impl Lowering<'_> {
                 &Expr::AggregateFunction(function),
                 &logical,
                 &schema,
-                &ExecutionProps::new(),
+                &execution_props(),
                 &PhysicalPlanningContext::default(),
             )
             .with_name(name)
