@@ -1,10 +1,11 @@
 //! Queries that are alike but for the name of the table they read are planned once, and the table is put in: planning and
 //! optimising takes most of the time in which thousands of queries start.
 //!
-//! What a plan depends on are the words of its query, the columns of its table and the columns kept for late rows. Nothing
-//! else of a table, and no setting, is asked for before a plan is lowered, which each query is by itself. The plan is made with
-//! a name that nothing else has, so that wherever this name stands, as in `sum(t.v)`, the table's own belongs. It is used
-//! only if it then comes out as the plan of a query that was planned by itself.
+//! What a plan depends on are the words of its query, the columns of its table with what fills them, and the columns kept for
+//! late rows; the watermark is compared too, though nothing asks for it. No option and no setting is asked for before a plan
+//! is lowered, which each query is by itself. The plan is made with a name that nothing else has, so that wherever this name
+//! stands, as in `sum(t.v)`, the table's own belongs. It is used only if it then comes out as the plan of a query that was
+//! planned by itself.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
