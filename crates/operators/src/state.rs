@@ -87,7 +87,7 @@ pub(crate) type NamedColumn = (String, ArrayRef);
 pub(crate) const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 8_192 };
 
 /// Pieces of fewer rows are: what stands around a piece in a file takes as much as some dozens of rows.
-const COPIED_ROWS: usize = if cfg!(test) { 2 } else { 256 };
+const COPIED_ROWS: usize = if cfg!(test) { 2 } else { 64 };
 
 pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {
     (name.into(), Arc::new(array))
