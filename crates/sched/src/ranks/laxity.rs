@@ -62,7 +62,7 @@ use crate::{
 /// *Looking ahead*: as much work as came to a query in the last H comes in the next, due by its end and L; it counts beside what waits,
 /// may be given up, and what is kept of it has its room. With H of 2 s, training seeds from .75 of capacity on: kept +.4 points and p99
 /// over target −4.4 % on 148 workloads, +.5 points and −1.7 % on 130 others; on 18 of the papers' at 1.3 +1.2 points (`ysb` −10) and −19 %.
-/// Where something was given up at the review before only, so that others pay nothing for it: +.5 points and −3.2 % on 225, and a pick
+/// Where something was given up at the review before only, so that others pay nothing for it: +.3 points and −3.9 % on 305, and a pick
 /// among 10 000 operators costs the same. It would earn its place; left out as long as it was not seen on threads. Of queries
 /// that have work waiting alone, at 1 s, it is −.1 points and −1.3 % (of all +.1 and −3.8 %). Due at the middle of H instead it is −10 % at
 /// 1 s, but sees overload where there is none, a second of work in L + .5 s. With weight for the work that comes as worth, no
