@@ -83,10 +83,10 @@ pub(crate) type Result<T> = std::result::Result<T, StateError>;
 /// A column of a part.
 pub(crate) type NamedColumn = (String, ArrayRef);
 
-/// Tables of at least so many rows are not copied into one with others. Few in tests, which hold few.
+/// A piece of at least so many rows is a part by itself. Few in tests, which hold few.
 pub(crate) const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 8_192 };
 
-/// Pieces of fewer rows are: what stands around a piece in a file takes as much as some dozens of rows.
+/// Pieces of fewer rows are copied into one: what stands around a piece in a file takes as much as some dozens of rows.
 const COPIED_ROWS: usize = if cfg!(test) { 2 } else { 64 };
 
 pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {

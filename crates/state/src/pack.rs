@@ -89,7 +89,7 @@ const MAGIC: [u8; 8] = *b"laxity\x00\x01";
 const TRAILER_BYTES: u64 = 8 + 4 + 4 + 8;
 /// No index is longer, and no manifest.
 const TEXT_BYTES_MAX: u64 = 1 << 30;
-/// Of zstd, the fastest of the plain ones: of a thousand small checkpoints it makes a quarter.
+/// Of zstd, the fastest of the plain ones: of a thousand small checkpoints it makes a fifth.
 const LEVEL: i32 = 1;
 
 impl Encoded {
