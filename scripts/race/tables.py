@@ -65,7 +65,8 @@ def of_latency(out: Path) -> list[str]:
     highest, cells = [], []
     for (format, query), of in grouped(rows(out / "latency.csv"), "format", "query").items():
         for (engine,), rates in grouped(of, "engine").items():
-            best = {bound: max((int(line["rate"]) for line in rates if float(line["p99_ms"]) <= bound), default=0) for bound in (100, 1_000)}
+            p99_ms = {int(rate): middle(at, "p99_ms") for (rate,), at in grouped(rates, "rate").items()}
+            best = {bound: max((rate for rate, ms in p99_ms.items() if ms <= bound), default=0) for bound in (100, 1_000)}
             highest.append(f"| {query}, {format} | {engine} | {best[100]:,} | {best[1000]:,} |")
         for (rate, engine), at in sorted(grouped(of, "rate", "engine").items(), key=lambda item: int(item[0][0])):
             shown = cell(at, ("p50_ms", 0), ("p99_ms", 0), ("cores", 2), ("resident_mb", 0), ("load_p99_ms", 0))
