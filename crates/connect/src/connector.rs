@@ -64,6 +64,11 @@ pub trait SourceConnector: Sync {
 
     /// Whether the table ends.
     fn is_bounded(&self, table: &TableSpec) -> bool;
+
+    /// About how long a table takes to open, with its first rows made ready, on a core to itself. By default that of a small file.
+    fn opening_ns(&self) -> u64 {
+        300_000
+    }
 }
 
 /// Tables that are written.

@@ -14,8 +14,8 @@ use self::column::Generator;
 use crate::options::OptionReader;
 use crate::pace::{Pace, TICK_DEFAULT};
 use crate::{
-    ConnectError, Connector, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec,
-    ScannedBatch, SourceConnector, TableSpec,
+    ConnectError, Connector, GENERATOR_OPENING_NS, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment,
+    ScanEvent, ScanSpec, ScannedBatch, SourceConnector, TableSpec,
 };
 
 mod column;
@@ -81,6 +81,10 @@ impl SourceConnector for Datagen {
             key.starts_with("fields.") && key.ends_with(".kind") && kind == "sequence"
         };
         table.options.contains_key("number-of-rows") || table.options.iter().any(is_sequence)
+    }
+
+    fn opening_ns(&self) -> u64 {
+        GENERATOR_OPENING_NS
     }
 }
 

@@ -97,7 +97,7 @@ pub use recovery::{Delivery, OutputPosition};
 pub use root::ROOT_OPTION;
 pub use scan::{
     Preparation, RecordPlace, RestoredScan, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec,
-    ScannedBatch, is_bounded, open_scan, validate_source,
+    ScannedBatch, is_bounded, open_scan, opening_ns, validate_source,
 };
 pub use sink::{
     Encoder, OpenSink, Output, RestOfPrepare, SinkEnvironment, SinkSpec, committed_checkpoint, delivery,
@@ -109,6 +109,9 @@ pub use waker::Waker;
 
 /// Rows of a batch at most: what the engine's operators are tuned for.
 pub(crate) const MAX_BATCH_ROWS: usize = 8_192;
+
+/// About how long a generator takes to open, on a slow core: nothing is read.
+pub(crate) const GENERATOR_OPENING_NS: u64 = 30_000;
 
 /// Rows decoded at a time, at most: some 50 KB of text and a quarter of a millisecond. `examples/decode_speed.rs`
 /// shows what that costs.

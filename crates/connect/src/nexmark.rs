@@ -16,8 +16,8 @@ use crate::options::OptionReader;
 use crate::pace::{Pace, TICK_DEFAULT};
 use crate::timestamp::parse_timestamp;
 use crate::{
-    ConnectError, Connector, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment, ScanEvent, ScanSpec,
-    ScannedBatch, SourceConnector, TableSpec,
+    ConnectError, Connector, GENERATOR_OPENING_NS, MAX_BATCH_ROWS, OptionError, Scan, ScanEnvironment,
+    ScanEvent, ScanSpec, ScannedBatch, SourceConnector, TableSpec,
 };
 
 #[derive(Debug)]
@@ -114,6 +114,10 @@ impl SourceConnector for Nexmark {
         let option = |key: &str| table.options.get(key);
         option("events.num").is_some_and(|number| number.trim() != "0")
             || option("stop-at").is_some_and(|at| at.trim() != "0" && !at.starts_with('-'))
+    }
+
+    fn opening_ns(&self) -> u64 {
+        GENERATOR_OPENING_NS
     }
 }
 

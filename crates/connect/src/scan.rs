@@ -230,6 +230,11 @@ pub fn is_bounded(table: &TableSpec) -> bool {
     source_of(&OptionReader::new(table)).is_ok_and(|source| source.is_bounded(table))
 }
 
+/// About how long opening the table takes: see [`SourceConnector::opening_ns`].
+pub fn opening_ns(table: &TableSpec) -> u64 {
+    source_of(&OptionReader::new(table)).map_or(0, |source| source.opening_ns())
+}
+
 fn source_of(options: &OptionReader<'_>) -> Result<&'static dyn SourceConnector, OptionError> {
     let refused = "the table can be written but not read; sources are";
     connector::chosen(options, |connector| connector.source(), refused)
