@@ -131,7 +131,11 @@ impl JsonDecoder {
             return;
         }
         let part = text.part(&lines);
-        match self.decode_together(part, lines.len()) {
+        let decoded = match text.values_in(&lines) {
+            Some(values) => self.decode_together(part, values),
+            None => Err("a line is no object".to_owned()),
+        };
+        match decoded {
             Ok(batch) => rows.extend(batch),
             Err(reason) => {
                 // The decoder keeps what it read before the fault.
@@ -160,8 +164,8 @@ impl JsonDecoder {
         decoded.ok()?
     }
 
-    /// Decodes lines that must hold one object each, or be blank.
-    fn decode_together(&mut self, part: &[u8], lines: usize) -> Result<Option<RecordBatch>, String> {
+    /// Decodes lines that must hold so many objects.
+    fn decode_together(&mut self, part: &[u8], values: usize) -> Result<Option<RecordBatch>, String> {
         let clean = |error: arrow::error::ArrowError| {
             let text = error.to_string();
             let text = text.strip_prefix("Json error: ").unwrap_or(&text);
@@ -179,12 +183,8 @@ impl JsonDecoder {
         }
         let batch = self.decoder.flush().map_err(clean)?;
         let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-        if rows != lines {
-            let blank =
-                part.split_inclusive(|byte| *byte == b'\n').filter(|line| line.trim_ascii().is_empty());
-            if rows + blank.count() != lines {
-                return Err("more than one value in a line".to_owned());
-            }
+        if rows != values {
+            return Err("more than one value in a line".to_owned());
         }
         batch.map(|batch| self.declared(batch)).transpose()
     }
@@ -288,6 +288,20 @@ impl<'a> Lines<'a> {
     fn part(self, lines: &Range<usize>) -> &'a [u8] {
         let start = lines.start.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[start..self.ends[lines.end - 1]]
+    }
+
+    /// How many values are in these, if each that is not blank begins and ends as an object: a value that goes on in the next
+    /// line would make one of the two there count for this. `None` if one does not; of one line it does not matter.
+    fn values_in(self, lines: &Range<usize>) -> Option<usize> {
+        let mut values = 0;
+        for line in lines.clone() {
+            let line = self.get(line).trim_ascii();
+            if lines.len() > 1 && !line.is_empty() && (line[0] != b'{' || line[line.len() - 1] != b'}') {
+                return None;
+            }
+            values += usize::from(!line.is_empty());
+        }
+        Some(values)
     }
 }
 

@@ -385,7 +385,7 @@ fn what_is_complete_is_not_done_twice_and_a_changed_query_is_refused() {
     let script = |factor: u32| {
         format!(
             "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '2000', 'fields.n.kind' = 'sequence',
-                                             'fields.n.start' = '1', 'fields.n.end' = '1000');
+                                             'fields.n.start' = '1', 'fields.n.end' = '2000');
              CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out.csv', 'format' = 'csv');
              SET 'execution.checkpointing.interval' = '50 ms';
              SET 'pipeline.name' = 'twice';
@@ -403,19 +403,21 @@ fn what_is_complete_is_not_done_twice_and_a_changed_query_is_refused() {
             lines(&folder.join("out.csv")).len(),
         )
     };
-    let (_, said, written) = run(2, &["--for", "250 ms"]);
-    assert!((1..1_000).contains(&written), "stopped in the middle: {written}, {said}");
+    // On a machine that others keep busy nothing may be out by then: the next goes on from there.
+    let mut begun = (0..20).map(|_| run(2, &["--for", "250 ms"]));
+    let (_, said, written) = begun.find(|(_, _, written)| *written > 0).expect("it writes something");
+    assert!(written < 2_000, "stopped in the middle: {written}, {said}");
     let (is_fine, said, _) = run(3, &[]);
     assert!(
         !is_fine && said.contains("its state is of another query") && said.contains("--state-ignore 'twice'"),
         "{said}"
     );
     let (is_fine, said, written) = run(2, &[]);
-    assert!(is_fine && written == 1_000, "{said}");
+    assert!(is_fine && written == 2_000, "{said}");
     let (is_fine, said, written) = run(2, &[]);
-    assert!(is_fine && written == 1_000 && said.contains("query twice is complete"), "{said}");
+    assert!(is_fine && written == 2_000 && said.contains("query twice is complete"), "{said}");
     let (is_fine, said, written) = run(3, &["--state-ignore", "twice"]);
-    assert!(is_fine && written == 1_000 && !said.contains("complete,"), "{said}");
+    assert!(is_fine && written == 2_000 && !said.contains("complete,"), "{said}");
     let (is_fine, said, _) = run(2, &["--state-ignore", "nobody"]);
     assert!(!is_fine && said.contains("no query is named 'nobody'; there are twice"), "{said}");
 }
@@ -439,13 +441,15 @@ fn a_damaged_checkpoint_is_told_of_and_the_one_before_is_used() {
         let status = start(folder, &all).wait().unwrap();
         (status.success(), fs::read_to_string(folder.join("said.txt")).unwrap())
     };
-    assert!(run(&["--for", "500 ms"]).0);
-    let mut checkpoints: Vec<u64> = fs::read_dir(folder.join("state/q"))
-        .unwrap()
-        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix("chk-")?.parse().ok())
-        .collect();
-    checkpoints.sort_unstable();
-    let last = folder.join(format!("state/q/chk-{}", checkpoints.last().unwrap()));
+    let checkpoints = || -> Vec<u64> {
+        let entries = fs::read_dir(folder.join("state/q")).into_iter().flatten();
+        let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("chk-")?.parse().ok();
+        entries.filter_map(|entry| number(entry.unwrap().file_name())).collect()
+    };
+    // On a machine that others keep busy there may be one only; the next run goes on from it.
+    let mut begun = (0..10).map(|_| run(&["--for", "400 ms"]).0);
+    assert!(begun.any(|is_fine| is_fine && checkpoints().len() > 1));
+    let last = folder.join(format!("state/q/chk-{}", checkpoints().iter().max().unwrap()));
     let table = fs::read_dir(&last).unwrap().map(|entry| entry.unwrap().path());
     let table =
         table.filter(|path| path.extension().is_some_and(|extension| extension == "arrow")).max().unwrap();

@@ -32,6 +32,16 @@ fn fields_by_name_and_blank_lines() {
 }
 
 #[test]
+fn a_line_is_not_counted_for_another() {
+    for text in ["{\"i\":1}{\"i\":2}\n\n{\"i\":3}\n", "{\"i\":1}{\"i\":2}\n{\"i\":\n9}\n{\"i\":3}\n"] {
+        let (rows, dead) = read(text.as_bytes(), INT_TEXT);
+        assert_eq!(rows, ["3|NULL"], "{text}");
+        assert!(dead[0].contains("more than one value in a line"), "{dead:?}");
+        assert_eq!(dead.len(), if text.contains('9') { 3 } else { 1 }, "{dead:?}");
+    }
+}
+
+#[test]
 fn both_spellings_of_time_and_nested_values() {
     let columns = [
         ("t", TIMESTAMP),
