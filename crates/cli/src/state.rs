@@ -260,7 +260,20 @@ fn place(source: &SourceEntry) -> String {
         None => format!("read up to row {}", source.rows),
         Some(offsets) => {
             let parts = offsets.next.iter().map(|(topic, part, next)| format!("{topic}/{part} {next}"));
-            format!("read up to {}", parts.collect::<Vec<_>>().join(", "))
+            let amid = offsets.files.iter().filter(|file| !file.is_whole).map(|file| match file.records {
+                0 => format!("{} line {}", file.path, file.lines),
+                records => format!("{} record {records}", file.path),
+            });
+            let mut places: Vec<String> = parts.chain(amid).collect();
+            let whole = offsets.files.iter().filter(|file| file.is_whole).count();
+            if whole > 0 {
+                places.push(format!("the end of {whole} files"));
+            }
+            if places.is_empty() {
+                "nothing read yet".into()
+            } else {
+                format!("read up to {}", places.join(", "))
+            }
         }
     }
 }

@@ -256,8 +256,8 @@ impl Decode for CsvDecoder {
         Ok(decoded)
     }
 
-    fn start_file(&mut self) {
-        self.header_expected = self.options.header;
+    fn start_file(&mut self, lines: u64) {
+        self.header_expected = self.options.header && lines == 0;
     }
 
     fn format(&self) -> &'static str {

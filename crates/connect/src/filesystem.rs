@@ -20,8 +20,8 @@ use crate::replay::{self, ReplayOptions};
 use crate::root::keep_within;
 use crate::{
     ConnectError, Connector, Delivery, FileMetadata, MetadataKey, OpenSink, OptionError, Preparation, Scan,
-    ScanEnvironment, ScanEvent, ScanSpec, ScannedBatch, SinkConnector, SinkEnvironment, SourceConnector,
-    TableSpec, file_sink, query_path,
+    ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch, SinkConnector, SinkEnvironment,
+    SourceConnector, TableSpec, file_sink, query_path,
 };
 
 /// A file or a folder, read as fast as it is asked for. With `laxity.replay.*` options it is paced: see
@@ -36,6 +36,8 @@ struct FilesystemScan {
     piece: Option<RecordBatch>,
     /// The number of its first row.
     piece_at: u64,
+    /// Where it begins, in files that are followed.
+    before_piece: Option<ScanPosition>,
     /// How the input ended; a fault is told once.
     end: Option<Result<(), ConnectError>>,
     /// How often files are looked at that may come or grow, and whether nothing has come since the last look.
@@ -164,8 +166,10 @@ fn open_scan(
 ) -> Result<Box<dyn Scan>, ConnectError> {
     let source = SourceOptions::read(options)?;
     let dead = DeadLetters::open(&spec.table.name, &source.dead_letters, env.leads())?;
+    let resume = env.resume.clone().unwrap_or_default();
     let dead = match env.restored {
         Some(restored) => dead.going_on(restored.dead_rows),
+        None if env.resume.is_some() => dead.going_on(0).after(resume.dead_rows),
         None => dead,
     };
     let open_reader = |columns: Vec<usize>| {
@@ -178,7 +182,7 @@ fn open_scan(
         let may_read = Box::new(move |path: &Path| keep_within(&OptionReader::new(&of), "path", path));
         let can_grow =
             !format.is_parquet() && !matches!(compression, Some(Compression::Gzip | Compression::Zstd));
-        let monitor = Monitor::new(path(options)?, can_grow, may_read);
+        let monitor = Monitor::new(path(options)?, can_grow, may_read, &resume.files);
         TableReader::following(table, columns, monitor, format, compression, waker)
     };
     match source.replay {
@@ -190,10 +194,19 @@ fn open_scan(
             rows_to_skip: env.skip_rows,
             piece: None,
             piece_at: 0,
+            before_piece: None,
             end: None,
             monitor: source.monitor,
             is_quiet: false,
         })),
+    }
+}
+
+impl FilesystemScan {
+    /// Behind all that was decoded, in files that are followed.
+    fn behind_all(&self) -> Option<ScanPosition> {
+        let files = self.reader.files_read()?;
+        Some(ScanPosition { files, dead_rows: self.dead.count(), ..ScanPosition::default() })
     }
 }
 
@@ -219,6 +232,7 @@ impl Scan for FilesystemScan {
         if self.piece.is_some() || self.end.is_some() {
             return Ok(Preparation::Ready);
         }
+        self.before_piece = self.behind_all();
         let step = self.reader.step();
         let buried = self.reader.take_bad().map_or(Ok(()), |(file, mut bad)| {
             bad.retain(|bad| self.reader.numbering().of_bad(bad) >= self.records_before);
@@ -248,6 +262,10 @@ impl Scan for FilesystemScan {
 
     fn is_repeatable(&self) -> bool {
         self.reader.is_repeatable()
+    }
+
+    fn position(&self) -> Option<ScanPosition> {
+        if self.piece.is_some() { self.before_piece.clone() } else { self.behind_all() }
     }
 
     fn records(&mut self) -> Option<u64> {

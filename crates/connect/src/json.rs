@@ -361,7 +361,7 @@ impl Decode for JsonDecoder {
         Ok(Decoded { rows, bytes, lines: lines as u64 })
     }
 
-    fn start_file(&mut self) {}
+    fn start_file(&mut self, _lines: u64) {}
 
     fn format(&self) -> &'static str {
         "JSON lines"

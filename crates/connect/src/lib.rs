@@ -43,6 +43,7 @@ mod decimal;
 mod encode;
 mod file_column;
 mod file_sink;
+mod files_read;
 mod filesystem;
 #[cfg(test)]
 mod fixture;
@@ -87,6 +88,7 @@ pub use connector::{
 };
 pub use dead_letter::{DeadLetterOptions, DeadLetters, LetterPlace, RefusedRows};
 pub use file_column::FileMetadata;
+pub use files_read::{FilePlace, FilesRead};
 pub use format::{Direction, RecordFormat};
 pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
 pub use metadata::{PrimaryKey, SplitColumn};

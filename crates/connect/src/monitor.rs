@@ -1,14 +1,17 @@
 //! Which files are new or have grown since the last look. Nothing waits here: the scan decides when it is looked again.
 
-use std::collections::{HashMap, VecDeque};
-use std::fs::Metadata;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fs::{File, Metadata};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::compression::Compression;
+use crate::files_read::FRONT_BYTES;
 use crate::filesystem::list_files;
 use crate::stream::may_block;
-use crate::{ConnectError, OptionError, OptionReader};
+use crate::{ConnectError, FilePlace, FilesRead, OptionError, OptionReader};
 
 /// A path that is looked at again and again: 'source.monitor-interval'. Files that come are read, in the order of their
 /// names, and so is what is appended to those of text.
@@ -22,6 +25,8 @@ pub(crate) struct Monitor {
     /// Refuses a file that a link leads to from outside of what may be read.
     may_read: MayRead,
     seen: HashMap<PathBuf, Seen>,
+    /// How far each was read, by [`name`]: those too that a process before this one read and that are not seen yet.
+    read: Arc<BTreeMap<String, FilePlace>>,
     /// Found at the last look.
     found: VecDeque<Opening>,
 }
@@ -30,9 +35,7 @@ pub(crate) type MayRead = Box<dyn Fn(&Path) -> Result<(), OptionError> + Send>;
 
 struct Seen {
     inode: u64,
-    /// Bytes that were read as whole records.
-    read_bytes: u64,
-    lines: u64,
+    place: FilePlace,
     /// How long it was when it was last opened.
     opened_at: Option<u64>,
     /// How long it was when a look found nothing to do.
@@ -43,9 +46,9 @@ struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
     pub path: PathBuf,
-    pub at: u64,
-    /// Lines before that.
-    pub lines: u64,
+    pub place: FilePlace,
+    /// It is text that is read on where it ended.
+    pub can_grow: bool,
     /// More may come: what follows the last line end is left for later.
     pub is_growing: bool,
 }
@@ -64,8 +67,10 @@ impl Monitor {
         }
     }
 
-    pub(crate) fn new(path: PathBuf, can_grow: bool, may_read: MayRead) -> Monitor {
-        Monitor { path, can_grow, may_read, seen: HashMap::new(), found: VecDeque::new() }
+    /// `read`: how far a process before this one read the files.
+    pub(crate) fn new(path: PathBuf, can_grow: bool, may_read: MayRead, read: &FilesRead) -> Monitor {
+        let read = Arc::new(read.places());
+        Monitor { path, can_grow, may_read, seen: HashMap::new(), read, found: VecDeque::new() }
     }
 
     /// The next file to be read. `None`: there is nothing until it is looked again.
@@ -76,11 +81,18 @@ impl Monitor {
         Ok(self.found.pop_front())
     }
 
-    /// So much of a file was read.
-    pub(crate) fn was_read(&mut self, path: &Path, read_bytes: u64, lines: u64) {
+    /// So much of a file was read, and it is closed.
+    pub(crate) fn was_read(&mut self, path: &Path, place: FilePlace) {
         if let Some(seen) = self.seen.get_mut(path) {
-            (seen.read_bytes, seen.lines) = (read_bytes, lines);
+            seen.place = place;
+            Arc::make_mut(&mut self.read).insert(name(&self.path, path), place);
         }
+    }
+
+    /// How far all were read, if one is now read up to this place.
+    pub(crate) fn files_read(&self, current: Option<(&Path, FilePlace)>) -> FilesRead {
+        let current = current.map(|(path, place)| Box::new((name(&self.path, path), place)));
+        FilesRead { others: Arc::clone(&self.read), current }
     }
 
     fn look(&mut self) -> Result<(), ConnectError> {
@@ -89,6 +101,9 @@ impl Monitor {
             true => list_files(&self.path)?,
             false => Vec::new(),
         };
+        if !files.is_empty() {
+            self.forget_all_but(&files);
+        }
         let mut resting = Vec::new();
         for path in files {
             // One that went meanwhile is not there.
@@ -112,33 +127,76 @@ impl Monitor {
         Ok(())
     }
 
+    /// Files that have gone: a folder that is emptied from time to time does not make this longer and longer.
+    fn forget_all_but(&mut self, files: &[PathBuf]) {
+        let there: HashSet<&Path> = files.iter().map(PathBuf::as_path).collect();
+        self.seen.retain(|path, _| there.contains(path.as_path()));
+        let names: HashSet<String> = files.iter().map(|path| name(&self.path, path)).collect();
+        if self.read.keys().any(|name| !names.contains(name)) {
+            Arc::make_mut(&mut self.read).retain(|name, _| names.contains(name));
+        }
+    }
+
     fn opening(&mut self, path: &Path, found: &Metadata) -> Option<Opening> {
         let can_grow = self.can_grow && Compression::of_name(path) == Compression::None;
-        let opening = |at, lines, is_growing| Some(Opening { path: path.to_owned(), at, lines, is_growing });
+        let opening =
+            |place, is_growing| Some(Opening { path: path.to_owned(), place, can_grow, is_growing });
         let (length, inode) = (found.len(), found.ino());
-        let new = Seen { inode, read_bytes: 0, lines: 0, opened_at: Some(length), rested_at: None };
-        let Some(seen) = self.seen.get_mut(path) else {
-            self.seen.insert(path.to_owned(), new);
-            return opening(0, 0, can_grow);
-        };
-        if seen.inode != inode || (can_grow && length < seen.read_bytes) {
-            tracing::warn!(file = %path.display(), "another file is there now: it is read from its beginning");
-            *seen = new;
-            return opening(0, 0, can_grow);
+        let new = Seen { inode, place: FilePlace::default(), opened_at: Some(length), rested_at: None };
+        let another = "another file is there now: it is read from its beginning";
+        if !self.seen.contains_key(path) {
+            let before = self.read.get(&name(&self.path, path));
+            // One that went meanwhile is not there.
+            let is_it = |place: &FilePlace| front(path).is_ok_and(|front| place.is_in(&front, length));
+            match before.map(|place| (*place, is_it(place))) {
+                Some((place, true)) => {
+                    let seen = Seen { place, opened_at: None, ..new };
+                    self.seen.insert(path.to_owned(), seen);
+                    if !can_grow {
+                        return if place.is_whole { None } else { opening(place, false) };
+                    }
+                }
+                other => {
+                    if other.is_some() {
+                        tracing::warn!(file = %path.display(), "{another}");
+                    }
+                    self.seen.insert(path.to_owned(), new);
+                    return opening(FilePlace::default(), can_grow);
+                }
+            }
         }
-        if !can_grow || length == seen.read_bytes {
+        let seen = self.seen.get_mut(path)?;
+        if seen.inode != inode || (can_grow && length < seen.place.bytes) {
+            tracing::warn!(file = %path.display(), "{another}");
+            *seen = Seen { inode, place: FilePlace::default(), opened_at: Some(length), rested_at: None };
+            return opening(FilePlace::default(), can_grow);
+        }
+        if !can_grow || length == seen.place.bytes {
             return None;
         }
         if seen.rested_at == Some(length) {
             // Its last line is not going to get an end.
-            return opening(seen.read_bytes, seen.lines, false);
+            return opening(seen.place, false);
         }
         if seen.opened_at == Some(length) {
             return None;
         }
         (seen.opened_at, seen.rested_at) = (Some(length), None);
-        opening(seen.read_bytes, seen.lines, true)
+        opening(seen.place, true)
     }
+}
+
+/// What a file is called in a position: its path from the table's own on, so that both may be moved.
+fn name(table: &Path, path: &Path) -> String {
+    let root = table.parent().unwrap_or(table);
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
+}
+
+/// What it begins with.
+pub(crate) fn front(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut front = Vec::new();
+    File::open(path)?.take(FRONT_BYTES as u64).read_to_end(&mut front)?;
+    Ok(front)
 }
 
 #[cfg(test)]

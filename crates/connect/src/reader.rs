@@ -14,12 +14,12 @@ use crate::compression::Compression;
 use crate::dead_letter::BadRow;
 use crate::file_column::FileColumns;
 use crate::format::Format;
-use crate::monitor::{Monitor, Opening};
+use crate::monitor::{self, Monitor, Opening};
 use crate::numbering::Numbering;
 use crate::parquet_file::ParquetFile;
 use crate::stream::{Stream, may_block};
 use crate::text_file::{Decode, TextFile};
-use crate::{ConnectError, OptionError, TableSpec, Waker};
+use crate::{ConnectError, FilePlace, FilesRead, OptionError, TableSpec, Waker};
 
 /// Reads the columns asked for from some files, one after the other, in bounded memory and in small steps.
 pub(crate) struct TableReader {
@@ -35,6 +35,12 @@ pub(crate) struct TableReader {
     current: Option<Current>,
     /// The file opened last.
     path: Arc<Path>,
+    /// Of that one, if files are followed: with what it begins; and of one that does not grow, how many of its records were
+    /// decoded, and how many of them were given out before.
+    front: FilePlace,
+    file_records: u64,
+    records_given: u64,
+    can_grow: bool,
     /// Of the text formats.
     decoder: Option<Box<dyn Decode>>,
     compression: Option<Compression>,
@@ -107,6 +113,10 @@ impl TableReader {
             monitor: None,
             current: None,
             path: Arc::from(Path::new("")),
+            front: FilePlace::default(),
+            file_records: 0,
+            records_given: 0,
+            can_grow: false,
             decoder,
             compression,
             bad: Vec::new(),
@@ -151,19 +161,42 @@ impl TableReader {
         };
         self.numbering = Numbering::new(self.records, &self.bad);
         let rows = if let Step::Rows(rows) = &step { rows.num_rows() } else { 0 };
-        self.records += (rows + self.bad.len()) as u64;
+        let records = (rows + self.bad.len()) as u64;
+        self.records += records;
+        let in_file = Numbering::new(self.file_records, &self.bad);
+        self.file_records += records;
+        let given = in_file.rows_below(self.records_given, rows);
+        self.bad.retain(|bad| in_file.of_bad(bad) >= self.records_given);
         Ok(match step {
             Step::End => {
-                if let (Some(monitor), Some(Current::Text(file))) = (&mut self.monitor, &self.current) {
-                    let (bytes, lines) = file.read_so_far();
-                    monitor.was_read(&self.path, bytes, lines);
+                let place = self.place();
+                if let (Some(monitor), Some(place)) = (&mut self.monitor, place) {
+                    monitor.was_read(&self.path, FilePlace { is_whole: !self.can_grow, ..place });
                 }
                 self.current = None;
                 Step::More
             }
-            Step::Rows(rows) => Step::Rows(self.file_columns.rows(rows)),
+            Step::Rows(_) if given == rows => Step::More,
+            Step::Rows(rows) => {
+                Step::Rows(self.file_columns.rows(rows.slice(given, rows.num_rows() - given)))
+            }
             other => other,
         })
+    }
+
+    /// How far the file at hand was read.
+    fn place(&self) -> Option<FilePlace> {
+        let FilePlace { front_bytes, front_crc, .. } = self.front;
+        Some(match self.current.as_ref()? {
+            Current::Text(file) if self.can_grow => FilePlace { front_bytes, front_crc, ..file.place() },
+            _ => FilePlace { records: self.file_records.max(self.records_given), ..self.front },
+        })
+    }
+
+    /// How far the files were read that are followed; `None` of others.
+    pub(crate) fn files_read(&self) -> Option<FilesRead> {
+        let monitor = self.monitor.as_ref()?;
+        Some(monitor.files_read(self.place().map(|place| (&*self.path, place))))
     }
 
     /// Takes the bad rows found since it was last asked, and their file. To be called after each step, also one
@@ -230,20 +263,23 @@ impl TableReader {
             None => {
                 let path = self.files.get(self.next_file).cloned();
                 self.next_file += 1;
-                path.map(|path| Opening { path, at: 0, lines: 0, is_growing: false })
+                let place = FilePlace::default();
+                path.map(|path| Opening { path, place, can_grow: false, is_growing: false })
             }
         };
         let Some(opening) = opening else { return Ok(false) };
-        let path = &opening.path;
+        let Opening { path, place, .. } = &opening;
         self.path = Arc::from(path.as_path());
         let failed = |source| ConnectError::Io { action: "open", path: path.clone(), source };
         let found = std::fs::metadata(path).map_err(failed)?;
         self.file_columns.start_file(path, &found)?;
+        if self.monitor.is_some() {
+            self.front = FilePlace::default().with_front(&monitor::front(path).map_err(failed)?);
+        }
+        (self.file_records, self.records_given, self.can_grow) = (0, place.records, opening.can_grow);
         self.current = Some(match &mut self.decoder {
             Some(decoder) => {
-                if opening.at == 0 {
-                    decoder.start_file();
-                }
+                decoder.start_file(place.lines);
                 let compression = self.compression.unwrap_or_else(|| Compression::of_name(path));
                 let bytes_read = Arc::clone(&self.bytes_read);
                 let input: Box<dyn Read + Send> = match may_block(found.file_type()) {
@@ -253,14 +289,14 @@ impl TableReader {
                     }
                     false => {
                         let mut file = File::open(path).map_err(failed)?;
-                        file.seek(SeekFrom::Start(opening.at)).map_err(failed)?;
+                        file.seek(SeekFrom::Start(place.bytes)).map_err(failed)?;
                         compression.reader(file, bytes_read)
                     }
                 }
                 .map_err(failed)?;
                 let bytes = text_bytes(&found, compression);
                 let file = TextFile::new(Arc::clone(&self.path), input, bytes);
-                Current::Text(Box::new(file.opened_at(opening.at, opening.lines, opening.is_growing)))
+                Current::Text(Box::new(file.opened_at(place, opening.is_growing)))
             }
             None if may_block(found.file_type()) => {
                 let message = "it is not a regular file, and a Parquet file is read from its end".to_owned();

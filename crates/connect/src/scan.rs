@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use laxity_graph::{EventClock, EventTime, ProcessingTime};
 
 use crate::options::OptionReader;
-use crate::{ConnectError, OptionError, SourceConnector, TableSpec, Waiting, Waker, connector};
+use crate::{ConnectError, FilesRead, OptionError, SourceConnector, TableSpec, Waiting, Waker, connector};
 
 /// What a query asks of a table. Scans of one table are shared between queries of one engine.
 #[derive(Clone, Debug)]
@@ -171,6 +171,8 @@ pub struct RestoredScan {
 pub struct ScanPosition {
     /// The next one's, by topic and partition. A part that is not among them begins at its beginning.
     pub offsets: BTreeMap<(String, i32), i64>,
+    /// Of files that are followed. One that is not among them is new.
+    pub files: FilesRead,
     /// Rows put aside before it.
     pub dead_rows: u64,
 }

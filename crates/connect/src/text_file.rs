@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use crate::ConnectError;
+use crate::FilePlace;
 use crate::dead_letter::BadRow;
 use crate::reader::Step;
 
@@ -35,8 +36,8 @@ pub(crate) trait Decode: Send {
         bad: &mut Vec<BadRow>,
     ) -> Result<Decoded, String>;
 
-    /// Forgets what it knows of the file before, such as that its header was read.
-    fn start_file(&mut self);
+    /// Begins with another file, behind so many lines: forgets what it knows of the one before, such as that its header was read.
+    fn start_file(&mut self, lines: u64);
 
     /// Name of the format.
     fn format(&self) -> &'static str;
@@ -95,15 +96,18 @@ impl TextFile {
         }
     }
 
-    /// The same from a place further on, behind so many bytes and lines.
+    /// The same from a place further on.
     #[must_use]
-    pub(crate) fn opened_at(self, at: u64, lines: u64, is_growing: bool) -> TextFile {
-        TextFile { taken: at, line: lines + 1, checked_for_text: at > 0, is_growing, ..self }
+    pub(crate) fn opened_at(self, place: &FilePlace, is_growing: bool) -> TextFile {
+        let FilePlace { bytes, lines, skips_line, .. } = *place;
+        let (line, checked_for_text) = (lines + 1, bytes > 0);
+        TextFile { taken: bytes, line, skipping: skips_line, checked_for_text, is_growing, ..self }
     }
 
-    /// Bytes and lines read as records so far.
-    pub(crate) fn read_so_far(&self) -> (u64, u64) {
-        (self.taken, self.line - 1)
+    /// Where it is, behind what was read as records.
+    pub(crate) fn place(&self) -> FilePlace {
+        let (bytes, lines, skips_line) = (self.taken, self.line - 1, self.skipping);
+        FilePlace { bytes, lines, skips_line, ..FilePlace::default() }
     }
 
     pub(crate) fn held_bytes(&self) -> u64 {

@@ -30,7 +30,7 @@ mod place;
 
 use self::build::{Builder, letters_of};
 use self::kept::SavedSource;
-pub(crate) use self::place::Place;
+pub(crate) use self::place::{Place, saved_offsets};
 
 /// How queries come in: one at a time, each whole or not at all.
 #[derive(Default)]

@@ -30,7 +30,7 @@ mod written;
 
 pub use folder::{StateError, StateFolder, StateLook};
 pub use manifest::{
-    InstanceEntry, Manifest, Offsets, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION,
+    FileRead, InstanceEntry, Manifest, Offsets, OutputEntry, PartEntry, SourceEntry, StoredFile, VERSION,
 };
 pub use mirror::Mirror;
 pub use pack::Encoded;

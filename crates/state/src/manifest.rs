@@ -83,8 +83,36 @@ fn is_none(records: &u64) -> bool {
 pub struct Offsets {
     /// By topic and partition: the offset of the next record.
     pub next: Vec<(String, i32, i64)>,
+    /// Of files that are followed: how far each was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRead>,
     /// Records before it that could not be read.
     pub dead_rows: u64,
+}
+
+/// How far a file was read that is followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FileRead {
+    /// From the table's own path on.
+    pub path: String,
+    /// Bytes, of text that is read on where it ended.
+    pub bytes: u64,
+    /// Lines of those.
+    pub lines: u64,
+    /// What follows up to the next line end is of a line that was given up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skips_line: bool,
+    /// Records, of a file that does not grow.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub records: u64,
+    /// There was no more of such a file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_whole: bool,
+    /// So many bytes at its front,
+    pub front_bytes: u32,
+    /// and their CRC-32, tell it from another of its name.
+    pub front_crc: u32,
 }
 
 /// Where an output stood.

@@ -520,11 +520,60 @@ fn a_query_that_gets_nothing_is_not_saved_again_and_again() {
     let last = numbers.filter_map(|entry| number(entry.unwrap().file_name().to_str()?)).max().unwrap();
     // One before the rows, one behind them, the last one, and one or two for rows that come apart.
     assert!(last <= 6, "{last} checkpoints");
-    drop(rows);
-    fs::remove_file(&pipe).unwrap();
-    fs::write(&pipe, "1\n").unwrap();
-    fs::write(folder.join("script.sql"), script(", 'source.monitor-interval' = '20 ms'")).unwrap();
-    let is_fine = start(folder, &["--state", "new"]).wait().unwrap().success();
-    let said = fs::read_to_string(folder.join("said.txt")).unwrap();
-    assert!(!is_fine && said.contains("table f follows files"), "{said}");
+}
+
+#[test]
+fn files_that_are_followed_are_gone_on_with_where_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let script = "
+        CREATE TABLE f (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'csv',
+                                        'source.monitor-interval' = '20 ms');
+        CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out.csv', 'format' = 'csv');
+        SET 'execution.checkpointing.interval' = '20 ms';
+        SET 'pipeline.name' = 'q';
+        INSERT INTO o SELECT n FROM f;";
+    fs::write(folder.join("script.sql"), script).unwrap();
+    fs::create_dir(folder.join("in")).unwrap();
+    let mut dice = Dice(from_environment("SEED", 1));
+    let mut next = 0;
+    let mut more = |name: &str, rows: u64| {
+        let path = folder.join("in").join(name);
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        let text: String = (next..next + rows).map(|n| format!("{n}\n")).collect();
+        file.write_all(text.as_bytes()).unwrap();
+        next += rows;
+        next as usize
+    };
+    for round in 0..6 {
+        more("grows.csv", 3_000);
+        let mut child = start(folder, &["--state", "state"]);
+        std::thread::sleep(Duration::from_millis(50 + dice.roll(300)));
+        more("grows.csv", 5);
+        more(&format!("new-{round}.csv"), 500);
+        std::thread::sleep(Duration::from_millis(dice.roll(200)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let all = more("grows.csv", 1);
+    let out = || {
+        let mut rows: Vec<usize> =
+            lines(&folder.join("out.csv")).iter().map(|line| line.parse().unwrap()).collect();
+        rows.sort_unstable();
+        rows
+    };
+    for _ in 0..10 {
+        let is_fine = start(folder, &["--state", "state", "--for", "700 ms"]).wait().unwrap().success();
+        assert!(is_fine, "{}", fs::read_to_string(folder.join("said.txt")).unwrap());
+        if out().len() >= all {
+            break;
+        }
+    }
+    assert!(out().into_iter().eq(0..all), "each once");
+    let said = Command::new(env!("CARGO_BIN_EXE_laxity"))
+        .args(["state", "show", "state"])
+        .current_dir(folder)
+        .output();
+    let said = String::from_utf8(said.unwrap().stdout).unwrap();
+    assert!(said.contains("in/grows.csv line 18031"), "{said}");
 }

@@ -104,17 +104,6 @@ impl Kept {
             _ => false,
         };
         let windows = windows.filter(|_| sources.iter().any(is_of_template));
-        for source in sources {
-            if let Stage::Source { scan, .. } = &plan.dataflow.node(source.node).stage
-                && scan.table.options.contains_key("source.monitor-interval")
-            {
-                return Err(refused(format!(
-                    "table {} follows files ('source.monitor-interval'), and where it stood in them cannot be found \
-                     again yet: leave out the option, or the checkpoints",
-                    scan.table.name
-                )));
-            }
-        }
         let table_of = |node: NodeId| match &plan.dataflow.node(node).stage {
             Stage::Source { scan, .. } => scan.table.name.clone(),
             _ => String::new(),

@@ -1,10 +1,10 @@
 //! How far a restored query had read a table, and how that is read on for several at once.
 
 use arrow::datatypes::Schema;
-use laxity_connect::{RecordPlace, RestoredScan, ScanEnvironment, ScanPosition};
+use laxity_connect::{FilePlace, RecordPlace, RestoredScan, ScanEnvironment, ScanPosition};
 use laxity_graph::EventTime;
 use laxity_runtime::Position;
-use laxity_state::SourceEntry;
+use laxity_state::{FileRead, Offsets, SourceEntry};
 
 /// How far one had come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(super) struct Start {
     columns: Vec<usize>,
     after_records: u64,
     offsets: Option<Vec<((String, i32), i64)>>,
+    files: Vec<(String, FilePlace)>,
     start_wall_ms: i64,
 }
 
@@ -43,10 +44,7 @@ impl Place {
         let mut columns: Vec<usize> =
             there.into_iter().filter_map(|name| schema.index_of(name).ok()).collect();
         columns.sort_unstable();
-        let offsets = entry.offsets.as_ref().map(|offsets| ScanPosition {
-            offsets: offsets.next.iter().map(|(topic, part, next)| ((topic.clone(), *part), *next)).collect(),
-            dead_rows: offsets.dead_rows,
-        });
+        let offsets = entry.offsets.as_ref().map(restored_offsets);
         Ok(Place {
             position: Position { rows: entry.rows, dead_rows: entry.dead_rows },
             columns,
@@ -69,8 +67,9 @@ impl Place {
 
     pub(super) fn start(&self) -> Start {
         let offsets = self.offsets.as_ref().map(|place| place.offsets.clone().into_iter().collect());
+        let files = self.offsets.iter().flat_map(|place| place.files.places()).collect();
         let Place { columns, after_records, start_wall_ms, .. } = self.clone();
-        Start { columns, after_records, offsets, start_wall_ms }
+        Start { columns, after_records, offsets, files, start_wall_ms }
     }
 
     /// Where all of these begin, who have one start. `None` if there are none.
@@ -107,6 +106,33 @@ impl Place {
             rows: ahead(self.position.rows, least.rows),
             dead_rows: ahead(self.position.dead_rows, least.dead_rows),
         }
+    }
+}
+
+/// A place in a table in parts, or in files that are followed, as a checkpoint has it.
+pub(crate) fn saved_offsets(place: ScanPosition) -> Offsets {
+    let file = |(path, place): (String, FilePlace)| {
+        let FilePlace { bytes, lines, skips_line, records, is_whole, front_bytes, front_crc } = place;
+        FileRead { path, bytes, lines, skips_line, records, is_whole, front_bytes, front_crc }
+    };
+    Offsets {
+        files: place.files.places().into_iter().map(file).collect(),
+        next: place.offsets.into_iter().map(|((topic, part), next)| (topic, part, next)).collect(),
+        dead_rows: place.dead_rows,
+    }
+}
+
+/// And back.
+fn restored_offsets(offsets: &Offsets) -> ScanPosition {
+    let file = |file: &FileRead| {
+        let FileRead { path, bytes, lines, skips_line, records, is_whole, front_bytes, front_crc } =
+            file.clone();
+        (path, FilePlace { bytes, lines, skips_line, records, is_whole, front_bytes, front_crc })
+    };
+    ScanPosition {
+        offsets: offsets.next.iter().map(|(topic, part, next)| ((topic.clone(), *part), *next)).collect(),
+        files: offsets.files.iter().map(file).collect(),
+        dead_rows: offsets.dead_rows,
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_operators::{OperatorState, SavedTemplate};
-use laxity_state::{Offsets, SourceEntry};
+use laxity_state::SourceEntry;
 
 use crate::checkpoints::{Keeping, KeptSource};
 use crate::shared::Shared;
+use crate::submission::saved_offsets;
 use crate::tables::{Reading, Table};
 
 /// A query that reads with others and gets nothing is saved once in so many times though, at least: its tables have been
@@ -77,10 +78,7 @@ impl Keeping {
                     return SourcesRead::Later;
                 }
             };
-            let offsets = read.offsets.map(|place| Offsets {
-                next: place.offsets.into_iter().map(|((topic, part), next)| (topic, part, next)).collect(),
-                dead_rows: place.dead_rows,
-            });
+            let offsets = read.offsets.map(saved_offsets);
             let schema = &table.spec.table.schema;
             let columns = table.spec.columns.iter().map(|&column| schema.field(column).name().clone());
             let event_times = read.taken.as_ref().map(|taken| match taken.event_times {

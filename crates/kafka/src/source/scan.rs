@@ -249,7 +249,11 @@ impl Scan for KafkaScan {
             offsets.insert((partition.topic.to_string(), partition.number), *offset);
         }
         // Where it begins is not known yet.
-        (!offsets.is_empty()).then(|| ScanPosition { offsets, dead_rows: self.dead.count() })
+        (!offsets.is_empty()).then(|| ScanPosition {
+            offsets,
+            dead_rows: self.dead.count(),
+            ..ScanPosition::default()
+        })
     }
 
     fn is_repeatable(&self) -> bool {
