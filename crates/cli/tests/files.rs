@@ -249,6 +249,32 @@ fn rows_over_which_an_expression_fails_are_dead_letters_where_they_are_asked_to_
 }
 
 #[test]
+fn dead_letters_go_to_any_table_by_a_query_over_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("in.csv"), "1\nx\n2\ny,z\n3\n").unwrap();
+    let sql = "
+        CREATE TABLE f (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'in.csv', 'format' = 'csv',
+                                        'laxity.dead-letter.path' = 'dead.jsonl');
+        CREATE TABLE letters (`table` STRING, line BIGINT, `raw` STRING) WITH ('connector' = 'filesystem', 'path' = 'dead.jsonl',
+            'format' = 'json', 'source.monitor-interval' = '10 ms');
+        CREATE TABLE good (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'good.csv', 'format' = 'csv');
+        CREATE TABLE bad (line BIGINT, `raw` STRING) WITH ('connector' = 'filesystem', 'path' = 'bad.json', 'format' = 'json');
+        INSERT INTO good SELECT n FROM f;
+        INSERT INTO bad SELECT line, `raw` FROM letters WHERE `table` = 'f';";
+    fs::write(folder.join("script.sql"), sql).unwrap();
+    let all = "{\"line\":2,\"raw\":\"x\"}\n{\"line\":4,\"raw\":\"y,z\"}\n";
+    // A machine that others keep busy may need a longer one.
+    let written = ["500 ms", "2 s", "8 s"].into_iter().find_map(|time| {
+        let output = laxity(folder, &["run", "script.sql", "--for", time]);
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        assert_eq!(lines(&folder.join("good.csv")), 3);
+        fs::read_to_string(folder.join("bad.json")).ok().filter(|bad| bad == all)
+    });
+    assert!(written.is_some(), "{:?}", fs::read_to_string(folder.join("bad.json")));
+}
+
+#[test]
 fn a_simulation_leaves_dead_letters_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.sql"), TIMES).unwrap();
