@@ -171,7 +171,9 @@ fn a_file_is_gone_on_with_from_any_batch_and_whatever_is_decoded_ahead() {
         given.extend(lines(&batch.rows));
         batches += 1;
         if batches % 2 == 0 {
-            (0..5).for_each(|_| drop(scan.prepare().unwrap()));
+            for _ in 0..5 {
+                scan.prepare().unwrap();
+            }
         }
     }
     assert!(batches > 5, "{batches}");
