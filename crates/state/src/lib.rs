@@ -19,6 +19,7 @@
 //!
 //! Start with [`StateFolder`]; [`Manifest`] is the format.
 
+mod direct;
 mod folder;
 mod manifest;
 mod mirror;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 
+use crate::direct::DirectFile;
 use crate::folder::StateError;
 use crate::manifest::{Manifest, PartEntry, StoredFile, Unreadable};
 use crate::pack::{Encoded, Packs, Place, read_tables};
@@ -175,7 +176,7 @@ impl QueryFolder {
                     copies.insert(name.to_owned(), (other, stored.name.clone()));
                     StoredFile { name: name.to_owned(), ..stored }
                 }
-                None => write_table(name, pieces, &path)?,
+                None => write_table(name, pieces, &path, self.packs.mirror().is_some())?,
             };
             written.note(pieces, stored.clone());
             Ok(stored)
@@ -379,10 +380,16 @@ impl Checkpoint {
     }
 }
 
-fn write_table(name: &str, pieces: &[RecordBatch], path: &Path) -> Result<StoredFile, StateError> {
-    let mut file = File::create_new(path).map_err(StateError::io("write", path))?;
+fn write_table(
+    name: &str,
+    pieces: &[RecordBatch],
+    path: &Path,
+    is_read_next: bool,
+) -> Result<StoredFile, StateError> {
+    let file = File::create_new(path).map_err(StateError::io("write", path))?;
+    let mut file = DirectFile::new(file, !is_read_next);
     let (bytes, crc32) = tables::encode(pieces, &mut file).map_err(|failed| failed_at(path, failed))?;
-    file.sync_all().map_err(StateError::io("write", path))?;
+    file.sync().map_err(StateError::io("write", path))?;
     Ok(StoredFile { name: name.to_owned(), bytes, crc32, written_in: None })
 }
 
