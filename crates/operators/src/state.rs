@@ -87,7 +87,7 @@ pub(crate) type NamedColumn = (String, ArrayRef);
 pub(crate) const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 8_192 };
 
 /// Pieces of fewer rows are copied into one: what stands around a piece in a file takes as much as some dozens of rows.
-const COPIED_ROWS: usize = if cfg!(test) { 2 } else { 64 };
+pub(crate) const COPIED_ROWS: usize = if cfg!(test) { 2 } else { 64 };
 
 pub(crate) fn named(name: impl Into<String>, array: impl Array + 'static) -> NamedColumn {
     (name.into(), Arc::new(array))
@@ -147,21 +147,32 @@ impl OperatorState {
 
     /// A large table, as parts `name-0`, `name-1`, … of these pieces, which are alike. Only small ones are copied: the query
     /// stands still meanwhile.
-    pub(crate) fn with_pieces(mut self, name: &str, pieces: Vec<RecordBatch>) -> Result<OperatorState> {
+    pub(crate) fn with_pieces(self, name: &str, pieces: Vec<RecordBatch>) -> Result<OperatorState> {
+        self.with_groups(name, vec![pieces])
+    }
+
+    /// The same of pieces by what goes at once: where the first are gone, parts of large ones behind them are as before.
+    pub(crate) fn with_groups(mut self, name: &str, groups: Vec<Vec<RecordBatch>>) -> Result<OperatorState> {
+        let is_large =
+            |group: &Vec<RecordBatch>| group.iter().map(RecordBatch::num_rows).sum::<usize>() >= CHUNK_ROWS;
         let mut parts: Vec<Vec<RecordBatch>> = Vec::new();
-        let mut rows = CHUNK_ROWS;
-        for run in pieces.chunk_by(|a, b| a.num_rows().max(b.num_rows()) < COPIED_ROWS) {
-            for some in run.chunks(CHUNK_ROWS / COPIED_ROWS) {
-                let piece = match some {
-                    [only] => only.clone(),
-                    several => concat_batches(&several[0].schema(), several).map_err(|e| bug(name, e))?,
-                };
-                if rows.max(piece.num_rows()) >= CHUNK_ROWS {
-                    parts.push(Vec::new());
-                    rows = 0;
+        for groups in groups.chunk_by(|a, b| !is_large(a) && !is_large(b)) {
+            let pieces: Vec<&RecordBatch> = groups.iter().flatten().collect();
+            let mut rows = CHUNK_ROWS;
+            for run in pieces.chunk_by(|a, b| a.num_rows().max(b.num_rows()) < COPIED_ROWS) {
+                for some in run.chunks(CHUNK_ROWS / COPIED_ROWS) {
+                    let piece = match some {
+                        [only] => (*only).clone(),
+                        several => concat_batches(&several[0].schema(), several.iter().copied())
+                            .map_err(|e| bug(name, e))?,
+                    };
+                    if rows.max(piece.num_rows()) >= CHUNK_ROWS {
+                        parts.push(Vec::new());
+                        rows = 0;
+                    }
+                    rows += piece.num_rows();
+                    parts.last_mut().expect("the first piece begins one").push(piece);
                 }
-                rows += piece.num_rows();
-                parts.last_mut().expect("the first piece begins one").push(piece);
             }
         }
         for (at, pieces) in parts.into_iter().enumerate() {

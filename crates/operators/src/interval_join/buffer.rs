@@ -48,7 +48,7 @@ pub(super) struct Bucket {
     behind: BTreeMap<u32, i64>,
     pub(super) time_min: i64,
     pub(super) time_max: i64,
-    /// What was saved last of pieces of many rows.
+    /// What was saved last of pieces that are not copied.
     saved: Vec<SavedPiece>,
     bytes: usize,
 }

@@ -22,7 +22,7 @@ impl IntervalJoin {
         ];
         let mut state = OperatorState::default().with("interval-join", own)?;
         for (input, name) in self.inputs.iter_mut().zip(NAMES) {
-            state = state.with_pieces(name, input.buffer.save()?)?;
+            state = state.with_groups(name, input.buffer.save()?)?;
         }
         Ok(state)
     }

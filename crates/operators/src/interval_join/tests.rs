@@ -443,3 +443,29 @@ fn rows_that_were_saved_stay_in_the_tables_that_they_were_in() {
         assert_eq!((0..6).filter(is_other).collect::<Vec<_>>(), changed, "{kind}");
     }
 }
+
+#[test]
+fn pieces_that_lie_together_in_a_table_stay_in_it() {
+    let mut operator = join(&spec(JoinKind::Inner, (-1_000, 1_000), false), 16);
+    let tables = |operator: &mut dyn Operator| {
+        let parts = operator.save().unwrap().parts.into_iter().filter(|part| part.name.starts_with("left-"));
+        let pieces = parts.map(|part| part.into_pieces().1);
+        let arrays =
+            |pieces: Vec<RecordBatch>| pieces.iter().flat_map(|rows| rows.columns().to_vec()).collect();
+        pieces.map(arrays).collect::<Vec<Vec<ArrayRef>>>()
+    };
+    run(operator.as_mut(), &(0..7).map(three_rows).collect::<Vec<_>>());
+    let before = tables(operator.as_mut());
+    run(operator.as_mut(), &[three_rows(7)]);
+    let now = tables(operator.as_mut());
+    assert!(before.len() >= 2, "{} tables", before.len());
+    let is_same = |a: &Vec<ArrayRef>, b: &Vec<ArrayRef>| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+    };
+    let same = before.iter().zip(&now).filter(|(before, now)| is_same(before, now)).count();
+    assert!(same + 1 >= before.len(), "{same} of {}", before.len());
+}
+
+fn three_rows(batch: i64) -> Step {
+    Step::Rows(LEFT, (0..3).map(|at| row(batch, batch * 10 + at, at)).collect())
+}

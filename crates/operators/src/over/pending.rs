@@ -9,7 +9,7 @@ use arrow::datatypes::{Int64Type, SchemaRef, UInt32Type};
 use arrow::error::ArrowError;
 use laxity_graph::ProcessingTime;
 
-use crate::state::{self, CHUNK_ROWS, Part, bug, named, table};
+use crate::state::{self, COPIED_ROWS, Part, bug, named, table};
 
 /// Rows that wait for the watermark.
 ///
@@ -40,7 +40,7 @@ struct Piece {
     at: usize,
     ingested: ProcessingTime,
     bytes: usize,
-    /// What was saved last of many rows, none of which is out since.
+    /// What was saved last, if it is not copied, and none of its rows is out since.
     saved: Option<RecordBatch>,
 }
 
@@ -108,7 +108,7 @@ impl Piece {
         let names = schema.fields().iter().map(|field| field.name().clone());
         columns.extend(names.zip(rows.columns().iter().cloned()));
         let table = table(columns)?;
-        self.saved = (table.num_rows() >= CHUNK_ROWS).then(|| table.clone());
+        self.saved = (table.num_rows() >= COPIED_ROWS).then(|| table.clone());
         Ok(table)
     }
 }

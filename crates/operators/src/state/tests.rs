@@ -331,6 +331,30 @@ fn small_pieces_alone_are_copied() {
 }
 
 #[test]
+fn parts_of_large_groups_do_not_depend_on_what_was_before_them() {
+    let piece = |first: i64| {
+        let column: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values(first..first + 3));
+        RecordBatch::try_from_iter([("n", column)]).unwrap()
+    };
+    let group = |first: i64, pieces: i64| (0..pieces).map(|at| piece(first + 3 * at)).collect::<Vec<_>>();
+    let groups = [group(0, 1), group(100, 1), group(200, 7), group(300, 1), group(400, 5), group(500, 1)];
+    let parts = |groups: &[Vec<RecordBatch>]| {
+        let state = OperatorState::default().with_groups("rows", groups.to_vec()).unwrap();
+        state.parts.into_iter().map(|part| part.into_pieces().1).collect::<Vec<_>>()
+    };
+    let all = parts(&groups);
+    assert_eq!(all.concat(), groups.concat(), "in their order");
+    // The first two lie together.
+    assert_eq!(all[0].len(), 2);
+    for gone in 1..groups.len() {
+        let left = parts(&groups[gone..]);
+        let is_before = |part: &Vec<RecordBatch>| all.contains(part);
+        let others = left.iter().filter(|part| !is_before(part)).count();
+        assert!(others <= usize::from(gone == 1), "{gone} are gone: {left:?}");
+    }
+}
+
+#[test]
 fn a_frame_that_lacks_rows_is_refused() {
     let kind = kinds().into_iter().find(|kind| kind.name == "over rows").unwrap();
     let state = held(&kind);

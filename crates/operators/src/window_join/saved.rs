@@ -27,8 +27,8 @@ impl WindowJoin {
         ];
         let mut state = OperatorState::default().with("window-join", own)?;
         for (side, name) in NAMES.into_iter().enumerate() {
-            let pieces = self.windows.values().flat_map(|window| window.sides[side].rows.pieces());
-            state = state.with_pieces(name, pieces.cloned().collect())?;
+            let groups = self.windows.values().map(|window| window.sides[side].rows.pieces().to_vec());
+            state = state.with_groups(name, groups.collect())?;
         }
         Ok(state)
     }

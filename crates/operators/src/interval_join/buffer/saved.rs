@@ -10,7 +10,7 @@ use laxity_graph::ProcessingTime;
 
 use super::{Arrivals, Bucket, Buffer};
 use crate::join_keys::KeyEncoder;
-use crate::state::{CHUNK_ROWS, Part, Result, bug, named, table};
+use crate::state::{COPIED_ROWS, Part, Result, bug, named, table};
 use crate::window_rows::timestamps;
 
 /// Columns before those of the rows.
@@ -22,22 +22,22 @@ impl Buffer {
         self.buckets.values().map(|bucket| bucket.side.len()).sum()
     }
 
-    /// Rows by bucket, in the order in which they came, with what is known of each besides its columns. What is as it was
-    /// the last time is the same arrays, where rows are many.
-    pub(in crate::interval_join) fn save(&mut self) -> Result<Vec<RecordBatch>> {
+    /// Rows by bucket, in the order in which they came, with what is known of each besides its columns. Pieces that are as they
+    /// were the last time are the same arrays, unless their rows are so few that they are copied anyway.
+    pub(in crate::interval_join) fn save(&mut self) -> Result<Vec<Vec<RecordBatch>>> {
         // Lonely rows that have left are still there to be matched.
         let bucket_of = |time: i64| time.div_euclid(self.width_ms);
         let lonely = self.lonely.iter().flatten();
         let lonely: HashSet<(i64, u32)> =
             lonely.map(|&Reverse((time, row))| (bucket_of(time), row)).collect();
-        let mut tables = Vec::new();
+        let mut groups = Vec::with_capacity(self.buckets.len());
         for (&number, bucket) in &mut self.buckets {
-            bucket.save(&self.schema, |row| lonely.contains(&(number, row)), &mut tables)?;
+            groups.push(bucket.save(&self.schema, |row| lonely.contains(&(number, row)))?);
             self.bytes -= bucket.bytes;
             bucket.bytes = bucket.size_bytes();
             self.bytes += bucket.bytes;
         }
-        Ok(tables)
+        Ok(groups)
     }
 
     /// Takes over rows that were saved.
@@ -83,7 +83,7 @@ impl Buffer {
     }
 }
 
-/// A piece of many rows as it was saved.
+/// A piece as it was saved.
 #[derive(Debug)]
 pub(super) struct SavedPiece {
     /// Its first row in the bucket.
@@ -105,12 +105,8 @@ impl SavedPiece {
 }
 
 impl Bucket {
-    fn save(
-        &mut self,
-        schema: &SchemaRef,
-        waits: impl Fn(u32) -> bool,
-        tables: &mut Vec<RecordBatch>,
-    ) -> Result<()> {
+    fn save(&mut self, schema: &SchemaRef, waits: impl Fn(u32) -> bool) -> Result<Vec<RecordBatch>> {
+        let mut tables = Vec::new();
         let mut before = std::mem::take(&mut self.saved).into_iter().peekable();
         let mut start = 0;
         for rows in self.side.rows.pieces() {
@@ -142,11 +138,11 @@ impl Bucket {
             let names = schema.fields().iter().map(|field| field.name().clone());
             columns.extend(names.zip(rows.columns().iter().cloned()));
             let table = table(columns)?;
-            if rows.num_rows() >= CHUNK_ROWS {
+            if rows.num_rows() >= COPIED_ROWS {
                 self.saved.push(SavedPiece { start: range.start, table: table.clone() });
             }
             tables.push(table);
         }
-        Ok(())
+        Ok(tables)
     }
 }
