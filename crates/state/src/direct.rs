@@ -23,6 +23,11 @@ pub(crate) struct DirectFile {
 const CHUNK_BYTES: usize = 1 << 20;
 /// No disk asks for more, in addresses, places and lengths.
 const ALIGNMENT_BYTES: usize = 4096;
+#[cfg(target_os = "linux")]
+const DIRECT: OFlags = OFlags::DIRECT;
+/// Elsewhere there is no such flag, and all goes through the page cache.
+#[cfg(not(target_os = "linux"))]
+const DIRECT: OFlags = OFlags::empty();
 /// Read, copied and summed before the next are: they stay in the nearest caches meanwhile.
 const STEP_BYTES: usize = 32 << 10;
 
@@ -69,7 +74,7 @@ impl DirectFile {
     fn set_direct(&mut self, is_direct: bool) -> io::Result<()> {
         if self.is_direct != is_direct {
             let mut flags = rustix::fs::fcntl_getfl(&self.file)?;
-            flags.set(OFlags::DIRECT, is_direct);
+            flags.set(DIRECT, is_direct);
             rustix::fs::fcntl_setfl(&self.file, flags)?;
             self.is_direct = is_direct;
         }
