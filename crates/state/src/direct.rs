@@ -142,6 +142,20 @@ mod tests {
     }
 
     #[test]
+    fn what_the_disk_does_not_take_directly_is_written_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut file = DirectFile::new(File::create_new(&path).unwrap(), true);
+        // An address that no disk reads from.
+        file.buffer.push(0);
+        file.start += 1;
+        let bytes: Vec<u8> = (0..3 * CHUNK_BYTES + 5).map(|at| (at * 31 + at / 256) as u8).collect();
+        file.write_all(&bytes).unwrap();
+        file.sync().unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes);
+    }
+
+    #[test]
     fn a_full_disk_is_told() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut file = DirectFile::new(full, true);
