@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use laxity_graph::ProcessingTime;
 
-use self::saved::SavedPiece;
+use self::saved::{Nothing, SavedPiece};
 use crate::join_keys::{EncodedKeys, KeyTable};
 use crate::join_side::JoinSide;
 
@@ -32,6 +32,7 @@ pub(super) struct Buffer {
     /// Times and rows of the outer side that had no partner when they came, earliest first. `None` on a side
     /// whose lonely rows are no result.
     lonely: Option<BinaryHeap<Reverse<(i64, u32)>>>,
+    nothing: Nothing,
     bytes: usize,
 }
 
@@ -86,6 +87,7 @@ impl Buffer {
             kept_ms,
             buckets: BTreeMap::new(),
             lonely: keeps_lonely.then(BinaryHeap::new),
+            nothing: Nothing::of(0),
             bytes: 0,
         }
     }
@@ -255,6 +257,6 @@ impl Bucket {
             + self.matched.capacity()
             // A tree node holds keys, values and some slack.
             + self.behind.len() * 2 * size_of::<(u32, i64)>()
-            + self.saved.iter().map(SavedPiece::own_bytes).sum::<usize>()
+            + self.saved.iter().map(|piece| piece.own_bytes).sum::<usize>()
     }
 }
