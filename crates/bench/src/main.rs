@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
+use laxity_allocator::MiMalloc;
 use laxity_bench::density::engine_run::{self, EngineRunArgs};
 use laxity_bench::density::{self, DensityArgs, questions};
 use laxity_bench::run_folder::RunFolder;
@@ -14,7 +15,7 @@ use laxity_bench::{
 
 // As the `laxity` program has it, whose engine is measured here.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const ALL: [&str; 10] = [
     "start",
@@ -61,6 +62,7 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
+    laxity_allocator::keep_freed();
     let arguments = Arguments::parse();
     let size = if arguments.small { Size::Small } else { Size::Full };
     let names: Vec<&str> = if arguments.names.is_empty() {

@@ -29,7 +29,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
+use laxity_allocator::MiMalloc;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Command};
@@ -41,6 +41,7 @@ use crate::screen::Screen;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    laxity_allocator::keep_freed();
     let cli = Cli::parse();
     laxity_kafka::register();
     laxity_postgres::register();
