@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the pure crates for wasm32-unknown-unknown, a target with no threads, files or clock to lean on.
+# Checks the pure crates for wasm32-unknown-unknown, a target with no threads, files or clock to lean on.
 #
 # The standard library for that target comes from, in this order:
 #   1. the installed toolchain (rustup target add wasm32-unknown-unknown);
@@ -70,12 +70,12 @@ unpack_debian_toolchain() {
 }
 
 if [ -d "$(rustc --print sysroot)/lib/rustlib/$TARGET/lib" ]; then
-    cargo build --locked --target "$TARGET" "${PACKAGES[@]}"
+    cargo check --locked --target "$TARGET" "${PACKAGES[@]}"
 else
     [ "$(uname -m)" = x86_64 ] || unavailable "no $TARGET in this toolchain"
     [ -e "$TOOLCHAIN/complete" ] || unpack_debian_toolchain
     # Building the standard library is an unstable feature; the variable allows it on a stable compiler.
     RUSTC="$TOOLCHAIN/bin/rustc" RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$TARGET_DIR/wasm" \
-        cargo build --locked -Z build-std=std,panic_abort --target "$TARGET" "${PACKAGES[@]}"
+        cargo check --locked -Z build-std=std,panic_abort --target "$TARGET" "${PACKAGES[@]}"
 fi
-echo "wasm: built ${PACKAGES[*]} for $TARGET"
+echo "wasm: checked ${PACKAGES[*]} for $TARGET"

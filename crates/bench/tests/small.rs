@@ -1,5 +1,5 @@
-//! Every benchmark, small: sees that it runs and finds something, never how fast. The two that need the
-//! `laxity` program are run small by the gate, which has built it.
+//! Every benchmark, small: sees that it runs and finds something, never how fast. Those that start
+//! the `laxity` program are run small by the gate (`make bench-small`), which has built it.
 
 use laxity_bench::{
     Findings, Size, approximate, files, idle, memory_gate, message_cost, overhead, scheduler_cost, throughput,

@@ -1,7 +1,5 @@
 //! Aggregate functions: types and rounding of Flink, put into the plan before DataFusion gives them its own.
 
-mod gathered;
-
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -54,7 +52,7 @@ pub(crate) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
         "var_pop" => variance::var_pop_udaf(),
         "var_samp" | "variance" => variance::var_samp_udaf(),
         "approx_count_distinct" | "approx_distinct" => approx_distinct::approx_distinct_udaf(),
-        _ => return gathered::by_name(name).or_else(|| crate::approximate::by_name(name)),
+        _ => return functions::gathered(name).or_else(|| crate::approximate::by_name(name)),
     })
 }
 

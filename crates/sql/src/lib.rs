@@ -12,17 +12,18 @@ mod alike;
 mod apart;
 mod approximate;
 mod catalog;
+mod compare;
 mod compile;
 mod data_type;
 mod dialect;
 mod error;
 mod explain;
 mod flink_script;
-mod functions;
 mod group_window;
 mod interval;
 mod lookup;
 mod lower;
+mod named_cast;
 mod operands;
 mod origin;
 mod parse;
@@ -42,6 +43,8 @@ mod unnest;
 mod window_function;
 mod words;
 mod written_out;
+
+use laxity_functions as functions;
 
 pub use compile::{
     CompileOptions, Compiled, LateSink, PathPlace, PlannedQuery, Script, SqlFile, compile, compile_each,

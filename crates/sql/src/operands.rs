@@ -10,10 +10,10 @@ use datafusion_expr::expr::{Between, Case, InList, ScalarFunction};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 
-use crate::aggregates;
 use crate::functions::{
     self, ARRAY, DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT, MAP, decimal_type,
 };
+use crate::{aggregates, compare, named_cast};
 
 /// Gives a plan Flink's types, from its inputs up. Runs before types are coerced; every column keeps its name.
 pub(crate) fn with_flink_types(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -97,7 +97,7 @@ fn typed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 let call = ScalarFunction { func, args };
                 Transformed::new_transformed(Expr::ScalarFunction(call), changed_keys || changed_values)
             }
-            Expr::ScalarFunction(call) => match functions::as_cast(&call) {
+            Expr::ScalarFunction(call) => match named_cast::as_cast(&call) {
                 Some(cast) => {
                     functions::check_cast(&cast, schema)?;
                     Transformed::yes(cast)
@@ -160,7 +160,7 @@ fn with_binary_types(binary: BinaryExpr, schema: &DFSchema) -> Result<Transforme
             // of a join.
             if changed
                 && op != Eq
-                && let Some(ordered) = functions::in_order_of_floats(&expr, schema)
+                && let Some(ordered) = compare::in_order_of_floats(&expr, schema)
             {
                 return Ok(Transformed::yes(ordered));
             }
@@ -229,7 +229,7 @@ fn floats_compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -
         if *given == common { expr.clone() } else { cast(expr.clone(), common.clone()) }
     };
     let (left, right) = (Box::new(side(left, &types[0])), Box::new(side(right, &types[1])));
-    functions::of_floats(&Expr::BinaryExpr(BinaryExpr { left, op, right }), schema)
+    compare::of_floats(&Expr::BinaryExpr(BinaryExpr { left, op, right }), schema)
 }
 
 /// Expressions that are compared with each other. Decimals beside a FLOAT or DOUBLE become DOUBLE; what else

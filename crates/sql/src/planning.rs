@@ -45,7 +45,9 @@ use crate::slips;
 use crate::unnest::{self, UnnestPlanner};
 use crate::window_function::{self, WindowFunctionPlanner};
 use crate::written_out::{self, WrittenOut};
-use crate::{data_type, dialect, functions, group_window, operands, proctime, refuse, rewrite};
+use crate::{
+    compare, data_type, dialect, functions, group_window, named_cast, operands, proctime, refuse, rewrite,
+};
 
 /// Plans queries against a catalog: SQL to an optimised logical plan with Flink's meaning.
 pub(crate) struct Planner<'a> {
@@ -173,7 +175,7 @@ impl<'a> Planner<'a> {
         analyze(plan)
             .and_then(|plan| window_function::keep_columns(plan, keep))
             .and_then(|plan| optimizer().optimize(plan, &optimizer_context(), |_, _| {}))
-            .and_then(|plan| rewritten(plan, functions::float_columns_compared))
+            .and_then(|plan| rewritten(plan, compare::float_columns_compared))
             .map_err(|error| self.fault(error))
     }
 
@@ -584,7 +586,8 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        functions::all().get(&name.to_lowercase()).cloned()
+        let name = name.to_lowercase();
+        functions::all().get(&name).cloned().or_else(|| named_cast::by_name(&name))
     }
 
     fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::datatypes::{Field, Schema};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, Result};
 use datafusion_expr::logical_plan::{Filter, Projection, SubqueryAlias, TableScan, TableScanBuilder};
@@ -10,18 +10,13 @@ use datafusion_expr::{Expr, LogicalPlan};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::catalog::{Source, Table, TableColumn};
-use crate::data_type::UTC;
+use crate::data_type;
 use crate::error::{Fault, SqlErrorKind};
 use crate::functions::PROCTIME;
 use crate::planning::fault_in_error;
 
 /// Of the column that stands for it, where a table declares none itself.
 const NAME: &str = "__proctime";
-
-/// The type of a processing time.
-pub(crate) fn data_type() -> DataType {
-    DataType::Timestamp(TimeUnit::Millisecond, Some(UTC.into()))
-}
 
 /// Columns of tables in place of all calls, the first of which stands `at`.
 ///
@@ -107,7 +102,7 @@ fn scanned(scan: TableScan, at: Location) -> Result<(LogicalPlan, Column)> {
         return Ok((LogicalPlan::TableScan(scan), column));
     }
     let mut fields = table.schema.fields().to_vec();
-    fields.push(Arc::new(Field::new(NAME, data_type(), false)));
+    fields.push(Arc::new(Field::new(NAME, data_type::processing_time(), false)));
     let mut columns = table.columns.clone();
     columns.push(TableColumn::ProcessingTime);
     let table = Table { schema: Arc::new(Schema::new(fields)), columns, ..Table::clone(table) };

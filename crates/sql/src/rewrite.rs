@@ -17,6 +17,7 @@ use crate::data_type::CharLength;
 use crate::dialect::call;
 use crate::error::{Fault, SqlErrorKind};
 use crate::functions;
+use crate::named_cast::{CAST, TRY_CAST};
 
 /// Functions of Flink that become other expressions here, in lower case.
 pub(crate) const NAMES: &[&str] = &[
@@ -231,7 +232,7 @@ fn rewritten(expr: &Expr) -> Result<Option<Expr>, Box<Fault>> {
 
 /// A CAST as a call, which has a name of its own; to CHAR(n) and VARCHAR(n), cut and padded.
 fn written_cast(kind: &CastKind, expr: &Expr, data_type: &DataType, span: Span) -> Option<Expr> {
-    let name = if *kind == CastKind::TryCast { functions::TRY_CAST } else { functions::CAST };
+    let name = if *kind == CastKind::TryCast { TRY_CAST } else { CAST };
     let sql = crate::dialect::decode(data_type)?;
     let to = |sql: &str| call(name, [expr.clone(), text(sql)], &span);
     let (function, length) = match crate::data_type::parse_text(sql).ok()?.length {
@@ -384,7 +385,7 @@ fn summed(expr: &Expr, span: &Span) -> Option<Expr> {
 /// What [`written_cast`] made of a CAST: of what, and to which type.
 fn cast_of(function: &Function) -> Option<(Expr, String)> {
     let name = function.name.to_string().to_lowercase();
-    let is_cast = [functions::CAST, functions::TRY_CAST].contains(&name.trim_matches(['"', '`']));
+    let is_cast = [CAST, TRY_CAST].contains(&name.trim_matches(['"', '`']));
     match plain_arguments(function).filter(|_| is_cast).as_deref() {
         Some([inner, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(data_type), .. })]) => {
             Some((inner.clone(), data_type.to_uppercase()))

@@ -12,10 +12,9 @@ use laxity_connect::{Connector, PartitionColumn, PrimaryKey, SplitColumn, TableS
 use super::{Done, unknown_column};
 use crate::alike::Alike;
 use crate::catalog::{Table, TableColumn};
-use crate::data_type::{CharLength, FlinkType, display};
+use crate::data_type::{CharLength, FlinkType, display, processing_time};
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::planning::Planner;
-use crate::proctime;
 use crate::statement::{Column, ColumnKind, CreateTable, Watermark};
 
 /// The table that a statement of the `file` declares. Paths in its options are relative to `folder`.
@@ -123,7 +122,7 @@ fn all_columns(
                 (TableColumn::Physical(index), flink.data_type.clone(), flink.nullable)
             }
             ColumnKind::Computed(expr) if is_proctime(expr) => {
-                (TableColumn::ProcessingTime, proctime::data_type(), false)
+                (TableColumn::ProcessingTime, processing_time(), false)
             }
             ColumnKind::Computed(expr) => {
                 let planned = expression(expr, stored)?;

@@ -9,8 +9,8 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use datafusion_common::{Result, exec_err};
 
-use super::text::texts;
-use super::{FlinkFunction, Parameter, pure};
+use crate::text::texts;
+use crate::{FlinkFunction, Parameter, pure};
 
 /// Reads what Java's basic decoder reads: padding may be missing, and bits that make no byte are passed over.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -33,7 +33,7 @@ const fn of_text(name: &'static str, invoke: fn(&[ArrayRef], usize) -> Result<Ar
     }
 }
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     of_text("from_base64", |args, _| {
         let read = texts(&args[0]).iter().map(|text| {
             let Some(text) = text else { return Ok(None) };

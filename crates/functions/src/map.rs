@@ -10,9 +10,9 @@ use arrow::row::{RowConverter, SortField};
 use datafusion_common::{Result, exec_err};
 use regex::Regex;
 
-use super::collection::map_type;
-use super::text::texts;
-use super::{FlinkFunction, Parameter, pure};
+use crate::collection::map_type;
+use crate::text::texts;
+use crate::{FlinkFunction, Parameter, pure};
 
 const fn of(
     name: &'static str,
@@ -24,7 +24,7 @@ const fn of(
     FlinkFunction { name, parameters: &[Parameter::Any], least, most, returns, invoke, signature: pure }
 }
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     of(
         "map_keys",
         (1, 1),

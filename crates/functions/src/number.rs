@@ -13,11 +13,11 @@ use datafusion_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::decimal::{half_up_128, power_of_ten};
-use super::digits::{Digits, scaled};
-use super::{FlinkFunction, Parameter, decimal_type, pure};
+use crate::decimal::{half_up_128, power_of_ten};
+use crate::digits::{Digits, scaled};
+use crate::{FlinkFunction, Parameter, decimal_type, pure};
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     of_number("abs", |types| types[0].clone(), |args, _| abs(&args[0])),
     of_number("ceil", whole_type, |args, _| whole(&args[0], true)),
     of_number("floor", whole_type, |args, _| whole(&args[0], false)),
@@ -118,7 +118,7 @@ fn whole(array: &ArrayRef, up: bool) -> Result<ArrayRef> {
 }
 
 /// `ROUND(x [, places])`, half up, and `TRUNCATE(x [, places])`, by the digits that the number is written with.
-pub(super) fn rounding() -> [ScalarUDF; 2] {
+pub(crate) fn rounding() -> [ScalarUDF; 2] {
     [("round", false), ("flink_truncate", true)].map(|(name, cut)| {
         let signature = Signature::user_defined(Volatility::Immutable);
         ScalarUDF::new_from_impl(Rounding { name, cut, signature })

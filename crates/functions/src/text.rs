@@ -14,16 +14,16 @@ use chrono::{NaiveDateTime, Timelike};
 use datafusion_common::{Result, exec_err};
 use regex::Regex;
 
-use super::{FlinkFunction, Parameter, pure, volatile};
+use crate::{FlinkFunction, Parameter, pure, volatile};
 
 /// Name of the cast to STRING where Arrow writes values otherwise than Flink does.
-pub(crate) const TO_STRING: &str = "flink_to_string";
+pub const TO_STRING: &str = "flink_to_string";
 
 /// Name of the cast to VARCHAR(n): characters behind the n-th are cut off.
-pub(crate) const TO_VARCHAR: &str = "flink_varchar";
+pub const TO_VARCHAR: &str = "flink_varchar";
 
 /// Name of the cast to CHAR(n): the same, and what is shorter is padded with blanks.
-pub(crate) const TO_CHAR: &str = "flink_char";
+pub const TO_CHAR: &str = "flink_char";
 
 const fn of_text(
     name: &'static str,
@@ -53,7 +53,7 @@ const fn of_two_texts(
 
 static DIGITS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\d+$").expect("valid"));
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
         name: TO_STRING,
         parameters: &[Parameter::Any],
@@ -193,7 +193,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     },
 ];
 
-pub(super) fn texts(array: &ArrayRef) -> &StringArray {
+pub(crate) fn texts(array: &ArrayRef) -> &StringArray {
     array.as_string::<i32>()
 }
 
@@ -581,7 +581,7 @@ fn interval_text(interval: IntervalMonthDayNano) -> String {
 }
 
 /// The time in a row of a timestamp array of any unit, of a DATE at midnight, or of a TIME on the first day. `None` if it is NULL or beyond the calendar.
-pub(super) fn datetime(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
+pub(crate) fn datetime(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
     if array.is_null(row) {
         return None;
     }
@@ -607,7 +607,7 @@ pub(super) fn datetime(array: &ArrayRef, row: usize) -> Option<NaiveDateTime> {
 }
 
 /// Java's `Double.toString` from Rust's shortest digits: `1.0E10` from 10^7 and below 10^-3.
-pub(super) fn java_float(shortest: String, value: f64) -> String {
+pub(crate) fn java_float(shortest: String, value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
     }

@@ -11,13 +11,16 @@ use arrow::compute::{cast, interleave, take};
 use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use datafusion_common::{Result, exec_err};
 
-use super::{FlinkFunction, Parameter, pure};
+use crate::{FlinkFunction, Parameter, pure};
 
-pub(crate) const ARRAY: &str = "flink_array";
-pub(crate) const MAP: &str = "flink_map";
-pub(crate) const ITEM: &str = "flink_item";
+/// `ARRAY[…]`.
+pub const ARRAY: &str = "flink_array";
+/// `MAP[key, value, …]`.
+pub const MAP: &str = "flink_map";
+/// `a[index]` of an array or map.
+pub const ITEM: &str = "flink_item";
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
         name: ARRAY,
         parameters: &[Parameter::Any],
@@ -63,7 +66,8 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
     },
 ];
 
-pub(crate) fn map_type(key: &DataType, value: &DataType) -> DataType {
+/// The type of such a map.
+pub fn map_type(key: &DataType, value: &DataType) -> DataType {
     let entries =
         Fields::from(vec![Field::new("keys", key.clone(), false), Field::new("values", value.clone(), true)]);
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)

@@ -7,13 +7,15 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion_common::{Result, exec_err};
 use serde_json::Value;
 
-use super::text::{datetime, java_float, texts};
-use super::{FlinkFunction, Parameter, pure};
+use crate::text::{datetime, java_float, texts};
+use crate::{FlinkFunction, Parameter, pure};
 
-pub(crate) const JSON_OBJECT: &str = "flink_json_object";
-pub(crate) const JSON_ARRAY: &str = "flink_json_array";
+/// `JSON_OBJECT(…)`, with its [`json_shape`].
+pub const JSON_OBJECT: &str = "flink_json_object";
+/// `JSON_ARRAY(…)` likewise.
+pub const JSON_ARRAY: &str = "flink_json_array";
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
         name: "json_value",
         parameters: &[Parameter::Text],
@@ -258,7 +260,7 @@ fn shape(argument: &ArrayRef) -> (bool, Vec<bool>) {
 
 /// The first argument of [`JSON_OBJECT`] and [`JSON_ARRAY`]: `n` where NULLs are written, `a` where they are left out;
 /// then for each value `j` where it is JSON already, `v` where it becomes it.
-pub(crate) fn json_shape(writes_nulls: bool, is_json: impl Iterator<Item = bool>) -> String {
+pub fn json_shape(writes_nulls: bool, is_json: impl Iterator<Item = bool>) -> String {
     let first = if writes_nulls { 'n' } else { 'a' };
     std::iter::once(first).chain(is_json.map(|is_json| if is_json { 'j' } else { 'v' })).collect()
 }

@@ -3,7 +3,7 @@
 
 /// A decimal number of any length: `±0.d1d2d3… · 10^point`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Digits {
+pub(crate) struct Digits {
     negative: bool,
     /// 0 to 9, most significant first, without leading zeros.
     digits: Vec<u8>,
@@ -101,7 +101,7 @@ impl Digits {
 
 /// `value · 10^places` rounded half up, where plain arithmetic is certain to give what the digits would: far
 /// enough from a half for its error not to matter, and small enough to be exact.
-pub(super) fn scaled(value: f64, places: i32) -> Option<f64> {
+pub(crate) fn scaled(value: f64, places: i32) -> Option<f64> {
     if !(-15..=15).contains(&places) {
         return None;
     }

@@ -1,16 +1,19 @@
-//! Scalar functions: those of DataFusion that behave as Flink's do, and our own where they differ.
+//! Flink's scalar functions: those of DataFusion that behave as Flink's do, and our own where they differ; and its aggregates
+//! that are made of the values themselves.
 //!
-//! Functions that are only spelled differently are renamed in `rewrite.rs` and do not appear here.
+//! All that is done for each row is here, and nothing that is done once a query: that is `laxity-sql`, which is compiled to be
+//! small. Functions that are only spelled differently are renamed there (`rewrite.rs`) and do not appear here.
 
 mod array;
 mod bounded;
 mod cast;
 mod collection;
-mod compare;
+pub mod data_type;
 mod decimal;
-pub(crate) mod decimal_type;
+pub mod decimal_type;
 mod digits;
 mod encoding;
+mod gathered;
 mod java_time;
 mod json;
 mod map;
@@ -29,17 +32,17 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-pub(crate) use cast::{CAST, TRY_CAST, as_cast, casts_number, check_cast, flink_cast, is_cast_to_number};
-pub(crate) use collection::{ARRAY, ITEM, MAP, map_type};
-pub(crate) use compare::{float_columns_compared, in_order_of_floats, of_floats};
-pub(crate) use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
+pub use cast::{casts_number, check_cast, flink_cast, is_cast_to_number};
+pub use collection::{ARRAY, ITEM, MAP, map_type};
+pub use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
+pub use gathered::gathered;
 pub(crate) use java_time::JavaPattern;
-pub(crate) use json::{JSON_ARRAY, JSON_OBJECT, json_shape};
-pub(crate) use text::{TO_CHAR, TO_STRING, TO_VARCHAR};
-pub(crate) use time::UNITS;
+pub use json::{JSON_ARRAY, JSON_OBJECT, json_shape};
+pub use text::{TO_CHAR, TO_STRING, TO_VARCHAR};
+pub use time::UNITS;
 
 /// All scalar functions by lower-case name.
-pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
+pub fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
     static ALL: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
         let mut all = BTreeMap::new();
         for function in of_datafusion() {
@@ -64,7 +67,7 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
         for function in own.into_iter().flatten() {
             all.insert(function.name.to_string(), Arc::new(ScalarUDF::from(function.clone())));
         }
-        for function in cast::named().into_iter().chain(number::rounding()) {
+        for function in number::rounding() {
             all.insert(function.name().to_string(), Arc::new(function));
         }
         bounded::bound(&mut all);
@@ -73,7 +76,7 @@ pub(crate) fn all() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
     &ALL
 }
 
-/// Those that a file can name, or that stand for what it says (`rewrite.rs`, TRIM): each of the others would bring its
+/// Those that a file can name, or that stand for what it says (`rewrite.rs` of `laxity-sql`, TRIM): each of the others would bring its
 /// kernels for all types into the program.
 fn of_datafusion() -> Vec<Arc<ScalarUDF>> {
     use datafusion_functions::{core, crypto, encoding, math, string, unicode};
@@ -106,20 +109,20 @@ fn of_datafusion() -> Vec<Arc<ScalarUDF>> {
 
 /// Whether users may call it by this lower-case name. DataFusion's functions that Flink does not have, or has
 /// with another meaning, are not for them: a file must mean the same in both.
-pub(crate) fn is_public(name: &str) -> bool {
+pub fn is_public(name: &str) -> bool {
     PUBLIC.contains(&name)
 }
 
 /// All names that [`is_public`] accepts.
-pub(crate) fn public_names() -> impl Iterator<Item = &'static str> {
+pub fn public_names() -> impl Iterator<Item = &'static str> {
     PUBLIC.iter().copied()
 }
 
-/// A column of the table below, in place of which it stands until the query is planned: `proctime.rs`.
-pub(crate) const PROCTIME: &str = "flink_proctime";
+/// A column of the table below, in place of which it stands until the query is planned: `proctime.rs` of `laxity-sql`.
+pub const PROCTIME: &str = "flink_proctime";
 
 /// The watermark where a row is, NULL before there is one.
-pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
+pub const CURRENT_WATERMARK: &str = "current_watermark";
 
 const PUBLIC: &[&str] = &[
     "abs",
@@ -232,7 +235,7 @@ const PUBLIC: &[&str] = &[
 ///
 /// # Panics
 /// If there is none of that name: a mistake of ours.
-pub(crate) fn own(name: &str) -> Arc<ScalarUDF> {
+pub fn own(name: &str) -> Arc<ScalarUDF> {
     Arc::clone(all().get(name).unwrap_or_else(|| panic!("function {name} is not defined")))
 }
 

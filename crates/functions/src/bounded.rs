@@ -20,7 +20,7 @@ const TEXT_BYTES_MAX: u64 = 16 << 20;
 const BATCH_BYTES_MAX: u64 = 64 << 20;
 
 /// Puts the bound around the functions that need it.
-pub(super) fn bound(all: &mut BTreeMap<String, Arc<ScalarUDF>>) {
+pub(crate) fn bound(all: &mut BTreeMap<String, Arc<ScalarUDF>>) {
     for (name, growth) in [
         ("repeat", Growth::Repeat),
         ("lpad", Growth::Pad),
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn call(name: &str, args: Vec<ColumnarValue>, rows: usize) -> Result<ColumnarValue> {
-        let function = crate::functions::own(name);
+        let function = crate::own(name);
         let fields: Vec<FieldRef> =
             args.iter().map(|arg| Arc::new(Field::new("", arg.data_type(), true))).collect();
         function.invoke_with_args(ScalarFunctionArgs {

@@ -12,14 +12,13 @@ use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
-use crate::functions::map_type;
+use crate::map_type;
 
 /// Names in SQL, lower case.
-pub(super) const NAMES: &[&str] =
-    &["first_value", "last_value", "listagg", "array_agg", "collect", "percentile"];
+const NAMES: &[&str] = &["first_value", "last_value", "listagg", "array_agg", "collect", "percentile"];
 
-/// The aggregate of that lower-case name.
-pub(super) fn by_name(name: &str) -> Option<Arc<AggregateUDF>> {
+/// The aggregate of that lower-case name, if it is one of these.
+pub fn gathered(name: &str) -> Option<Arc<AggregateUDF>> {
     let kind = match name {
         "first_value" => Kind::First,
         "last_value" => Kind::Last,

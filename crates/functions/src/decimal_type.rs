@@ -9,12 +9,12 @@ const SCALE_KEPT: i32 = 6;
 type Parts = (u8, i8);
 
 /// Whether every sum or difference of two such decimals fits into 38 digits.
-pub(crate) fn sum_fits(left: Parts, right: Parts) -> bool {
+pub fn sum_fits(left: Parts, right: Parts) -> bool {
     sum_parts(left, right).0 <= PRECISION_MAX
 }
 
 /// The same for their product.
-pub(crate) fn product_fits(left: Parts, right: Parts) -> bool {
+pub fn product_fits(left: Parts, right: Parts) -> bool {
     product_parts(left, right).0 <= PRECISION_MAX
 }
 

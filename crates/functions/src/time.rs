@@ -13,12 +13,12 @@ use arrow::datatypes::{
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, TimeDelta};
 use datafusion_common::{Result, exec_err};
 
-use super::java_time::{DEFAULT, read_date, read_default, read_fallback};
-use super::text::datetime;
-use super::{FlinkFunction, JavaPattern, Parameter, TIMESTAMP_3, pure, volatile};
 use crate::data_type::UTC;
+use crate::java_time::{DEFAULT, read_date, read_default, read_fallback};
+use crate::text::datetime;
+use crate::{FlinkFunction, JavaPattern, Parameter, TIMESTAMP_3, pure, volatile};
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
         name: "date_format",
         parameters: &[Parameter::TextOrTime, Parameter::Text],
@@ -93,7 +93,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
         parameters: &[],
         least: 0,
         most: 0,
-        returns: |_| crate::proctime::data_type(),
+        returns: |_| crate::data_type::processing_time(),
         // A column of a table takes its place: `proctime.rs`.
         invoke: |_, _| datafusion_common::internal_err!("a processing time is no expression"),
         signature: volatile,
@@ -181,7 +181,7 @@ pub(super) const FUNCTIONS: &[FlinkFunction] = &[
 const TIMESTAMP_6: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Units of time that can be asked for by name.
-pub(crate) const UNITS: &[&str] = &[
+pub const UNITS: &[&str] = &[
     "YEAR",
     "QUARTER",
     "MONTH",

@@ -9,90 +9,23 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Time32MillisecondType, TimeUnit, TimestampNanosecondType,
+    DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time32MillisecondType, TimeUnit, TimestampNanosecondType,
 };
 use chrono::NaiveDate;
 use datafusion_common::{DFSchema, Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion_expr::{
-    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::digits::Digits;
-use super::java_time::{read_date, read_default, read_time};
-use super::{TO_STRING, own};
 use crate::data_type::display;
-
-/// Name of the call that stands for a CAST until types are known; its second argument is the type as text.
-pub(crate) const CAST: &str = "cast";
-
-/// The same for a TRY_CAST.
-pub(crate) const TRY_CAST: &str = "try_cast";
-
-/// The functions of these names. The planner calls a CAST like its argument, so that `SUM(x), SUM(CAST(x AS DOUBLE))`
-/// would be two columns of one name; a call has a name of its own.
-pub(super) fn named() -> [ScalarUDF; 2] {
-    [CAST, TRY_CAST].map(|name| {
-        let signature = Signature::user_defined(Volatility::Immutable);
-        ScalarUDF::new_from_impl(NamedCast { name, signature })
-    })
-}
-
-/// The CAST that such a call stands for.
-pub(crate) fn as_cast(call: &ScalarFunction) -> Option<Expr> {
-    let lenient = match call.func.name() {
-        CAST => false,
-        TRY_CAST => true,
-        _ => return None,
-    };
-    let [expr, Expr::Literal(ScalarValue::Utf8(Some(sql)), _)] = call.args.as_slice() else { return None };
-    let to = crate::data_type::parse_text(sql).ok()?.data_type;
-    let expr = Box::new(expr.clone());
-    Some(if lenient { Expr::TryCast(TryCast::new(expr, to)) } else { Expr::Cast(Cast::new(expr, to)) })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct NamedCast {
-    name: &'static str,
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for NamedCast {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(given.to_vec())
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        internal_err!("the type of a CAST is its second argument")
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let Some(Some(ScalarValue::Utf8(Some(sql)))) = args.scalar_arguments.get(1) else {
-            return internal_err!("a CAST without a type");
-        };
-        match crate::data_type::parse_text(sql) {
-            Ok(parsed) => Ok(Arc::new(Field::new(self.name, parsed.data_type, true))),
-            Err(error) => plan_err!("{error}"),
-        }
-    }
-
-    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        internal_err!("a CAST is called by its name")
-    }
-}
+use crate::digits::Digits;
+use crate::java_time::{read_date, read_default, read_time};
+use crate::{TO_STRING, own};
 
 /// Fails where Flink has no CAST.
-pub(crate) fn check_cast(cast: &Expr, schema: &DFSchema) -> Result<()> {
+pub fn check_cast(cast: &Expr, schema: &DFSchema) -> Result<()> {
     let (inner, to) = match cast {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
             (expr, field.data_type())
@@ -113,7 +46,7 @@ pub(crate) fn check_cast(cast: &Expr, schema: &DFSchema) -> Result<()> {
 }
 
 /// A CAST or TRY_CAST as Flink computes it. `None` if Arrow's cast does the same.
-pub(crate) fn flink_cast(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+pub fn flink_cast(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (inner, to, lenient) = match expr {
         Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), false),
         Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type(), true),
@@ -170,13 +103,13 @@ fn int_digits(given: &DataType) -> Option<i8> {
 }
 
 /// Whether such a call casts between numbers, which has a value for each: only text that is none is an error.
-pub(crate) fn casts_number(call: &ScalarFunction, schema: &DFSchema) -> bool {
+pub fn casts_number(call: &ScalarFunction, schema: &DFSchema) -> bool {
     is_cast_to_number(&call.func)
         && call.args.iter().all(|of| of.get_type(schema).is_ok_and(|from| from.is_numeric()))
 }
 
 /// Whether it casts to a number.
-pub(crate) fn is_cast_to_number(function: &ScalarUDF) -> bool {
+pub fn is_cast_to_number(function: &ScalarUDF) -> bool {
     function.inner().downcast_ref::<FlinkCast>().is_some_and(|cast| cast.to.is_numeric())
 }
 
@@ -447,7 +380,7 @@ fn read_integer(text: &str, least: i64) -> Option<i64> {
 }
 
 /// As `Double.parseDouble`, but for hexadecimal.
-pub(super) fn read_float<T: std::str::FromStr>(text: &str) -> Option<T> {
+pub(crate) fn read_float<T: std::str::FromStr>(text: &str) -> Option<T> {
     let text = text.trim_matches(|c: char| c <= ' ');
     let unsigned = text.trim_start_matches(['+', '-']);
     if text.len() - unsigned.len() > 1 {

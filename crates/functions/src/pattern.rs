@@ -12,10 +12,10 @@ use arrow::datatypes::{DataType, Field, Int32Type};
 use datafusion_common::{Result, exec_err};
 use regex::Regex;
 
-use super::text::texts;
-use super::{FlinkFunction, Parameter, pure};
+use crate::text::texts;
+use crate::{FlinkFunction, Parameter, pure};
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     FlinkFunction {
         name: "regexp_extract",
         parameters: &[Parameter::Text, Parameter::Text, Parameter::Int],

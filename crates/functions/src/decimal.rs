@@ -8,18 +8,18 @@ use arrow::datatypes::{DataType, i256};
 use arrow::error::ArrowError;
 use datafusion_common::{DataFusionError, Result, internal_err};
 
-use super::{FlinkFunction, Parameter, decimal_type, pure};
+use crate::{FlinkFunction, Parameter, decimal_type, pure};
 
 /// `a / b`, rounded half up to Flink's scale.
-pub(crate) const DECIMAL_DIVIDE: &str = "flink_decimal_divide";
+pub const DECIMAL_DIVIDE: &str = "flink_decimal_divide";
 /// `a * b` where the product may have more than 38 digits; NULL if it has.
-pub(crate) const DECIMAL_MULTIPLY: &str = "flink_decimal_multiply";
+pub const DECIMAL_MULTIPLY: &str = "flink_decimal_multiply";
 /// `a + b` likewise.
-pub(crate) const DECIMAL_ADD: &str = "flink_decimal_add";
+pub const DECIMAL_ADD: &str = "flink_decimal_add";
 /// `a - b` likewise.
-pub(crate) const DECIMAL_SUBTRACT: &str = "flink_decimal_subtract";
+pub const DECIMAL_SUBTRACT: &str = "flink_decimal_subtract";
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     operator(DECIMAL_DIVIDE, |types| of_parts(types, decimal_type::quotient), divide),
     operator(DECIMAL_MULTIPLY, |types| of_parts(types, decimal_type::product), multiply),
     operator(DECIMAL_ADD, |types| of_parts(types, decimal_type::sum), |args, _| add(args, false)),
@@ -123,7 +123,7 @@ fn add(args: &[ArrayRef], negate: bool) -> Result<ArrayRef> {
 }
 
 /// `10^exponent`, up to 38.
-pub(super) fn power_of_ten(exponent: u32) -> i128 {
+pub(crate) fn power_of_ten(exponent: u32) -> i128 {
     10_i128.pow(exponent)
 }
 
@@ -132,7 +132,7 @@ fn wide_power_of_ten(exponent: u32) -> i256 {
 }
 
 /// `numerator / denominator` rounded half away from zero, as Java's HALF_UP.
-pub(super) fn half_up_128(numerator: i128, denominator: i128) -> i128 {
+pub(crate) fn half_up_128(numerator: i128, denominator: i128) -> i128 {
     let (quotient, rest) = (numerator / denominator, numerator % denominator);
     let twice = rest.unsigned_abs().saturating_mul(2);
     if twice < denominator.unsigned_abs() {

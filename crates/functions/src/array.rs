@@ -9,8 +9,8 @@ use arrow::datatypes::{DataType, Field, Int32Type};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_common::{Result, exec_err};
 
-use super::text::texts;
-use super::{FlinkFunction, Parameter, pure};
+use crate::text::texts;
+use crate::{FlinkFunction, Parameter, pure};
 
 type Invoke = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
 
@@ -28,7 +28,7 @@ const fn same(name: &'static str, least: usize, most: usize, invoke: Invoke) -> 
     of(name, least, most, |types| types[0].clone(), invoke)
 }
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     of(
         "array_contains",
         2,

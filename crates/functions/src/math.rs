@@ -7,9 +7,9 @@ use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion_common::Result;
 
-use super::{FlinkFunction, Parameter, pure};
+use crate::{FlinkFunction, Parameter, pure};
 
-pub(super) const FUNCTIONS: &[FlinkFunction] = &[
+pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
     // Math.pow(x, 0.5), which is 0 of -0 and Infinity of -Infinity.
     of_one("sqrt", |args, _| {
         one(args, |x| if x == f64::NEG_INFINITY { f64::INFINITY } else { x.sqrt() + 0.0 })
