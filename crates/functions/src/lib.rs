@@ -1,8 +1,8 @@
 //! Flink's scalar functions: those of DataFusion that behave as Flink's do, and our own where they differ; and its aggregates
 //! that are made of the values themselves.
 //!
-//! All that is done for each row is here, and nothing that is done once a query: that is `laxity-sql`, which is compiled to be
-//! small. Functions that are only spelled differently are renamed there (`rewrite.rs`) and do not appear here.
+//! Apart from `laxity-sql`, as they are called for each row: that crate plans, and is compiled to be small. Functions that are only
+//! spelled differently are renamed there (`rewrite.rs`) and do not appear here.
 
 mod array;
 mod bounded;
