@@ -1,5 +1,6 @@
 """Topics, what is sent to them at its time, and what was in them."""
 
+import bisect
 import csv
 import os
 import subprocess
@@ -51,8 +52,8 @@ class Load:
 
 
 def drain(topic: str, folder: Path, load_format: str = "") -> list[tuple[int, int, int]]:
-    """Of each result: when it was due, of which query it is (0 if there is one), when the broker had it; ms. Of a sample of the
-    events if there is a `load_format`."""
+    """Of each result: when it was due, of which query it is (0 if there is one), when the broker had it; ms. Of the events, with
+    their partition, if there is a `load_format`."""
     path, out = folder / "read.sql", folder / "read.csv"
     out.unlink(missing_ok=True)
     path.write_text(read_load(topic, load_format, out) if load_format else read(topic, out))
@@ -63,3 +64,42 @@ def drain(topic: str, folder: Path, load_format: str = "") -> list[tuple[int, in
         return []
     with out.open() as file:
         return [(int(due), int(query or 0), int(appended)) for due, query, appended in csv.reader(file)]
+
+
+class Completed:
+    """When the broker had the record that completes a result: from then on an engine could have told it.
+
+    Of an event that is its own record; of several of one instant, the first. Where the watermark decides, it is the first record
+    of each partition that takes the partition past the instant, and of these the last.
+
+    >>> events = [(10, 0, 12), (11, 1, 13), (20, 0, 21), (19, 1, 30), (20, 1, 33)]
+    >>> by_event, by_watermark = Completed(events), Completed(events, delay_ms=9)
+    >>> by_event.at(20), by_event.at(15), by_watermark.at(10), by_watermark.at(12), by_watermark.at(13)
+    (21, None, 30, 33, None)
+    """
+
+    def __init__(self, sent: list[tuple[int, int, int]], delay_ms: int | None = None):
+        self.delay_ms = delay_ms
+        self.first: dict[int, int] = {}
+        for due, _, appended in sent:
+            self.first[due] = min(appended, self.first.get(due, appended))
+        self.partitions = []
+        for partition in {partition for _, partition, _ in sent}:
+            of = sorted((due, appended) for due, at, appended in sent if at == partition)
+            appended = [appended for _, appended in of]
+            for place in reversed(range(len(appended) - 1)):
+                appended[place] = min(appended[place], appended[place + 1])
+            self.partitions.append(([due for due, _ in of], appended))
+
+    def at(self, due_ms: int) -> int | None:
+        """Of a result that was due then, without the delay; `None` if there is no such record."""
+        if self.delay_ms is None:
+            return self.first.get(due_ms)
+        last = []
+        for dues, appended in self.partitions:
+            # A window has ended when the watermark has come to its last millisecond.
+            place = bisect.bisect_left(dues, due_ms + self.delay_ms - 1)
+            if place == len(dues):
+                return None
+            last.append(appended[place])
+        return max(last, default=None)
