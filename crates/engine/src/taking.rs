@@ -241,7 +241,7 @@ fn take(shared: &Shared, drained: &Drained, jobs: &Sender<Taken>) {
     });
     match taken {
         Ok(taken) => {
-            keeping.asking.take(taken.draft.manifest.checkpoint);
+            keeping.asking.take(taken.manifest.checkpoint);
             if !is_last {
                 let_go(shared, keeping);
             }

@@ -254,21 +254,19 @@ impl Operator for Chain {
     fn save(&mut self) -> Result<OperatorState, StateError> {
         let mut state = OperatorState::default();
         for (number, link) in self.links.iter_mut().enumerate() {
-            let parts = link.operator.save()?.parts.into_iter();
-            state
-                .parts
-                .extend(parts.map(|part| StatePart { name: format!("{number}-{}", part.name), ..part }));
+            state = state.and(link.operator.save()?.renamed(move |name| format!("{number}-{name}")));
         }
         Ok(state)
     }
 
-    fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        let mut state = state.whole()?;
         for (number, link) in self.links.iter_mut().enumerate() {
             let prefix = format!("{number}-");
             let is_own = |part: &mut StatePart| part.name.starts_with(&prefix);
             let own = state.parts.extract_if(.., is_own);
             let own = own.map(|part| StatePart { name: part.name[prefix.len()..].into(), ..part });
-            let own = OperatorState { parts: own.collect() };
+            let own = OperatorState::of(own.collect());
             link.operator.restore(own).map_err(|error| error.within(&prefix))?;
         }
         state.finish()

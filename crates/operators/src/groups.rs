@@ -35,10 +35,10 @@ use accumulate::{Accumulate, Library, Make, Rows};
 pub(crate) use inputs::Inputs;
 use key_columns::KeyColumns;
 use keys::{KeyPlan, Keys};
-pub(crate) use numbered::NumberedGroups;
+pub(crate) use numbered::{HandedGroups, NumberedGroups};
 pub(crate) use restore::{
-    Filling, accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells, sliding_accumulator,
-    states_of,
+    Apart, Filling, accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells,
+    sliding_accumulator, states_of,
 };
 use scalar_groups::ScalarGroups;
 

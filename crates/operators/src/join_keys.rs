@@ -1,6 +1,7 @@
 //! Keys as bytes: an encoder that turns key columns into them, and a table that numbers distinct keys.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -14,7 +15,7 @@ use hashbrown::HashTable;
 #[derive(Debug)]
 pub(crate) struct KeyEncoder {
     columns: Vec<usize>,
-    converter: RowConverter,
+    converter: Arc<RowConverter>,
     hasher: RandomState,
 }
 
@@ -23,7 +24,7 @@ impl KeyEncoder {
         let fields = columns.iter().map(|&c| SortField::new(schema.field(c).data_type().clone())).collect();
         Ok(KeyEncoder {
             columns: columns.to_vec(),
-            converter: RowConverter::new(fields)?,
+            converter: Arc::new(RowConverter::new(fields)?),
             hasher: RandomState::default(),
         })
     }
@@ -52,11 +53,16 @@ impl KeyEncoder {
         table: &KeyTable,
         numbers: impl Iterator<Item = u32>,
     ) -> Result<Vec<ArrayRef>, ArrowError> {
-        if self.columns.is_empty() {
-            return Ok(Vec::new());
-        }
-        let parser = self.converter.parser();
-        self.converter.convert_rows(numbers.map(|number| parser.parse(table.key(number))))
+        decode(self.decoder(), &table.pages, numbers)
+    }
+
+    fn decoder(&self) -> Option<&Arc<RowConverter>> {
+        (!self.columns.is_empty()).then_some(&self.converter)
+    }
+
+    /// The same of all of them as they are now, by whoever wants to know them later.
+    pub(crate) fn hand_out(&self, table: &KeyTable) -> HandedKeys {
+        HandedKeys { converter: self.decoder().cloned(), pages: table.pages.clone() }
     }
 
     /// A table of these keys, numbered as they come: so many, of which those that are there twice count once.
@@ -67,6 +73,31 @@ impl KeyEncoder {
             table.intern(&encoded, row);
         });
         Ok(table)
+    }
+}
+
+/// `converter`: none if there are no key columns.
+fn decode(
+    converter: Option<&Arc<RowConverter>>,
+    pages: &[Arc<Page>],
+    numbers: impl Iterator<Item = u32>,
+) -> Result<Vec<ArrayRef>, ArrowError> {
+    let Some(converter) = converter else { return Ok(Vec::new()) };
+    let parser = converter.parser();
+    converter.convert_rows(numbers.map(|number| parser.parse(key_of(pages, number))))
+}
+
+/// Keys as they were.
+#[derive(Debug)]
+pub(crate) struct HandedKeys {
+    converter: Option<Arc<RowConverter>>,
+    pages: Vec<Arc<Page>>,
+}
+
+impl HandedKeys {
+    /// The keys of these numbers, as the columns that they were encoded from.
+    pub(crate) fn decode(&self, numbers: impl Iterator<Item = u32>) -> Result<Vec<ArrayRef>, ArrowError> {
+        decode(self.converter.as_ref(), &self.pages, numbers)
     }
 }
 
@@ -99,16 +130,26 @@ impl EncodedKeys {
 pub(crate) struct KeyTable {
     ids: HashTable<u32>,
     hashes: Vec<u64>,
-    /// All keys back to back: key `i` ends at `ends[i]` and begins where the one before ends.
+    pages: Vec<Arc<Page>>,
+}
+
+/// Some keys back to back: each begins where the one before ends. Only the last page is written to, so that all can be handed
+/// out without a copy.
+#[derive(Clone, Debug, Default)]
+struct Page {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
+
+/// Keys of a page. What is around them is small beside so many.
+const PAGE_KEYS: usize = if cfg!(test) { 4 } else { 256 };
 
 impl KeyTable {
     /// The number of the key of that row, if it has one.
     pub(crate) fn find(&self, keys: &EncodedKeys, row: usize) -> Option<u32> {
         let (hash, key) = keys.get(row);
-        self.ids.find(hash, |&id| self.hashes[id as usize] == hash && self.key(id) == key).copied()
+        let is_it = |&id: &u32| self.hashes[id as usize] == hash && key_of(&self.pages, id) == key;
+        self.ids.find(hash, is_it).copied()
     }
 
     /// The number of the key of that row, a new one if it was not seen before.
@@ -117,53 +158,62 @@ impl KeyTable {
             return id;
         }
         let (hash, key) = keys.get(row);
-        let id = self.ends.len() as u32;
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
+        self.push(hash, key)
+    }
+
+    fn push(&mut self, hash: u64, key: &[u8]) -> u32 {
+        let id = self.hashes.len();
+        if id.is_multiple_of(PAGE_KEYS) {
+            if let Some(full) = self.pages.last_mut().and_then(Arc::get_mut) {
+                full.bytes.shrink_to_fit();
+            }
+            self.pages.push(Arc::default());
+        }
+        if let Some(last) = self.pages.last_mut() {
+            let page = Arc::make_mut(last);
+            page.bytes.extend_from_slice(key);
+            page.ends.push(page.bytes.len());
+        }
         self.hashes.push(hash);
         let hashes = &self.hashes;
-        self.ids.insert_unique(hash, id, |&id| hashes[id as usize]);
-        id
+        self.ids.insert_unique(hash, id as u32, |&id| hashes[id as usize]);
+        id as u32
     }
 
     /// Leaves these keys only, which ascend, and numbers them anew in their order.
     pub(crate) fn keep(&mut self, kept: &[u32]) {
         let mut left = KeyTable::default();
-        for (new, &old) in (0..).zip(kept) {
-            left.bytes.extend_from_slice(self.key(old));
-            left.ends.push(left.bytes.len());
-            let hash = self.hashes[old as usize];
-            left.hashes.push(hash);
-            let hashes = &left.hashes;
-            left.ids.insert_unique(hash, new, |&id| hashes[id as usize]);
+        for &old in kept {
+            left.push(self.hashes[old as usize], key_of(&self.pages, old));
         }
         *self = left;
     }
 
     /// Number of distinct keys.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.hashes.len()
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
-        self.ids.allocation_size()
-            + self.hashes.capacity() * size_of::<u64>()
-            + self.bytes.capacity()
-            + self.ends.capacity() * size_of::<usize>()
+        let full = self.pages.len().saturating_sub(1);
+        let of_page = |page: &Arc<Page>| page.bytes.capacity() + page.ends.capacity() * size_of::<usize>();
+        // Pages are about as large as the first; all of them are too many to look at each time.
+        let pages = self.pages.first().map_or(0, of_page) * full + self.pages.last().map_or(0, of_page);
+        self.ids.allocation_size() + self.hashes.capacity() * size_of::<u64>() + pages
     }
+}
 
-    fn key(&self, id: u32) -> &[u8] {
-        let id = id as usize;
-        let start = if id == 0 { 0 } else { self.ends[id - 1] };
-        &self.bytes[start..self.ends[id]]
-    }
+fn key_of(pages: &[Arc<Page>], id: u32) -> &[u8] {
+    let (page, place) = (&*pages[id as usize / PAGE_KEYS], id as usize % PAGE_KEYS);
+    let start = if place == 0 { 0 } else { page.ends[place - 1] };
+    &page.bytes[start..page.ends[place]]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int64Array, StringArray};
-    use std::sync::Arc;
+    use arrow::array::{AsArray, Int64Array, StringArray};
+    use arrow::datatypes::Int64Type;
 
     fn batch(numbers: Vec<Option<i64>>, strings: Vec<&str>) -> RecordBatch {
         RecordBatch::try_from_iter_with_nullable([
@@ -198,6 +248,22 @@ mod tests {
             assert_eq!(table.intern(&keys, row), row as u32);
         }
         assert!((0..10_000).all(|row| table.find(&keys, row) == Some(row as u32)));
+    }
+
+    #[test]
+    fn keys_that_were_handed_out_stay_as_they_were() {
+        let rows = batch((0..11).map(Some).collect(), vec!["x"; 11]);
+        let encoder = KeyEncoder::new(&rows.schema(), &[0, 1]).unwrap();
+        let keys = encoder.encode(&rows).unwrap();
+        let mut table = KeyTable::default();
+        (0..6).for_each(|row| assert_eq!(table.intern(&keys, row), row as u32));
+        let handed = encoder.hand_out(&table);
+        (6..11).for_each(|row| assert_eq!(table.intern(&keys, row), row as u32));
+        let told = encoder.decode(&table, 0..11).unwrap();
+        assert_eq!(told, rows.columns());
+        table.keep(&[3, 9]);
+        assert_eq!(encoder.decode(&table, 0..2).unwrap()[0].as_primitive::<Int64Type>().values(), &[3, 9]);
+        assert_eq!(handed.decode(0..6).unwrap(), rows.slice(0, 6).columns());
     }
 
     #[test]

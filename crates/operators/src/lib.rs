@@ -6,6 +6,7 @@
 pub mod approximate;
 mod calc;
 mod chain;
+mod chunked;
 mod current_watermark;
 #[cfg(test)]
 mod drive;
@@ -66,7 +67,7 @@ pub use shared_source::{FilledRows, Gets, SharedSource, SharedSourceSpec, ViewSp
 pub use sort::SortSpec;
 pub use source::{SourceColumn, SourceOperator, SourceSpec};
 pub use stage::{Explain, InstanceContext, OperatorFactory, SharedStage, Stage};
-pub use state::{OperatorState, StateError, StatePart};
+pub use state::{LaterParts, OperatorState, StateError, StatePart};
 pub use template::{
     ByMember, OwnConstants, SavedTemplate, Slicer, SlicerSpec, Slices, Template, Windows as WindowsState,
 };

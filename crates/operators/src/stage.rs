@@ -63,16 +63,15 @@ fn whole(links: usize, source: OperatorState, rest: OperatorState) -> OperatorSt
     if links == 0 {
         return source;
     }
-    let of_source = source.parts.into_iter().map(|part| part.renamed(|name| format!("0-{name}")));
-    let of_rest = rest.parts.into_iter().map(|part| {
-        part.renamed(|name| match link_of(name).filter(|_| links > 1) {
+    source.renamed(|name| format!("0-{name}")).and(rest.renamed(move |name| {
+        match link_of(name).filter(|_| links > 1) {
             Some((link, name)) => format!("{}-{name}", link + 1),
             None => format!("1-{name}"),
-        })
-    });
-    OperatorState { parts: of_source.chain(of_rest).collect() }
+        }
+    }))
 }
 
+/// Of what was read: all tables are there.
 fn parts(links: usize, whole: OperatorState) -> (OperatorState, OperatorState) {
     if links == 0 {
         return (whole, OperatorState::default());
@@ -251,7 +250,7 @@ mod tests {
             };
             let parts = names.iter().enumerate();
             let parts = parts.map(|(number, name)| StatePart::new(*name, rows(number)));
-            OperatorState { parts: parts.collect() }
+            OperatorState::of(parts.collect())
         };
         let names = |state: &OperatorState| -> Vec<String> {
             state.parts.iter().map(|part| part.name.clone()).collect()

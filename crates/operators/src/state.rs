@@ -1,6 +1,6 @@
 //! What operators hold, as tables: for checkpoints, and for whoever wants to read one.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray, RecordBatch,
@@ -16,7 +16,16 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 pub struct OperatorState {
     /// The tables. Their order means nothing: a part is found by its name.
     pub parts: Vec<StatePart>,
+    /// More of them, not made yet: see [`whole`](OperatorState::whole).
+    pub later: Vec<LaterParts>,
 }
+
+/// Tables of what an operator has handed out, to be made when nobody waits: a query is held while its operators are saved.
+#[derive(Clone)]
+pub struct LaterParts(Arc<LazyLock<MadeParts, MakeParts>>);
+
+type MadeParts = std::result::Result<Vec<StatePart>, String>;
+type MakeParts = Box<dyn FnOnce() -> MadeParts + Send>;
 
 /// One table of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +53,36 @@ impl StatePart {
 
     pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> String) -> StatePart {
         StatePart { name: rename(&self.name), ..self }
+    }
+}
+
+impl LaterParts {
+    pub(crate) fn new(make: impl FnOnce() -> Result<Vec<StatePart>> + Send + 'static) -> LaterParts {
+        let make: MakeParts = Box::new(|| make().map_err(|error| error.to_string()));
+        LaterParts(Arc::new(LazyLock::new(make)))
+    }
+
+    fn renamed(self, rename: impl Fn(&str) -> String + Send + 'static) -> LaterParts {
+        LaterParts::new(move || Ok(self.made()?.iter().map(|part| part.clone().renamed(&rename)).collect()))
+    }
+
+    fn made(&self) -> Result<&[StatePart]> {
+        match &**self.0 {
+            Ok(parts) => Ok(parts),
+            Err(why) => Err(bug("state", why)),
+        }
+    }
+}
+
+impl PartialEq for LaterParts {
+    fn eq(&self, other: &LaterParts) -> bool {
+        **self.0 == **other.0
+    }
+}
+
+impl std::fmt::Debug for LaterParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LaterParts")
     }
 }
 
@@ -125,11 +164,55 @@ impl StateError {
 }
 
 impl OperatorState {
+    /// Of these tables.
+    pub fn of(parts: Vec<StatePart>) -> OperatorState {
+        OperatorState { parts, later: Vec::new() }
+    }
+
+    /// The same with all of its tables made.
+    ///
+    /// # Errors
+    /// If one cannot be made: a bug of ours.
+    pub fn whole(mut self) -> Result<OperatorState> {
+        self.make_all()?;
+        Ok(self)
+    }
+
+    fn make_all(&mut self) -> Result<()> {
+        for later in std::mem::take(&mut self.later) {
+            self.parts.extend_from_slice(later.made()?);
+        }
+        Ok(())
+    }
+
+    /// The same with other names for its parts.
+    pub(crate) fn renamed(self, rename: impl Fn(&str) -> String + Clone + Send + 'static) -> OperatorState {
+        let later = self.later.into_iter().map(|later| later.renamed(rename.clone())).collect();
+        OperatorState { parts: self.parts.into_iter().map(|part| part.renamed(&rename)).collect(), later }
+    }
+
+    /// With all that another is.
+    pub(crate) fn and(mut self, other: OperatorState) -> OperatorState {
+        self.parts.extend(other.parts);
+        self.later.extend(other.later);
+        self
+    }
+
+    /// With tables that are made later.
+    pub(crate) fn with_later(
+        mut self,
+        make: impl FnOnce() -> Result<OperatorState> + Send + 'static,
+    ) -> OperatorState {
+        self.later.push(LaterParts::new(move || Ok(make()?.whole()?.parts)));
+        self
+    }
+
     /// Ends taking over: every part has been taken.
     ///
     /// # Errors
     /// If one is left: the state is that of another stage.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
+        self.make_all()?;
         match self.parts.into_iter().next() {
             None => Ok(()),
             Some(part) => Err(StateError::Mismatch {
@@ -183,6 +266,7 @@ impl OperatorState {
 
     /// Takes a part out.
     pub(crate) fn take(&mut self, name: &str) -> Result<Part> {
+        self.make_all()?;
         let Some(at) = self.parts.iter().position(|part| part.name == name) else {
             return Err(StateError::Mismatch {
                 part: name.into(),
@@ -207,6 +291,21 @@ impl OperatorState {
         self
     }
 
+    /// Pieces of a table as parts `name-0`, `name-1`, … of at least so many rows each, but for the last: as long as the first pieces
+    /// are the same, so are the first parts.
+    pub(crate) fn with_runs(mut self, name: &str, pieces: Vec<RecordBatch>, rows: usize) -> OperatorState {
+        let (mut run, mut len, mut at) = (Vec::new(), 0, 0);
+        for piece in pieces {
+            len += piece.num_rows();
+            run.push(piece);
+            if len >= rows {
+                self = self.with_whole(format!("{name}-{at}"), std::mem::take(&mut run));
+                (len, at) = (0, at + 1);
+            }
+        }
+        self.with_whole(format!("{name}-{at}"), run)
+    }
+
     /// Takes out what [`with_pieces`](OperatorState::with_pieces) put in. That none is missing is for the caller to see.
     pub(crate) fn take_pieces(&mut self, name: &str) -> Vec<Part> {
         (0..).map_while(|at| self.take(&format!("{name}-{at}")).ok()).collect()
@@ -220,6 +319,23 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// The rows of all. `None` of none.
+    pub(crate) fn joined(parts: Vec<Part>) -> Result<Option<Part>> {
+        let Some(first) = parts.first() else { return Ok(None) };
+        let rows = concat_batches(&first.rows.schema(), parts.iter().map(|part| &part.rows));
+        Ok(Some(Part { name: first.name.clone(), rows: rows.map_err(|e| bug(&first.name, e))? }))
+    }
+
+    /// With the columns of another, of as many rows, behind its own.
+    pub(crate) fn beside(self, other: Part) -> Result<Part> {
+        other.expect_rows(self.len())?;
+        let all = || [&self.rows, &other.rows].into_iter();
+        let fields = all().flat_map(|rows| rows.schema().fields().to_vec()).collect::<Vec<_>>();
+        let columns = all().flat_map(|rows| rows.columns().to_vec()).collect();
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+        Ok(Part { rows: rows.map_err(|e| bug(&self.name, e))?, name: self.name })
+    }
+
     /// With a column more, before the others.
     pub(crate) fn behind(self, name: &str, column: ArrayRef) -> Result<Part> {
         let rows = &self.rows;

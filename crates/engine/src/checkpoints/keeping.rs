@@ -128,7 +128,7 @@ pub(crate) fn instance_state(
             combined_ms: entry.watermark_ms,
         },
         out_watermark_ms: entry.out_watermark_ms,
-        operator: OperatorState { parts: parts.collect() },
+        operator: OperatorState::of(parts.collect()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use laxity_connect::OutputPosition;
 use laxity_graph::ProcessingTime;
-use laxity_operators::{SavedTemplate, StatePart, WindowsState};
+use laxity_operators::{OperatorState, SavedTemplate, StateError, StatePart, WindowsState};
 use laxity_runtime::InstanceState;
 use laxity_state::{Draft, InstanceEntry, Manifest};
 
@@ -17,7 +17,9 @@ use crate::sink_io::Prepared;
 /// A checkpoint whose outputs have not said yet where they stand.
 pub(crate) struct Taken {
     pub keeping: Arc<Keeping>,
-    pub draft: Draft,
+    pub manifest: Manifest,
+    /// What its instances hold. Their tables may still have to be made.
+    pub states: Vec<OperatorState>,
     /// What is still to be found of it: that may take long where others hold much.
     pub work: Option<Work>,
     pub replies: Receiver<Prepared>,
@@ -62,7 +64,7 @@ impl Keeping {
             }
             (_, None) => None,
         };
-        let (mut instances, mut tables) = (Vec::new(), Vec::new());
+        let (mut instances, mut states) = (Vec::new(), Vec::new());
         for instance in &self.instances {
             let InstanceState { frontier, out_watermark_ms, operator } = instance.save()?;
             let source = self.sources.iter().position(|source| source.operator == instance.id);
@@ -81,7 +83,7 @@ impl Keeping {
                 out_watermark_ms,
                 parts: Vec::new(),
             });
-            tables.push(operator.parts.into_iter().map(StatePart::into_pieces).collect());
+            states.push(operator);
         }
         let checkpoint = self.finish.next_number();
         let outputs = self.finish.ended();
@@ -104,21 +106,48 @@ impl Keeping {
             instances,
             ..Manifest::default()
         };
-        let draft = Draft { manifest, tables };
         let handed = sources.iter().map(|source| source.handed).collect();
-        Ok(Taken { keeping: self.clone(), draft, work, replies, awaited, outputs, handed, pause_ns: 0 })
+        Ok(Taken {
+            keeping: self.clone(),
+            manifest,
+            states,
+            work,
+            replies,
+            awaited,
+            outputs,
+            handed,
+            pause_ns: 0,
+        })
     }
 }
 
 impl Work {
-    /// Adds its tables to what the other instances held.
+    /// Adds it to what the other instances held.
     ///
     /// # Errors
-    /// If they cannot be told from those of others.
-    pub fn add_to(self, draft: &mut Draft) -> Result<(), String> {
-        let state = self.saved.of_member(self.member).map_err(|error| error.to_string())?;
-        let whole = WindowsState { prefix: self.prefix, state }.whole();
-        draft.tables[self.place] = whole.parts.into_iter().map(StatePart::into_pieces).collect();
+    /// If it cannot be told from that of others.
+    fn add_to(self, states: &mut [OperatorState]) -> Result<(), StateError> {
+        let state = self.saved.of_member(self.member)?;
+        states[self.place] = WindowsState { prefix: self.prefix, state }.whole();
         Ok(())
     }
+}
+
+/// What is written, but for what outputs say: tables that nobody has waited for are made now.
+///
+/// # Errors
+/// If one cannot be made, or told from those of others.
+pub(super) fn draft(
+    manifest: Manifest,
+    mut states: Vec<OperatorState>,
+    work: Option<Work>,
+) -> Result<Draft, String> {
+    let error = |error: StateError| error.to_string();
+    if let Some(work) = work {
+        work.add_to(&mut states).map_err(error)?;
+    }
+    let tables = |state: OperatorState| {
+        Ok(state.whole().map_err(error)?.parts.into_iter().map(StatePart::into_pieces).collect())
+    };
+    Ok(Draft { manifest, tables: states.into_iter().map(tables).collect::<Result<_, String>>()? })
 }

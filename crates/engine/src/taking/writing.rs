@@ -16,7 +16,7 @@ use laxity_runtime::{LastCheckpoint, Outcome};
 use laxity_state::{Draft, KEPT, StateError, StoredBytes};
 use parking_lot::Mutex;
 
-use super::copy::Taken;
+use super::copy::{Taken, draft};
 use super::give_up;
 use crate::chain_of_causes;
 use crate::checkpoints::{Keeping, Progress, counts_of, output_entries};
@@ -158,10 +158,8 @@ fn write_together(shared: &Shared, small: &Receiver<(Ready, Draft)>) {
 
 /// Hears where the outputs stand.
 fn complete(shared: &Shared, taken: Taken) -> Result<(Ready, Draft), String> {
-    let Taken { keeping, mut draft, work, replies, awaited, mut outputs, handed, pause_ns } = taken;
-    if let Some(work) = work {
-        work.add_to(&mut draft)?;
-    }
+    let Taken { keeping, manifest, states, work, replies, awaited, mut outputs, handed, pause_ns } = taken;
+    let mut draft = draft(manifest, states, work)?;
     for _ in 0..awaited {
         match answer(shared, &replies) {
             Ok(Prepared { number, position, rest }) => {

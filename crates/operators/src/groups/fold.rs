@@ -1,6 +1,7 @@
 //! Our own accumulators for the commonest functions: cheap for small messages, able to end groups one by one for
 //! sessions, and equal to DataFusion's in every bit.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -21,7 +22,7 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::accumulate::{Accumulate, ByGroup, Make, Rows, passes};
 use super::spread::Measure;
-use super::values::Values;
+use super::values::{CHUNK, Values};
 
 /// COUNT, SUM, MIN, MAX, AVG, variances and deviations of the types that SQL sends here, each with the values, order of evaluation and NULLs
 /// of DataFusion's accumulator, to which `tests.rs` holds them bit by bit. `None`: that one is taken.
@@ -172,14 +173,13 @@ where
     }
 
     fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
-        let (nulls, mut offset) = (self.seen.nulls(), 0);
-        let pieces = self.values.hand_out().into_iter().map(|values| {
-            let nulls = nulls.as_ref().map(|nulls| nulls.slice(offset, values.len()));
-            offset += values.len();
-            let array = PrimitiveArray::<T>::new(values, nulls).with_data_type(self.result.clone());
-            vec![Arc::new(array) as ArrayRef]
+        // Whoever changes what is seen of a group writes to its value, too.
+        let (seen, result) = (&self.seen, &self.result);
+        let pieces = self.values.hand_out(|values, first| {
+            let nulls = seen.nulls(first..first + values.len());
+            Arc::new(PrimitiveArray::<T>::new(values, nulls).with_data_type(result.clone()))
         });
-        Some(pieces.collect())
+        Some(pieces.into_iter().map(|piece| vec![piece]).collect())
     }
 
     // A MIN that holds an infinity lies beyond what it begins with.
@@ -271,8 +271,8 @@ impl Accumulate for Count {
     }
 
     fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
-        let piece = |counts| vec![Arc::new(Int64Array::new(counts, None)) as ArrayRef];
-        Some(self.0.hand_out().into_iter().map(piece).collect())
+        let pieces = self.0.hand_out(|counts, _| Arc::new(Int64Array::new(counts, None)));
+        Some(pieces.into_iter().map(|piece| vec![piece]).collect())
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
@@ -372,14 +372,16 @@ impl Accumulate for Mean {
     }
 
     fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
-        // Both are as many, of as many bytes, and so in the same pieces.
-        let pieces = self.counts.hand_out().into_iter().zip(self.sums.hand_out());
-        let pieces = pieces.map(|(counts, sums)| {
-            let nulls = if self.has_empty { nulls_of(&counts) } else { None };
-            let counts = UInt64Array::new(counts, nulls.clone());
-            vec![Arc::new(counts) as ArrayRef, Arc::new(Float64Array::new(sums, nulls))]
+        let has_empty = self.has_empty;
+        let counts = self.counts.hand_out(|counts, _| {
+            let nulls = if has_empty { nulls_of(&counts) } else { None };
+            Arc::new(UInt64Array::new(counts, nulls))
         });
-        Some(pieces.collect())
+        // Both are as many, of as many bytes, and so in the same pieces; and they are written to together.
+        let nulls: Vec<_> = counts.iter().map(|counts| counts.nulls().cloned()).collect();
+        let of_piece = |first: usize| nulls.get(first / CHUNK).cloned().flatten();
+        let sums = self.sums.hand_out(|sums, first| Arc::new(Float64Array::new(sums, of_piece(first))));
+        Some(counts.into_iter().zip(sums).map(|(counts, sums)| vec![counts, sums]).collect())
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
@@ -459,8 +461,9 @@ impl Seen {
         groups.iter().any(|&group| !seen[group]).then(|| groups.iter().map(|&group| seen[group]).collect())
     }
 
-    fn nulls(&self) -> Option<NullBuffer> {
-        self.0.clone().map(NullBuffer::from)
+    /// Of some groups.
+    fn nulls(&self, groups: Range<usize>) -> Option<NullBuffer> {
+        Some(NullBuffer::from(&self.0.as_ref()?[groups]))
     }
 
     fn take(&mut self) -> Option<NullBuffer> {

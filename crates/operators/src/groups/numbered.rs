@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 
 use super::accumulate::{ByGroup, Rows};
@@ -67,22 +68,27 @@ impl NumberedGroups {
         self.accumulators.iter_mut().map(|accumulator| accumulator.results(numbers, are_kept)).collect()
     }
 
-    /// What these groups hold, named after what it is of.
-    pub(crate) fn states(&mut self, numbers: &[usize]) -> Result<Vec<NamedColumn>> {
-        let mut columns = Vec::new();
+    /// What all of them hold, which are `total`. Of many nothing is copied where that is plain.
+    pub(crate) fn hand_out(&mut self, total: usize) -> Result<HandedGroups> {
+        let mut handed = Vec::new();
         for (call, accumulator) in self.calls.iter().zip(&mut self.accumulators) {
-            let states = accumulator.states(numbers)?.into_iter().enumerate();
-            columns.extend(states.map(|(at, state)| (state_name(&call.expr, at), state)));
+            let pieces = match accumulator.snapshot() {
+                Some(pieces) => pieces,
+                None => vec![accumulator.states(&(0..total).collect::<Vec<_>>())?],
+            };
+            let columns = pieces.first().map_or(0, Vec::len);
+            let names = (0..columns).map(|at| state_name(&call.expr, at)).collect();
+            handed.push((names, pieces));
         }
-        Ok(columns)
+        Ok(HandedGroups(handed))
     }
 
-    /// Types of the columns of [`states`](NumberedGroups::states).
+    /// Types of the columns of [`states`](HandedGroups::states).
     pub(crate) fn state_types(&self) -> impl Iterator<Item = &DataType> {
         self.types.iter().flatten()
     }
 
-    /// Takes over what another's [`states`](NumberedGroups::states) gave of these groups, before anything else.
+    /// Takes over what another's [`states`](HandedGroups::states) gave of these groups, before anything else.
     pub(crate) fn put_back(
         &mut self,
         mut states: &[ArrayRef],
@@ -99,5 +105,26 @@ impl NumberedGroups {
 
     pub(crate) fn bytes(&self) -> usize {
         self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum()
+    }
+}
+
+/// What groups held at some time.
+pub(crate) struct HandedGroups(Vec<OfCall>);
+
+/// Names of the columns, and these in pieces, one behind the other.
+type OfCall = (Vec<String>, Vec<Vec<ArrayRef>>);
+
+impl HandedGroups {
+    /// What these groups held, named after what it is of.
+    pub(crate) fn states(&self, numbers: &[usize]) -> Result<Vec<NamedColumn>> {
+        let numbers = UInt64Array::from_iter_values(numbers.iter().map(|&number| number as u64));
+        let mut columns = Vec::new();
+        for (names, pieces) in &self.0 {
+            for (at, name) in names.iter().enumerate() {
+                let of_column: Vec<&dyn Array> = pieces.iter().map(|piece| piece[at].as_ref()).collect();
+                columns.push((name.clone(), take(&concat(&of_column)?, &numbers, None)?));
+            }
+        }
+        Ok(columns)
     }
 }

@@ -46,11 +46,28 @@ impl Filling {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Filling::Groups(groups) => groups.len,
+            Filling::AtRest(partial) => partial.len,
+        }
+    }
+
     /// What is there, which is filled further, in pieces one behind the other.
     pub(crate) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Vec<Arc<Partial>>> {
         match self {
             Filling::Groups(groups) => groups.snapshot(aggregation),
             Filling::AtRest(partial) => Ok(vec![Arc::clone(partial)]),
+        }
+    }
+
+    /// The same of many groups, keys and states apart.
+    pub(crate) fn apart(&mut self, aggregation: &Aggregation) -> Result<Apart> {
+        match self {
+            Filling::Groups(groups) => groups.apart(aggregation),
+            Filling::AtRest(partial) => {
+                aggregation.tables_of(vec![partial.keys.clone()], vec![partial.states.concat()])
+            }
         }
     }
 
@@ -70,6 +87,14 @@ impl Filling {
     }
 }
 
+/// What many groups hold, in tables one behind the other. A key stays as it is once it is there, and so do states that no row
+/// has come to since: their tables are made of the same arrays then.
+pub(crate) struct Apart {
+    pub(crate) keys: Vec<RecordBatch>,
+    /// None if nothing is aggregated.
+    pub(crate) states: Vec<RecordBatch>,
+}
+
 impl Aggregation {
     /// Groups will be saved now and then: their keys are noted as they come.
     pub(crate) fn note_keys(&self) {
@@ -84,23 +109,24 @@ impl Aggregation {
 
     /// Keys, then states, named after what they are of.
     pub(crate) fn partial_columns(&self, partial: &Partial) -> Vec<NamedColumn> {
-        let keys = self.key_plan.schema.fields().iter().map(|field| field.name().clone());
-        let states = self.calls.iter().zip(&partial.states);
-        let states = states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)));
-        keys.chain(states).zip(partial.arrays().cloned()).collect()
+        self.key_names().chain(self.state_names(&partial.states)).zip(partial.arrays().cloned()).collect()
     }
 
-    /// The columns of each, as a table.
-    pub(crate) fn tables(&self, partials: &[Arc<Partial>]) -> Result<Vec<RecordBatch>> {
-        let Some(first) = partials.first() else { return Ok(Vec::new()) };
-        // One schema for all: there may be thousands, and a query is held meanwhile.
-        let columns = self.partial_columns(first).into_iter();
-        let fields = columns.map(|(name, column)| Field::new(name, column.data_type().clone(), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let table = |partial: &Arc<Partial>| {
-            RecordBatch::try_new(schema.clone(), partial.arrays().cloned().collect())
-        };
-        Ok(partials.iter().map(table).collect::<std::result::Result<_, _>>()?)
+    fn key_names(&self) -> impl Iterator<Item = String> {
+        self.key_plan.schema.fields().iter().map(|field| field.name().clone())
+    }
+
+    /// Of such states, by call.
+    fn state_names(&self, states: &[Vec<ArrayRef>]) -> impl Iterator<Item = String> {
+        let states = self.calls.iter().zip(states);
+        states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)))
+    }
+
+    fn tables_of(&self, keys: Vec<Vec<ArrayRef>>, states: Vec<Vec<ArrayRef>>) -> Result<Apart> {
+        let of_none = self.groups()?.seal()?;
+        let keys = tables(self.key_names(), keys)?;
+        let states = if self.calls.is_empty() { Vec::new() } else { states };
+        Ok(Apart { keys, states: tables(self.state_names(&of_none.states), states)? })
     }
 
     /// The columns of all, one behind the other, and each as a slice of them.
@@ -173,7 +199,24 @@ impl Groups {
     /// What [`seal`](Groups::seal) would give, in pieces, going on as if it had not been asked. Of many groups nothing is
     /// copied before they are filled further: the query is stopped meanwhile.
     pub(super) fn snapshot(&mut self, aggregation: &Aggregation) -> Result<Vec<Arc<Partial>>> {
-        let mut keys = Cutter::new(self.keys.pieces(&self.key_plan)?);
+        let mut all = vec![self.keys.pieces(&self.key_plan)?];
+        all.extend(self.states(aggregation)?);
+        // They stay where they are: nobody asks what they take.
+        let partial = |(len, mut columns): (usize, Vec<Vec<ArrayRef>>)| {
+            let states = columns.split_off(1);
+            Arc::new(Partial { keys: columns.pop().unwrap_or_default(), states, len, bytes: 0 })
+        };
+        Ok(cut(all, self.len).into_iter().map(partial).collect())
+    }
+
+    fn apart(&mut self, aggregation: &Aggregation) -> Result<Apart> {
+        let states = cut(self.states(aggregation)?, self.len);
+        let keys = self.keys.pieces(&self.key_plan)?;
+        aggregation.tables_of(keys, states.into_iter().map(|(_, columns)| columns.concat()).collect())
+    }
+
+    /// By call, the columns of its states in pieces.
+    fn states(&mut self, aggregation: &Aggregation) -> Result<Vec<Vec<Vec<ArrayRef>>>> {
         let mut states = Vec::with_capacity(self.accumulators.len());
         for (call, accumulator) in self.accumulators.iter_mut().enumerate() {
             let state = match accumulator.snapshot() {
@@ -187,19 +230,31 @@ impl Groups {
                     vec![state]
                 }
             };
-            states.push(Cutter::new(state));
+            states.push(state);
         }
-        let (mut pieces, mut left) = (Vec::new(), self.len);
-        while left > 0 {
-            let ahead = states.iter().map(Cutter::ahead).chain([keys.ahead()]);
-            let len = ahead.flatten().min().unwrap_or(left).min(left);
-            let states = states.iter_mut().map(|state| state.cut(len)).collect();
-            // They stay where they are: nobody asks what they take.
-            pieces.push(Arc::new(Partial { keys: keys.cut(len), states, len, bytes: 0 }));
-            left -= len;
-        }
-        Ok(pieces)
+        Ok(states)
     }
+}
+
+/// Tables of these columns, with one schema for all: there may be thousands, and a query is held meanwhile.
+fn tables(names: impl Iterator<Item = String>, pieces: Vec<Vec<ArrayRef>>) -> Result<Vec<RecordBatch>> {
+    let Some(first) = pieces.first() else { return Ok(Vec::new()) };
+    let fields = names.zip(first).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let tables = pieces.into_iter().map(|columns| RecordBatch::try_new(schema.clone(), columns));
+    Ok(tables.collect::<std::result::Result<_, _>>()?)
+}
+
+/// Columns of several, each in pieces of its own, in pieces that are the same for all; each with its rows, of which there are `len`.
+fn cut(all: Vec<Vec<Vec<ArrayRef>>>, len: usize) -> Vec<(usize, Vec<Vec<ArrayRef>>)> {
+    let mut cutters: Vec<Cutter> = all.into_iter().map(Cutter::new).collect();
+    let (mut pieces, mut left) = (Vec::new(), len);
+    while left > 0 {
+        let len = cutters.iter().filter_map(Cutter::ahead).min().unwrap_or(left).min(left);
+        pieces.push((len, cutters.iter_mut().map(|cutter| cutter.cut(len)).collect()));
+        left -= len;
+    }
+    pieces
 }
 
 /// Columns in pieces, to be cut where others end.

@@ -1,5 +1,7 @@
-//! Values by group that can be handed out without a copy: a checkpoint stops its query only for as long as that takes.
+//! Values by group that can be handed out without a copy: a checkpoint stops its query only for as long as that takes. Those
+//! that were not written to since the last one are handed out as the same arrays, by which it is known what to write again.
 
+use arrow::array::ArrayRef;
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::ArrowNativeType;
 
@@ -18,7 +20,7 @@ pub(super) struct Chunks<T: ArrowNativeType> {
     /// Each of [`CHUNK`] values, but for the last.
     chunks: Vec<Chunk<T>>,
     len: usize,
-    /// Those before it are not lent.
+    /// Those before it are not of the one piece that all were in at first.
     next: usize,
 }
 
@@ -26,14 +28,22 @@ pub(super) struct Chunks<T: ArrowNativeType> {
 struct Chunk<T: ArrowNativeType> {
     /// Empty while it is lent.
     own: Vec<T>,
-    lent: Option<ScalarBuffer<T>>,
+    lent: Option<Lent<T>>,
+}
+
+/// Values that were handed out, and not written to since.
+#[derive(Debug)]
+struct Lent<T: ArrowNativeType> {
+    values: ScalarBuffer<T>,
+    /// What was made of them. `None` before they are handed out for the first time.
+    array: Option<ArrayRef>,
 }
 
 /// Values of a chunk: 32 KB of eight bytes each. Fewer are more tables to write; more are copied for one that is touched.
-const CHUNK: usize = 4_096;
+pub(super) const CHUNK: usize = 4_096;
 
-/// Chunks that are taken back with a batch beside those that it needs, so that what was lent as one piece is let go: a
-/// quarter of a megabyte, some 50 µs.
+/// Chunks of the one piece that all were in at first which are taken out of it with a batch, beside those that it needs, so that it is
+/// let go: a quarter of a megabyte, some 50 µs.
 const CHUNKS_MORE: usize = 8;
 
 /// Less than that is copied when it is handed out.
@@ -100,19 +110,20 @@ impl<T: ArrowNativeType> Values<T> {
         }
     }
 
-    /// What they are now, in pieces. Of many nothing is copied before they are written to.
-    pub fn hand_out(&mut self) -> Vec<ScalarBuffer<T>> {
+    /// What they are now, in pieces: `array` of the values of each, and of the number of its first group. Of many nothing is
+    /// copied before they are written to, and a piece that was not since the last time is the same array.
+    pub fn hand_out(&mut self, array: impl Fn(ScalarBuffer<T>, usize) -> ArrayRef) -> Vec<ArrayRef> {
         if let Values::Few(values) = self {
             if size_of_val(&values[..]) < SMALL_BYTES {
-                return vec![values.clone().into()];
+                return vec![array(values.clone().into(), 0)];
             }
             *self = Values::Many(Chunks::of(std::mem::take(values)));
         }
         match self {
             Values::Few(_) => Vec::new(),
             Values::Many(chunks) => {
-                chunks.next = 0;
-                chunks.chunks.iter_mut().map(Chunk::lend).collect()
+                let firsts = (0..).step_by(CHUNK);
+                chunks.chunks.iter_mut().zip(firsts).map(|(chunk, first)| chunk.lend(first, &array)).collect()
             }
         }
     }
@@ -131,8 +142,8 @@ impl<T: ArrowNativeType> Chunks<T> {
         let len = values.len();
         let all = ScalarBuffer::from(values);
         let chunk = |start| {
-            let lent = Some(all.slice(start, CHUNK.min(len - start)));
-            Chunk { own: Vec::new(), lent }
+            let lent = Lent { values: all.slice(start, CHUNK.min(len - start)), array: None };
+            Chunk { own: Vec::new(), lent: Some(lent) }
         };
         Chunks { chunks: (0..len).step_by(CHUNK).map(chunk).collect(), len, next: 0 }
     }
@@ -160,19 +171,22 @@ impl<T: ArrowNativeType> Chunks<T> {
 
 impl<T: ArrowNativeType> Chunk<T> {
     fn values(&self) -> &[T] {
-        self.lent.as_deref().unwrap_or(&self.own)
+        self.lent.as_ref().map_or(&self.own, |lent| &lent.values)
     }
 
     /// To be written to: copied, if somebody still reads what was lent.
     fn own(&mut self) -> &mut Vec<T> {
-        if let Some(lent) = self.lent.take() {
-            self.own = lent.into();
+        if let Some(Lent { values, array }) = self.lent.take() {
+            drop(array);
+            self.own = values.into();
         }
         &mut self.own
     }
 
-    fn lend(&mut self) -> ScalarBuffer<T> {
-        self.lent.get_or_insert_with(|| std::mem::take(&mut self.own).into()).clone()
+    fn lend(&mut self, first: usize, make: impl Fn(ScalarBuffer<T>, usize) -> ArrayRef) -> ArrayRef {
+        let own = &mut self.own;
+        let lent = self.lent.get_or_insert_with(|| Lent { values: std::mem::take(own).into(), array: None });
+        lent.array.get_or_insert_with(|| make(lent.values.clone(), first)).clone()
     }
 }
 
@@ -190,6 +204,10 @@ impl<T: ArrowNativeType> From<Vec<T>> for Values<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
     use proptest::prelude::*;
 
     use super::*;
@@ -207,7 +225,7 @@ mod tests {
             let mut handed_out = Vec::new();
             for (groups, asks, lets_go) in &batches {
                 if *asks {
-                    handed_out.push((values.hand_out(), plain.clone()));
+                    handed_out.push((values.hand_out(array), plain.clone()));
                 }
                 // It was written: what comes back is not copied.
                 if *lets_go {
@@ -228,24 +246,51 @@ mod tests {
                 prop_assert_eq!(values.len(), plain.len());
             }
             for (found, then) in handed_out {
-                prop_assert_eq!(found.iter().flat_map(|piece| piece.to_vec()).collect::<Vec<_>>(), then);
+                prop_assert_eq!(found.iter().flat_map(values_of).collect::<Vec<_>>(), then);
             }
             prop_assert_eq!(values.take(), plain);
         }
     }
 
+    fn array(values: ScalarBuffer<i64>, _first: usize) -> ArrayRef {
+        Arc::new(Int64Array::new(values, None))
+    }
+
+    fn values_of(array: &ArrayRef) -> Vec<i64> {
+        array.as_primitive::<Int64Type>().values().to_vec()
+    }
+
     #[test]
     fn what_comes_back_is_not_copied() {
         let mut values: Values<i64> = vec![1; 10 * CHUNK].into();
-        drop(values.hand_out());
+        drop(values.hand_out(array));
         (0..10).for_each(|chunk| *values.slot(chunk * CHUNK) = 2);
-        let pieces = values.hand_out();
-        let places: Vec<*const i64> = pieces.iter().map(|piece| piece.as_ptr()).collect();
-        drop(pieces);
+        let address = |piece: &ArrayRef| piece.as_primitive::<Int64Type>().values().as_ptr();
+        let places: Vec<*const i64> = values.hand_out(array).iter().map(address).collect();
         *values.slot(3 * CHUNK) = 3;
-        assert_eq!(values.hand_out()[3].as_ptr(), places[3]);
-        let kept = values.hand_out();
+        assert_eq!(address(&values.hand_out(array)[3]), places[3]);
+        let kept = values.hand_out(array);
         *values.slot(3 * CHUNK) = 4;
-        assert_eq!((kept[3][0], values.get(3 * CHUNK)), (3, 4));
+        assert_eq!((values_of(&kept[3])[0], values.get(3 * CHUNK)), (3, 4));
+    }
+
+    #[test]
+    fn what_is_not_written_to_is_handed_out_as_the_same_array() {
+        let mut values: Values<i64> = vec![1; 10 * CHUNK - 1].into();
+        let batch = |values: &mut Values<i64>, group, total| {
+            values.each(std::iter::once((group, ())), total, 0, |value, ()| *value += 1)
+        };
+        drop(values.hand_out(array));
+        // By then all have been taken out of the one piece.
+        (0..2).for_each(|_| batch(&mut values, 0, 10 * CHUNK - 1));
+        let first = values.hand_out(array);
+        batch(&mut values, 3 * CHUNK, 10 * CHUNK - 1);
+        let _is_read_only = values.get(5 * CHUNK);
+        *values.slot(7 * CHUNK) = 9;
+        batch(&mut values, 0, 10 * CHUNK);
+        let second = values.hand_out(array);
+        let is_same = |(a, b): (&ArrayRef, &ArrayRef)| Arc::ptr_eq(a, b);
+        let same: Vec<bool> = first.iter().zip(&second).map(is_same).collect();
+        assert_eq!(same, [false, true, true, false, true, true, true, false, true, false]);
     }
 }

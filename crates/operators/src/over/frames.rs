@@ -7,18 +7,23 @@ use arrow::array::{Int64Array, UInt32Array, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt64Type};
 
 use super::OverFrame;
+use crate::chunked::{Chunked, Handed};
 use crate::state::{self, NamedColumn, Part, lists, named};
+
+/// Of each key. A copy is an allocation or several for each.
+pub(super) type ByKey<T> = Chunked<T, { if cfg!(test) { 4 } else { 64 } }>;
 
 /// Which rows of each key count for the next one.
 pub(super) struct Frames {
     frame: OverFrame,
-    by_key: Vec<Frame>,
+    by_key: ByKey<Frame>,
     /// Times kept in all of `by_key`.
     entries: usize,
     /// Spare: the last row of each key within one time, by key.
     last: Vec<u32>,
 }
 
+#[derive(Clone)]
 struct Frame {
     /// Of a bounded RANGE, the times of the rows that count, ascending.
     times: VecDeque<i64>,
@@ -134,7 +139,7 @@ fn longest_memory_ms(preceding_ms: i64) -> i64 {
 
 impl Frames {
     pub(super) fn new(frame: OverFrame) -> Frames {
-        Frames { frame, by_key: Vec::new(), entries: 0, last: Vec::new() }
+        Frames { frame, by_key: ByKey::default(), entries: 0, last: Vec::new() }
     }
 
     /// Whether rows of one time count for each other.
@@ -144,9 +149,7 @@ impl Frames {
 
     /// Makes room for so many keys.
     pub(super) fn resize(&mut self, keys: usize) {
-        if keys > self.by_key.len() {
-            self.by_key.resize_with(keys, Frame::default);
-        }
+        self.by_key.grow_with(keys, Frame::default);
     }
 
     /// Whether a row, which is behind the watermark `seen`, comes too late. As in Flink: always, where all rows before
@@ -156,7 +159,7 @@ impl Frames {
         if !self.is_bounded() {
             return true;
         }
-        let frame = &mut self.by_key[key as usize];
+        let frame = self.by_key.get_mut(key as usize);
         frame.go_on_to(seen);
         time <= frame.last_due(seen)
     }
@@ -164,7 +167,7 @@ impl Frames {
     /// Takes a row that came when the watermark was `seen`, and waits until it is `due`.
     pub(super) fn accept(&mut self, key: u32, time: i64, due: i64, seen: i64) {
         if let OverFrame::Range { preceding_ms: Some(ms) } = self.frame {
-            let frame = &mut self.by_key[key as usize];
+            let frame = self.by_key.get_mut(key as usize);
             frame.go_on_to(seen);
             frame.remember(time, ms);
         }
@@ -174,7 +177,7 @@ impl Frames {
     /// Takes note of a row that waits.
     pub(super) fn wait(&mut self, key: u32, time: i64, due: i64) {
         if self.is_bounded() {
-            self.by_key[key as usize].wait(due, time);
+            self.by_key.get_mut(key as usize).wait(due, time);
         }
     }
 
@@ -208,7 +211,7 @@ impl Frames {
 
     fn step_rows(&mut self, keys: &[u32], times: &[i64], due: &[i64], preceding: u64) -> Vec<u32> {
         let step = |((&key, &time), &due): ((&u32, &i64), &i64)| {
-            let frame = &mut self.by_key[key as usize];
+            let frame = self.by_key.get_mut(key as usize);
             frame.take(due, time);
             let is_full = frame.rows > preceding;
             frame.rows += u64::from(!is_full);
@@ -220,7 +223,7 @@ impl Frames {
     fn step_range(&mut self, keys: &[u32], times: &[i64], due: &[i64], preceding_ms: i64) -> Vec<u32> {
         let entries = &mut self.entries;
         let step = |((&key, &time), &due): ((&u32, &i64), &i64)| {
-            let frame = &mut self.by_key[key as usize];
+            let frame = self.by_key.get_mut(key as usize);
             let before = frame.times.len();
             while frame.anew_from.first().is_some_and(|from| *from <= due) {
                 frame.anew_from.remove(0);
@@ -271,32 +274,14 @@ impl Frames {
 
     /// Leaves these keys only, numbered anew.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.by_key, kept);
+        self.by_key.keep(kept);
         self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();
         self.last = Vec::new();
     }
 
-    /// A row for each key: as many as [`resize`](Frames::resize) has made room for.
-    pub(super) fn save(&self) -> Vec<NamedColumn> {
-        let times = self.by_key.iter().flat_map(|frame| frame.times.iter().copied());
-        let anew = self.by_key.iter().flat_map(|frame| frame.anew_from.iter().copied());
-        let superseded = self.by_key.iter().flat_map(|frame| frame.superseded.iter().copied());
-        let (times, anew) = (Int64Array::from_iter_values(times), Int64Array::from_iter_values(anew));
-        let superseded = Int64Array::from_iter_values(superseded);
-        vec![
-            named("rows", UInt64Array::from_iter_values(self.by_key.iter().map(|frame| frame.rows))),
-            named("taken", Int64Array::from_iter_values(self.by_key.iter().map(|frame| frame.taken))),
-            named("forgotten-at", self.by_key.iter().map(|frame| frame.forgotten_at).collect::<Int64Array>()),
-            ("times".into(), lists(self.by_key.iter().map(|frame| frame.times.len()), Arc::new(times))),
-            (
-                "superseded".into(),
-                lists(self.by_key.iter().map(|frame| frame.superseded.len()), Arc::new(superseded)),
-            ),
-            (
-                "anew-from".into(),
-                lists(self.by_key.iter().map(|frame| frame.anew_from.len()), Arc::new(anew)),
-            ),
-        ]
+    /// As they are now: as many as [`resize`](Frames::resize) has made room for.
+    pub(super) fn hand_out(&mut self) -> HandedFrames {
+        HandedFrames(self.by_key.hand_out())
     }
 
     pub(super) fn restore(&mut self, part: &Part) -> state::Result<()> {
@@ -328,17 +313,28 @@ impl Frames {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.by_key.capacity() * size_of::<Frame>() + 2 * self.entries * size_of::<i64>()
+        self.by_key.bytes() + 2 * self.entries * size_of::<i64>()
     }
 }
 
-/// Leaves these of a list by key, numbered anew. `kept` ascends.
-pub(super) fn keep<T>(by_key: &mut Vec<T>, kept: &[u32]) {
-    let mut kept = kept.iter().copied().peekable();
-    let mut key = 0;
-    by_key.retain(|_| {
-        key += 1;
-        kept.next_if_eq(&(key - 1)).is_some()
-    });
-    by_key.shrink_to_fit();
+/// Frames as they were.
+pub(super) struct HandedFrames(Handed<Frame>);
+
+impl HandedFrames {
+    /// A row for each key.
+    pub(super) fn columns(&self) -> Vec<NamedColumn> {
+        let frames = || self.0.iter();
+        let times = Int64Array::from_iter_values(frames().flat_map(|frame| frame.times.iter().copied()));
+        let anew = Int64Array::from_iter_values(frames().flat_map(|frame| frame.anew_from.iter().copied()));
+        let superseded = frames().flat_map(|frame| frame.superseded.iter().copied());
+        let superseded = Int64Array::from_iter_values(superseded);
+        vec![
+            named("rows", UInt64Array::from_iter_values(frames().map(|frame| frame.rows))),
+            named("taken", Int64Array::from_iter_values(frames().map(|frame| frame.taken))),
+            named("forgotten-at", frames().map(|frame| frame.forgotten_at).collect::<Int64Array>()),
+            ("times".into(), lists(frames().map(|frame| frame.times.len()), Arc::new(times))),
+            ("superseded".into(), lists(frames().map(|frame| frame.superseded.len()), Arc::new(superseded))),
+            ("anew-from".into(), lists(frames().map(|frame| frame.anew_from.len()), Arc::new(anew))),
+        ]
+    }
 }

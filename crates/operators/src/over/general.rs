@@ -10,8 +10,8 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::Accumulator;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::frames::{Steps, keep};
-use super::running::{Running, own};
+use super::frames::Steps;
+use super::running::{HandedColumns, Running, own};
 use crate::groups::{
     accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells, sliding_accumulator, states_of,
 };
@@ -160,7 +160,8 @@ impl Running for General {
         self.count_bytes();
     }
 
-    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
+    /// Accumulators cannot be handed out: they are copied now.
+    fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
         self.resize(keys)?;
         let mut columns: Vec<ArrayRef> = Vec::new();
         if self.saves_accumulators() {
@@ -184,7 +185,7 @@ impl Running for General {
                 columns.push(lists(self.by_key.iter().map(|of_key| of_key.rows.len()), values));
             }
         }
-        Ok(columns)
+        Ok(Box::new(|| columns))
     }
 
     fn rows_in(&self, columns: usize) -> Range<usize> {
@@ -227,4 +228,15 @@ impl Running for General {
 
 fn bytes_of(row: &[ScalarValue]) -> usize {
     row.iter().map(ScalarValue::size).sum::<usize>() + size_of::<Vec<ScalarValue>>()
+}
+
+/// Leaves these of a list by key, numbered anew. `kept` ascends.
+fn keep<T>(by_key: &mut Vec<T>, kept: &[u32]) {
+    let mut kept = kept.iter().copied().peekable();
+    let mut key = 0;
+    by_key.retain(|_| {
+        key += 1;
+        kept.next_if_eq(&(key - 1)).is_some()
+    });
+    by_key.shrink_to_fit();
 }

@@ -17,8 +17,11 @@ use arrow::datatypes::{
 use datafusion_common::Result;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::frames::{Steps, keep};
+use super::frames::{ByKey, Steps};
 use crate::state::lists;
+
+/// What an aggregate held, whose columns are made later.
+pub(super) type HandedColumns = Box<dyn FnOnce() -> Vec<ArrayRef> + Send>;
 
 /// One aggregate over the frames of all keys.
 pub(super) trait Running: Send {
@@ -28,8 +31,8 @@ pub(super) trait Running: Send {
     /// Leaves these keys only, numbered anew.
     fn keep(&mut self, kept: &[u32]);
 
-    /// What it holds of so many keys, each in a row: the same number and types of columns each time.
-    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>>;
+    /// What it holds of so many keys now, each in a row: the same number and types of columns each time.
+    fn hand_out(&mut self, keys: usize) -> Result<HandedColumns>;
 
     /// Which of these columns are of lists with an item for each row of a bounded frame.
     fn rows_in(&self, columns: usize) -> Range<usize>;
@@ -66,11 +69,11 @@ pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Result<Option
 /// COUNT of rows or of values.
 #[derive(Default)]
 struct Count {
-    by_key: Vec<Counted>,
+    by_key: ByKey<Counted>,
     entries: usize,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Counted {
     count: i64,
     /// Of a bounded frame, whether each row counts.
@@ -79,11 +82,11 @@ struct Counted {
 
 impl Running for Count {
     fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
-        self.by_key.resize_with(steps.key_count, Counted::default);
+        self.by_key.grow_with(steps.key_count, Counted::default);
         let nulls = arguments[0].logical_nulls();
         let mut counts = Vec::with_capacity(steps.keys.len());
         for (row, &key) in steps.keys.iter().enumerate() {
-            let of_key = &mut self.by_key[key as usize];
+            let of_key = self.by_key.get_mut(key as usize);
             let counts_now = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
             if let Some(expired) = &steps.expired {
                 for was_counted in of_key.rows.drain(..expired[row] as usize) {
@@ -99,18 +102,23 @@ impl Running for Count {
     }
 
     fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.by_key, kept);
+        self.by_key.keep(kept);
         self.entries = self.by_key.iter().map(|of_key| of_key.rows.len()).sum();
     }
 
-    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
-        self.by_key.resize_with(keys, Counted::default);
-        let rows = self.by_key.iter().flat_map(|of_key| &of_key.rows).map(|&is_counted| Some(is_counted));
-        let lengths = self.by_key.iter().map(|of_key| of_key.rows.len());
-        Ok(vec![
-            Arc::new(Int64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.count))),
-            lists(lengths, Arc::new(rows.collect::<BooleanArray>())),
-        ])
+    fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
+        self.by_key.grow_with(keys, Counted::default);
+        let handed = self.by_key.hand_out();
+        Ok(Box::new(move || {
+            let rows = handed.iter().flat_map(|of_key| &of_key.rows).map(|&is_counted| Some(is_counted));
+            vec![
+                Arc::new(Int64Array::from_iter_values(handed.iter().map(|of_key| of_key.count))),
+                lists(
+                    handed.iter().map(|of_key| of_key.rows.len()),
+                    Arc::new(rows.collect::<BooleanArray>()),
+                ),
+            ]
+        }))
     }
 
     fn rows_in(&self, _columns: usize) -> Range<usize> {
@@ -129,7 +137,7 @@ impl Running for Count {
     }
 
     fn bytes(&self) -> usize {
-        self.by_key.capacity() * size_of::<Counted>() + 2 * self.entries
+        self.by_key.bytes() + 2 * self.entries
     }
 }
 
@@ -137,11 +145,11 @@ impl Running for Count {
 /// keep an error, and a NaN or an infinity stays.
 #[derive(Default)]
 struct Sums<N> {
-    by_key: Vec<Summed<N>>,
+    by_key: ByKey<Summed<N>>,
     entries: usize,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Summed<N> {
     sum: N,
     count: u64,
@@ -156,11 +164,11 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
         steps: &Steps,
         mut put: impl FnMut(N, u64),
     ) {
-        self.by_key.resize_with(steps.key_count, Summed::default);
+        self.by_key.grow_with(steps.key_count, Summed::default);
         let array = argument.as_primitive::<T>();
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         for (row, (&key, &value)) in steps.keys.iter().zip(array.values()).enumerate() {
-            let of_key = &mut self.by_key[key as usize];
+            let of_key = self.by_key.get_mut(key as usize);
             let value = nulls.is_none_or(|nulls| nulls.is_valid(row)).then_some(value);
             if let Some(expired) = &steps.expired {
                 for old in of_key.values.drain(..expired[row] as usize).flatten() {
@@ -179,18 +187,21 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
     }
 
     fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.by_key, kept);
+        self.by_key.keep(kept);
         self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
     }
 
-    fn save<T: ArrowPrimitiveType<Native = N>>(&mut self, keys: usize, of: &DataType) -> Vec<ArrayRef> {
-        self.by_key.resize_with(keys, Summed::default);
-        let sums = PrimitiveArray::<T>::from_iter_values(self.by_key.iter().map(|of_key| of_key.sum));
-        let counts = UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.count));
-        let values = self.by_key.iter().flat_map(|of_key| of_key.values.iter().copied());
-        let values = values.collect::<PrimitiveArray<T>>().with_data_type(of.clone());
-        let lengths = self.by_key.iter().map(|of_key| of_key.values.len());
-        vec![Arc::new(sums.with_data_type(of.clone())), Arc::new(counts), lists(lengths, Arc::new(values))]
+    fn hand_out<T: ArrowPrimitiveType<Native = N>>(&mut self, keys: usize, of: &DataType) -> HandedColumns {
+        self.by_key.grow_with(keys, Summed::default);
+        let (handed, of) = (self.by_key.hand_out(), of.clone());
+        Box::new(move || {
+            let sums = PrimitiveArray::<T>::from_iter_values(handed.iter().map(|of_key| of_key.sum));
+            let counts = UInt64Array::from_iter_values(handed.iter().map(|of_key| of_key.count));
+            let values = handed.iter().flat_map(|of_key| of_key.values.iter().copied());
+            let values = values.collect::<PrimitiveArray<T>>().with_data_type(of.clone());
+            let lengths = handed.iter().map(|of_key| of_key.values.len());
+            vec![Arc::new(sums.with_data_type(of)), Arc::new(counts), lists(lengths, Arc::new(values))]
+        })
     }
 
     fn restore<T: ArrowPrimitiveType<Native = N>>(&mut self, columns: &[ArrayRef]) {
@@ -206,7 +217,7 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
     }
 
     fn bytes(&self) -> usize {
-        self.by_key.capacity() * size_of::<Summed<N>>() + 2 * self.entries * size_of::<Option<N>>()
+        self.by_key.bytes() + 2 * self.entries * size_of::<Option<N>>()
     }
 }
 
@@ -234,8 +245,8 @@ impl<T: ArrowPrimitiveType + Send> Running for Sum<T> {
         self.sums.keep(kept);
     }
 
-    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
-        Ok(self.sums.save::<T>(keys, &self.result))
+    fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
+        Ok(self.sums.hand_out::<T>(keys, &self.result))
     }
 
     fn rows_in(&self, _columns: usize) -> Range<usize> {
@@ -268,8 +279,8 @@ impl Running for Mean {
         self.0.keep(kept);
     }
 
-    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
-        Ok(self.0.save::<Float64Type>(keys, &DataType::Float64))
+    fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
+        Ok(self.0.hand_out::<Float64Type>(keys, &DataType::Float64))
     }
 
     fn rows_in(&self, _columns: usize) -> Range<usize> {
@@ -291,11 +302,12 @@ struct Extreme<T: ArrowPrimitiveType> {
     result: DataType,
     /// How the value wanted compares with others.
     wanted: Ordering,
-    by_key: Vec<Extremes<T::Native>>,
+    by_key: ByKey<Extremes<T::Native>>,
     entries: usize,
     of: PhantomData<T>,
 }
 
+#[derive(Clone)]
 struct Extremes<N> {
     /// Values that are, or will be, the extreme of a frame, with the number of their row, each better than those
     /// behind it. Of an unbounded frame, the best alone.
@@ -317,7 +329,7 @@ fn extreme(result: &DataType, wanted: Ordering) -> Option<Box<dyn Running>> {
             Some(Box::new(Extreme::<$type> {
                 result: result.clone(),
                 wanted,
-                by_key: Vec::new(),
+                by_key: ByKey::default(),
                 entries: 0,
                 of: PhantomData,
             }))
@@ -339,11 +351,11 @@ fn extreme(result: &DataType, wanted: Ordering) -> Option<Box<dyn Running>> {
 
 impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
-        self.by_key.resize_with(steps.key_count, Extremes::default);
+        self.by_key.grow_with(steps.key_count, Extremes::default);
         let array = arguments[0].as_primitive::<T>();
         let mut results = PrimitiveArray::<T>::builder(steps.keys.len()).with_data_type(self.result.clone());
         for (row, &key) in steps.keys.iter().enumerate() {
-            let of_key = &mut self.by_key[key as usize];
+            let of_key = self.by_key.get_mut(key as usize);
             let before = of_key.best.len();
             if let Some(expired) = &steps.expired {
                 of_key.left += u64::from(expired[row]);
@@ -381,22 +393,25 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     }
 
     fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.by_key, kept);
+        self.by_key.keep(kept);
         self.entries = self.by_key.iter().map(|of_key| of_key.best.len()).sum();
     }
 
-    fn save(&mut self, keys: usize) -> Result<Vec<ArrayRef>> {
-        self.by_key.resize_with(keys, Extremes::default);
-        let best = || self.by_key.iter().flat_map(|of_key| &of_key.best);
-        let values = PrimitiveArray::<T>::from_iter_values(best().map(|(_, value)| *value));
-        let numbers = UInt64Array::from_iter_values(best().map(|(number, _)| *number));
-        let lengths = || self.by_key.iter().map(|of_key| of_key.best.len());
-        Ok(vec![
-            lists(lengths(), Arc::new(values.with_data_type(self.result.clone()))),
-            lists(lengths(), Arc::new(numbers)),
-            Arc::new(UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.came))),
-            Arc::new(UInt64Array::from_iter_values(self.by_key.iter().map(|of_key| of_key.left))),
-        ])
+    fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
+        self.by_key.grow_with(keys, Extremes::default);
+        let (handed, result) = (self.by_key.hand_out(), self.result.clone());
+        Ok(Box::new(move || {
+            let best = || handed.iter().flat_map(|of_key| &of_key.best);
+            let values = PrimitiveArray::<T>::from_iter_values(best().map(|(_, value)| *value));
+            let numbers = UInt64Array::from_iter_values(best().map(|(number, _)| *number));
+            let lengths = || handed.iter().map(|of_key| of_key.best.len());
+            vec![
+                lists(lengths(), Arc::new(values.with_data_type(result))),
+                lists(lengths(), Arc::new(numbers)),
+                Arc::new(UInt64Array::from_iter_values(handed.iter().map(|of_key| of_key.came))),
+                Arc::new(UInt64Array::from_iter_values(handed.iter().map(|of_key| of_key.left))),
+            ]
+        }))
     }
 
     fn rows_in(&self, _columns: usize) -> Range<usize> {
@@ -423,6 +438,6 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
 
     fn bytes(&self) -> usize {
         let entry = size_of::<(u64, T::Native)>();
-        self.by_key.capacity() * size_of::<Extremes<T::Native>>() + 2 * self.entries * entry
+        self.by_key.bytes() + 2 * self.entries * entry
     }
 }

@@ -14,17 +14,24 @@ const OWN: usize = 6;
 impl OverAggregate {
     pub(super) fn saved(&mut self) -> Result<OperatorState> {
         self.frames.resize(self.keys.len());
-        let mut columns = self.frames.save();
-        let keys =
-            self.encoder.decode(&self.keys, 0..self.keys.len() as u32).map_err(|e| bug(&self.name, e))?;
-        let names = self.key_schema.fields().iter().map(|field| field.name().clone());
-        columns.extend(names.zip(keys));
-        for call in &mut self.calls {
-            let saved = call.running.save(self.keys.len()).map_err(|e| bug(&self.name, e))?;
-            let names =
-                (0..).map(|at| if at == 0 { call.name.clone() } else { format!("{}[{at}]", call.name) });
-            columns.extend(names.zip(saved).collect::<Vec<NamedColumn>>());
-        }
+        let (keys, frames) = (self.encoder.hand_out(&self.keys), self.frames.hand_out());
+        let key_names: Vec<String> =
+            self.key_schema.fields().iter().map(|field| field.name().clone()).collect();
+        let calls = self.calls.iter_mut().map(|call| {
+            let handed = call.running.hand_out(self.keys.len()).map_err(|e| bug(&self.name, e))?;
+            Ok((call.name.clone(), handed))
+        });
+        let calls = calls.collect::<Result<Vec<_>>>()?;
+        let (name, count) = (self.name.clone(), self.keys.len() as u32);
+        let table = move || {
+            let mut columns = frames.columns();
+            columns.extend(key_names.into_iter().zip(keys.decode(0..count).map_err(|e| bug(&name, e))?));
+            for (call, handed) in calls {
+                let names = (0..).map(|at| if at == 0 { call.clone() } else { format!("{call}[{at}]") });
+                columns.extend(names.zip(handed()).collect::<Vec<NamedColumn>>());
+            }
+            OperatorState::default().with("keys", columns)
+        };
         let (waiting, pieces) = self.pending.save(&self.name)?;
         let own = vec![
             named("watermark", Int64Array::from(vec![self.watermark.0])),
@@ -32,7 +39,7 @@ impl OverAggregate {
             named("keys", UInt64Array::from(vec![self.keys.len() as u64])),
             named("waiting", UInt64Array::from(vec![waiting as u64])),
         ];
-        OperatorState::default().with("over", own)?.with("keys", columns)?.with_pieces("waiting", pieces)
+        Ok(OperatorState::default().with("over", own)?.with_pieces("waiting", pieces)?.with_later(table))
     }
 
     pub(super) fn restored(&mut self, mut state: OperatorState) -> Result<()> {
@@ -45,7 +52,7 @@ impl OverAggregate {
             self.key_schema.fields().iter().map(|field| field.data_type().clone()).collect();
         let mut widths = Vec::with_capacity(self.calls.len());
         for call in &mut self.calls {
-            let empty = call.running.save(0).map_err(|e| bug(&self.name, e))?;
+            let empty = call.running.hand_out(0).map_err(|e| bug(&self.name, e))?();
             widths.push(empty.len());
             types.extend(empty.iter().map(|column| column.data_type().clone()));
         }

@@ -9,6 +9,7 @@ use arrow::array::ArrayRef;
 use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
 
+use crate::chunked::Chunked;
 use crate::groups::{Aggregation, NumberedGroups, Taken};
 use crate::join_keys::{EncodedKeys, KeyEncoder, KeyTable};
 use by_end::ByEnd;
@@ -20,11 +21,11 @@ pub(super) struct Sessions {
     lateness_ms: i64,
     keys: KeyTable,
     /// Sessions of each key.
-    by_key: Vec<Vec<SessionId>>,
+    by_key: Chunked<Vec<SessionId>, KEYS_IN_CHUNK>,
     /// Keys without sessions.
     idle_keys: usize,
     /// `None` where a number is free.
-    sessions: Vec<Option<Session>>,
+    sessions: Chunked<Option<Session>, SESSIONS_IN_CHUNK>,
     free: Vec<SessionId>,
     aggregates: NumberedGroups,
     /// Those not sent since they last grew, by an end they once had: growing leaves it, looking finds the true
@@ -42,6 +43,7 @@ pub(super) struct Sessions {
 
 pub(super) type SessionId = usize;
 
+#[derive(Clone)]
 struct Session {
     key: u32,
     start: i64,
@@ -91,6 +93,12 @@ pub(super) struct Evaluated {
 
 type Result<T> = std::result::Result<T, DataFusionError>;
 
+/// Some 30 KB.
+const SESSIONS_IN_CHUNK: usize = if cfg!(test) { 4 } else { 512 };
+
+/// A copy is an allocation for each.
+const KEYS_IN_CHUNK: usize = if cfg!(test) { 4 } else { 128 };
+
 /// Keys without sessions, before they are forgotten.
 const IDLE_KEYS_MIN: usize = 1_024;
 
@@ -103,9 +111,9 @@ impl Sessions {
             gap_ms,
             lateness_ms,
             keys: KeyTable::default(),
-            by_key: Vec::new(),
+            by_key: Chunked::default(),
             idle_keys: 0,
-            sessions: Vec::new(),
+            sessions: Chunked::default(),
             free: Vec::new(),
             aggregates: NumberedGroups::new(aggregation)?,
             open: ByEnd::default(),
@@ -123,9 +131,9 @@ impl Sessions {
         let lateness_ms = self.lateness_ms;
         let is_open = |end: i64| end.saturating_sub(1).saturating_add(lateness_ms) > seen;
         let key = self.keys.find(keys, row);
-        let of_key = key.map_or(&[][..], |key| &self.by_key[key as usize]);
+        let of_key = key.map_or(&[][..], |key| self.by_key.get(key as usize));
         let mut met = of_key.iter().copied().filter(|&id| {
-            self.sessions[id].as_ref().is_some_and(|s| s.start <= end && start <= s.end && is_open(s.end))
+            self.sessions.get(id).as_ref().is_some_and(|s| s.start <= end && start <= s.end && is_open(s.end))
         });
         let id = match (met.next(), met.next()) {
             (None, _) if !is_open(end) => {
@@ -152,7 +160,7 @@ impl Sessions {
             }
         };
         self.placed.sessions.push(id);
-        if let Some(session) = &mut self.sessions[id] {
+        if let Some(session) = self.sessions.get_mut(id) {
             session.ingested = session.ingested.max(ingested);
             if session.was_sent && !session.is_touched {
                 session.is_touched = true;
@@ -168,7 +176,7 @@ impl Sessions {
         self.placed.from = 0;
         for id in self.touched.drain(..) {
             // One that grew is another window by now, and its number may have been given away.
-            if let Some(session) = &mut self.sessions[id]
+            if let Some(session) = self.sessions.get_mut(id)
                 && std::mem::take(&mut session.is_touched)
                 && session.was_sent
             {
@@ -203,7 +211,7 @@ impl Sessions {
     fn next_closed(&mut self, watermark: EventTime) -> Option<SessionId> {
         loop {
             let (listed, id) = self.open.pop_until(|listed| listed.saturating_sub(1) <= watermark.0)?;
-            let session = self.sessions[id].as_mut().filter(|session| session.listed == Some(listed));
+            let session = self.sessions.get_mut(id).as_mut().filter(|session| session.listed == Some(listed));
             let Some(session) = session else { continue };
             if session.end == listed {
                 session.listed = None;
@@ -221,7 +229,7 @@ impl Sessions {
         let (mut starts, mut ends) = (Vec::with_capacity(due.len()), Vec::with_capacity(due.len()));
         let (mut ingested, mut is_update) = (ProcessingTime::ZERO, false);
         for &id in due {
-            let Some(session) = &mut self.sessions[id] else { return Err(gone(id)) };
+            let Some(session) = self.sessions.get_mut(id) else { return Err(gone(id)) };
             keys.push(session.key);
             starts.push(session.start);
             ends.push(session.end);
@@ -255,27 +263,28 @@ impl Sessions {
     }
 
     fn forget_idle_keys(&mut self) {
-        let is_kept = |key: &u32| !self.by_key[*key as usize].is_empty();
+        let is_kept = |key: &u32| !self.by_key.get(*key as usize).is_empty();
         let kept: Vec<u32> = (0..self.keys.len() as u32).filter(is_kept).collect();
         self.keys.keep(&kept);
-        self.by_key.retain(|sessions| !sessions.is_empty());
-        self.by_key.shrink_to_fit();
+        self.by_key.keep(&kept);
         self.idle_keys = 0;
         for (key, sessions) in self.by_key.iter().enumerate() {
             for &id in sessions {
-                self.sessions[id].iter_mut().for_each(|session| session.key = key as u32);
+                self.sessions.get_mut(id).iter_mut().for_each(|session| session.key = key as u32);
             }
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
         // A session is found from three indexes.
-        const PER_SESSION: usize = size_of::<Option<Session>>() + 96;
-        const PER_KEY: usize = size_of::<Vec<SessionId>>() + 4 * size_of::<SessionId>();
+        const PER_SESSION: usize = 96;
+        const PER_KEY: usize = 4 * size_of::<SessionId>();
         self.aggregates.bytes()
+            + self.sessions.bytes()
             + self.sessions.len() * PER_SESSION
             + self.keys.size_bytes()
-            + self.by_key.capacity() * PER_KEY
+            + self.by_key.bytes()
+            + self.by_key.len() * PER_KEY
     }
 
     #[cfg(test)]
@@ -291,19 +300,19 @@ impl Sessions {
         });
         if key as usize == self.by_key.len() {
             self.by_key.push(Vec::with_capacity(1));
-        } else if self.by_key[key as usize].is_empty() {
+        } else if self.by_key.get(key as usize).is_empty() {
             self.idle_keys -= 1;
         }
-        self.by_key[key as usize].push(id);
+        self.by_key.get_mut(key as usize).push(id);
         let (listed, ingested) = (Some(end), ProcessingTime::ZERO);
         let session = Session { key, start, end, listed, ingested, was_sent: false, is_touched: false };
-        self.sessions[id] = Some(session);
+        *self.sessions.get_mut(id) = Some(session);
         self.open.push(end, id);
         id
     }
 
     fn extend(&mut self, id: SessionId, start: i64, end: i64) {
-        let Some(session) = &mut self.sessions[id] else { return };
+        let Some(session) = self.sessions.get_mut(id) else { return };
         session.start = session.start.min(start);
         if end > session.end {
             if session.was_sent {
@@ -323,20 +332,20 @@ impl Sessions {
     fn merge(&mut self, id: SessionId, other: SessionId) -> Result<()> {
         self.aggregates.join(id, other)?;
         let Some(absorbed) = self.remove(other)? else { return Ok(()) };
-        let Some(session) = &mut self.sessions[id] else { return Ok(()) };
+        let Some(session) = self.sessions.get_mut(id) else { return Ok(()) };
         session.ingested = session.ingested.max(absorbed.ingested);
         self.extend(id, absorbed.start, absorbed.end);
         Ok(())
     }
 
     fn remove(&mut self, id: SessionId) -> Result<Option<Session>> {
-        let Some(session) = self.sessions[id].take() else { return Ok(None) };
+        let Some(session) = self.sessions.get_mut(id).take() else { return Ok(None) };
         if session.was_sent {
             self.sent.remove(&(session.end, id));
         }
         self.aggregates.clear(id)?;
         self.free.push(id);
-        let of_key = &mut self.by_key[session.key as usize];
+        let of_key = self.by_key.get_mut(session.key as usize);
         of_key.retain(|&other| other != id);
         self.idle_keys += usize::from(of_key.is_empty());
         Ok(Some(session))

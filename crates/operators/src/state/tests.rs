@@ -29,7 +29,7 @@ enum Message {
 
 /// Each part as a file, and read again.
 pub(crate) fn carried(state: OperatorState) -> OperatorState {
-    let carried = state.parts.into_iter().map(|part| {
+    let carried = state.whole().unwrap().parts.into_iter().map(|part| {
         let (name, pieces) = part.into_pieces();
         let read = pieces_of(&file_of(&pieces));
         assert_eq!(read, pieces);
@@ -40,7 +40,7 @@ pub(crate) fn carried(state: OperatorState) -> OperatorState {
     let parts: Vec<StatePart> = carried.collect();
     let names: BTreeSet<&String> = parts.iter().map(|part| &part.name).collect();
     assert_eq!(names.len(), parts.len(), "names are unique");
-    OperatorState { parts }
+    OperatorState::of(parts)
 }
 
 fn file_of(pieces: &[RecordBatch]) -> Vec<u8> {
@@ -208,7 +208,7 @@ fn held(kind: &Kind) -> OperatorState {
     let mut unused = Answer::default();
     let half = messages.len() * 2 / 3;
     messages[..half].iter().for_each(|message| tell(operator.as_mut(), message, 0, &mut unused));
-    operator.save().unwrap()
+    operator.save().unwrap().whole().unwrap()
 }
 
 fn restored(kind: &Kind, state: OperatorState) -> Result<()> {
@@ -245,7 +245,7 @@ fn damaged_state_is_refused() {
                 Some(rows) => parts[at].rows = rows,
                 None => drop(parts.remove(at)),
             }
-            OperatorState { parts }
+            OperatorState::of(parts)
         };
         for (at, part) in state.parts.iter().enumerate() {
             let is_refused = |how: &str, state: OperatorState| match restored(&kind, state) {

@@ -36,19 +36,18 @@ impl Windows {
     /// What an operator of a query holds, if that is such an aggregation.
     pub fn of(state: OperatorState) -> Option<Windows> {
         let prefix = state.parts.iter().find_map(|part| part.name.strip_suffix(AGGREGATE))?.to_owned();
-        if !state.parts.iter().all(|part| part.name.starts_with(&prefix)) {
+        if !state.parts.iter().all(|part| part.name.starts_with(&prefix)) || !state.later.is_empty() {
             return None;
         }
-        let parts = state.parts.into_iter().map(|part| part.renamed(|name| name[prefix.len()..].to_owned()));
-        Some(Windows { state: OperatorState { parts: parts.collect() }, prefix })
+        let len = prefix.len();
+        Some(Windows { state: state.renamed(move |name| name[len..].to_owned()), prefix })
     }
 
     /// What the operator as a whole holds.
     #[must_use]
     pub fn whole(self) -> OperatorState {
         let Windows { prefix, state } = self;
-        let parts = state.parts.into_iter().map(|part| part.renamed(|name| format!("{prefix}{name}")));
-        OperatorState { parts: parts.collect() }
+        state.renamed(move |name| format!("{prefix}{name}"))
     }
 
     /// Whether all windows that end at this watermark have been sent, ms.
@@ -85,7 +84,7 @@ impl SavedTemplate {
     pub fn of_member(&self, member: u32) -> Result<OperatorState> {
         let sorted = self.sorted.get_or_init(|| sort(&self.state).map_err(|error| error.to_string()));
         let sorted = sorted.as_ref().map_err(|error| bug("template", error))?;
-        let mut state = OperatorState { parts: sorted.own.clone() };
+        let mut state = OperatorState::of(sorted.own.clone());
         let (mut first, mut second, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         let (mut fills, mut numbers, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
         if let (Some(all), Some(range)) = (&sorted.groups, sorted.of.get(&member)) {

@@ -142,7 +142,7 @@ impl Operator for Constant {
         let rows = RecordBatch::try_from_iter([("is-sent", Arc::new(is_sent) as ArrayRef)]);
         let internal =
             |e: ArrowError| StateError::Internal { operator: "VALUES".into(), message: e.to_string() };
-        Ok(OperatorState { parts: vec![StatePart::new(PART, rows.map_err(internal)?)] })
+        Ok(OperatorState::of(vec![StatePart::new(PART, rows.map_err(internal)?)]))
     }
 
     fn restore(&mut self, mut state: OperatorState) -> Result<(), StateError> {

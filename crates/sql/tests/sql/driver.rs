@@ -108,7 +108,7 @@ fn run_once<'a>(
 
 /// State as it is after it was written as Arrow IPC and read again.
 fn carried(state: OperatorState) -> OperatorState {
-    let carried = state.parts.into_iter().map(|part| {
+    let carried = state.whole().unwrap().parts.into_iter().map(|part| {
         let (name, pieces) = part.into_pieces();
         let rows = arrow::compute::concat_batches(&pieces[0].schema(), &pieces).unwrap();
         let mut file = Vec::new();
@@ -118,7 +118,7 @@ fn carried(state: OperatorState) -> OperatorState {
         let mut reader = FileReader::try_new(Cursor::new(file), None).unwrap();
         StatePart::new(name, reader.next().unwrap().unwrap())
     });
-    OperatorState { parts: carried.collect() }
+    OperatorState::of(carried.collect())
 }
 
 #[derive(Clone)]

@@ -8,8 +8,41 @@ use laxity_graph::ProcessingTime;
 
 use super::{Session, SessionId, Sessions};
 use crate::OperatorState;
-use crate::join_keys::KeyEncoder;
+use crate::chunked::Handed;
+use crate::groups::HandedGroups;
+use crate::join_keys::{HandedKeys, KeyEncoder};
 use crate::state::{NamedColumn, Part, Result, bug, lists, named, table};
+
+/// Sessions as they were when the query was held.
+struct HandedSessions {
+    operator: String,
+    by_key: Handed<Vec<SessionId>>,
+    sessions: Handed<Option<Session>>,
+    keys: HandedKeys,
+    key_names: Vec<String>,
+    aggregates: HandedGroups,
+}
+
+impl HandedSessions {
+    fn table(self) -> Result<OperatorState> {
+        let mut of_keys: Vec<&Vec<SessionId>> = self.by_key.iter().collect();
+        of_keys.sort_unstable_by_key(|ids| ids.first());
+        let ids: Vec<SessionId> = of_keys.into_iter().flatten().copied().collect();
+        let all: Vec<&Option<Session>> = self.sessions.iter().collect();
+        let sessions: Vec<&Session> = ids.iter().filter_map(|&id| all[id].as_ref()).collect();
+        let mut columns = vec![
+            named("number", UInt64Array::from_iter_values(ids.iter().map(|&id| id as u64))),
+            named("start", Int64Array::from_iter_values(sessions.iter().map(|s| s.start))),
+            named("end", Int64Array::from_iter_values(sessions.iter().map(|s| s.end))),
+            named("listed-end", sessions.iter().map(|s| s.listed).collect::<Int64Array>()),
+            named("was-sent", sessions.iter().map(|s| Some(s.was_sent)).collect::<BooleanArray>()),
+        ];
+        let keys = self.keys.decode(sessions.iter().map(|s| s.key)).map_err(|e| bug(&self.operator, e))?;
+        columns.extend(self.key_names.into_iter().zip(keys));
+        columns.extend(self.aggregates.states(&ids).map_err(|e| bug(&self.operator, e))?);
+        OperatorState::default().with_pieces("sessions", vec![table(columns)?])
+    }
+}
 
 /// Columns before those of keys and states.
 const OWN: usize = 5;
@@ -27,7 +60,7 @@ impl Sessions {
         (FREE.into(), lists([free.len()].into_iter(), Arc::new(free)))
     }
 
-    /// Writes down all sessions, those of a key in the order in which they began. Their numbers and those that are free
+    /// Hands out all sessions, to be written down, those of a key in the order in which they began. Their numbers and those that are free
     /// decide who goes out first of those that end together.
     pub(in crate::session) fn save(
         &mut self,
@@ -36,25 +69,19 @@ impl Sessions {
         encoder: &KeyEncoder,
         key_schema: &SchemaRef,
     ) -> Result<OperatorState> {
-        let mut of_keys: Vec<&Vec<SessionId>> = self.by_key.iter().collect();
-        of_keys.sort_unstable_by_key(|ids| ids.first());
-        let ids: Vec<SessionId> = of_keys.into_iter().flatten().copied().collect();
-        if ids.is_empty() {
+        if self.len() == 0 {
             return Ok(state);
         }
-        let sessions: Vec<&Session> = ids.iter().filter_map(|&id| self.sessions[id].as_ref()).collect();
-        let mut columns = vec![
-            named("number", UInt64Array::from_iter_values(ids.iter().map(|&id| id as u64))),
-            named("start", Int64Array::from_iter_values(sessions.iter().map(|s| s.start))),
-            named("end", Int64Array::from_iter_values(sessions.iter().map(|s| s.end))),
-            named("listed-end", sessions.iter().map(|s| s.listed).collect::<Int64Array>()),
-            named("was-sent", sessions.iter().map(|s| Some(s.was_sent)).collect::<BooleanArray>()),
-        ];
-        let keys = encoder.decode(&self.keys, sessions.iter().map(|s| s.key));
-        let names = key_schema.fields().iter().map(|field| field.name().clone());
-        columns.extend(names.zip(keys.map_err(|e| bug(operator, e))?));
-        columns.extend(self.aggregates.states(&ids).map_err(|e| bug(operator, e))?);
-        state.with_pieces("sessions", vec![table(columns)?])
+        let aggregates = self.aggregates.hand_out(self.sessions.len()).map_err(|e| bug(operator, e))?;
+        let handed = HandedSessions {
+            operator: operator.to_owned(),
+            by_key: self.by_key.hand_out(),
+            sessions: self.sessions.hand_out(),
+            keys: encoder.hand_out(&self.keys),
+            key_names: key_schema.fields().iter().map(|field| field.name().clone()).collect(),
+            aggregates,
+        };
+        Ok(state.with_later(move || handed.table()))
     }
 
     /// Takes over what [`save`](Sessions::save) has written.
@@ -81,7 +108,7 @@ impl Sessions {
                 _ => return Err(own.mismatch(format!("numbers below {slots}, once"), number.to_string())),
             }
         }
-        self.sessions.resize_with(slots, || None);
+        self.sessions.grow_with(slots, || None);
         self.free = numbers.iter().map(|&number| number as usize).collect();
         match parts.as_slice() {
             [] => Ok(()),
@@ -110,7 +137,7 @@ impl Sessions {
         let was_sent = part.flags("was-sent")?;
         for row in 0..part.len() {
             let id = numbers[row] as usize;
-            if is_free.get(id) != Some(&false) || self.sessions[id].is_some() {
+            if is_free.get(id) != Some(&false) || self.sessions.get(id).is_some() {
                 return Err(part
                     .mismatch(format!("numbers below {} that are not free", is_free.len()), id.to_string()));
             }
@@ -118,7 +145,7 @@ impl Sessions {
             if key as usize == self.by_key.len() {
                 self.by_key.push(Vec::with_capacity(1));
             }
-            self.by_key[key as usize].push(id);
+            self.by_key.get_mut(key as usize).push(id);
             let listed = listed.is_valid(row).then(|| listed.value(row));
             if let Some(end) = listed {
                 self.open.push(end, id);
@@ -126,7 +153,7 @@ impl Sessions {
             if was_sent.value(row) {
                 self.sent.insert((ends[row], id));
             }
-            self.sessions[id] = Some(Session {
+            *self.sessions.get_mut(id) = Some(Session {
                 key,
                 start: starts[row],
                 end: ends[row],

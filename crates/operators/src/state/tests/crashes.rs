@@ -55,7 +55,7 @@ struct Taken {
 impl Disk {
     fn write(&mut self, Taken { at, state }: Taken) {
         let (mut files, mut written) = (Vec::new(), HashMap::new());
-        for part in state.parts {
+        for part in state.whole().unwrap().parts {
             let (name, pieces) = part.into_pieces();
             let arrays: Vec<_> = pieces.iter().flat_map(RecordBatch::columns).collect();
             let addresses: Vec<usize> =
@@ -79,7 +79,7 @@ impl Disk {
             let read = pieces_of(file);
             StatePart::new(name, concat_batches(&read[0].schema(), &read).unwrap())
         });
-        Some((*at, OperatorState { parts: parts.collect() }))
+        Some((*at, OperatorState::of(parts.collect())))
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow::array::{BooleanArray, Int64Array, UInt32Array, UInt64Array};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use laxity_graph::ProcessingTime;
 
 use super::sealed::{Sealed, runs, settle};
 use super::{Part, PartKey, Parts};
 use crate::OperatorState;
-use crate::groups::{Aggregation, Filling, Partial};
+use crate::groups::{Aggregation, Apart, Filling, Partial};
 use crate::state::{CHUNK_ROWS, Result, bug, named, table};
 use crate::window_aggregate::Window;
 
@@ -27,6 +27,19 @@ fn whole_name(number: usize) -> String {
     format!("whole-{number}")
 }
 
+/// Where the keys of a part's groups are that take more rows, and are many; beside them what they hold.
+fn keys_name(number: usize) -> String {
+    format!("keys-{number}")
+}
+
+fn states_name(number: usize) -> String {
+    format!("states-{number}")
+}
+
+/// Groups in a table of keys or states. Fewer are more files, each time; more are written again with one that a row came to. Picked: a
+/// megabyte of eight bytes each.
+const APART_ROWS: usize = if cfg!(test) { 16 } else { 131_072 };
+
 /// The groups of parts that have so many each, with the column that says which.
 pub(crate) fn runs_of_groups(state: &mut OperatorState, groups: &[u64]) -> Result<Vec<crate::state::Part>> {
     let mut pieces = state.take_pieces(GROUPS);
@@ -37,6 +50,16 @@ pub(crate) fn runs_of_groups(state: &mut OperatorState, groups: &[u64]) -> Resul
                 let expected = format!("all groups of part {number}, or of it and some behind it");
                 whole.mismatch(expected, format!("{} groups", whole.len()))
             })?;
+            pieces.push(whole.behind(PART, Arc::new(numbers))?);
+        }
+        if let Some(keys) = crate::state::Part::joined(state.take_pieces(&keys_name(number)))? {
+            keys.expect_rows(groups[number] as usize)?;
+            let states = crate::state::Part::joined(state.take_pieces(&states_name(number)))?;
+            let whole = match states {
+                Some(states) => keys.beside(states)?,
+                None => keys,
+            };
+            let numbers = UInt32Array::from_value(number as u32, whole.len());
             pieces.push(whole.behind(PART, Arc::new(numbers))?);
         }
     }
@@ -74,8 +97,6 @@ impl Parts {
         let mut groups: Vec<u64> = sealed().map(|(_, one)| one.partial.len as u64).collect();
         let mut fills = vec![false; groups.len()];
         let (runs, few) = runs(sealed().map(|(_, one)| one));
-        let mut large: Vec<(String, Vec<RecordBatch>)> =
-            runs.iter().map(|(number, run)| (whole_name(*number), vec![run.rows()])).collect();
         let of_part = |number: usize, partial: &Partial| {
             let numbers = UInt32Array::from_value(number as u32, partial.len);
             table(std::iter::once(named(PART, numbers)).chain(aggregation.partial_columns(partial)).collect())
@@ -84,18 +105,16 @@ impl Parts {
         for (number, one) in few {
             small.push(of_part(number, &one.partial)?);
         }
+        let mut apart = Vec::new();
         for (key, part) in &mut self.parts {
             let Some(filling) = &mut part.filling else { continue };
-            let partials = filling.snapshot(aggregation).map_err(|e| bug(operator, e))?;
-            let len: usize = partials.iter().map(|partial| partial.len).sum();
-            let number = first.len();
+            let (number, len) = (first.len(), filling.len());
             if len < CHUNK_ROWS {
-                for partial in &partials {
-                    small.push(of_part(number, partial)?);
+                for partial in filling.snapshot(aggregation).map_err(|e| bug(operator, e))? {
+                    small.push(of_part(number, &partial)?);
                 }
             } else {
-                let pieces = aggregation.tables(&partials).map_err(|e| bug(operator, e))?;
-                large.push((whole_name(number), pieces));
+                apart.push((number, filling.apart(aggregation).map_err(|e| bug(operator, e))?));
             }
             first.push(key.first);
             second.push(key.second);
@@ -114,7 +133,13 @@ impl Parts {
             named("is-filled", BooleanArray::from(fills)),
         ];
         let state = state.with("windows-sent", sent)?.with("parts", parts)?.with_pieces(GROUPS, small)?;
-        Ok(large.into_iter().fold(state, |state, (name, pieces)| state.with_whole(name, pieces)))
+        let state = runs
+            .iter()
+            .fold(state, |state, (number, run)| state.with_whole(whole_name(*number), vec![run.rows()]));
+        Ok(apart.into_iter().fold(state, |state, (number, Apart { keys, states })| {
+            let state = state.with_runs(&keys_name(number), keys, APART_ROWS);
+            state.with_runs(&states_name(number), states, APART_ROWS)
+        }))
     }
 
     /// Takes over what [`save`](Parts::save) has written.
