@@ -33,6 +33,11 @@ impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
         &self.chunks[number / CHUNK].items()[number % CHUNK]
     }
 
+    /// The same; `None` if there is none of that number.
+    pub(crate) fn find(&self, number: usize) -> Option<&T> {
+        (number < self.len).then(|| self.get(number))
+    }
+
     pub(crate) fn get_mut(&mut self, number: usize) -> &mut T {
         &mut self.chunks[number / CHUNK].own()[number % CHUNK]
     }
@@ -54,7 +59,7 @@ impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.chunks.iter().flat_map(|chunk| chunk.items())
     }
 
@@ -115,7 +120,7 @@ impl<T: Clone, const CHUNK: usize> FromIterator<T> for Chunked<T, CHUNK> {
 }
 
 impl<T> Handed<T> {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.0.iter().flat_map(|chunk| chunk.iter())
     }
 }

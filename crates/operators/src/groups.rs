@@ -2,6 +2,7 @@
 //! Start with `Aggregation`.
 
 mod accumulate;
+mod distinct;
 mod few_keys;
 mod fold;
 mod inputs;
@@ -37,7 +38,7 @@ use key_columns::KeyColumns;
 use keys::{KeyPlan, Keys};
 pub(crate) use numbered::{HandedGroups, NumberedGroups};
 pub(crate) use restore::{
-    Apart, Filling, accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells,
+    Apart, Filling, States, accumulator, accumulator_of, is_restored_exactly, keeps_what_it_tells,
     sliding_accumulator, states_of,
 };
 use scalar_groups::ScalarGroups;
@@ -70,6 +71,8 @@ pub(crate) struct Aggregation {
     calls: Vec<AggregateCall>,
     /// By call, our own accumulator where there is one.
     own: Vec<Option<(Make, DataType)>>,
+    /// By call, if it counts distinct values: their type.
+    distinct: Vec<Option<DataType>>,
     arguments: Vec<Vec<Expression>>,
     /// By call, if batches need no evaluation at all.
     plain: Option<Vec<PlainCall>>,
@@ -110,6 +113,7 @@ impl Aggregation {
             key_plan: Arc::new(KeyPlan::new(key_schema)),
             calls: calls.to_vec(),
             own: own.collect(),
+            distinct: calls.iter().map(|call| distinct::own(&call.expr, input)).collect(),
             plain: plain.collect(),
             arguments,
         })
@@ -126,8 +130,18 @@ impl Aggregation {
         inputs.evaluate(rows, &self.keys, &self.calls, &mut self.arguments)
     }
 
+    /// To be filled, and saved now and then if others were.
     pub(crate) fn groups(&self) -> Result<Groups> {
-        let accumulators = (0..self.calls.len()).map(|call| self.accumulator(call));
+        self.new_groups(self.key_plan.is_noted())
+    }
+
+    /// To be filled and ended at once.
+    pub(crate) fn groups_of_window(&self) -> Result<Groups> {
+        self.new_groups(false)
+    }
+
+    fn new_groups(&self, are_noted: bool) -> Result<Groups> {
+        let accumulators = (0..self.calls.len()).map(|call| self.accumulator(call, are_noted));
         Ok(Groups {
             keys: Keys::new(&self.key_plan)?,
             key_plan: Arc::clone(&self.key_plan),
@@ -136,9 +150,12 @@ impl Aggregation {
         })
     }
 
-    fn accumulator(&self, call: usize) -> Result<Box<dyn Accumulate>> {
+    fn accumulator(&self, call: usize, is_noted: bool) -> Result<Box<dyn Accumulate>> {
         if let Some((make, result)) = &self.own[call] {
             return Ok(make(result));
+        }
+        if let Some(values) = &self.distinct[call] {
+            return distinct::make(values, is_noted);
         }
         let expr = &self.calls[call].expr;
         let library = if expr.groups_accumulator_supported() {

@@ -1,21 +1,23 @@
 //! The first rows of each window and key.
 
+mod best;
 mod saved;
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{SortOptions, take_arrays};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use arrow::row::{RowConverter, RowParser, Rows, SortField};
+use arrow::row::{RowConverter, Rows, SortField};
 use laxity_graph::{EventTime, ProcessingTime};
 
 use crate::expression::internal;
 use crate::join_keys::{EncodedKeys, KeyEncoder, KeyTable};
 use crate::window_rows::{WindowColumns, WindowKey, WindowRows};
 use crate::{Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, StateError, StreamBatch};
+use best::{Best, Kept};
 
 /// Keeps the first rows of each window and key: `ROW_NUMBER() OVER (PARTITION BY window_start, window_end, keys…
 /// ORDER BY …) BETWEEN from AND to`. With `to = 1` it is Flink's windowed deduplication.
@@ -102,8 +104,7 @@ struct WindowRank {
     /// Rows that have come so far: the number of the next.
     arrived: u64,
     /// Encodes the ORDER BY columns, the arrival unless `ties` are told apart by columns, then all columns.
-    rows: RowConverter,
-    parser: RowParser,
+    rows: Arc<RowConverter>,
     from: usize,
     to: usize,
     output: SchemaRef,
@@ -135,15 +136,6 @@ struct Window {
     bytes: usize,
 }
 
-/// The best rows of each key, by key number.
-#[derive(Debug)]
-enum Best {
-    /// Deduplication: one row. Empty until the first.
-    One(Vec<Box<[u8]>>),
-    /// Up to so many, the worst on top.
-    Many(usize, Vec<BinaryHeap<Box<[u8]>>>),
-}
-
 /// How far the emission of a window is.
 #[derive(Debug)]
 struct Firing {
@@ -152,7 +144,7 @@ struct Firing {
     /// Keys before this one are out or in `sorted`.
     key: usize,
     /// Rows of the key before, in order.
-    sorted: Vec<Box<[u8]>>,
+    sorted: Vec<Kept>,
     /// Rows of `sorted` that are out or not wanted.
     done: usize,
 }
@@ -189,8 +181,7 @@ impl WindowRank {
             keys: KeyEncoder::new(schema, &spec.keys).map_err(bug)?,
             order_columns: spec.order_by.iter().map(|by| by.column).collect(),
             order: RowConverter::new(order).map_err(bug)?,
-            parser: rows.parser(),
-            rows,
+            rows: Arc::new(rows),
             ties: spec.ties,
             arrived: 0,
             from: usize::try_from(spec.from).unwrap_or(usize::MAX),
@@ -269,8 +260,9 @@ impl WindowRank {
         Some(Firing { window: rows, end: EventTime(window.0), key: 0, sorted: Vec::new(), done: 0 })
     }
 
-    fn decode(&self, rows: &[Box<[u8]>], ranks: Vec<i64>) -> Result<RecordBatch, ArrowError> {
-        let columns = self.rows.convert_rows(rows.iter().map(|row| self.parser.parse(row)))?;
+    fn decode(&self, rows: &[Kept], ranks: Vec<i64>) -> Result<RecordBatch, ArrowError> {
+        let parser = self.rows.parser();
+        let columns = self.rows.convert_rows(rows.iter().map(|row| parser.parse(row)))?;
         let before = self.order_columns.len() + usize::from(self.ties != RankTies::Columns);
         let mut columns = columns[before..].to_vec();
         if self.has_rank {
@@ -329,7 +321,7 @@ impl Operator for WindowRank {
     }
 
     fn save(&mut self) -> Result<OperatorState, StateError> {
-        self.saved()
+        Ok(self.saved())
     }
 
     fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
@@ -357,8 +349,7 @@ impl Encoded {
 
 impl Window {
     fn new(limit: usize, ingested: ProcessingTime) -> Window {
-        let best = if limit == 1 { Best::One(Vec::new()) } else { Best::Many(limit, Vec::new()) };
-        Window { keys: KeyTable::default(), best, ingested, row_bytes: 0, bytes: 0 }
+        Window { keys: KeyTable::default(), best: Best::new(limit), ingested, row_bytes: 0, bytes: 0 }
     }
 
     /// Those of `rows` that may be among the best, with their key numbers: most rows are turned away by their
@@ -404,11 +395,7 @@ impl Window {
     }
 
     fn size_bytes(&self) -> usize {
-        let slots = match &self.best {
-            Best::One(rows) => rows.capacity() * size_of::<Box<[u8]>>(),
-            Best::Many(_, heaps) => heaps.capacity() * size_of::<BinaryHeap<Box<[u8]>>>(),
-        };
-        size_of::<Window>() + self.keys.size_bytes() + slots + self.row_bytes
+        size_of::<Window>() + self.keys.size_bytes() + self.best.slot_bytes() + self.row_bytes
     }
 }
 
@@ -418,78 +405,9 @@ fn prefix(row: &[u8], length: usize) -> &[u8] {
     &row[..length.min(row.len())]
 }
 
-/// Bytes of a kept row besides its contents: the heap's slot and the allocator's header.
-const ROW_OVERHEAD_BYTES: usize = size_of::<Box<[u8]>>() + 16;
-
-impl Best {
-    /// The row that a new one of that key must not be worse than. `None`: any row is welcome.
-    fn threshold(&self, key: u32) -> Option<&[u8]> {
-        match self {
-            Best::One(rows) => rows.get(key as usize).filter(|row| !row.is_empty()).map(AsRef::as_ref),
-            Best::Many(limit, heaps) => {
-                heaps.get(key as usize).filter(|heap| heap.len() >= *limit)?.peek().map(AsRef::as_ref)
-            }
-        }
-    }
-
-    /// Takes a row if it is among the best so far. Returns by how many bytes the rows grew.
-    fn offer(&mut self, key: u32, row: &[u8]) -> isize {
-        let worst = self.threshold(key);
-        if worst.is_some_and(|worst| row >= worst) {
-            return 0;
-        }
-        let grown = match worst {
-            Some(worst) => row.len() as isize - worst.len() as isize,
-            None => (row.len() + ROW_OVERHEAD_BYTES) as isize,
-        };
-        let is_full = worst.is_some();
-        let key = key as usize;
-        match self {
-            Best::One(rows) => {
-                if rows.len() <= key {
-                    rows.resize(key + 1, Box::default());
-                }
-                rows[key] = row.into();
-            }
-            Best::Many(_, heaps) => {
-                if heaps.len() <= key {
-                    heaps.resize_with(key + 1, BinaryHeap::new);
-                }
-                if is_full {
-                    heaps[key].pop();
-                }
-                heaps[key].push(row.into());
-            }
-        }
-        grown
-    }
-
-    /// The rows of a key, in no order.
-    fn rows(&self, key: usize) -> Vec<&[u8]> {
-        match self {
-            Best::One(rows) => {
-                rows.get(key).filter(|row| !row.is_empty()).map(AsRef::as_ref).into_iter().collect()
-            }
-            Best::Many(_, heaps) => heaps.get(key).into_iter().flatten().map(AsRef::as_ref).collect(),
-        }
-    }
-
-    /// Removes the rows of a key, in order.
-    fn take_sorted(&mut self, key: usize) -> Vec<Box<[u8]>> {
-        match self {
-            Best::One(rows) => {
-                rows.get_mut(key).map(std::mem::take).filter(|row| !row.is_empty()).into_iter().collect()
-            }
-            Best::Many(_, heaps) => {
-                heaps.get_mut(key).map(std::mem::take).unwrap_or_default().into_sorted_vec()
-            }
-        }
-    }
-}
-
 impl Firing {
     /// The next rows, at most `wanted`, with their ranks.
-    fn take(&mut self, wanted: usize, from: usize) -> (Vec<Box<[u8]>>, Vec<i64>) {
+    fn take(&mut self, wanted: usize, from: usize) -> (Vec<Kept>, Vec<i64>) {
         let (mut rows, mut ranks) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
         // A key without wanted rows costs little, but not nothing.
         let last_key = self.window.keys.len().min(self.key + wanted * KEYS_PER_ROW);

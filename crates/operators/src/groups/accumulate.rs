@@ -32,6 +32,11 @@ pub(super) trait Accumulate: Send {
         None
     }
 
+    /// The same of so many groups, made later of what is handed out now. `None`: it cannot, and `snapshot` is asked.
+    fn hand_out(&mut self, _groups: usize) -> Option<LaterColumns> {
+        None
+    }
+
     /// Takes over what another's `state` returned, before anything else: row `i` is group `i`. Where a merge into an
     /// empty one changes a value's last bits, this does not.
     fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
@@ -43,6 +48,24 @@ pub(super) trait Accumulate: Send {
 
     /// Bytes allocated.
     fn bytes(&self) -> usize;
+}
+
+/// Columns of a state that are made when nobody waits.
+pub(super) type LaterColumns = Box<dyn FnOnce() -> Result<Vec<ArrayRef>> + Send>;
+
+/// Columns of a state in pieces, one behind the other, or how they are made.
+pub(super) enum Pieces {
+    Made(Vec<Vec<ArrayRef>>),
+    Later(LaterColumns),
+}
+
+impl Pieces {
+    pub(super) fn made(self) -> Result<Vec<Vec<ArrayRef>>> {
+        match self {
+            Pieces::Made(pieces) => Ok(pieces),
+            Pieces::Later(columns) => Ok(vec![columns()?]),
+        }
+    }
 }
 
 /// One whose groups end one by one and are joined: those of sessions.

@@ -57,9 +57,12 @@ impl KeyPlan {
 
     fn many(&self) -> Result<Many> {
         let values = new_group_values(Arc::clone(&self.schema), &GroupOrdering::None)?;
-        let is_noted = self.is_noted.load(Ordering::Relaxed);
-        let noted = is_noted.then(|| RowStore::new(Arc::clone(&self.schema), PIECE_ROWS));
+        let noted = self.is_noted().then(|| RowStore::new(Arc::clone(&self.schema), PIECE_ROWS));
         Ok(Many { values, noted })
+    }
+
+    pub(super) fn is_noted(&self) -> bool {
+        self.is_noted.load(Ordering::Relaxed)
     }
 
     /// Keys are noted from now on.

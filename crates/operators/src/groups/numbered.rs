@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 
-use super::accumulate::{ByGroup, Rows};
+use super::accumulate::{ByGroup, Pieces, Rows};
 use super::restore::state_name;
 use super::scalar_groups::ScalarGroups;
 use super::{AggregateCall, Aggregation, Result, Taken};
@@ -71,13 +71,15 @@ impl NumberedGroups {
     /// What all of them hold, which are `total`. Of many nothing is copied where that is plain.
     pub(crate) fn hand_out(&mut self, total: usize) -> Result<HandedGroups> {
         let mut handed = Vec::new();
-        for (call, accumulator) in self.calls.iter().zip(&mut self.accumulators) {
-            let pieces = match accumulator.snapshot() {
-                Some(pieces) => pieces,
-                None => vec![accumulator.states(&(0..total).collect::<Vec<_>>())?],
+        for ((call, types), accumulator) in self.calls.iter().zip(&self.types).zip(&mut self.accumulators) {
+            let names = (0..types.len()).map(|at| state_name(&call.expr, at)).collect();
+            let pieces = if let Some(later) = accumulator.hand_out(total) {
+                Pieces::Later(later)
+            } else if let Some(pieces) = accumulator.snapshot() {
+                Pieces::Made(pieces)
+            } else {
+                Pieces::Made(vec![accumulator.states(&(0..total).collect::<Vec<_>>())?])
             };
-            let columns = pieces.first().map_or(0, Vec::len);
-            let names = (0..columns).map(|at| state_name(&call.expr, at)).collect();
             handed.push((names, pieces));
         }
         Ok(HandedGroups(handed))
@@ -111,18 +113,19 @@ impl NumberedGroups {
 /// What groups held at some time.
 pub(crate) struct HandedGroups(Vec<OfCall>);
 
-/// Names of the columns, and these in pieces, one behind the other.
-type OfCall = (Vec<String>, Vec<Vec<ArrayRef>>);
+/// Names of the columns, and these.
+type OfCall = (Vec<String>, Pieces);
 
 impl HandedGroups {
     /// What these groups held, named after what it is of.
-    pub(crate) fn states(&self, numbers: &[usize]) -> Result<Vec<NamedColumn>> {
+    pub(crate) fn states(self, numbers: &[usize]) -> Result<Vec<NamedColumn>> {
         let numbers = UInt64Array::from_iter_values(numbers.iter().map(|&number| number as u64));
         let mut columns = Vec::new();
-        for (names, pieces) in &self.0 {
-            for (at, name) in names.iter().enumerate() {
+        for (names, pieces) in self.0 {
+            let pieces = pieces.made()?;
+            for (at, name) in names.into_iter().enumerate() {
                 let of_column: Vec<&dyn Array> = pieces.iter().map(|piece| piece[at].as_ref()).collect();
-                columns.push((name.clone(), take(&concat(&of_column)?, &numbers, None)?));
+                columns.push((name, take(&concat(&of_column)?, &numbers, None)?));
             }
         }
         Ok(columns)

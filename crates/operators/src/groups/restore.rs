@@ -14,7 +14,7 @@ use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::accumulate::Rows;
+use super::accumulate::{LaterColumns, Pieces, Rows};
 use super::key_columns::KeyColumns;
 use super::spread::{Measure, OneSpread};
 use super::{Aggregation, Groups, Partial};
@@ -65,10 +65,19 @@ impl Filling {
     pub(crate) fn apart(&mut self, aggregation: &Aggregation) -> Result<Apart> {
         match self {
             Filling::Groups(groups) => groups.apart(aggregation),
-            Filling::AtRest(partial) => {
-                aggregation.tables_of(vec![partial.keys.clone()], vec![partial.states.concat()])
-            }
+            Filling::AtRest(partial) => Ok(Apart {
+                keys: aggregation.key_tables(vec![partial.keys.clone()])?,
+                states: States::Made(tables(
+                    &aggregation.state_names(&partial.states),
+                    vec![partial.states.concat()],
+                )?),
+            }),
         }
+    }
+
+    /// Whether what groups hold is handed out, so that its tables are made later.
+    pub(crate) fn is_handed_out(&self, aggregation: &Aggregation) -> bool {
+        matches!(self, Filling::Groups(_)) && aggregation.distinct.iter().any(Option::is_some)
     }
 
     /// Ends filling.
@@ -90,9 +99,15 @@ impl Filling {
 /// What many groups hold, in tables one behind the other. A key stays as it is once it is there, and so do states that no row
 /// has come to since: their tables are made of the same arrays then.
 pub(crate) struct Apart {
+    /// None if there is nothing to group by.
     pub(crate) keys: Vec<RecordBatch>,
+    pub(crate) states: States,
+}
+
+pub(crate) enum States {
     /// None if nothing is aggregated.
-    pub(crate) states: Vec<RecordBatch>,
+    Made(Vec<RecordBatch>),
+    Later(Box<dyn FnOnce() -> Result<Vec<RecordBatch>> + Send>),
 }
 
 impl Aggregation {
@@ -109,7 +124,8 @@ impl Aggregation {
 
     /// Keys, then states, named after what they are of.
     pub(crate) fn partial_columns(&self, partial: &Partial) -> Vec<NamedColumn> {
-        self.key_names().chain(self.state_names(&partial.states)).zip(partial.arrays().cloned()).collect()
+        let names = self.key_names().chain(self.state_names(&partial.states));
+        names.zip(partial.arrays().cloned()).collect()
     }
 
     fn key_names(&self) -> impl Iterator<Item = String> {
@@ -117,16 +133,13 @@ impl Aggregation {
     }
 
     /// Of such states, by call.
-    fn state_names(&self, states: &[Vec<ArrayRef>]) -> impl Iterator<Item = String> {
+    fn state_names(&self, states: &[Vec<ArrayRef>]) -> Vec<String> {
         let states = self.calls.iter().zip(states);
-        states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at)))
+        states.flat_map(|(call, states)| (0..states.len()).map(|at| state_name(&call.expr, at))).collect()
     }
 
-    fn tables_of(&self, keys: Vec<Vec<ArrayRef>>, states: Vec<Vec<ArrayRef>>) -> Result<Apart> {
-        let of_none = self.groups()?.seal()?;
-        let keys = tables(self.key_names(), keys)?;
-        let states = if self.calls.is_empty() { Vec::new() } else { states };
-        Ok(Apart { keys, states: tables(self.state_names(&of_none.states), states)? })
+    fn key_tables(&self, keys: Vec<Vec<ArrayRef>>) -> Result<Vec<RecordBatch>> {
+        tables(&self.key_names().collect::<Vec<_>>(), keys)
     }
 
     /// The columns of all, one behind the other, and each as a slice of them.
@@ -210,36 +223,57 @@ impl Groups {
     }
 
     fn apart(&mut self, aggregation: &Aggregation) -> Result<Apart> {
-        let states = cut(self.states(aggregation)?, self.len);
-        let keys = self.keys.pieces(&self.key_plan)?;
-        aggregation.tables_of(keys, states.into_iter().map(|(_, columns)| columns.concat()).collect())
+        let keys = aggregation.key_tables(self.keys.pieces(&self.key_plan)?)?;
+        let names = aggregation.state_names(&aggregation.groups()?.seal()?.states);
+        let len = self.len;
+        let handed: Vec<Option<LaterColumns>> =
+            self.accumulators.iter_mut().map(|accumulator| accumulator.hand_out(len)).collect();
+        if handed.iter().all(Option::is_none) {
+            let states = self.states(aggregation)?;
+            return Ok(Apart { keys, states: States::Made(cut_tables(&names, states, len)?) });
+        }
+        let mut states = Vec::with_capacity(handed.len());
+        for (call, handed) in handed.into_iter().enumerate() {
+            states.push(match handed {
+                Some(later) => Pieces::Later(later),
+                None => Pieces::Made(self.states_of(call, aggregation)?),
+            });
+        }
+        let make = move || {
+            let made = states.into_iter().map(Pieces::made).collect::<Result<_>>()?;
+            cut_tables(&names, made, len)
+        };
+        Ok(Apart { keys, states: States::Later(Box::new(make)) })
     }
 
     /// By call, the columns of its states in pieces.
     fn states(&mut self, aggregation: &Aggregation) -> Result<Vec<Vec<Vec<ArrayRef>>>> {
-        let mut states = Vec::with_capacity(self.accumulators.len());
-        for (call, accumulator) in self.accumulators.iter_mut().enumerate() {
-            let state = match accumulator.snapshot() {
-                Some(state) => state,
-                None => {
-                    let state = accumulator.state()?;
-                    *accumulator = aggregation.accumulator(call)?;
-                    let numbers: Vec<usize> = (0..self.len).collect();
-                    let rows = Rows { range: 0..self.len, groups: &numbers, total: self.len };
-                    accumulator.restore(&state, &rows)?;
-                    vec![state]
-                }
-            };
-            states.push(state);
+        (0..self.accumulators.len()).map(|call| self.states_of(call, aggregation)).collect()
+    }
+
+    fn states_of(&mut self, call: usize, aggregation: &Aggregation) -> Result<Vec<Vec<ArrayRef>>> {
+        let accumulator = &mut self.accumulators[call];
+        if let Some(state) = accumulator.snapshot() {
+            return Ok(state);
         }
-        Ok(states)
+        let state = accumulator.state()?;
+        *accumulator = aggregation.accumulator(call, true)?;
+        let numbers: Vec<usize> = (0..self.len).collect();
+        let rows = Rows { range: 0..self.len, groups: &numbers, total: self.len };
+        accumulator.restore(&state, &rows)?;
+        Ok(vec![state])
     }
 }
 
+fn cut_tables(names: &[String], states: Vec<Vec<Vec<ArrayRef>>>, len: usize) -> Result<Vec<RecordBatch>> {
+    tables(names, cut(states, len).into_iter().map(|(_, columns)| columns.concat()).collect())
+}
+
 /// Tables of these columns, with one schema for all: there may be thousands, and a query is held meanwhile.
-fn tables(names: impl Iterator<Item = String>, pieces: Vec<Vec<ArrayRef>>) -> Result<Vec<RecordBatch>> {
-    let Some(first) = pieces.first() else { return Ok(Vec::new()) };
-    let fields = names.zip(first).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
+fn tables(names: &[String], pieces: Vec<Vec<ArrayRef>>) -> Result<Vec<RecordBatch>> {
+    let Some(first) = pieces.first().filter(|_| !names.is_empty()) else { return Ok(Vec::new()) };
+    let fields =
+        names.iter().zip(first).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let tables = pieces.into_iter().map(|columns| RecordBatch::try_new(schema.clone(), columns));
     Ok(tables.collect::<std::result::Result<_, _>>()?)

@@ -12,7 +12,8 @@ use datafusion_functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion_functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::accumulate::{Accumulate, ByGroup, Make, Rows, passes};
+use super::accumulate::{Accumulate, ByGroup, LaterColumns, Make, Rows, passes};
+use crate::chunked::Chunked;
 
 /// Which of the four.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ impl Measure {
             ($is_sample:literal, $is_deviation:literal) => {
                 |_| {
                     let measure = Measure { is_sample: $is_sample, is_deviation: $is_deviation };
-                    Box::new(Spread { measure, by_group: Vec::new() })
+                    Box::new(Spread { measure, by_group: Chunked::default() })
                 }
             };
         }
@@ -118,8 +119,10 @@ impl Moments {
 /// By group.
 struct Spread {
     measure: Measure,
-    by_group: Vec<Moments>,
+    by_group: ByGroupNumber,
 }
+
+type ByGroupNumber = Chunked<Moments, { if cfg!(test) { 4 } else { 1_024 } }>;
 
 impl Accumulate for Spread {
     fn update(
@@ -128,30 +131,36 @@ impl Accumulate for Spread {
         filter: Option<&BooleanArray>,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        self.by_group.resize(rows.total, Moments::default());
+        self.by_group.grow_with(rows.total, Moments::default);
         let values = arguments[0].as_primitive::<Float64Type>();
         for (row, &group) in rows.range.clone().zip(rows.groups) {
             if values.is_valid(row) && passes(filter, row) {
-                self.by_group[group].add(values.value(row));
+                self.by_group.get_mut(group).add(values.value(row));
             }
         }
         Ok(())
     }
 
     fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
-        self.by_group.resize(rows.total, Moments::default());
+        self.by_group.grow_with(rows.total, Moments::default);
         for (row, &group) in rows.range.clone().zip(rows.groups) {
-            self.by_group[group].merge(Moments::read(states, row));
+            self.by_group.get_mut(group).merge(Moments::read(states, row));
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
-        Ok(arrays(&std::mem::take(&mut self.by_group)))
+        Ok(arrays(std::mem::take(&mut self.by_group).iter().copied()))
     }
 
     fn snapshot(&mut self) -> Option<Vec<Vec<ArrayRef>>> {
-        Some(vec![arrays(&self.by_group)])
+        Some(vec![arrays(self.by_group.iter().copied())])
+    }
+
+    fn hand_out(&mut self, groups: usize) -> Option<LaterColumns> {
+        self.by_group.grow_with(groups, Moments::default);
+        let handed = self.by_group.hand_out();
+        Some(Box::new(move || Ok(arrays(handed.iter().copied()))))
     }
 
     fn restore(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
@@ -160,19 +169,19 @@ impl Accumulate for Spread {
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
-        let results = std::mem::take(&mut self.by_group).into_iter().map(|m| self.measure.result(m));
-        Ok(Arc::new(results.collect::<Float64Array>()))
+        let by_group = std::mem::take(&mut self.by_group);
+        Ok(Arc::new(by_group.iter().map(|m| self.measure.result(*m)).collect::<Float64Array>()))
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.by_group.capacity() * size_of::<Moments>()
+        size_of::<Self>() + self.by_group.bytes()
     }
 }
 
 impl ByGroup for Spread {
     fn join(&mut self, into: usize, from: usize) -> Result<()> {
-        let moments = self.by_group[from];
-        match &mut self.by_group[into] {
+        let moments = *self.by_group.get(from);
+        match self.by_group.get_mut(into) {
             empty if empty.count == 0 => *empty = moments,
             joined => joined.merge(moments),
         }
@@ -180,25 +189,25 @@ impl ByGroup for Spread {
     }
 
     fn results(&mut self, groups: &[usize], _are_kept: bool) -> Result<ArrayRef> {
-        let results = groups.iter().map(|&group| self.measure.result(self.by_group[group]));
+        let results = groups.iter().map(|&group| self.measure.result(*self.by_group.get(group)));
         Ok(Arc::new(results.collect::<Float64Array>()))
     }
 
     fn states(&mut self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        Ok(arrays(&groups.iter().map(|&group| self.by_group[group]).collect::<Vec<_>>()))
+        Ok(arrays(groups.iter().map(|&group| *self.by_group.get(group))))
     }
 
     fn clear(&mut self, group: usize) -> Result<()> {
-        self.by_group[group] = Moments::default();
+        *self.by_group.get_mut(group) = Moments::default();
         Ok(())
     }
 }
 
-fn arrays(moments: &[Moments]) -> Vec<ArrayRef> {
+fn arrays(moments: impl Iterator<Item = Moments> + Clone) -> Vec<ArrayRef> {
     vec![
-        Arc::new(moments.iter().map(|m| m.count).collect::<UInt64Array>()),
-        Arc::new(moments.iter().map(|m| m.mean).collect::<Float64Array>()),
-        Arc::new(moments.iter().map(|m| m.m2).collect::<Float64Array>()),
+        Arc::new(UInt64Array::from_iter_values(moments.clone().map(|m| m.count))),
+        Arc::new(Float64Array::from_iter_values(moments.clone().map(|m| m.mean))),
+        Arc::new(Float64Array::from_iter_values(moments.map(|m| m.m2))),
     ]
 }
 

@@ -137,7 +137,7 @@ impl Template {
 }
 
 fn windows_of(operator: &mut dyn crate::Operator) -> Result<Windows> {
-    Windows::of(operator.save()?).ok_or_else(|| bug("template", "more is held than windows"))
+    Windows::of(operator.save()?.whole()?).ok_or_else(|| bug("template", "more is held than windows"))
 }
 
 fn parts_of(

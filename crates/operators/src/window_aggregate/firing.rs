@@ -67,7 +67,7 @@ impl Firing {
         while let Some(task) = self.tasks.front() {
             if self.merging.is_none() {
                 let begun = if task.output.is_none() { self.begun.take() } else { None };
-                let groups = begun.map_or_else(|| context.aggregation.groups(), Ok)?;
+                let groups = begun.map_or_else(|| context.aggregation.groups_of_window(), Ok)?;
                 self.merging = Some(Merging { groups, input: 0, offset: 0 });
             }
             let Some(merging) = &mut self.merging else { break };

@@ -1,9 +1,13 @@
 //! The best rows as a table.
 
+use std::sync::Arc;
+
 use arrow::array::{ArrayRef, Int64Array, UInt64Array};
-use arrow::datatypes::{Int64Type, UInt64Type};
+use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
+use arrow::row::RowConverter;
 use laxity_graph::{EventTime, ProcessingTime};
 
+use super::best::{HandedBest, Kept};
 use super::{RankTies, Window, WindowRank, encode};
 use crate::state::{Part, Result, bug, named, table};
 use crate::{OperatorState, Outbox, StreamBatch};
@@ -11,27 +15,53 @@ use crate::{OperatorState, Outbox, StreamBatch};
 /// Rows that are decoded together.
 const PIECE_ROWS: usize = 8_192;
 
-impl WindowRank {
-    /// The best rows by window and key, keys in the order in which they came.
-    pub(super) fn saved(&self) -> Result<OperatorState> {
-        let mut all: Vec<&[u8]> = Vec::new();
-        for window in self.windows.values() {
-            all.extend((0..window.keys.len()).flat_map(|key| window.best.rows(key)));
-        }
+/// Rows as they were when the query was held.
+struct HandedRanks {
+    name: String,
+    watermark: EventTime,
+    arrived: u64,
+    rows: Arc<RowConverter>,
+    order_columns: usize,
+    has_arrival: bool,
+    input: SchemaRef,
+    windows: Vec<HandedBest>,
+}
+
+impl HandedRanks {
+    fn tables(self) -> Result<OperatorState> {
+        let all: Vec<&Kept> = self.windows.iter().flat_map(HandedBest::rows).collect();
         let own = vec![
             named("watermark", Int64Array::from(vec![self.watermark.0])),
             named("arrived", UInt64Array::from(vec![self.arrived])),
             named("rows", UInt64Array::from(vec![all.len() as u64])),
         ];
         let state = OperatorState::default().with("window-rank", own)?;
+        let parser = self.rows.parser();
         let pieces = all.chunks(PIECE_ROWS).map(|rows| {
-            let columns = self.rows.convert_rows(rows.iter().map(|row| self.parser.parse(row)));
-            let mut columns = columns.map_err(|e| bug(&self.name, e))?.split_off(self.order_columns.len());
-            let arrival = (self.ties != RankTies::Columns).then(|| ("arrival".into(), columns.remove(0)));
+            let columns = self.rows.convert_rows(rows.iter().map(|row| parser.parse(row)));
+            let mut columns = columns.map_err(|e| bug(&self.name, e))?.split_off(self.order_columns);
+            let arrival = self.has_arrival.then(|| ("arrival".into(), columns.remove(0)));
             let names = self.input.fields().iter().map(|field| field.name().clone());
             table(arrival.into_iter().chain(names.zip(columns)).collect())
         });
         state.with_pieces("rows", pieces.collect::<Result<_>>()?)
+    }
+}
+
+impl WindowRank {
+    /// Hands out the best rows by window and key, keys in the order in which they came.
+    pub(super) fn saved(&mut self) -> OperatorState {
+        let handed = HandedRanks {
+            name: self.name.clone(),
+            watermark: self.watermark,
+            arrived: self.arrived,
+            rows: self.rows.clone(),
+            order_columns: self.order_columns.len(),
+            has_arrival: self.ties != RankTies::Columns,
+            input: self.input.clone(),
+            windows: self.windows.values_mut().map(|window| window.best.hand_out()).collect(),
+        };
+        OperatorState::default().with_later(|| handed.tables())
     }
 
     pub(super) fn restored(&mut self, mut state: OperatorState) -> Result<()> {

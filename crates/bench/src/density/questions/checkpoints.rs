@@ -1,5 +1,6 @@
 //! What do checkpoints cost, and how soon is one back to work after them: of a thousand small queries over one stream, of one of
-//! millions of groups, of one that holds a hundred megabytes and of one that holds a gigabyte, each beside a near target.
+//! millions of groups, of one that holds a hundred megabytes and of one that holds a gigabyte, and of each kind of operator that holds
+//! something for each key, each beside a near target.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -56,6 +57,13 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
     }
     let many = setting.pick(1_000, 20);
     let groups = large(setting.pick(100_000, 2_000));
+    let keyed_cell = |name: &str, select: &str| Cell {
+        name: name.into(),
+        sql: keyed(setting.pick(100_000, 2_000), select),
+        queries: 1,
+        pause_ms: Some(TARGET_PAUSE_MS),
+        ready_s: Some(1.0),
+    };
     let cells = [
         Cell {
             name: format!("{many} queries over one stream"),
@@ -85,6 +93,10 @@ pub(super) fn run(setting: &mut Setting<'_>) -> anyhow::Result<Findings> {
             pause_ms: None,
             ready_s: None,
         },
+        keyed_cell("sessions", SESSIONS),
+        keyed_cell("frames of OVER", FRAMES),
+        keyed_cell("distinct values", DISTINCT),
+        keyed_cell("the best row of each key", BEST),
     ];
     for cell in &cells {
         let sql = near() + &cell.sql;
@@ -171,13 +183,35 @@ fn near() -> String {
            TUMBLE(TABLE few, DESCRIPTOR(ts), INTERVAL '0.1' SECOND)) GROUP BY window_start, window_end;\n"
 }
 
-/// Groups that only become more.
-fn large(rows_per_s: u64) -> String {
+/// Keys that come again now and then, of a hundred seconds.
+fn many(rows_per_s: u64) -> String {
     let keys = format!(
         ", 'fields.k.kind' = 'random', 'fields.k.min' = '0', 'fields.k.max' = '{}'",
         100 * rows_per_s
     );
     table("many", "k BIGINT, v BIGINT", rows_per_s, &keys)
+}
+
+/// What is held for each key for an hour.
+const SESSIONS: &str = "SELECT window_end, COUNT(*) FROM TABLE(SESSION(TABLE many PARTITION BY k, DESCRIPTOR(ts), \
+    INTERVAL '1' HOUR)) GROUP BY window_start, window_end, k";
+const FRAMES: &str = "SELECT ts, SUM(v) OVER (PARTITION BY k ORDER BY ts \
+    RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) FROM many";
+const DISTINCT: &str = "SELECT window_end, COUNT(DISTINCT v) FROM TABLE(TUMBLE(TABLE many, DESCRIPTOR(ts), \
+    INTERVAL '1' HOUR)) GROUP BY window_start, window_end, MOD(k, 1000)";
+const BEST: &str = "SELECT window_end, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, k \
+    ORDER BY ts DESC) AS place FROM TABLE(TUMBLE(TABLE many, DESCRIPTOR(ts), INTERVAL '1' HOUR))) WHERE place = 1";
+
+fn keyed(rows_per_s: u64, select: &str) -> String {
+    many(rows_per_s)
+        + "CREATE TABLE held (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole');\n"
+        + &settings("large", "10 s")
+        + &format!("INSERT INTO held {select};\n")
+}
+
+/// Groups that only become more.
+fn large(rows_per_s: u64) -> String {
+    many(rows_per_s)
         + "CREATE TABLE counts (e TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole');\n"
         + &settings("large", "10 s")
         + "INSERT INTO counts SELECT window_end, COUNT(*) FROM TABLE(\

@@ -9,8 +9,8 @@ use laxity_graph::ProcessingTime;
 use super::sealed::{Sealed, runs, settle};
 use super::{Part, PartKey, Parts};
 use crate::OperatorState;
-use crate::groups::{Aggregation, Apart, Filling, Partial};
-use crate::state::{CHUNK_ROWS, Result, bug, named, table};
+use crate::groups::{Aggregation, Apart, Filling, Partial, States};
+use crate::state::{CHUNK_ROWS, Part as TakenPart, Result, bug, named, table};
 use crate::window_aggregate::Window;
 
 /// Columns before those of keys and states.
@@ -41,7 +41,7 @@ fn states_name(number: usize) -> String {
 const APART_ROWS: usize = if cfg!(test) { 16 } else { 131_072 };
 
 /// The groups of parts that have so many each, with the column that says which.
-pub(crate) fn runs_of_groups(state: &mut OperatorState, groups: &[u64]) -> Result<Vec<crate::state::Part>> {
+pub(crate) fn runs_of_groups(state: &mut OperatorState, groups: &[u64]) -> Result<Vec<TakenPart>> {
     let mut pieces = state.take_pieces(GROUPS);
     for number in 0..groups.len() {
         if let Ok(whole) = state.take(&whole_name(number)) {
@@ -52,13 +52,14 @@ pub(crate) fn runs_of_groups(state: &mut OperatorState, groups: &[u64]) -> Resul
             })?;
             pieces.push(whole.behind(PART, Arc::new(numbers))?);
         }
-        if let Some(keys) = crate::state::Part::joined(state.take_pieces(&keys_name(number)))? {
-            keys.expect_rows(groups[number] as usize)?;
-            let states = crate::state::Part::joined(state.take_pieces(&states_name(number)))?;
-            let whole = match states {
-                Some(states) => keys.beside(states)?,
-                None => keys,
-            };
+        let keys = TakenPart::joined(state.take_pieces(&keys_name(number)))?;
+        let states = TakenPart::joined(state.take_pieces(&states_name(number)))?;
+        let apart = match (keys, states) {
+            (Some(keys), Some(states)) => Some(keys.beside(states)?),
+            (keys, states) => keys.or(states),
+        };
+        if let Some(whole) = apart {
+            whole.expect_rows(groups[number] as usize)?;
             let numbers = UInt32Array::from_value(number as u32, whole.len());
             pieces.push(whole.behind(PART, Arc::new(numbers))?);
         }
@@ -109,7 +110,7 @@ impl Parts {
         for (key, part) in &mut self.parts {
             let Some(filling) = &mut part.filling else { continue };
             let (number, len) = (first.len(), filling.len());
-            if len < CHUNK_ROWS {
+            if len < CHUNK_ROWS && !filling.is_handed_out(aggregation) {
                 for partial in filling.snapshot(aggregation).map_err(|e| bug(operator, e))? {
                     small.push(of_part(number, &partial)?);
                 }
@@ -138,7 +139,17 @@ impl Parts {
             .fold(state, |state, (number, run)| state.with_whole(whole_name(*number), vec![run.rows()]));
         Ok(apart.into_iter().fold(state, |state, (number, Apart { keys, states })| {
             let state = state.with_runs(&keys_name(number), keys, APART_ROWS);
-            state.with_runs(&states_name(number), states, APART_ROWS)
+            let name = states_name(number);
+            match states {
+                States::Made(states) => state.with_runs(&name, states, APART_ROWS),
+                States::Later(make) => {
+                    let operator = operator.to_owned();
+                    state.with_later(move || {
+                        let states = make().map_err(|e| bug(&operator, e))?;
+                        Ok(OperatorState::default().with_runs(&name, states, APART_ROWS))
+                    })
+                }
+            }
         }))
     }
 
