@@ -1,5 +1,6 @@
 //! COUNT of distinct values, whose state may be large: it can be handed out without a copy.
 
+use std::borrow::Cow;
 use std::hash::Hash;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -63,14 +64,13 @@ pub(super) fn make(values: &DataType, is_noted: bool) -> Result<Box<dyn Accumula
 trait Tokens: Send {
     type Token: Copy + Default + Eq + Hash + Send + Sync + 'static;
 
-    /// Calls with each place in a range whose value counts, and what stands for that.
-    fn each(
+    /// For the values in a range of places. What it is of one that does not count is open.
+    fn of<'a>(
         &mut self,
-        array: &ArrayRef,
+        array: &'a ArrayRef,
         range: Range<usize>,
         counts: impl Fn(usize) -> bool,
-        call: impl FnMut(usize, Self::Token),
-    ) -> Result<()>;
+    ) -> Result<Cow<'a, [Self::Token]>>;
 
     /// How they are turned back into values, by whoever wants that later.
     fn values(&self) -> Box<dyn FnOnce(Vec<Self::Token>) -> Result<ArrayRef> + Send>;
@@ -88,21 +88,13 @@ where
 {
     type Token = T::Native;
 
-    fn each(
+    fn of<'a>(
         &mut self,
-        array: &ArrayRef,
+        array: &'a ArrayRef,
         range: Range<usize>,
-        counts: impl Fn(usize) -> bool,
-        mut call: impl FnMut(usize, T::Native),
-    ) -> Result<()> {
-        let array = array.as_primitive::<T>();
-        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-        for (place, &value) in range.clone().zip(&array.values()[range]) {
-            if nulls.is_none_or(|nulls| nulls.is_valid(place)) && counts(place) {
-                call(place, value);
-            }
-        }
-        Ok(())
+        _counts: impl Fn(usize) -> bool,
+    ) -> Result<Cow<'a, [T::Native]>> {
+        Ok(Cow::Borrowed(&array.as_primitive::<T>().values()[range]))
     }
 
     fn values(&self) -> Box<dyn FnOnce(Vec<T::Native>) -> Result<ArrayRef> + Send> {
@@ -124,20 +116,16 @@ struct Numbered {
 impl Tokens for Numbered {
     type Token = u32;
 
-    fn each(
+    fn of<'a>(
         &mut self,
-        array: &ArrayRef,
+        array: &'a ArrayRef,
         range: Range<usize>,
         counts: impl Fn(usize) -> bool,
-        mut call: impl FnMut(usize, u32),
-    ) -> Result<()> {
+    ) -> Result<Cow<'a, [u32]>> {
         let encoded = self.encoder.encode_keys(&[array.slice(range.start, range.len())])?;
-        for (row, place) in range.enumerate() {
-            if !encoded.is_null(row) && counts(place) {
-                call(place, self.values.intern(&encoded, row));
-            }
-        }
-        Ok(())
+        let number =
+            |(row, place)| if counts(place) { self.values.intern(&encoded, row) } else { u32::default() };
+        Ok(Cow::Owned(range.enumerate().map(number).collect()))
     }
 
     fn values(&self) -> Box<dyn FnOnce(Vec<u32>) -> Result<ArrayRef> + Send> {
@@ -158,6 +146,13 @@ struct Distinct<T: Tokens> {
     log: Option<Log<T::Token>>,
 }
 
+/// What is written to for each value.
+struct Seen<'a, Token> {
+    pairs: &'a mut HashSet<Pair<Token>, RandomState>,
+    counts: &'a mut [i64],
+    log: Option<&'a mut Log<Token>>,
+}
+
 /// A group, and what came to it.
 type Pair<Token> = (u32, Token);
 
@@ -168,26 +163,19 @@ impl<T: Tokens + 'static> Distinct<T> {
         let log = is_noted.then(Log::default);
         Box::new(Distinct { tokens, seen: HashSet::default(), counts: Vec::new(), log })
     }
+}
 
-    /// Adds the values of a range that count, each to its group.
-    fn add(
-        &mut self,
-        array: &ArrayRef,
-        range: Range<usize>,
-        total: usize,
-        counts: impl Fn(usize) -> bool,
-        mut group: impl FnMut(usize) -> usize,
-    ) -> Result<()> {
-        let Distinct { tokens, seen, counts: by_group, log } = self;
-        by_group.resize(total, 0);
-        tokens.each(array, range, counts, |place, token| {
-            let group = group(place);
-            let pair = (group as u32, token);
-            if seen.insert(pair) {
-                by_group[group] += 1;
-                log.iter_mut().for_each(|log| log.push(pair));
+impl<Token: Copy + Eq + Hash> Seen<'_, Token> {
+    /// In loops of few instructions: each waits for memory, and the processor looks ahead.
+    #[inline(always)]
+    fn add(&mut self, group: usize, token: Token) {
+        let pair = (group as u32, token);
+        if self.pairs.insert(pair) {
+            self.counts[group] += 1;
+            if let Some(log) = &mut self.log {
+                log.push(pair);
             }
-        })
+        }
     }
 }
 
@@ -198,37 +186,56 @@ impl<T: Tokens + 'static> Accumulate for Distinct<T> {
         filter: Option<&BooleanArray>,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        let start = rows.range.start;
-        let counts = |row| passes(filter, row);
-        self.add(&arguments[0], rows.range.clone(), rows.total, counts, |row| rows.groups[row - start])
+        let array = &arguments[0];
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let counts = |row| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) && passes(filter, row);
+        let tokens = self.tokens.of(array, rows.range.clone(), counts)?;
+        self.counts.resize(rows.total, 0);
+        let mut seen = Seen { pairs: &mut self.seen, counts: &mut self.counts, log: self.log.as_mut() };
+        let of_groups = rows.groups.iter().zip(&*tokens);
+        if nulls.is_none() && filter.is_none() {
+            of_groups.for_each(|(&group, &token)| seen.add(group, token));
+            return Ok(());
+        }
+        for (row, (&group, &token)) in rows.range.clone().zip(of_groups) {
+            if counts(row) {
+                seen.add(group, token);
+            }
+        }
+        Ok(())
     }
 
+    /// Lists have no NULLs: see [`state`](Distinct::state).
     fn merge(&mut self, states: &[ArrayRef], rows: &Rows<'_>) -> Result<()> {
         let state = states[0].as_list::<i32>();
         let offsets = &state.value_offsets()[rows.range.start..=rows.range.end];
-        let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) else { return Ok(()) };
-        let mut row = 0;
-        let group = |item: usize| {
-            while item >= offsets[row + 1] as usize {
-                row += 1;
+        let (first, last) = (offsets[0] as usize, offsets[rows.range.len()] as usize);
+        let tokens = self.tokens.of(state.values(), first..last, |_| true)?;
+        self.counts.resize(rows.total, 0);
+        let mut seen = Seen { pairs: &mut self.seen, counts: &mut self.counts, log: self.log.as_mut() };
+        for (&group, ends) in rows.groups.iter().zip(offsets.windows(2)) {
+            for &token in &tokens[ends[0] as usize - first..ends[1] as usize - first] {
+                seen.add(group, token);
             }
-            rows.groups[row]
-        };
-        self.add(state.values(), first as usize..last as usize, rows.total, |_| true, group)
+        }
+        Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>> {
-        let pairs: Vec<Pair<T::Token>> = self.seen.drain().collect();
         self.log = self.log.as_ref().map(|_| Log::default());
-        let groups = std::mem::take(&mut self.counts).len();
-        Ok(vec![lists_of(|| pairs.iter(), groups, self.tokens.values())?])
+        let lengths = std::mem::take(&mut self.counts).into_iter().map(|count| count as usize).collect();
+        Ok(vec![lists_of(self.seen.drain(), lengths, self.tokens.values())?])
     }
 
     fn hand_out(&mut self, groups: usize) -> Option<LaterColumns> {
         let seen = &self.seen;
         let handed = self.log.get_or_insert_with(|| seen.iter().copied().collect()).hand_out();
         let values = self.tokens.values();
-        Some(Box::new(move || Ok(vec![lists_of(|| handed.iter(), groups, values)?])))
+        Some(Box::new(move || {
+            let mut lengths = vec![0; groups];
+            handed.iter().for_each(|(group, _)| lengths[*group as usize] += 1);
+            Ok(vec![lists_of(handed.iter().copied(), lengths, values)?])
+        }))
     }
 
     fn evaluate(&mut self) -> Result<ArrayRef> {
@@ -246,22 +253,20 @@ impl<T: Tokens + 'static> Accumulate for Distinct<T> {
     }
 }
 
-/// A list of what came to each of so many groups.
-fn lists_of<'a, Token: Copy + Default + 'a, Pairs: Iterator<Item = &'a Pair<Token>>>(
-    pairs: impl Fn() -> Pairs,
-    groups: usize,
+/// A list of what came to each group: so many.
+fn lists_of<Token: Copy + Default>(
+    pairs: impl Iterator<Item = Pair<Token>>,
+    lengths: Vec<usize>,
     values: impl FnOnce(Vec<Token>) -> Result<ArrayRef>,
 ) -> Result<ArrayRef> {
-    let mut lengths = vec![0; groups];
-    pairs().for_each(|(group, _)| lengths[*group as usize] += 1);
-    let mut places: Vec<usize> = Vec::with_capacity(groups);
+    let mut places: Vec<usize> = Vec::with_capacity(lengths.len());
     let mut total = 0;
     for length in &lengths {
         places.push(total);
         total += length;
     }
     let mut sorted = vec![Token::default(); total];
-    for &(group, token) in pairs() {
+    for (group, token) in pairs {
         let place = &mut places[group as usize];
         sorted[*place] = token;
         *place += 1;
