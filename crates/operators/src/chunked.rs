@@ -82,7 +82,9 @@ impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
 
     /// Bytes that are allocated for them, without what they own.
     pub(crate) fn bytes(&self) -> usize {
-        self.chunks.len() * (CHUNK * size_of::<T>() + size_of::<Chunk<T>>())
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        let last = self.chunks.last().map_or(0, |chunk| chunk.own.capacity().max(chunk.items().len()));
+        (full + last) * size_of::<T>() + self.chunks.capacity() * size_of::<Chunk<T>>()
     }
 }
 
@@ -183,6 +185,17 @@ mod tests {
                 prop_assert_eq!(found.iter().collect::<Vec<_>>(), then.iter().collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn few_items_take_few_bytes() {
+        let mut chunked: Chunked<u64, 1_024> = (0..3).collect();
+        assert!(chunked.bytes() < 500, "{} bytes", chunked.bytes());
+        let handed = chunked.hand_out();
+        assert!((24..500).contains(&chunked.bytes()), "{} bytes", chunked.bytes());
+        drop(handed);
+        chunked.extend(0..2_000);
+        assert!((16_000..20_000).contains(&chunked.bytes()), "{} bytes", chunked.bytes());
     }
 
     #[test]
