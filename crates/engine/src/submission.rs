@@ -83,9 +83,9 @@ struct Share {
 /// How a query that comes later gets to the rows of a table.
 enum Entrance {
     /// By a copy of its own.
-    Opened(Opened),
+    Opened(Box<Opened>),
     /// With those who read it already.
-    Joins(Arc<Table>, Wanted),
+    Joins(Arc<Table>, Box<Wanted>),
 }
 
 /// A table that is open and not yet read.
@@ -283,7 +283,7 @@ impl Submission {
                     ended.push(scan.clone());
                     return None;
                 }
-                Some(kept::From::Place(place, saved)) => (Some(place), Some(saved)),
+                Some(kept::From::Place(place, saved)) => (Some(place), Some(*saved)),
                 Some(kept::From::Beginning) | None => (beginning.began.get(&source.node).cloned(), None),
             };
             if is_restored && saved.is_none() {
@@ -393,7 +393,7 @@ fn entrance(
     if wanted.from.is_some() {
         let environment = ScanEnvironment::new(shared.clock.now(), started.start_wall);
         let columns = wanted.columns().collect();
-        return Ok(Entrance::Opened(open_for(shared, vec![wanted], &environment, columns)?));
+        return Ok(Entrance::Opened(Box::new(open_for(shared, vec![wanted], &environment, columns)?)));
     }
     let read = match from {
         JoinFrom::Now => shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns),
@@ -401,7 +401,7 @@ fn entrance(
     };
     let way_in = read.map(|table| (table.way_in(&wanted.spec.columns), table));
     let (environment, position) = match way_in {
-        Some((WayIn::Joins, table)) => return Ok(Entrance::Joins(table, wanted)),
+        Some((WayIn::Joins, table)) => return Ok(Entrance::Joins(table, Box::new(wanted))),
         Some((WayIn::Copy(environment, position), _)) => (*environment, position),
         Some((WayIn::None, _)) => {
             return Err(SubmitError::Columns {
@@ -413,7 +413,7 @@ fn entrance(
             (ScanEnvironment::new(shared.clock.now(), started.start_wall), Position::default())
         }
     };
-    Ok(Entrance::Opened(open(shared, vec![wanted], &environment, position)?))
+    Ok(Entrance::Opened(Box::new(open(shared, vec![wanted], &environment, position)?)))
 }
 
 /// Opens a table for these queries, which begin together: at its beginning, or where those of them that are restored had
@@ -466,7 +466,7 @@ fn open_columns(
 
 fn enter(shared: &Arc<Shared>, entrance: Entrance) {
     match entrance {
-        Entrance::Opened(opened) => begin(shared, opened),
+        Entrance::Opened(opened) => begin(shared, *opened),
         Entrance::Joins(table, wanted) => {
             let query = wanted.query.clone();
             // Held over both: whoever takes the query out of its tables finds this one among them, or it is not joined.
@@ -492,7 +492,7 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
                 shared.retarget(&table);
                 shared.dispatch.wake(table.id, shared.clock.now());
             } else {
-                begin_anew(shared, &table, wanted);
+                begin_anew(shared, &table, *wanted);
             }
         }
     }

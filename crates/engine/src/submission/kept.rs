@@ -35,7 +35,7 @@ pub(super) enum From {
     /// As a query that was never there.
     Beginning,
     /// It has had that, and its first operator held this.
-    Place(Place, SavedSource),
+    Place(Place, Box<SavedSource>),
     /// It has had all there is.
     Ended,
 }
@@ -253,5 +253,6 @@ fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) 
         // It read alone, which keeps no account of that: there may be any.
         None => Some((EventTime(i64::MIN / 2), EventTime::MAX)),
     };
-    Ok(From::Place(place, SavedSource { state: state.unwrap_or_default(), event_times, windows }))
+    let saved = SavedSource { state: state.unwrap_or_default(), event_times, windows };
+    Ok(From::Place(place, Box::new(saved)))
 }

@@ -69,7 +69,7 @@ impl Sessions {
         encoder: &KeyEncoder,
         key_schema: &SchemaRef,
     ) -> Result<OperatorState> {
-        if self.len() == 0 {
+        if self.sessions.len() == self.free.len() {
             return Ok(state);
         }
         let aggregates = self.aggregates.hand_out(self.sessions.len()).map_err(|e| bug(operator, e))?;
