@@ -93,11 +93,20 @@ impl<T: Clone> Chunk<T> {
         self.lent.as_deref().unwrap_or(&self.own)
     }
 
+    /// Looked at for every row: it writes nothing while nothing is lent.
     fn own(&mut self) -> &mut Vec<T> {
+        if self.lent.is_some() {
+            self.take_back();
+        }
+        &mut self.own
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self) {
         if let Some(lent) = self.lent.take() {
             self.own = Arc::unwrap_or_clone(lent);
         }
-        &mut self.own
     }
 }
 

@@ -11,7 +11,7 @@ use crate::chunked::{Chunked, Handed};
 use crate::state::{self, NamedColumn, Part, lists, named};
 
 /// Of each key. A copy is an allocation or several for each.
-pub(super) type ByKey<T> = Chunked<T, { if cfg!(test) { 4 } else { 64 } }>;
+pub(super) type ByKey<T> = Chunked<T, { if cfg!(test) { 4 } else { 128 } }>;
 
 /// Which rows of each key count for the next one.
 pub(super) struct Frames {
