@@ -159,7 +159,14 @@ fn write_together(shared: &Shared, small: &Receiver<(Ready, Draft)>) {
 /// Hears where the outputs stand.
 fn complete(shared: &Shared, taken: Taken) -> Result<(Ready, Draft), String> {
     let Taken { keeping, manifest, states, work, replies, awaited, mut outputs, handed, pause_ns } = taken;
-    let mut draft = draft(manifest, states, work)?;
+    // An operator that panics ends its query and no other, also where its tables are made behind its back.
+    let make = std::panic::AssertUnwindSafe(|| draft(manifest, states, work));
+    let made = std::panic::catch_unwind(make).unwrap_or_else(|panic| {
+        let why = format!("internal error: {} (please report this)", laxity_runtime::panic_text(&*panic));
+        keeping.query.end(Outcome::Failed(why.clone()));
+        Err(why)
+    });
+    let mut draft = made?;
     for _ in 0..awaited {
         match answer(shared, &replies) {
             Ok(Prepared { number, position, rest }) => {

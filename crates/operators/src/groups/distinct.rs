@@ -142,7 +142,7 @@ struct Distinct<T: Tokens> {
     tokens: T,
     seen: HashSet<Pair<T::Token>, RandomState>,
     counts: Vec<i64>,
-    /// The same in the order in which they came. `None` before it is handed out for the first time.
+    /// The pairs in the order in which they came. `None` as long as nobody has asked for them.
     log: Option<Log<T::Token>>,
 }
 
@@ -253,7 +253,7 @@ impl<T: Tokens + 'static> Accumulate for Distinct<T> {
     }
 }
 
-/// A list of what came to each group: so many.
+/// A list of what came to each group, `lengths` by group.
 fn lists_of<Token: Copy + Default>(
     pairs: impl Iterator<Item = Pair<Token>>,
     lengths: Vec<usize>,
