@@ -14,10 +14,10 @@ pub(crate) struct Chunked<T, const CHUNK: usize> {
 }
 
 #[derive(Debug)]
-struct Chunk<T> {
-    /// Empty while it is lent.
-    own: Vec<T>,
-    lent: Option<Arc<Vec<T>>>,
+enum Chunk<T> {
+    Own(Vec<T>),
+    /// Somebody reads it, or has.
+    Lent(Arc<Vec<T>>),
 }
 
 /// What items were at some time, in their order.
@@ -44,7 +44,7 @@ impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
 
     pub(crate) fn push(&mut self, item: T) {
         if self.len.is_multiple_of(CHUNK) {
-            self.chunks.push(Chunk { own: Vec::new(), lent: None });
+            self.chunks.push(Chunk::Own(Vec::new()));
         }
         if let Some(last) = self.chunks.last_mut() {
             last.own().push(item);
@@ -65,11 +65,7 @@ impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
 
     /// What they are now.
     pub(crate) fn hand_out(&mut self) -> Handed<T> {
-        let lend = |chunk: &mut Chunk<T>| {
-            let own = &mut chunk.own;
-            chunk.lent.get_or_insert_with(|| Arc::new(std::mem::take(own))).clone()
-        };
-        Handed(self.chunks.iter_mut().map(lend).collect())
+        Handed(self.chunks.iter_mut().map(Chunk::lend).collect())
     }
 
     /// Leaves these only, which ascend, and numbers them anew.
@@ -83,29 +79,50 @@ impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
     /// Bytes that are allocated for them, without what they own.
     pub(crate) fn bytes(&self) -> usize {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
-        let last = self.chunks.last().map_or(0, |chunk| chunk.own.capacity().max(chunk.items().len()));
+        let last = self.chunks.last().map_or(0, Chunk::capacity);
         (full + last) * size_of::<T>() + self.chunks.capacity() * size_of::<Chunk<T>>()
     }
 }
 
 impl<T: Clone> Chunk<T> {
     fn items(&self) -> &[T] {
-        self.lent.as_deref().unwrap_or(&self.own)
+        match self {
+            Chunk::Own(items) => items,
+            Chunk::Lent(items) => items,
+        }
     }
 
-    /// Looked at for every row: it writes nothing while nothing is lent.
     fn own(&mut self) -> &mut Vec<T> {
-        if self.lent.is_some() {
-            self.take_back();
+        match self {
+            Chunk::Own(items) => items,
+            Chunk::Lent(_) => self.take_back(),
         }
-        &mut self.own
     }
 
     #[cold]
     #[inline(never)]
-    fn take_back(&mut self) {
-        if let Some(lent) = self.lent.take() {
-            self.own = Arc::unwrap_or_clone(lent);
+    fn take_back(&mut self) -> &mut Vec<T> {
+        *self = match std::mem::replace(self, Chunk::Own(Vec::new())) {
+            Chunk::Lent(lent) => Chunk::Own(Arc::unwrap_or_clone(lent)),
+            own => own,
+        };
+        self.own()
+    }
+
+    fn lend(&mut self) -> Arc<Vec<T>> {
+        if let Chunk::Own(items) = self {
+            *self = Chunk::Lent(Arc::new(std::mem::take(items)));
+        }
+        match self {
+            Chunk::Lent(lent) => lent.clone(),
+            Chunk::Own(_) => Arc::default(),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        match self {
+            Chunk::Own(items) => items.capacity(),
+            Chunk::Lent(items) => items.capacity(),
         }
     }
 }

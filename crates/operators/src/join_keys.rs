@@ -43,7 +43,7 @@ impl KeyEncoder {
             .iter()
             .fold(None, |nulls, c| NullBuffer::union(nulls.as_ref(), c.logical_nulls().as_ref()));
         let rows = self.converter.convert_columns(columns)?;
-        let hashes = rows.iter().map(|row| self.hasher.hash_one(row.data())).collect();
+        let hashes = rows.iter().map(|row| (self.hasher.hash_one(row.data()) >> 32) as u32).collect();
         Ok(EncodedKeys { rows: Some(rows), hashes, nulls: nulls.filter(|n| n.null_count() > 0) })
     }
 
@@ -68,7 +68,7 @@ impl KeyEncoder {
     /// A table of these keys, numbered as they come: so many, of which those that are there twice count once.
     pub(crate) fn table_of(&self, columns: &[ArrayRef], keys: usize) -> Result<KeyTable, ArrowError> {
         let encoded = self.encode_keys(columns)?;
-        let mut table = KeyTable::default();
+        let mut table = KeyTable::with_capacity(keys);
         (0..keys).for_each(|row| {
             table.intern(&encoded, row);
         });
@@ -106,7 +106,7 @@ impl HandedKeys {
 pub(crate) struct EncodedKeys {
     /// `None` if there are no key columns.
     rows: Option<Rows>,
-    hashes: Vec<u64>,
+    hashes: Vec<u32>,
     /// Rows with a NULL in some key column. `None` if there is no such row.
     pub(crate) nulls: Option<NullBuffer>,
 }
@@ -117,7 +117,7 @@ impl EncodedKeys {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    fn get(&self, row: usize) -> (u64, &[u8]) {
+    fn get(&self, row: usize) -> (u32, &[u8]) {
         match &self.rows {
             Some(rows) => (self.hashes[row], rows.row(row).data()),
             None => (0, &[]),
@@ -128,28 +128,77 @@ impl EncodedKeys {
 /// Numbers distinct keys from 0.
 #[derive(Debug, Default)]
 pub(crate) struct KeyTable {
-    ids: HashTable<u32>,
-    hashes: Vec<u64>,
+    ids: HashTable<Known>,
     pages: Vec<Arc<Page>>,
 }
 
-/// Some keys back to back: each begins where the one before ends. Only the last page is written to, so that all can be handed
-/// out without a copy.
+/// What is looked for lies with its hash: one that is elsewhere is a line of cache more for each row.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    hash: u32,
+    id: u32,
+}
+
+/// Some keys back to back. Only the last page is written to, so that all can be handed out without a copy.
 #[derive(Clone, Debug, Default)]
 struct Page {
     bytes: Vec<u8>,
+    /// Bytes of each, while that is the same for all.
+    width: usize,
+    /// Where each ends; empty while all are of one width.
     ends: Vec<usize>,
 }
 
 /// Keys of a page. What is around them is small beside so many.
 const PAGE_KEYS: usize = if cfg!(test) { 4 } else { 256 };
 
+impl Known {
+    /// The table looks at the lowest bits and at the highest.
+    fn spread(self) -> u64 {
+        spread(self.hash)
+    }
+}
+
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
+impl Page {
+    fn get(&self, place: usize) -> &[u8] {
+        let Some(&end) = self.ends.get(place) else {
+            return &self.bytes[place * self.width..(place + 1) * self.width];
+        };
+        &self.bytes[if place == 0 { 0 } else { self.ends[place - 1] }..end]
+    }
+
+    /// Adds one behind so many.
+    fn push(&mut self, place: usize, key: &[u8]) {
+        if place == 0 {
+            self.width = key.len();
+        } else if self.ends.is_empty() && key.len() != self.width {
+            self.ends.extend((1..=place).map(|before| before * self.width));
+        }
+        self.bytes.extend_from_slice(key);
+        if !self.ends.is_empty() {
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() + size_of::<Page>()
+    }
+}
+
 impl KeyTable {
+    pub(crate) fn with_capacity(keys: usize) -> KeyTable {
+        KeyTable { ids: HashTable::with_capacity(keys), pages: Vec::with_capacity(keys.div_ceil(PAGE_KEYS)) }
+    }
+
     /// The number of the key of that row, if it has one.
     pub(crate) fn find(&self, keys: &EncodedKeys, row: usize) -> Option<u32> {
         let (hash, key) = keys.get(row);
-        let is_it = |&id: &u32| self.hashes[id as usize] == hash && key_of(&self.pages, id) == key;
-        self.ids.find(hash, is_it).copied()
+        let is_it = |known: &Known| known.hash == hash && key_of(&self.pages, known.id) == key;
+        self.ids.find(spread(hash), is_it).map(|known| known.id)
     }
 
     /// The number of the key of that row, a new one if it was not seen before.
@@ -161,8 +210,8 @@ impl KeyTable {
         self.push(hash, key)
     }
 
-    fn push(&mut self, hash: u64, key: &[u8]) -> u32 {
-        let id = self.hashes.len();
+    fn push(&mut self, hash: u32, key: &[u8]) -> u32 {
+        let id = self.len();
         if id.is_multiple_of(PAGE_KEYS) {
             if let Some(full) = self.pages.last_mut().and_then(Arc::get_mut) {
                 full.bytes.shrink_to_fit();
@@ -170,43 +219,39 @@ impl KeyTable {
             self.pages.push(Arc::default());
         }
         if let Some(last) = self.pages.last_mut() {
-            let page = Arc::make_mut(last);
-            page.bytes.extend_from_slice(key);
-            page.ends.push(page.bytes.len());
+            Arc::make_mut(last).push(id % PAGE_KEYS, key);
         }
-        self.hashes.push(hash);
-        let hashes = &self.hashes;
-        self.ids.insert_unique(hash, id as u32, |&id| hashes[id as usize]);
-        id as u32
+        let known = Known { hash, id: id as u32 };
+        self.ids.insert_unique(known.spread(), known, |known| known.spread());
+        known.id
     }
 
     /// Leaves these keys only, which ascend, and numbers them anew in their order.
     pub(crate) fn keep(&mut self, kept: &[u32]) {
-        let mut left = KeyTable::default();
+        let mut hashes = vec![0; self.len()];
+        self.ids.iter().for_each(|known| hashes[known.id as usize] = known.hash);
+        let mut left = KeyTable::with_capacity(kept.len());
         for &old in kept {
-            left.push(self.hashes[old as usize], key_of(&self.pages, old));
+            left.push(hashes[old as usize], key_of(&self.pages, old));
         }
         *self = left;
     }
 
     /// Number of distinct keys.
     pub(crate) fn len(&self) -> usize {
-        self.hashes.len()
+        self.ids.len()
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
         let full = self.pages.len().saturating_sub(1);
-        let of_page = |page: &Arc<Page>| page.bytes.capacity() + page.ends.capacity() * size_of::<usize>();
         // Pages are about as large as the first; all of them are too many to look at each time.
-        let pages = self.pages.first().map_or(0, of_page) * full + self.pages.last().map_or(0, of_page);
-        self.ids.allocation_size() + self.hashes.capacity() * size_of::<u64>() + pages
+        let pages = self.pages.first().map_or(0, |page| page.size_bytes()) * full;
+        self.ids.allocation_size() + pages + self.pages.last().map_or(0, |page| page.size_bytes())
     }
 }
 
 fn key_of(pages: &[Arc<Page>], id: u32) -> &[u8] {
-    let (page, place) = (&*pages[id as usize / PAGE_KEYS], id as usize % PAGE_KEYS);
-    let start = if place == 0 { 0 } else { page.ends[place - 1] };
-    &page.bytes[start..page.ends[place]]
+    pages[id as usize / PAGE_KEYS].get(id as usize % PAGE_KEYS)
 }
 
 #[cfg(test)]

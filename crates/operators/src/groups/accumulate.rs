@@ -84,6 +84,10 @@ pub(super) trait ByGroup: Accumulate {
 
     /// Takes over what another's `states` returned of these groups, before anything else.
     fn put_back(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        let rows = Rows { range: 0..groups.len(), groups, total };
+        if groups.len() == total && groups.is_sorted() {
+            return self.restore(states, &rows);
+        }
         let mut at: Vec<Option<u32>> = vec![None; total];
         groups.iter().enumerate().for_each(|(row, &group)| at[group] = Some(row as u32));
         let indices = UInt32Array::from_iter(at.iter().copied());

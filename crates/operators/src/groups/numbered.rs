@@ -117,7 +117,7 @@ pub(crate) struct HandedGroups(Vec<OfCall>);
 type OfCall = (Vec<String>, Pieces);
 
 impl HandedGroups {
-    /// What these groups held, named after what it is of.
+    /// What these groups, which ascend, held, named after what it is of.
     pub(crate) fn states(self, numbers: &[usize]) -> Result<Vec<NamedColumn>> {
         let numbers = UInt64Array::from_iter_values(numbers.iter().map(|&number| number as u64));
         let mut columns = Vec::new();
@@ -125,7 +125,10 @@ impl HandedGroups {
             let pieces = pieces.made()?;
             for (at, name) in names.into_iter().enumerate() {
                 let of_column: Vec<&dyn Array> = pieces.iter().map(|piece| piece[at].as_ref()).collect();
-                columns.push((name, take(&concat(&of_column)?, &numbers, None)?));
+                let all = concat(&of_column)?;
+                // They ascend: so many are all.
+                let are_all = numbers.len() == all.len();
+                columns.push((name, if are_all { all } else { take(&all, &numbers, None)? }));
             }
         }
         Ok(columns)

@@ -166,12 +166,15 @@ impl Frames {
 
     /// Takes a row that came when the watermark was `seen`, and waits until it is `due`.
     pub(super) fn accept(&mut self, key: u32, time: i64, due: i64, seen: i64) {
+        if !self.is_bounded() {
+            return;
+        }
+        let frame = self.by_key.get_mut(key as usize);
         if let OverFrame::Range { preceding_ms: Some(ms) } = self.frame {
-            let frame = self.by_key.get_mut(key as usize);
             frame.go_on_to(seen);
             frame.remember(time, ms);
         }
-        self.wait(key, time, due);
+        frame.wait(due, time);
     }
 
     /// Takes note of a row that waits.

@@ -66,6 +66,12 @@ pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Result<Option
     })
 }
 
+/// The items of all lists, and where those of each are. An array for each list would cost more than what is in it.
+fn items(lists: &ArrayRef) -> (&ArrayRef, impl Iterator<Item = Range<usize>>) {
+    let lists = lists.as_list::<i32>();
+    (lists.values(), lists.value_offsets().windows(2).map(|of| of[0] as usize..of[1] as usize))
+}
+
 /// COUNT of rows or of values.
 #[derive(Default)]
 struct Count {
@@ -127,9 +133,10 @@ impl Running for Count {
 
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let counts = columns[0].as_primitive::<Int64Type>().values().iter();
-        let rows = columns[1].as_list::<i32>().iter();
-        self.by_key.extend(counts.zip(rows).map(|(&count, rows)| {
-            let rows = rows.iter().flat_map(|rows| rows.as_boolean().iter().map(|row| row.unwrap_or(false)));
+        let (rows, of_each) = items(&columns[1]);
+        let rows = rows.as_boolean();
+        self.by_key.extend(counts.zip(of_each).map(|(&count, of_key)| {
+            let rows = of_key.map(|row| rows.is_valid(row) && rows.value(row));
             Counted { count, rows: rows.collect() }
         }));
         self.entries = self.by_key.iter().map(|of_key| of_key.rows.len()).sum();
@@ -207,10 +214,10 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
     fn restore<T: ArrowPrimitiveType<Native = N>>(&mut self, columns: &[ArrayRef]) {
         let sums = columns[0].as_primitive::<T>().values().iter();
         let counts = columns[1].as_primitive::<UInt64Type>().values().iter();
-        let values = columns[2].as_list::<i32>().iter();
-        self.by_key.extend(sums.zip(counts).zip(values).map(|((&sum, &count), values)| {
-            let values =
-                values.iter().flat_map(|values| values.as_primitive::<T>().iter().collect::<Vec<_>>());
+        let (values, of_each) = items(&columns[2]);
+        let values = values.as_primitive::<T>();
+        self.by_key.extend(sums.zip(counts).zip(of_each).map(|((&sum, &count), of_key)| {
+            let values = of_key.map(|row| values.is_valid(row).then(|| values.value(row)));
             Summed { sum, count, values: values.collect() }
         }));
         self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
@@ -419,16 +426,16 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     }
 
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        let values = columns[0].as_list::<i32>().iter();
-        let numbers = columns[1].as_list::<i32>().iter();
+        let ((values, of_each), (numbers, numbers_of_each)) = (items(&columns[0]), items(&columns[1]));
+        let (values, numbers) = (values.as_primitive::<T>(), numbers.as_primitive::<UInt64Type>());
         let came = columns[2].as_primitive::<UInt64Type>().values().iter();
         let left = columns[3].as_primitive::<UInt64Type>().values().iter();
-        self.by_key.extend(values.zip(numbers).zip(came.zip(left)).map(
-            |((values, numbers), (&came, &left))| {
-                let best = values.iter().zip(&numbers).flat_map(|(values, numbers)| {
-                    let numbers = numbers.as_primitive::<UInt64Type>().values().iter().copied();
-                    numbers.zip(values.as_primitive::<T>().values().iter().copied()).collect::<Vec<_>>()
-                });
+        let counts = came.zip(left).map(|(&came, &left)| (came, left));
+        self.by_key.extend(of_each.zip(numbers_of_each).zip(counts).map(
+            |((values_of, numbers_of), (came, left))| {
+                let best = values_of
+                    .zip(numbers_of)
+                    .map(|(value, number)| (numbers.value(number), values.value(value)));
                 Extremes { best: best.collect(), came, left }
             },
         ));

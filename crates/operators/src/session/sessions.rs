@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use arrow::array::ArrayRef;
 use datafusion_common::DataFusionError;
 use laxity_graph::{EventTime, ProcessingTime};
+use smallvec::SmallVec;
 
 use crate::chunked::Chunked;
 use crate::groups::{Aggregation, NumberedGroups, Taken};
@@ -20,8 +21,8 @@ pub(super) struct Sessions {
     gap_ms: i64,
     lateness_ms: i64,
     keys: KeyTable,
-    /// Sessions of each key.
-    by_key: Chunked<Vec<SessionId>, KEYS_IN_CHUNK>,
+    /// Sessions of each key, ascending.
+    by_key: Vec<OfKey>,
     /// Keys without sessions.
     idle_keys: usize,
     /// `None` where a number is free.
@@ -42,6 +43,9 @@ pub(super) struct Sessions {
 }
 
 pub(super) type SessionId = usize;
+
+/// Most keys have one at a time.
+type OfKey = SmallVec<[SessionId; 2]>;
 
 #[derive(Clone)]
 struct Session {
@@ -96,9 +100,6 @@ type Result<T> = std::result::Result<T, DataFusionError>;
 /// Some 30 KB.
 const SESSIONS_IN_CHUNK: usize = if cfg!(test) { 4 } else { 512 };
 
-/// A copy is an allocation for each.
-const KEYS_IN_CHUNK: usize = if cfg!(test) { 4 } else { 128 };
-
 /// Keys without sessions, before they are forgotten.
 const IDLE_KEYS_MIN: usize = 1_024;
 
@@ -111,7 +112,7 @@ impl Sessions {
             gap_ms,
             lateness_ms,
             keys: KeyTable::default(),
-            by_key: Chunked::default(),
+            by_key: Vec::new(),
             idle_keys: 0,
             sessions: Chunked::default(),
             free: Vec::new(),
@@ -131,7 +132,7 @@ impl Sessions {
         let lateness_ms = self.lateness_ms;
         let is_open = |end: i64| end.saturating_sub(1).saturating_add(lateness_ms) > seen;
         let key = self.keys.find(keys, row);
-        let of_key = key.map_or(&[][..], |key| self.by_key.get(key as usize));
+        let of_key = key.map_or(&[][..], |key| &self.by_key[key as usize]);
         let mut met = of_key.iter().copied().filter(|&id| {
             self.sessions.get(id).as_ref().is_some_and(|s| s.start <= end && start <= s.end && is_open(s.end))
         });
@@ -143,10 +144,10 @@ impl Sessions {
             }
             (None, _) => {
                 let key = key.unwrap_or_else(|| self.keys.intern(keys, row));
-                self.create(key, start, end)
+                self.create(key, start, end, ingested)
             }
             (Some(only), None) => {
-                self.extend(only, start, end);
+                self.extend(only, start, end, ingested);
                 only
             }
             (Some(first), Some(second)) => {
@@ -155,18 +156,11 @@ impl Sessions {
                 for other in others {
                     self.merge(first, other)?;
                 }
-                self.extend(first, start, end);
+                self.extend(first, start, end, ingested);
                 first
             }
         };
         self.placed.sessions.push(id);
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.ingested = session.ingested.max(ingested);
-            if session.was_sent && !session.is_touched {
-                session.is_touched = true;
-                self.touched.push(id);
-            }
-        }
         Ok(Fate::Placed)
     }
 
@@ -263,10 +257,10 @@ impl Sessions {
     }
 
     fn forget_idle_keys(&mut self) {
-        let is_kept = |key: &u32| !self.by_key.get(*key as usize).is_empty();
+        let is_kept = |key: &u32| !self.by_key[*key as usize].is_empty();
         let kept: Vec<u32> = (0..self.keys.len() as u32).filter(is_kept).collect();
         self.keys.keep(&kept);
-        self.by_key.keep(&kept);
+        self.by_key.retain(|sessions| !sessions.is_empty());
         self.idle_keys = 0;
         for (key, sessions) in self.by_key.iter().enumerate() {
             for &id in sessions {
@@ -278,13 +272,11 @@ impl Sessions {
     pub(super) fn bytes(&self) -> usize {
         // A session is found from three indexes.
         const PER_SESSION: usize = 96;
-        const PER_KEY: usize = 4 * size_of::<SessionId>();
         self.aggregates.bytes()
             + self.sessions.bytes()
             + self.sessions.len() * PER_SESSION
             + self.keys.size_bytes()
-            + self.by_key.bytes()
-            + self.by_key.len() * PER_KEY
+            + self.by_key.capacity() * size_of::<OfKey>()
     }
 
     #[cfg(test)]
@@ -293,27 +285,36 @@ impl Sessions {
         indexes && self.free.len() == self.sessions.len()
     }
 
-    fn create(&mut self, key: u32, start: i64, end: i64) -> SessionId {
+    fn create(&mut self, key: u32, start: i64, end: i64, ingested: ProcessingTime) -> SessionId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.sessions.push(None);
             self.sessions.len() - 1
         });
-        if key as usize == self.by_key.len() {
-            self.by_key.push(Vec::with_capacity(1));
-        } else if self.by_key.get(key as usize).is_empty() {
+        if self.by_key.get(key as usize).is_some_and(|sessions| sessions.is_empty()) {
             self.idle_keys -= 1;
         }
-        self.by_key.get_mut(key as usize).push(id);
-        let (listed, ingested) = (Some(end), ProcessingTime::ZERO);
+        self.list(key, id);
+        let listed = Some(end);
         let session = Session { key, start, end, listed, ingested, was_sent: false, is_touched: false };
         *self.sessions.get_mut(id) = Some(session);
         self.open.push(end, id);
         id
     }
 
-    fn extend(&mut self, id: SessionId, start: i64, end: i64) {
+    /// Lists a session under its key, which may be a new one.
+    fn list(&mut self, key: u32, id: SessionId) {
+        if key as usize == self.by_key.len() {
+            self.by_key.push(OfKey::new());
+        }
+        let of_key = &mut self.by_key[key as usize];
+        of_key.insert(of_key.partition_point(|&other| other < id), id);
+    }
+
+    /// Takes in what begins and ends then.
+    fn extend(&mut self, id: SessionId, start: i64, end: i64, ingested: ProcessingTime) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         session.start = session.start.min(start);
+        session.ingested = session.ingested.max(ingested);
         if end > session.end {
             if session.was_sent {
                 // A window that grew is another window: it goes out in its own time.
@@ -326,15 +327,17 @@ impl Sessions {
                 self.open.push(end, id);
             }
         }
+        if session.was_sent && !session.is_touched {
+            session.is_touched = true;
+            self.touched.push(id);
+        }
     }
 
     /// Merges session `other` into `id`. The aggregates have seen all rows of both.
     fn merge(&mut self, id: SessionId, other: SessionId) -> Result<()> {
         self.aggregates.join(id, other)?;
         let Some(absorbed) = self.remove(other)? else { return Ok(()) };
-        let Some(session) = self.sessions.get_mut(id) else { return Ok(()) };
-        session.ingested = session.ingested.max(absorbed.ingested);
-        self.extend(id, absorbed.start, absorbed.end);
+        self.extend(id, absorbed.start, absorbed.end, absorbed.ingested);
         Ok(())
     }
 
@@ -345,8 +348,8 @@ impl Sessions {
         }
         self.aggregates.clear(id)?;
         self.free.push(id);
-        let of_key = self.by_key.get_mut(session.key as usize);
-        of_key.retain(|&other| other != id);
+        let of_key = &mut self.by_key[session.key as usize];
+        of_key.retain(|other| *other != id);
         self.idle_keys += usize::from(of_key.is_empty());
         Ok(Some(session))
     }

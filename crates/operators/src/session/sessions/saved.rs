@@ -10,13 +10,12 @@ use super::{Session, SessionId, Sessions};
 use crate::OperatorState;
 use crate::chunked::Handed;
 use crate::groups::HandedGroups;
-use crate::join_keys::{HandedKeys, KeyEncoder};
+use crate::join_keys::{HandedKeys, KeyEncoder, KeyTable};
 use crate::state::{NamedColumn, Part, Result, bug, lists, named, table};
 
 /// Sessions as they were when the query was held.
 struct HandedSessions {
     operator: String,
-    by_key: Handed<Vec<SessionId>>,
     sessions: Handed<Option<Session>>,
     keys: HandedKeys,
     key_names: Vec<String>,
@@ -25,11 +24,9 @@ struct HandedSessions {
 
 impl HandedSessions {
     fn table(self) -> Result<OperatorState> {
-        let mut of_keys: Vec<&Vec<SessionId>> = self.by_key.iter().collect();
-        of_keys.sort_unstable_by_key(|ids| ids.first());
-        let ids: Vec<SessionId> = of_keys.into_iter().flatten().copied().collect();
-        let all: Vec<&Option<Session>> = self.sessions.iter().collect();
-        let sessions: Vec<&Session> = ids.iter().filter_map(|&id| all[id].as_ref()).collect();
+        let numbered = self.sessions.iter().enumerate();
+        let (ids, sessions): (Vec<SessionId>, Vec<&Session>) =
+            numbered.filter_map(|(id, session)| Some((id, session.as_ref()?))).unzip();
         let mut columns = vec![
             named("number", UInt64Array::from_iter_values(ids.iter().map(|&id| id as u64))),
             named("start", Int64Array::from_iter_values(sessions.iter().map(|s| s.start))),
@@ -60,8 +57,8 @@ impl Sessions {
         (FREE.into(), lists([free.len()].into_iter(), Arc::new(free)))
     }
 
-    /// Hands out all sessions, to be written down, those of a key in the order in which they began. Their numbers and those that are free
-    /// decide who goes out first of those that end together.
+    /// Hands out all sessions, to be written down in the order of their numbers. These and those that are free decide who goes out first
+    /// of those that end together.
     pub(in crate::session) fn save(
         &mut self,
         state: OperatorState,
@@ -75,7 +72,6 @@ impl Sessions {
         let aggregates = self.aggregates.hand_out(self.sessions.len()).map_err(|e| bug(operator, e))?;
         let handed = HandedSessions {
             operator: operator.to_owned(),
-            by_key: self.by_key.hand_out(),
             sessions: self.sessions.hand_out(),
             keys: encoder.hand_out(&self.keys),
             key_names: key_schema.fields().iter().map(|field| field.name().clone()).collect(),
@@ -135,6 +131,8 @@ impl Sessions {
         let (starts, ends) = (part.values::<Int64Type>("start")?, part.values::<Int64Type>("end")?);
         let listed = part.optional::<Int64Type>("listed-end")?;
         let was_sent = part.flags("was-sent")?;
+        self.keys = KeyTable::with_capacity(part.len());
+        self.by_key.reserve(part.len());
         for row in 0..part.len() {
             let id = numbers[row] as usize;
             if is_free.get(id) != Some(&false) || self.sessions.get(id).is_some() {
@@ -142,10 +140,7 @@ impl Sessions {
                     .mismatch(format!("numbers below {} that are not free", is_free.len()), id.to_string()));
             }
             let key = self.keys.intern(&keys, row);
-            if key as usize == self.by_key.len() {
-                self.by_key.push(Vec::with_capacity(1));
-            }
-            self.by_key.get_mut(key as usize).push(id);
+            self.list(key, id);
             let listed = listed.is_valid(row).then(|| listed.value(row));
             if let Some(end) = listed {
                 self.open.push(end, id);
