@@ -1,6 +1,7 @@
 //! Items by number that can be handed out without a copy: a checkpoint stops its query only for as long as that takes, and
 //! makes tables of them behind its back.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Items numbered from 0, in chunks. What was handed out stays as it was: a chunk is taken back, or copied while somebody
@@ -22,7 +23,7 @@ enum Chunk<T> {
 
 /// What items were at some time, in their order.
 #[derive(Debug)]
-pub(crate) struct Handed<T>(Vec<Arc<Vec<T>>>);
+pub(crate) struct Handed<T, const CHUNK: usize>(Vec<Arc<Vec<T>>>);
 
 impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
     pub(crate) fn len(&self) -> usize {
@@ -64,7 +65,7 @@ impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
     }
 
     /// What they are now.
-    pub(crate) fn hand_out(&mut self) -> Handed<T> {
+    pub(crate) fn hand_out(&mut self) -> Handed<T, CHUNK> {
         Handed(self.chunks.iter_mut().map(Chunk::lend).collect())
     }
 
@@ -147,9 +148,22 @@ impl<T: Clone, const CHUNK: usize> FromIterator<T> for Chunked<T, CHUNK> {
     }
 }
 
-impl<T> Handed<T> {
+impl<T, const CHUNK: usize> Handed<T, CHUNK> {
+    pub(crate) fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * CHUNK;
+        full + self.0.last().map_or(0, |last| last.len())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.0.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    /// Those of these numbers, as far as there are so many. They are of whole chunks.
+    pub(crate) fn range(&self, numbers: Range<usize>) -> impl Iterator<Item = &T> + Clone {
+        debug_assert!(numbers.start.is_multiple_of(CHUNK));
+        debug_assert!(numbers.end.is_multiple_of(CHUNK) || numbers.end >= self.len());
+        let end = numbers.end.div_ceil(CHUNK).min(self.0.len());
+        self.0[(numbers.start / CHUNK).min(end)..end].iter().flat_map(|chunk| chunk.iter())
     }
 }
 
@@ -183,7 +197,7 @@ mod tests {
             ),
         ) {
             let (mut chunked, mut plain) = (Chunked::<String, 4>::default(), Vec::new());
-            let mut handed: Vec<(Handed<String>, Vec<String>)> = Vec::new();
+            let mut handed: Vec<(Handed<String, 4>, Vec<String>)> = Vec::new();
             for (at, step) in steps.iter().enumerate() {
                 match step {
                     Step::Push => {
@@ -209,6 +223,9 @@ mod tests {
             prop_assert_eq!(chunked.iter().collect::<Vec<_>>(), plain.iter().collect::<Vec<_>>());
             for (found, then) in handed {
                 prop_assert_eq!(found.iter().collect::<Vec<_>>(), then.iter().collect::<Vec<_>>());
+                prop_assert_eq!(found.len(), then.len());
+                let some: Vec<_> = then.iter().skip(4).take(8).collect();
+                prop_assert_eq!(found.range(4..12).collect::<Vec<_>>(), some);
             }
         }
     }

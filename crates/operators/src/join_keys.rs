@@ -64,16 +64,6 @@ impl KeyEncoder {
     pub(crate) fn hand_out(&self, table: &KeyTable) -> HandedKeys {
         HandedKeys { converter: self.decoder().cloned(), pages: table.pages.clone() }
     }
-
-    /// A table of these keys, numbered as they come: so many, of which those that are there twice count once.
-    pub(crate) fn table_of(&self, columns: &[ArrayRef], keys: usize) -> Result<KeyTable, ArrowError> {
-        let encoded = self.encode_keys(columns)?;
-        let mut table = KeyTable::with_capacity(keys);
-        (0..keys).for_each(|row| {
-            table.intern(&encoded, row);
-        });
-        Ok(table)
-    }
 }
 
 /// `converter`: none if there are no key columns.

@@ -20,12 +20,12 @@ pub struct OperatorState {
     pub later: Vec<LaterParts>,
 }
 
-/// Tables of what an operator has handed out, to be made when nobody waits: a query is held while its operators are saved.
+/// Tables of what an operator has handed out, to be made when nobody waits: a query is held while its operators are saved. They are
+/// made one after the other, so that memory is needed for one of them at a time.
 #[derive(Clone)]
-pub struct LaterParts(Arc<LazyLock<MadeParts, MakeParts>>);
+pub struct LaterParts(Arc<dyn Fn(usize) -> MadeParts + Send + Sync>);
 
-type MadeParts = std::result::Result<Vec<StatePart>, String>;
-type MakeParts = Box<dyn FnOnce() -> MadeParts + Send>;
+type MadeParts = Box<dyn Iterator<Item = Result<StatePart>> + Send>;
 
 /// One table of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,26 +57,40 @@ impl StatePart {
 }
 
 impl LaterParts {
-    pub(crate) fn new(make: impl FnOnce() -> Result<Vec<StatePart>> + Send + 'static) -> LaterParts {
-        let make: MakeParts = Box::new(|| make().map_err(|error| error.to_string()));
-        LaterParts(Arc::new(LazyLock::new(make)))
+    /// So many parts, each made when it is asked for.
+    fn each(
+        parts: usize,
+        make: impl Fn(usize) -> Result<StatePart> + Clone + Send + Sync + 'static,
+    ) -> LaterParts {
+        LaterParts(Arc::new(move |from| Box::new((from..parts).map(make.clone()))))
     }
 
-    fn renamed(self, rename: impl Fn(&str) -> String + Send + 'static) -> LaterParts {
-        LaterParts::new(move || Ok(self.made()?.iter().map(|part| part.clone().renamed(&rename)).collect()))
+    /// All of them, made at once when the first is asked for.
+    fn all(make: impl FnOnce() -> Result<Vec<StatePart>> + Send + 'static) -> LaterParts {
+        let made = LazyLock::new(|| make().map_err(|error| error.to_string()));
+        LaterParts(Arc::new(move |from| match &*made {
+            Ok(parts) => Box::new(parts.get(from..).unwrap_or_default().to_vec().into_iter().map(Ok)),
+            Err(why) => Box::new(std::iter::once(Err(bug("state", why)))),
+        }))
     }
 
-    fn made(&self) -> Result<&[StatePart]> {
-        match &**self.0 {
-            Ok(parts) => Ok(parts),
-            Err(why) => Err(bug("state", why)),
-        }
+    fn renamed(self, rename: impl Fn(&str) -> String + Clone + Send + Sync + 'static) -> LaterParts {
+        LaterParts(Arc::new(move |from| {
+            let rename = rename.clone();
+            Box::new(self.from(from).map(move |part| Ok(part?.renamed(&rename))))
+        }))
+    }
+
+    /// The parts from that one on: the same each time.
+    pub fn from(&self, from: usize) -> MadeParts {
+        (self.0)(from)
     }
 }
 
 impl PartialEq for LaterParts {
     fn eq(&self, other: &LaterParts) -> bool {
-        **self.0 == **other.0
+        let made = |parts: &LaterParts| parts.from(0).collect::<Result<Vec<_>>>();
+        matches!((made(self), made(other)), (Ok(own), Ok(others)) if own == others)
     }
 }
 
@@ -121,6 +135,9 @@ pub(crate) type Result<T> = std::result::Result<T, StateError>;
 
 /// A column of a part.
 pub(crate) type NamedColumn = (String, ArrayRef);
+
+/// Rows of a part that is made as it is written: some megabytes, which the next one is made in again.
+pub(crate) const LATER_ROWS: usize = if cfg!(test) { 16 } else { 131_072 };
 
 /// A piece of at least so many rows is a part by itself. Few in tests, which hold few.
 pub(crate) const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 8_192 };
@@ -180,13 +197,18 @@ impl OperatorState {
 
     fn make_all(&mut self) -> Result<()> {
         for later in std::mem::take(&mut self.later) {
-            self.parts.extend_from_slice(later.made()?);
+            for part in later.from(0) {
+                self.parts.push(part?);
+            }
         }
         Ok(())
     }
 
     /// The same with other names for its parts.
-    pub(crate) fn renamed(self, rename: impl Fn(&str) -> String + Clone + Send + 'static) -> OperatorState {
+    pub(crate) fn renamed(
+        self,
+        rename: impl Fn(&str) -> String + Clone + Send + Sync + 'static,
+    ) -> OperatorState {
         let later = self.later.into_iter().map(|later| later.renamed(rename.clone())).collect();
         OperatorState { parts: self.parts.into_iter().map(|part| part.renamed(&rename)).collect(), later }
     }
@@ -203,7 +225,20 @@ impl OperatorState {
         mut self,
         make: impl FnOnce() -> Result<OperatorState> + Send + 'static,
     ) -> OperatorState {
-        self.later.push(LaterParts::new(move || Ok(make()?.whole()?.parts)));
+        self.later.push(LaterParts::all(move || Ok(make()?.whole()?.parts)));
+        self
+    }
+
+    /// With a large table as so many parts `name-0`, `name-1`, …, each of which is made when it is written.
+    pub(crate) fn with_parts_later(
+        mut self,
+        name: &'static str,
+        parts: usize,
+        make: impl Fn(usize) -> Result<RecordBatch> + Send + Sync + 'static,
+    ) -> OperatorState {
+        let make = Arc::new(make);
+        let part = move |at: usize| Ok(StatePart::new(format!("{name}-{at}"), make(at)?));
+        self.later.push(LaterParts::each(parts, part));
         self
     }
 

@@ -224,7 +224,7 @@ fn checkpoints_survive_a_server_that_fails() {
         assert_eq!(found.first().map_or(0, |last| last.manifest.checkpoint), written, "life {life}");
         for number in written + 1..=written + 5 {
             let manifest = Manifest { query: "a/b".into(), checkpoint: number, ..Manifest::default() };
-            query.write(Draft { manifest, tables: vec![] }).unwrap();
+            query.write(Draft { manifest, ..Draft::default() }).unwrap();
             query.keep_last(3).unwrap();
         }
         written += 5;

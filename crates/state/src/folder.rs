@@ -89,6 +89,14 @@ pub enum StateError {
         /// The checkpoint, or a file of some.
         path: PathBuf,
     },
+    /// A bug of ours: what a query holds cannot be told.
+    #[error("checkpoint of {query}: {message}")]
+    Unmade {
+        /// The query.
+        query: String,
+        /// Why.
+        message: String,
+    },
     /// A table cannot be written.
     #[error("cannot write {path:?}: {message}")]
     Table {
@@ -102,7 +110,8 @@ pub enum StateError {
 impl StateError {
     /// Waiting may help.
     pub fn may_pass(&self) -> bool {
-        !matches!(self, StateError::TakenOver { .. } | StateError::Store { may_pass: false, .. })
+        use StateError::{Store, TakenOver, Unmade};
+        !matches!(self, TakenOver { .. } | Unmade { .. } | Store { may_pass: false, .. })
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {

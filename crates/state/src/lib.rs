@@ -35,5 +35,8 @@ pub use manifest::{
 };
 pub use mirror::Mirror;
 pub use pack::Encoded;
-pub use query::{Checkpoint, Checkpoints, Damaged, Draft, KEPT, QueryFolder, StoredBytes};
+pub use query::{
+    Checkpoint, Checkpoints, Damaged, Draft, KEPT, LaterTables, MakeTables, NamedTable, QueryFolder,
+    StoredBytes,
+};
 pub use store::{ObjectStore, StoreFault};

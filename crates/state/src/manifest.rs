@@ -11,7 +11,7 @@ use serde_json::Value;
 /// groups of several parts, and a file may be that of checkpoints before. 4: rows of a source may be counted from a place
 /// amid its records. 5: what is in one file with others is compressed. 6: keys and states of many groups that take more rows are in tables
 /// of their own.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// A checkpoint of a query, but for the tables of its operators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

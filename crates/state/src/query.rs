@@ -58,8 +58,31 @@ pub struct StoredBytes {
 pub struct Draft {
     /// All but the version, and the parts of the instances with their files.
     pub manifest: Manifest,
-    /// By place among the manifest's instances: the tables of each, by name, each in one piece or several.
-    pub tables: Vec<Vec<(String, Vec<RecordBatch>)>>,
+    /// By place among the manifest's instances: the tables of each.
+    pub tables: Vec<Vec<NamedTable>>,
+    /// More of them, which are made as they are written.
+    pub later: Vec<LaterTables>,
+}
+
+/// A table by name, in one piece or several.
+pub type NamedTable = (String, Vec<RecordBatch>);
+
+/// Tables of an instance that are made one after the other, as they are written. There is memory for one of them then, not for all.
+#[derive(Clone)]
+pub struct LaterTables {
+    /// Its place among the manifest's instances.
+    pub instance: usize,
+    /// Makes them, or says why one of them cannot be made. It is asked anew each time that they are to be written.
+    pub make: Arc<MakeTables>,
+}
+
+/// See [`LaterTables`].
+pub type MakeTables = dyn Fn() -> Box<dyn Iterator<Item = Result<NamedTable, String>>> + Send + Sync;
+
+impl std::fmt::Debug for LaterTables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaterTables").field("instance", &self.instance).finish_non_exhaustive()
+    }
 }
 
 /// A checkpoint that is there.
@@ -168,15 +191,19 @@ impl QueryFolder {
         std::fs::create_dir(&unfinished).map_err(StateError::io("create", &unfinished))?;
         let mut written = Written::new(number);
         let mut copies = BTreeMap::new();
-        let manifest = draft.put_down(|name, pieces| {
+        let manifest = draft.put_down(|name, pieces, is_new| {
             let path = unfinished.join(name);
+            let write = || write_table(name, pieces, &path, self.packs.mirror().is_some());
+            if is_new {
+                return write();
+            }
             let last = known.written.as_ref();
             let stored = match last.and_then(|last| Some((last.number(), self.share(last, pieces, &path)?))) {
                 Some((other, stored)) => {
                     copies.insert(name.to_owned(), (other, stored.name.clone()));
                     StoredFile { name: name.to_owned(), ..stored }
                 }
-                None => write_table(name, pieces, &path, self.packs.mirror().is_some())?,
+                None => write()?,
             };
             written.note(pieces, stored.clone());
             Ok(stored)
@@ -311,7 +338,7 @@ impl Draft {
     /// If a table cannot be written.
     pub fn encode(self) -> Result<Encoded, StateError> {
         let mut tables = Vec::new();
-        let manifest = self.put_down(|name, pieces| {
+        let manifest = self.put_down(|name, pieces, _is_new| {
             let encoded = tables::encode(pieces, &mut tables);
             let (bytes, crc32) = encoded.map_err(|failed| failed_at(Path::new(name), failed))?;
             Ok(StoredFile { name: name.to_owned(), bytes, crc32, written_in: None })
@@ -319,19 +346,24 @@ impl Draft {
         Encoded::new(manifest, &tables).map_err(StateError::io("compress", Path::new("a checkpoint")))
     }
 
-    /// Gives each table, and its file's name, to `put`, which answers with the file; the manifest then.
+    /// Gives each table, its file's name and whether it was just made to `put`, which answers with the file; the manifest then.
     fn put_down(
         self,
-        mut put: impl FnMut(&str, &[RecordBatch]) -> Result<StoredFile, StateError>,
+        mut put: impl FnMut(&str, &[RecordBatch], bool) -> Result<StoredFile, StateError>,
     ) -> Result<Manifest, StateError> {
-        let Draft { mut manifest, tables } = self;
+        let Draft { mut manifest, tables, later } = self;
         manifest.version = VERSION;
         manifest.files.clear();
-        for (instance, tables) in manifest.instances.iter_mut().zip(tables) {
+        for (place, instance) in manifest.instances.iter_mut().enumerate() {
             instance.parts.clear();
-            for (name, pieces) in tables {
+            let made = tables.get(place).into_iter().flatten().cloned().map(|table| (Ok(table), false));
+            let later = later.iter().filter(|later| later.instance == place);
+            let all = made.chain(later.flat_map(|later| (later.make)()).map(|table| (table, true)));
+            for (table, is_new) in all {
+                let (name, pieces) =
+                    table.map_err(|message| StateError::Unmade { query: manifest.query.clone(), message })?;
                 let file = file_name(instance.node, instance.instance, &name, manifest.files.len());
-                manifest.files.push(put(&file, &pieces)?);
+                manifest.files.push(put(&file, &pieces, is_new)?);
                 let rows = pieces.iter().map(|rows| rows.num_rows() as u64).sum();
                 instance.parts.push(PartEntry { name, file, rows });
             }

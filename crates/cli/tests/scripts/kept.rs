@@ -11,35 +11,71 @@ use flate2::read::GzDecoder;
 
 use crate::lines;
 
-/// Two queries in one file of checkpoints, and what they had written by then and shortly after it.
-#[test]
-fn a_checkpoint_of_version_2_is_gone_on_from() {
-    let kept = Path::new("tests/kept/version-2");
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+/// Goes on from what a version has left, in `folder`, and returns what was said. What begins anew would write the first line of an
+/// output again, as it was: there it begins with `9`.
+fn go_on(folder: &Path, version: u8, pack: u8, outputs: &[&str]) -> String {
+    let kept = format!("tests/kept/version-{version}");
+    let kept = Path::new(&kept);
     ["out", "state"].iter().for_each(|name| fs::create_dir(folder.join(name)).unwrap());
     fs::copy(kept.join("script.sql"), folder.join("script.sql")).unwrap();
-    for name in ["out/tumbling.csv", "out/hopping.csv"] {
-        // What begins anew would write the first line again, as it was.
-        let written = fs::read_to_string(kept.join(name)).unwrap().replacen('0', "9", 1);
-        fs::write(folder.join(name), written).unwrap();
+    for name in outputs {
+        let name = format!("out/{name}.csv");
+        let written = fs::read_to_string(kept.join(&name)).unwrap();
+        fs::write(folder.join(name), format!("9{}", &written[1..])).unwrap();
     }
-    let text = fs::read_to_string(kept.join("checkpoints-4.pack.gz.base64")).unwrap();
+    let name = format!("checkpoints-{pack}.pack");
+    let text = fs::read_to_string(kept.join(format!("{name}.gz.base64"))).unwrap();
     let packed = BASE64_STANDARD.decode(text.replace('\n', "")).unwrap();
     let mut pack = Vec::new();
     GzDecoder::new(&*packed).read_to_end(&mut pack).unwrap();
-    assert!(pack.ends_with(b"\x02\0\0\0laxity\0\x01"), "its version");
-    fs::write(folder.join("state/checkpoints-4.pack"), pack).unwrap();
+    assert!(pack.ends_with(&[&[version, 0, 0, 0], &b"laxity\0\x01"[..]].concat()), "its version");
+    fs::write(folder.join("state").join(name), pack).unwrap();
+    run(folder, &["--state", "state"])
+}
 
+fn run(folder: &Path, more: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_laxity"))
         .current_dir(folder)
         .env_remove("LAXITY_LOG")
-        .args(["run", "script.sql", "--plain", "--workers", "2", "--state", "state", "--speed", "20"])
+        .args(["run", "script.sql", "--plain", "--workers", "2", "--speed", "20"])
+        .args(more)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
+    said
+}
 
+fn sorted(folder: &Path, output: &str) -> Vec<String> {
+    let mut lines = lines(&folder.join(format!("out/{output}.csv")));
+    lines.sort_unstable();
+    lines
+}
+
+/// Sessions, frames of OVER and best rows, and what they had written by then and shortly after it.
+#[test]
+fn a_checkpoint_of_version_6_is_gone_on_from() {
+    const OUTPUTS: [&str; 3] = ["sessions", "frames", "best"];
+    let (folder, undisturbed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let said = go_on(folder.path(), 6, 8, &OUTPUTS);
+    fs::create_dir(undisturbed.path().join("out")).unwrap();
+    fs::copy(folder.path().join("script.sql"), undisturbed.path().join("script.sql")).unwrap();
+    run(undisturbed.path(), &[]);
+    for output in OUTPUTS {
+        let mut got = sorted(folder.path(), output);
+        let first = got.iter_mut().find(|line| line.starts_with('9')).unwrap();
+        first.replace_range(..1, "0");
+        got.sort_unstable();
+        assert_eq!(got, sorted(undisturbed.path(), output), "{output}: {said}");
+    }
+}
+
+/// Two queries in one file of checkpoints, and what they had written by then and shortly after it.
+#[test]
+fn a_checkpoint_of_version_2_is_gone_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let said = go_on(folder, 2, 4, &["tumbling", "hopping"]);
     let sum = |rows: &mut dyn Iterator<Item = i64>| rows.fold((0, 0), |(n, s), row| (n + 1, s + row));
     let at = |second: i64| format!("1970-01-01 00:00:{second:02}Z");
     let mut hopping = Vec::new();
@@ -56,9 +92,7 @@ fn a_checkpoint_of_version_2_is_gone_on_from() {
         rows[0].replace_range(..1, "9");
     }
     for (name, mut expected) in [("hopping", hopping), ("tumbling", tumbling)] {
-        let mut got = lines(&folder.join(format!("out/{name}.csv")));
-        got.sort_unstable();
         expected.sort_unstable();
-        assert_eq!(got, expected, "{name}: {said}");
+        assert_eq!(sorted(folder, name), expected, "{name}: {said}");
     }
 }

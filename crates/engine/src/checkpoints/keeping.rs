@@ -113,7 +113,7 @@ pub(crate) fn last_draft(
         outputs: output_entries(outlets, positions),
         ..Manifest::default()
     };
-    Draft { manifest, tables: Vec::new() }
+    Draft { manifest, ..Draft::default() }
 }
 
 /// An instance as it was.

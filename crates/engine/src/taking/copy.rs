@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use arrow::array::RecordBatch;
 use laxity_connect::OutputPosition;
 use laxity_graph::ProcessingTime;
-use laxity_operators::{OperatorState, SavedTemplate, StateError, StatePart, WindowsState};
+use laxity_operators::{LaterParts, OperatorState, SavedTemplate, StateError, StatePart, WindowsState};
 use laxity_runtime::InstanceState;
-use laxity_state::{Draft, InstanceEntry, Manifest};
+use laxity_state::{Draft, InstanceEntry, LaterTables, Manifest, NamedTable};
 
 use super::reading::SourceRead;
 use crate::checkpoints::{Keeping, KeptWindows, count_names};
@@ -133,7 +134,8 @@ impl Work {
     }
 }
 
-/// What is written, but for what outputs say: tables that nobody has waited for are made now.
+/// What is written, but for what outputs say. Of tables that nobody has waited for the first ones are made now, until they are
+/// more than so many bytes: what is small is all there then.
 ///
 /// # Errors
 /// If one cannot be made, or told from those of others.
@@ -141,13 +143,45 @@ pub(super) fn draft(
     manifest: Manifest,
     mut states: Vec<OperatorState>,
     work: Option<Work>,
+    small_bytes: usize,
 ) -> Result<Draft, String> {
-    let error = |error: StateError| error.to_string();
     if let Some(work) = work {
-        work.add_to(&mut states).map_err(error)?;
+        work.add_to(&mut states).map_err(|error| error.to_string())?;
     }
-    let tables = |state: OperatorState| {
-        Ok(state.whole().map_err(error)?.parts.into_iter().map(StatePart::into_pieces).collect())
-    };
-    Ok(Draft { manifest, tables: states.into_iter().map(tables).collect::<Result<_, String>>()? })
+    let mut draft = Draft { manifest, ..Draft::default() };
+    for (instance, state) in states.into_iter().enumerate() {
+        let mut tables: Vec<NamedTable> = state.parts.into_iter().map(StatePart::into_pieces).collect();
+        for parts in state.later {
+            let (mut made, mut bytes) = (0, 0);
+            let mut from_first = named(&parts, 0);
+            while bytes <= small_bytes
+                && let Some(table) = from_first.next().transpose()?
+            {
+                bytes += table.1.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+                made += 1;
+                tables.push(table);
+            }
+            if bytes > small_bytes {
+                let make = Arc::new(move || named(&parts, made));
+                draft.later.push(LaterTables { instance, make });
+            }
+        }
+        draft.tables.push(tables);
+    }
+    Ok(draft)
+}
+
+/// The parts from that one on. An operator that panics ends its query and no other, also where its tables are made behind its back.
+fn named(parts: &LaterParts, from: usize) -> Box<dyn Iterator<Item = Result<NamedTable, String>>> {
+    let mut parts = parts.from(from);
+    Box::new(std::iter::from_fn(move || {
+        let next = std::panic::AssertUnwindSafe(|| parts.next());
+        match std::panic::catch_unwind(next) {
+            Ok(part) => part.map(|part| part.map(StatePart::into_pieces).map_err(|error| error.to_string())),
+            Err(panic) => {
+                let why = laxity_runtime::panic_text(&*panic);
+                Some(Err(format!("internal error: {why} (please report this)")))
+            }
+        }
+    }))
 }

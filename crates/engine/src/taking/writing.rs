@@ -31,7 +31,7 @@ const WRITERS: usize = 4;
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 /// A checkpoint of at most so many bytes is written with others.
-const SMALL_BYTES: u64 = 64 << 10;
+const SMALL_BYTES: usize = 64 << 10;
 
 /// It waits for others for so long.
 const WAIT_FOR_OTHERS: Duration = Duration::from_millis(20);
@@ -93,9 +93,9 @@ fn write_all(shared: &Shared, jobs: &Mutex<Receiver<Taken>>, small: &Sender<(Rea
             let of_column =
                 |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
             let mut bytes = pieces.flat_map(|rows| rows.columns()).map(of_column);
-            let is_small =
-                bytes.try_fold(0, |sum: u64, more| Some(sum + more as u64).filter(|&sum| sum <= SMALL_BYTES));
-            if is_small.is_some() {
+            let small_sum =
+                bytes.try_fold(0, |sum: usize, more| Some(sum + more).filter(|&sum| sum <= SMALL_BYTES));
+            if small_sum.is_some() && draft.later.is_empty() {
                 // The thread outlives this one.
                 let _ = small.send((ready, draft));
                 return Ok(());
@@ -160,7 +160,7 @@ fn write_together(shared: &Shared, small: &Receiver<(Ready, Draft)>) {
 fn complete(shared: &Shared, taken: Taken) -> Result<(Ready, Draft), String> {
     let Taken { keeping, manifest, states, work, replies, awaited, mut outputs, handed, pause_ns } = taken;
     // An operator that panics ends its query and no other, also where its tables are made behind its back.
-    let make = std::panic::AssertUnwindSafe(|| draft(manifest, states, work));
+    let make = std::panic::AssertUnwindSafe(|| draft(manifest, states, work, SMALL_BYTES));
     let made = std::panic::catch_unwind(make).unwrap_or_else(|panic| {
         let why = format!("internal error: {} (please report this)", laxity_runtime::panic_text(&*panic));
         keeping.query.end(Outcome::Failed(why.clone()));

@@ -1,11 +1,12 @@
 //! Groups that the caller numbers: they end one by one, are joined, and their numbers are given away again.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
+use datafusion_common::DataFusionError;
 
 use super::accumulate::{ByGroup, Pieces, Rows};
 use super::restore::state_name;
@@ -80,7 +81,9 @@ impl NumberedGroups {
             } else {
                 Pieces::Made(vec![accumulator.states(&(0..total).collect::<Vec<_>>())?])
             };
-            handed.push((names, pieces));
+            let make: Box<dyn FnOnce() -> MadePieces + Send> =
+                Box::new(|| pieces.made().map_err(|error| error.to_string()));
+            handed.push(OfCall { names, pieces: LazyLock::new(make) });
         }
         Ok(HandedGroups(handed))
     }
@@ -113,24 +116,46 @@ impl NumberedGroups {
 /// What groups held at some time.
 pub(crate) struct HandedGroups(Vec<OfCall>);
 
-/// Names of the columns, and these.
-type OfCall = (Vec<String>, Pieces);
+struct OfCall {
+    names: Vec<String>,
+    /// Columns in pieces, one behind the other. Made when they are first asked for, where that was not done while the query was held.
+    pieces: LazyLock<MadePieces, Box<dyn FnOnce() -> MadePieces + Send>>,
+}
+
+type MadePieces = std::result::Result<Vec<Vec<ArrayRef>>, String>;
 
 impl HandedGroups {
-    /// What these groups, which ascend, held, named after what it is of.
-    pub(crate) fn states(self, numbers: &[usize]) -> Result<Vec<NamedColumn>> {
-        let numbers = UInt64Array::from_iter_values(numbers.iter().map(|&number| number as u64));
+    /// What groups of these numbers held, but for those that are not there, named after what it is of.
+    ///
+    /// `kept`: places in the range, ascending.
+    pub(crate) fn states(&self, numbers: Range<usize>, kept: &UInt32Array) -> Result<Vec<NamedColumn>> {
         let mut columns = Vec::new();
-        for (names, pieces) in self.0 {
-            let pieces = pieces.made()?;
-            for (at, name) in names.into_iter().enumerate() {
-                let of_column: Vec<&dyn Array> = pieces.iter().map(|piece| piece[at].as_ref()).collect();
-                let all = concat(&of_column)?;
+        for OfCall { names, pieces } in &self.0 {
+            let pieces = pieces.as_ref().map_err(|why| DataFusionError::Internal(why.clone()))?;
+            for (at, name) in names.iter().enumerate() {
+                let all = of_range(pieces, at, &numbers)?;
                 // They ascend: so many are all.
-                let are_all = numbers.len() == all.len();
-                columns.push((name, if are_all { all } else { take(&all, &numbers, None)? }));
+                let are_all = kept.len() == all.len();
+                columns.push((name.clone(), if are_all { all } else { take(&all, kept, None)? }));
             }
         }
         Ok(columns)
+    }
+}
+
+/// Those of a column in pieces that have these numbers.
+fn of_range(pieces: &[Vec<ArrayRef>], column: usize, numbers: &Range<usize>) -> Result<ArrayRef> {
+    let mut found: Vec<ArrayRef> = Vec::new();
+    let mut first = 0;
+    for piece in pieces.iter().map(|piece| &piece[column]) {
+        let (from, to) = (numbers.start.max(first), numbers.end.min(first + piece.len()));
+        if from < to {
+            found.push(piece.slice(from - first, to - from));
+        }
+        first += piece.len();
+    }
+    match &found[..] {
+        [only] => Ok(only.clone()),
+        several => Ok(concat(&several.iter().map(|piece| piece.as_ref()).collect::<Vec<_>>())?),
     }
 }

@@ -1,6 +1,7 @@
 //! Which rows of each key count for the next.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, UInt32Array, UInt64Array};
@@ -10,8 +11,14 @@ use super::OverFrame;
 use crate::chunked::{Chunked, Handed};
 use crate::state::{self, NamedColumn, Part, lists, named};
 
-/// Of each key. A copy is an allocation or several for each.
-pub(super) type ByKey<T> = Chunked<T, { if cfg!(test) { 4 } else { 128 } }>;
+/// Of each key.
+pub(super) type ByKey<T> = Chunked<T, KEYS_IN_CHUNK>;
+
+/// The same as it was.
+pub(super) type HandedByKey<T> = Handed<T, KEYS_IN_CHUNK>;
+
+/// A copy is an allocation or several for each.
+const KEYS_IN_CHUNK: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Which rows of each key count for the next one.
 pub(super) struct Frames {
@@ -287,12 +294,14 @@ impl Frames {
         HandedFrames(self.by_key.hand_out())
     }
 
+    /// Takes over some keys more.
     pub(super) fn restore(&mut self, part: &Part) -> state::Result<()> {
         let (rows, taken) = (part.values::<UInt64Type>("rows")?, part.values::<Int64Type>("taken")?);
         let (times, anew) = (part.lists::<Int64Type>("times")?, part.lists::<Int64Type>("anew-from")?);
         let forgotten_at = part.optional::<Int64Type>("forgotten-at")?;
         let superseded = part.lists::<Int64Type>("superseded")?;
         let timers = forgotten_at.iter().zip(&superseded);
+        self.entries += times.iter().map(|times| times.len()).sum::<usize>();
         let frames = rows.iter().zip(&taken).zip(times.iter().zip(&anew)).zip(timers);
         self.by_key.extend(frames.map(|(((&rows, &taken), (times, anew)), (forgotten_at, superseded))| {
             Frame {
@@ -305,14 +314,14 @@ impl Frames {
                 anew_from: anew.to_vec(),
             }
         }));
-        self.entries = self.by_key.iter().map(|frame| frame.times.len()).sum();
         Ok(())
     }
 
-    /// How many rows of a bounded frame each key has; none where all count.
-    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
+    /// How many rows of a bounded frame each key from that one on has; none where all count.
+    pub(super) fn lengths(&self, from: usize) -> impl Iterator<Item = usize> {
         let is_range = self.has_peers();
-        self.by_key.iter().map(move |frame| if is_range { frame.times.len() } else { frame.rows as usize })
+        let frames = (from..self.by_key.len()).map(|key| self.by_key.get(key));
+        frames.map(move |frame| if is_range { frame.times.len() } else { frame.rows as usize })
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -321,12 +330,12 @@ impl Frames {
 }
 
 /// Frames as they were.
-pub(super) struct HandedFrames(Handed<Frame>);
+pub(super) struct HandedFrames(HandedByKey<Frame>);
 
 impl HandedFrames {
-    /// A row for each key.
-    pub(super) fn columns(&self) -> Vec<NamedColumn> {
-        let frames = || self.0.iter();
+    /// A row for each of these keys.
+    pub(super) fn columns(&self, keys: Range<usize>) -> Vec<NamedColumn> {
+        let frames = || self.0.range(keys.clone());
         let times = Int64Array::from_iter_values(frames().flat_map(|frame| frame.times.iter().copied()));
         let anew = Int64Array::from_iter_values(frames().flat_map(|frame| frame.anew_from.iter().copied()));
         let superseded = frames().flat_map(|frame| frame.superseded.iter().copied());

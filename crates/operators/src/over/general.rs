@@ -185,7 +185,11 @@ impl Running for General {
                 columns.push(lists(self.by_key.iter().map(|of_key| of_key.rows.len()), values));
             }
         }
-        Ok(Box::new(|| columns))
+        Ok(Box::new(move |keys| {
+            let len = columns.first().map_or(0, |column| column.len());
+            let (from, to) = (keys.start.min(len), keys.end.min(len));
+            columns.iter().map(|column| column.slice(from, to - from)).collect()
+        }))
     }
 
     fn rows_in(&self, columns: usize) -> Range<usize> {
@@ -197,10 +201,11 @@ impl Running for General {
 
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let keys = columns.first().map_or(0, |column| column.len());
-        self.resize(keys)?;
+        let before = self.by_key.len();
+        self.resize(before + keys)?;
         let (states, rows) = columns.split_at(self.rows_in(columns.len()).start);
         for key in 0..keys {
-            let of_key = &mut self.by_key[key];
+            let of_key = &mut self.by_key[before + key];
             if !states.is_empty() {
                 of_key.accumulator = Some(accumulator_of(&self.expr, states, key)?);
             }

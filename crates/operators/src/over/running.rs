@@ -21,7 +21,8 @@ use super::frames::{ByKey, Steps};
 use crate::state::lists;
 
 /// What an aggregate held, whose columns are made later.
-pub(super) type HandedColumns = Box<dyn FnOnce() -> Vec<ArrayRef> + Send>;
+/// A row for each of these keys, as far as there are so many.
+pub(super) type HandedColumns = Box<dyn Fn(Range<usize>) -> Vec<ArrayRef> + Send + Sync>;
 
 /// One aggregate over the frames of all keys.
 pub(super) trait Running: Send {
@@ -37,7 +38,7 @@ pub(super) trait Running: Send {
     /// Which of these columns are of lists with an item for each row of a bounded frame.
     fn rows_in(&self, columns: usize) -> Range<usize>;
 
-    /// Takes over what another has saved, before any row.
+    /// Takes over some keys more of what another has saved, before any row.
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()>;
 
     fn bytes(&self) -> usize;
@@ -115,14 +116,12 @@ impl Running for Count {
     fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
         self.by_key.grow_with(keys, Counted::default);
         let handed = self.by_key.hand_out();
-        Ok(Box::new(move || {
-            let rows = handed.iter().flat_map(|of_key| &of_key.rows).map(|&is_counted| Some(is_counted));
+        Ok(Box::new(move |keys| {
+            let some = || handed.range(keys.clone());
+            let rows = some().flat_map(|of_key| &of_key.rows).map(|&is_counted| Some(is_counted));
             vec![
-                Arc::new(Int64Array::from_iter_values(handed.iter().map(|of_key| of_key.count))),
-                lists(
-                    handed.iter().map(|of_key| of_key.rows.len()),
-                    Arc::new(rows.collect::<BooleanArray>()),
-                ),
+                Arc::new(Int64Array::from_iter_values(some().map(|of_key| of_key.count))),
+                lists(some().map(|of_key| of_key.rows.len()), Arc::new(rows.collect::<BooleanArray>())),
             ]
         }))
     }
@@ -135,11 +134,11 @@ impl Running for Count {
         let counts = columns[0].as_primitive::<Int64Type>().values().iter();
         let (rows, of_each) = items(&columns[1]);
         let rows = rows.as_boolean();
+        self.entries += rows.len();
         self.by_key.extend(counts.zip(of_each).map(|(&count, of_key)| {
             let rows = of_key.map(|row| rows.is_valid(row) && rows.value(row));
             Counted { count, rows: rows.collect() }
         }));
-        self.entries = self.by_key.iter().map(|of_key| of_key.rows.len()).sum();
         Ok(())
     }
 
@@ -201,13 +200,15 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
     fn hand_out<T: ArrowPrimitiveType<Native = N>>(&mut self, keys: usize, of: &DataType) -> HandedColumns {
         self.by_key.grow_with(keys, Summed::default);
         let (handed, of) = (self.by_key.hand_out(), of.clone());
-        Box::new(move || {
-            let sums = PrimitiveArray::<T>::from_iter_values(handed.iter().map(|of_key| of_key.sum));
-            let counts = UInt64Array::from_iter_values(handed.iter().map(|of_key| of_key.count));
-            let values = handed.iter().flat_map(|of_key| of_key.values.iter().copied());
+        Box::new(move |keys| {
+            let some = || handed.range(keys.clone());
+            let sums = PrimitiveArray::<T>::from_iter_values(some().map(|of_key| of_key.sum));
+            let counts = UInt64Array::from_iter_values(some().map(|of_key| of_key.count));
+            let values = some().flat_map(|of_key| of_key.values.iter().copied());
             let values = values.collect::<PrimitiveArray<T>>().with_data_type(of.clone());
-            let lengths = handed.iter().map(|of_key| of_key.values.len());
-            vec![Arc::new(sums.with_data_type(of)), Arc::new(counts), lists(lengths, Arc::new(values))]
+            let lengths = some().map(|of_key| of_key.values.len());
+            let sums = sums.with_data_type(of.clone());
+            vec![Arc::new(sums), Arc::new(counts), lists(lengths, Arc::new(values))]
         })
     }
 
@@ -216,11 +217,11 @@ impl<N: ArrowNativeTypeOp> Sums<N> {
         let counts = columns[1].as_primitive::<UInt64Type>().values().iter();
         let (values, of_each) = items(&columns[2]);
         let values = values.as_primitive::<T>();
+        self.entries += values.len();
         self.by_key.extend(sums.zip(counts).zip(of_each).map(|((&sum, &count), of_key)| {
             let values = of_key.map(|row| values.is_valid(row).then(|| values.value(row)));
             Summed { sum, count, values: values.collect() }
         }));
-        self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
     }
 
     fn bytes(&self) -> usize {
@@ -407,16 +408,17 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
         self.by_key.grow_with(keys, Extremes::default);
         let (handed, result) = (self.by_key.hand_out(), self.result.clone());
-        Ok(Box::new(move || {
-            let best = || handed.iter().flat_map(|of_key| &of_key.best);
+        Ok(Box::new(move |keys| {
+            let some = || handed.range(keys.clone());
+            let best = || some().flat_map(|of_key| &of_key.best);
             let values = PrimitiveArray::<T>::from_iter_values(best().map(|(_, value)| *value));
             let numbers = UInt64Array::from_iter_values(best().map(|(number, _)| *number));
-            let lengths = || handed.iter().map(|of_key| of_key.best.len());
+            let lengths = || some().map(|of_key| of_key.best.len());
             vec![
-                lists(lengths(), Arc::new(values.with_data_type(result))),
+                lists(lengths(), Arc::new(values.with_data_type(result.clone()))),
                 lists(lengths(), Arc::new(numbers)),
-                Arc::new(UInt64Array::from_iter_values(handed.iter().map(|of_key| of_key.came))),
-                Arc::new(UInt64Array::from_iter_values(handed.iter().map(|of_key| of_key.left))),
+                Arc::new(UInt64Array::from_iter_values(some().map(|of_key| of_key.came))),
+                Arc::new(UInt64Array::from_iter_values(some().map(|of_key| of_key.left))),
             ]
         }))
     }
@@ -428,6 +430,7 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let ((values, of_each), (numbers, numbers_of_each)) = (items(&columns[0]), items(&columns[1]));
         let (values, numbers) = (values.as_primitive::<T>(), numbers.as_primitive::<UInt64Type>());
+        self.entries += values.len();
         let came = columns[2].as_primitive::<UInt64Type>().values().iter();
         let left = columns[3].as_primitive::<UInt64Type>().values().iter();
         let counts = came.zip(left).map(|(&came, &left)| (came, left));
@@ -439,7 +442,6 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
                 Extremes { best: best.collect(), came, left }
             },
         ));
-        self.entries = self.by_key.iter().map(|of_key| of_key.best.len()).sum();
         Ok(())
     }
 

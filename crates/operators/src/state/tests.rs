@@ -331,6 +331,30 @@ fn small_pieces_alone_are_copied() {
 }
 
 #[test]
+fn parts_that_are_made_later_are_the_same_each_time_and_from_anywhere() {
+    let rows = |at: usize| {
+        let column: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![at as i64; at + 1]));
+        RecordBatch::try_from_iter([("n", column)]).map_err(|e| bug("test", e))
+    };
+    let state =
+        OperatorState::default().with_parts_later("rows", 3, rows).renamed(|name| format!("0-{name}"));
+    let parts = state.clone().whole().unwrap().parts;
+    assert_eq!(
+        parts.iter().map(|part| &*part.name).collect::<Vec<_>>(),
+        ["0-rows-0", "0-rows-1", "0-rows-2"]
+    );
+    for from in 0..=3 {
+        let rest = state.later[0].from(from).collect::<Result<Vec<_>>>().unwrap();
+        assert_eq!(rest, parts[from..]);
+    }
+    let failing = OperatorState::default().with_parts_later("rows", 2, move |at| match at {
+        0 => rows(0),
+        _ => Err(bug("test", "no more")),
+    });
+    assert!(failing.whole().unwrap_err().to_string().contains("no more"));
+}
+
+#[test]
 fn parts_of_large_groups_do_not_depend_on_what_was_before_them() {
     let piece = |first: i64| {
         let column: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values(first..first + 3));
@@ -358,7 +382,7 @@ fn parts_of_large_groups_do_not_depend_on_what_was_before_them() {
 fn a_frame_that_lacks_rows_is_refused() {
     let kind = kinds().into_iter().find(|kind| kind.name == "over rows").unwrap();
     let state = held(&kind);
-    let at = state.parts.iter().position(|part| part.name == "keys").unwrap();
+    let at = state.parts.iter().position(|part| part.name == "keys-0").unwrap();
     let rows = &state.parts[at].rows;
     let mut refused = 0;
     for (column, field) in rows.schema().fields().iter().enumerate() {

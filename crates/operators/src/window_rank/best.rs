@@ -1,6 +1,7 @@
 //! The best rows of each key of a window.
 
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::chunked::{Chunked, Handed};
@@ -12,16 +13,25 @@ pub(super) type Kept = Arc<[u8]>;
 #[derive(Debug)]
 pub(super) enum Best {
     /// Deduplication: one row. Empty until the first.
-    One(Chunked<Kept, { if cfg!(test) { 4 } else { 128 } }>),
+    One(Chunked<Kept, ONE_IN_CHUNK>),
     /// Up to so many, the worst on top.
-    Many(usize, Chunked<BinaryHeap<Kept>, { if cfg!(test) { 4 } else { 64 } }>),
+    Many(usize, Chunked<BinaryHeap<Kept>, MANY_IN_CHUNK>),
 }
 
 /// The same as they were.
 pub(super) enum HandedBest {
-    One(Handed<Kept>),
-    Many(Handed<BinaryHeap<Kept>>),
+    One(Handed<Kept, ONE_IN_CHUNK>),
+    Many(usize, Handed<BinaryHeap<Kept>, MANY_IN_CHUNK>),
 }
+
+/// A copy counts readers for each.
+const ONE_IN_CHUNK: usize = if cfg!(test) { 4 } else { 128 };
+
+/// A copy is an allocation for each.
+const MANY_IN_CHUNK: usize = if cfg!(test) { 4 } else { 64 };
+
+/// Rows of a key that are reckoned with, of those that there may be: most have fewer.
+const RECKONED_ROWS: usize = 16;
 
 /// Bytes of a kept row besides its contents: the slot, two counts and the allocator's header.
 const ROW_OVERHEAD_BYTES: usize = size_of::<Kept>() + 32;
@@ -75,7 +85,7 @@ impl Best {
     pub(super) fn hand_out(&mut self) -> HandedBest {
         match self {
             Best::One(rows) => HandedBest::One(rows.hand_out()),
-            Best::Many(_, heaps) => HandedBest::Many(heaps.hand_out()),
+            Best::Many(limit, heaps) => HandedBest::Many(*limit, heaps.hand_out()),
         }
     }
 
@@ -101,11 +111,47 @@ impl Best {
 }
 
 impl HandedBest {
-    /// Of one key after the other, in no order within it.
-    pub(super) fn rows(&self) -> Box<dyn Iterator<Item = &Kept> + '_> {
+    /// Of all keys, one after the other, in no order within one.
+    pub(super) fn all_rows(&self) -> impl Iterator<Item = &Kept> {
+        self.rows(0..self.keys().next_multiple_of(self.keys_in_chunk()))
+    }
+
+    /// The same of these keys, which are whole chunks.
+    pub(super) fn rows(&self, keys: Range<usize>) -> Box<dyn Iterator<Item = &Kept> + '_> {
         match self {
-            HandedBest::One(rows) => Box::new(rows.iter().filter(|row| !row.is_empty())),
-            HandedBest::Many(heaps) => Box::new(heaps.iter().flatten()),
+            HandedBest::One(rows) => Box::new(rows.range(keys).filter(|row| !row.is_empty())),
+            HandedBest::Many(_, heaps) => Box::new(heaps.range(keys).flatten()),
+        }
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        match self {
+            HandedBest::One(rows) => rows.len(),
+            HandedBest::Many(_, heaps) => heaps.len(),
+        }
+    }
+
+    fn keys_in_chunk(&self) -> usize {
+        match self {
+            HandedBest::One(_) => ONE_IN_CHUNK,
+            HandedBest::Many(..) => MANY_IN_CHUNK,
+        }
+    }
+
+    /// Keys that have about so many rows: whole chunks, at least one.
+    pub(super) fn keys_of_rows(&self, rows: usize) -> usize {
+        let of_key = match self {
+            HandedBest::One(_) => 1,
+            HandedBest::Many(limit, _) => (*limit).min(RECKONED_ROWS),
+        };
+        (rows / of_key).max(1).next_multiple_of(self.keys_in_chunk())
+    }
+
+    /// About so many rows have these keys.
+    pub(super) fn rows_of_keys(&self, keys: usize) -> usize {
+        match self {
+            HandedBest::One(_) => keys,
+            HandedBest::Many(limit, _) => keys * (*limit).min(RECKONED_ROWS),
         }
     }
 }

@@ -1,19 +1,17 @@
 //! The best rows as a table.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, UInt64Array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
 use arrow::row::RowConverter;
 use laxity_graph::{EventTime, ProcessingTime};
 
-use super::best::{HandedBest, Kept};
+use super::best::HandedBest;
 use super::{RankTies, Window, WindowRank, encode};
-use crate::state::{Part, Result, bug, named, table};
+use crate::state::{LATER_ROWS, Part, Result, bug, named, table};
 use crate::{OperatorState, Outbox, StreamBatch};
-
-/// Rows that are decoded together.
-const PIECE_ROWS: usize = 8_192;
 
 /// Rows as they were when the query was held.
 struct HandedRanks {
@@ -27,31 +25,57 @@ struct HandedRanks {
     windows: Vec<HandedBest>,
 }
 
+/// Keys of a window.
+struct Run {
+    window: usize,
+    keys: Range<usize>,
+}
+
 impl HandedRanks {
-    fn tables(self) -> Result<OperatorState> {
-        let all: Vec<&Kept> = self.windows.iter().flat_map(HandedBest::rows).collect();
+    fn own(&self) -> Result<OperatorState> {
+        let rows: usize = self.windows.iter().map(|best| best.all_rows().count()).sum();
         let own = vec![
             named("watermark", Int64Array::from(vec![self.watermark.0])),
             named("arrived", UInt64Array::from(vec![self.arrived])),
-            named("rows", UInt64Array::from(vec![all.len() as u64])),
+            named("rows", UInt64Array::from(vec![rows as u64])),
         ];
-        let state = OperatorState::default().with("window-rank", own)?;
+        OperatorState::default().with("window-rank", own)
+    }
+
+    fn table(&self, runs: &[Run]) -> Result<RecordBatch> {
         let parser = self.rows.parser();
-        let pieces = all.chunks(PIECE_ROWS).map(|rows| {
-            let columns = self.rows.convert_rows(rows.iter().map(|row| parser.parse(row)));
-            let mut columns = columns.map_err(|e| bug(&self.name, e))?.split_off(self.order_columns);
-            let arrival = self.has_arrival.then(|| ("arrival".into(), columns.remove(0)));
-            let names = self.input.fields().iter().map(|field| field.name().clone());
-            table(arrival.into_iter().chain(names.zip(columns)).collect())
-        });
-        state.with_pieces("rows", pieces.collect::<Result<_>>()?)
+        let rows = runs.iter().flat_map(|run| self.windows[run.window].rows(run.keys.clone()));
+        let columns = self.rows.convert_rows(rows.map(|row| parser.parse(row)));
+        let mut columns = columns.map_err(|e| bug(&self.name, e))?.split_off(self.order_columns);
+        let arrival = self.has_arrival.then(|| ("arrival".into(), columns.remove(0)));
+        let names = self.input.fields().iter().map(|field| field.name().clone());
+        table(arrival.into_iter().chain(names.zip(columns)).collect())
+    }
+
+    /// Keys in runs, each of which has about so many rows.
+    fn runs(&self, rows: usize) -> Vec<Vec<Run>> {
+        let (mut runs, mut left) = (Vec::<Vec<Run>>::new(), 0);
+        for (window, best) in self.windows.iter().enumerate() {
+            let mut from = 0;
+            while from < best.keys() {
+                if left == 0 {
+                    runs.push(Vec::new());
+                    left = rows;
+                }
+                let to = from + best.keys_of_rows(left);
+                left = left.saturating_sub(best.rows_of_keys(to.min(best.keys()) - from));
+                runs.last_mut().expect("the first is there").push(Run { window, keys: from..to });
+                from = to;
+            }
+        }
+        runs
     }
 }
 
 impl WindowRank {
     /// Hands out the best rows by window and key, keys in the order in which they came.
     pub(super) fn saved(&mut self) -> OperatorState {
-        let handed = HandedRanks {
+        let handed = Arc::new(HandedRanks {
             name: self.name.clone(),
             watermark: self.watermark,
             arrived: self.arrived,
@@ -60,8 +84,10 @@ impl WindowRank {
             has_arrival: self.ties != RankTies::Columns,
             input: self.input.clone(),
             windows: self.windows.values_mut().map(|window| window.best.hand_out()).collect(),
-        };
-        OperatorState::default().with_later(|| handed.tables())
+        });
+        let (runs, of_runs) = (handed.runs(LATER_ROWS), handed.clone());
+        let state = OperatorState::default().with_later(move || handed.own());
+        state.with_parts_later("rows", runs.len(), move |at| of_runs.table(&runs[at]))
     }
 
     pub(super) fn restored(&mut self, mut state: OperatorState) -> Result<()> {

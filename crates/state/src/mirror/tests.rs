@@ -107,7 +107,7 @@ fn draft(query: &str, checkpoint: u64, same: &RecordBatch) -> Draft {
     let manifest = Manifest { query: query.into(), checkpoint, instances, ..Manifest::default() };
     let tables =
         vec![vec![("own".into(), vec![table(checkpoint as i64)]), ("same".into(), vec![same.clone()])]];
-    Draft { manifest, tables }
+    Draft { manifest, tables, later: Vec::new() }
 }
 
 fn open(folder: &TempDir, store: &Arc<Flaky>) -> Result<StateFolder, StateError> {

@@ -24,7 +24,7 @@ fn draft(query: &str, checkpoint: u64) -> Draft {
         vec![("x".into(), vec![table.clone()]), ("y".into(), vec![table.slice(0, 1)])],
         vec![("x".into(), vec![table])],
     ];
-    Draft { manifest, tables }
+    Draft { manifest, tables, later: Vec::new() }
 }
 
 fn write(folder: &StateFolder, queries: &[QueryFolder], numbers: &[(usize, u64)]) {

@@ -36,7 +36,7 @@ fn draft(checkpoint: u64) -> Draft {
     };
     let pieces = vec![table(100).slice(0, 60), table(100).slice(60, 40)];
     let tables = vec![vec![], vec![("0-a/groups".into(), pieces), ("empty".into(), vec![table(0)])]];
-    Draft { manifest, tables }
+    Draft { manifest, tables, later: Vec::new() }
 }
 
 /// What is read of it.
@@ -69,6 +69,39 @@ fn what_was_written_is_read() {
     assert_eq!(last.manifest.sources, draft(10).manifest.sources);
     assert_eq!(last.manifest.instances[0].channels, [(i64::MIN, false), (i64::MAX, true)]);
     assert!(query.write(draft(10)).is_err(), "a checkpoint is never written over");
+}
+
+/// With tables of the last instance that are made as they are written, one of which cannot be, if `fails`.
+fn with_later(checkpoint: u64, fails: bool) -> Draft {
+    let make = move || -> Box<dyn Iterator<Item = Result<NamedTable, String>>> {
+        Box::new((0..3_i64).map(move |at| match fails && at == 2 {
+            true => Err("internal error: there is no such row".into()),
+            false => Ok((format!("later-{at}"), vec![table(at + 1)])),
+        }))
+    };
+    let later = vec![LaterTables { instance: 1, make: Arc::new(make) }];
+    Draft { later, ..draft(checkpoint) }
+}
+
+#[test]
+fn tables_that_are_made_as_they_are_written_are_read_like_others() {
+    let (_folder, query) = written([1]);
+    query.write(with_later(2, false)).unwrap();
+    let mut expected = read(draft(2));
+    expected[1].extend((0..3).map(|at| (format!("later-{at}"), table(at + 1))));
+    assert_eq!(query.checkpoints().unwrap().whole[0].tables().unwrap(), expected);
+    let encoded = with_later(3, false).encode().unwrap();
+    assert_eq!(encoded.manifest.instances[1].parts.len(), 5);
+}
+
+#[test]
+fn a_table_that_cannot_be_made_leaves_no_checkpoint() {
+    let (_folder, query) = written([1]);
+    let error = query.write(with_later(2, true)).unwrap_err();
+    assert_eq!(error.to_string(), "checkpoint of q: internal error: there is no such row");
+    assert!(!error.may_pass(), "another time it cannot be made either");
+    assert_eq!(query.checkpoints().unwrap().whole.len(), 1);
+    query.write(draft(2)).unwrap();
 }
 
 #[test]

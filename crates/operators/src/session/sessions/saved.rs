@@ -1,43 +1,49 @@
 //! Sessions as a table: a row each, with its key and what its accumulators hold.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, BooleanArray, Int64Array, UInt64Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow::compute::concat;
 use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
 use laxity_graph::ProcessingTime;
 
-use super::{Session, SessionId, Sessions};
+use super::{SESSIONS_IN_CHUNK, Session, SessionId, Sessions};
 use crate::OperatorState;
 use crate::chunked::Handed;
 use crate::groups::HandedGroups;
 use crate::join_keys::{HandedKeys, KeyEncoder, KeyTable};
-use crate::state::{NamedColumn, Part, Result, bug, lists, named, table};
+use crate::state::{LATER_ROWS, NamedColumn, Part, Result, bug, lists, named, table};
 
 /// Sessions as they were when the query was held.
 struct HandedSessions {
     operator: String,
-    sessions: Handed<Option<Session>>,
+    sessions: Handed<Option<Session>, SESSIONS_IN_CHUNK>,
     keys: HandedKeys,
     key_names: Vec<String>,
     aggregates: HandedGroups,
 }
 
 impl HandedSessions {
-    fn table(self) -> Result<OperatorState> {
-        let numbered = self.sessions.iter().enumerate();
-        let (ids, sessions): (Vec<SessionId>, Vec<&Session>) =
-            numbered.filter_map(|(id, session)| Some((id, session.as_ref()?))).unzip();
+    /// Those of these numbers.
+    fn table(&self, numbers: Range<SessionId>) -> Result<RecordBatch> {
+        let there = (0..).zip(self.sessions.range(numbers.clone()));
+        let (places, sessions): (Vec<u32>, Vec<&Session>) =
+            there.filter_map(|(place, session)| Some((place, session.as_ref()?))).unzip();
+        let places = UInt32Array::from(places);
+        let number = |&place: &u32| (numbers.start + place as usize) as u64;
         let mut columns = vec![
-            named("number", UInt64Array::from_iter_values(ids.iter().map(|&id| id as u64))),
+            named("number", UInt64Array::from_iter_values(places.values().iter().map(number))),
             named("start", Int64Array::from_iter_values(sessions.iter().map(|s| s.start))),
             named("end", Int64Array::from_iter_values(sessions.iter().map(|s| s.end))),
             named("listed-end", sessions.iter().map(|s| s.listed).collect::<Int64Array>()),
             named("was-sent", sessions.iter().map(|s| Some(s.was_sent)).collect::<BooleanArray>()),
         ];
         let keys = self.keys.decode(sessions.iter().map(|s| s.key)).map_err(|e| bug(&self.operator, e))?;
-        columns.extend(self.key_names.into_iter().zip(keys));
-        columns.extend(self.aggregates.states(&ids).map_err(|e| bug(&self.operator, e))?);
-        OperatorState::default().with_pieces("sessions", vec![table(columns)?])
+        columns.extend(self.key_names.iter().cloned().zip(keys));
+        let numbers = numbers.start..numbers.end.min(self.sessions.len());
+        columns.extend(self.aggregates.states(numbers, &places).map_err(|e| bug(&self.operator, e))?);
+        table(columns)
     }
 }
 
@@ -77,7 +83,9 @@ impl Sessions {
             key_names: key_schema.fields().iter().map(|field| field.name().clone()).collect(),
             aggregates,
         };
-        Ok(state.with_later(move || handed.table()))
+        let parts = self.sessions.len().div_ceil(LATER_ROWS);
+        let part = move |at| handed.table(at * LATER_ROWS..(at + 1) * LATER_ROWS);
+        Ok(state.with_parts_later("sessions", parts, part))
     }
 
     /// Takes over what [`save`](Sessions::save) has written.
@@ -106,21 +114,33 @@ impl Sessions {
         }
         self.sessions.grow_with(slots, || None);
         self.free = numbers.iter().map(|&number| number as usize).collect();
-        match parts.as_slice() {
-            [] => Ok(()),
-            [part] => self.restore_part(part, &is_free, operator, encoder, key_schema),
-            _ => Err(own.mismatch("one table of sessions", parts.len().to_string())),
+        self.keys = KeyTable::with_capacity(found);
+        self.by_key.reserve(found);
+        let mut states: Vec<Vec<ArrayRef>> = Vec::with_capacity(parts.len());
+        let mut numbers: Vec<SessionId> = Vec::with_capacity(found);
+        for part in &parts {
+            states.push(self.restore_part(part, &is_free, &mut numbers, operator, encoder, key_schema)?);
+        }
+        let columns = states.first().map_or(0, Vec::len);
+        let together = (0..columns)
+            .map(|column| concat(&states.iter().map(|part| part[column].as_ref()).collect::<Vec<_>>()));
+        let together = together.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| bug(operator, e))?;
+        match parts.is_empty() {
+            true => Ok(()),
+            false => self.aggregates.put_back(&together, &numbers, slots).map_err(|e| bug(operator, e)),
         }
     }
 
+    /// Takes over all but what the aggregates held, which is what it returns.
     fn restore_part(
         &mut self,
         part: &Part,
         is_free: &[bool],
+        all_numbers: &mut Vec<SessionId>,
         operator: &str,
         encoder: &KeyEncoder,
         key_schema: &SchemaRef,
-    ) -> Result<()> {
+    ) -> Result<Vec<ArrayRef>> {
         let fail = |e: &dyn std::fmt::Display| bug(operator, e);
         let mut types: Vec<_> = key_schema.fields().iter().map(|field| field.data_type().clone()).collect();
         types.extend(self.aggregates.state_types().cloned());
@@ -131,8 +151,6 @@ impl Sessions {
         let (starts, ends) = (part.values::<Int64Type>("start")?, part.values::<Int64Type>("end")?);
         let listed = part.optional::<Int64Type>("listed-end")?;
         let was_sent = part.flags("was-sent")?;
-        self.keys = KeyTable::with_capacity(part.len());
-        self.by_key.reserve(part.len());
         for row in 0..part.len() {
             let id = numbers[row] as usize;
             if is_free.get(id) != Some(&false) || self.sessions.get(id).is_some() {
@@ -158,7 +176,7 @@ impl Sessions {
                 is_touched: false,
             });
         }
-        let numbers: Vec<SessionId> = numbers.iter().map(|&number| number as usize).collect();
-        self.aggregates.put_back(states, &numbers, is_free.len()).map_err(|e| fail(&e))
+        all_numbers.extend(numbers.iter().map(|&number| number as usize));
+        Ok(states.to_vec())
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 fn of(number: u64, tables: &[(&str, &RecordBatch)]) -> Draft {
     let Draft { manifest, .. } = draft(number);
     let tables = tables.iter().map(|(name, rows)| ((*name).to_owned(), vec![(*rows).clone()])).collect();
-    Draft { manifest, tables: vec![vec![], tables] }
+    Draft { manifest, tables: vec![vec![], tables], later: Vec::new() }
 }
 
 fn number_of_file(query: &QueryFolder, checkpoint: u64, name: &str) -> u64 {
