@@ -21,6 +21,14 @@ pub(crate) enum Dispatch {
 }
 
 impl Dispatch {
+    /// So many operators more need threads that there is no room for: how many there are, and may be.
+    pub(crate) fn lacks_room(&self, operators: u64) -> Option<(u64, u64)> {
+        match self {
+            Dispatch::Scheduled(_) => None,
+            Dispatch::Threads(threads) => threads.lacks_room(operators),
+        }
+    }
+
     /// Adds a query with its operators.
     pub(crate) fn add_query(&self, query: QuerySpec, operators: &[OperatorSpec], units: &[Unit]) {
         match self {

@@ -28,6 +28,7 @@ mod submission;
 mod sync;
 mod tables;
 mod taking;
+mod thread_room;
 mod unit;
 mod worker;
 mod worker_times;
@@ -45,6 +46,7 @@ pub use snapshot::{
     CheckpointSnapshot, EngineFigures, EngineSnapshot, OperatorMeasurement, Overload, OverloadStep,
     QueryFigures, QuerySnapshot, QueryState, RecordedFeed, WorkCosts,
 };
+pub use thread_room::thread_room;
 
 /// An error with what caused it, in one line: for places that have room for just that.
 fn chain_of_causes(error: &dyn std::error::Error) -> String {

@@ -10,6 +10,7 @@ use laxity_sched::OperatorSpec;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::clock::Clock;
+use crate::thread_room::thread_room;
 use crate::unit::Unit;
 
 /// A thread and a bounded mailbox for every operator instance, and a thread for every table: how the engines in use
@@ -21,6 +22,8 @@ pub(crate) struct OperatorThreads {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// What each of them does.
     body: OnceLock<Box<Body>>,
+    /// How many there may be.
+    room: OnceLock<u64>,
 }
 
 type Body = dyn Fn(&Unit, &Mailbox) + Send + Sync;
@@ -45,6 +48,14 @@ impl OperatorThreads {
     /// What the thread of a unit does until its mailbox is stopped. Said once, before the first is started.
     pub(crate) fn run_by(&self, body: impl Fn(&Unit, &Mailbox) + Send + Sync + 'static) {
         let _ = self.body.set(Box::new(body));
+    }
+
+    /// So many more have no room: how many there are, and may be.
+    pub(crate) fn lacks_room(&self, more: u64) -> Option<(u64, u64)> {
+        let mut threads = self.threads.lock();
+        threads.retain(|thread| !thread.is_finished());
+        let (used, room) = (threads.len() as u64, *self.room.get_or_init(thread_room));
+        (used + more > room).then_some((used, room))
     }
 
     /// Starts a thread for each unit.
@@ -219,5 +230,31 @@ impl Mailbox {
         self.state.lock().stopping = true;
         self.arrived.notify_all();
         self.taken.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_said_before_a_thread_is_started() {
+        let threads = OperatorThreads::default();
+        threads.room.set(3).unwrap();
+        assert_eq!(threads.lacks_room(3), None);
+        assert_eq!(threads.lacks_room(4), Some((0, 3)));
+        let waiting = Arc::new(Mutex::new(()));
+        let held = waiting.lock();
+        for _ in 0..2 {
+            let waiting = waiting.clone();
+            threads.threads.lock().push(std::thread::spawn(move || drop(waiting.lock())));
+        }
+        assert_eq!(threads.lacks_room(1), None);
+        assert_eq!(threads.lacks_room(2), Some((2, 3)));
+        drop(held);
+        // Those that have ended need none.
+        while threads.lacks_room(3).is_some() {
+            std::thread::yield_now();
+        }
     }
 }

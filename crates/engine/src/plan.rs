@@ -93,6 +93,22 @@ pub enum SubmitError {
         /// Why.
         source: std::io::Error,
     },
+    /// Under the policy `os`: the user can fix it.
+    #[error(
+        "query {query:?} needs {needed} threads, one for each operator under this policy, and {used} of the {room} that this system \
+         leaves room for are used: run fewer queries, choose another policy, or raise the least of vm.max_map_count, \
+         kernel.threads-max and the cgroup's pids.max"
+    )]
+    ThreadRoom {
+        /// The query.
+        query: String,
+        /// Threads that it needs.
+        needed: u64,
+        /// Threads of operators that there are.
+        used: u64,
+        /// Threads that there may be.
+        room: u64,
+    },
     /// Names identify queries in every table and report.
     #[error("there is already a query named {query:?}: give each its own SET 'pipeline.name'")]
     NameTaken {

@@ -133,7 +133,11 @@ impl Submission {
         let nodes = plan.dataflow.nodes();
         let sinks = nodes.iter().filter(|node| is_sink(&node.stage)).count();
         let operators = nodes.iter().filter(|node| !is_sink(&node.stage)).map(|node| node.parallelism as u32);
-        let Some(reserved) = shared.registry.write().reserve(&name, operators.sum()) else {
+        let operators: u32 = operators.sum();
+        if let Some((used, room)) = shared.dispatch.lacks_room(operators.into()) {
+            return Err(SubmitError::ThreadRoom { query: name, needed: operators.into(), used, room });
+        }
+        let Some(reserved) = shared.registry.write().reserve(&name, operators) else {
             return Err(SubmitError::NameTaken { query: name });
         };
         let query = Arc::new(Query::new(reserved.id, settings, sinks, shared.process.clone()));

@@ -445,7 +445,7 @@ impl Part {
     }
 
     /// A column of lists without NULLs, row by row.
-    pub(crate) fn lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<ScalarBuffer<T::Native>>> {
+    pub(crate) fn lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<&[T::Native]>> {
         let array = self.array(name)?;
         let found = || self.mismatch(format!("lists of {}", T::DATA_TYPE), array.data_type().to_string());
         let lists = array.as_list_opt::<i32>().ok_or_else(found)?;
@@ -453,7 +453,7 @@ impl Part {
         if lists.null_count() + items.null_count() > 0 {
             return Err(self.mismatch(format!("{name} without NULLs"), "NULLs"));
         }
-        let of = |range: &[i32]| items.values().slice(range[0] as usize, (range[1] - range[0]) as usize);
+        let of = |range: &[i32]| &items.values()[range[0] as usize..range[1] as usize];
         Ok(lists.value_offsets().windows(2).map(of).collect())
     }
 

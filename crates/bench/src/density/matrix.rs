@@ -1,6 +1,5 @@
 //! Which cells there are, and how long they take.
 
-use std::fs;
 use std::time::Duration;
 
 use super::cell::{Point, Shape};
@@ -67,25 +66,11 @@ pub fn beside(queries: usize) -> Duration {
     Duration::from_micros(350_000 + 500 * queries as u64)
 }
 
-/// Threads that a process may have, by the system's limits; `None` where they are not known.
-pub fn threads_max() -> Option<u64> {
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let limits = [
-        number("/proc/sys/kernel/threads-max"),
-        number("/proc/sys/kernel/pid_max"),
-        // A stack and its guard are a mapping each.
-        number("/proc/sys/vm/max_map_count").map(|maps| maps / 2),
-        number("/sys/fs/cgroup/pids.max"),
-    ];
-    limits.into_iter().flatten().min()
-}
-
 /// Why a policy cannot run so many queries; `None` if it can.
-pub fn refusal(policy: &str, queries: usize, threads_max: Option<u64>) -> Option<String> {
-    // A source and a window; the sink runs on the window's thread. A tenth is left to others.
+pub fn refusal(policy: &str, queries: usize, room: u64) -> Option<String> {
+    // A source and a window; the sink runs on the window's thread.
     const THREADS_EACH: u64 = 2;
     let needed = queries as u64 * THREADS_EACH;
-    let room = threads_max.map_or(u64::MAX, |most| most / 10 * 9);
     (policy == "os" && needed > room)
         .then(|| format!("{needed} threads are more than the system's limits leave room for ({room})"))
 }
@@ -117,10 +102,10 @@ mod tests {
 
     #[test]
     fn only_threads_run_out() {
-        assert_eq!(refusal("laxity", 10_000, Some(100)), None);
-        assert_eq!(refusal("os", 400, Some(1_000)), None);
-        assert_eq!(refusal("os", 10_000, None), None);
-        let said = refusal("os", 500, Some(1_000)).unwrap();
+        assert_eq!(refusal("laxity", 10_000, 100), None);
+        assert_eq!(refusal("os", 400, 1_000), None);
+        assert_eq!(refusal("os", 10_000, u64::MAX), None);
+        let said = refusal("os", 500, 900).unwrap();
         assert_eq!(said, "1000 threads are more than the system's limits leave room for (900)");
     }
 }

@@ -77,14 +77,14 @@ const WHAT: [&str; 9] = [
 impl Rounds {
     /// How long these points and cells would take.
     pub fn plan(args: &DensityArgs, points: &[Point], cells: &[Cell]) -> Plan {
-        let threads_max = matrix::threads_max();
+        let room = laxity_engine::thread_room();
         let mut plan = Plan { cells: points.len() + cells.len(), runs: 0, takes: Duration::ZERO };
         let of_points = points.iter().map(|point| (point.shape.queries, args.measured(point)));
         let issue = Duration::from_secs_f64(args.seconds.unwrap_or(ISSUE_SECONDS));
         let of_cells = cells.iter().map(|cell| (cell.urgent.queries + cell.heavy.queries, issue));
         for (queries, measured) in of_points.chain(of_cells) {
             let policies = args.policies.iter();
-            let willing = policies.filter(|policy| matrix::refusal(policy, queries, threads_max).is_none());
+            let willing = policies.filter(|policy| matrix::refusal(policy, queries, room).is_none());
             let runs = willing.count() * args.rounds;
             plan.runs += runs;
             plan.takes += (measured + matrix::beside(queries)) * runs as u32;
@@ -123,7 +123,7 @@ impl Rounds {
         let path = folder.join("density.csv");
         let mut raw = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         writeln!(raw, "{}", columns().join(","))?;
-        let threads_max = matrix::threads_max();
+        let room = laxity_engine::thread_room();
         // A thread for each operator ends somewhere, limits or not: where it gave nothing, more of them would not.
         let mut os_fits_below = usize::MAX;
         for round in 0..self.rounds {
@@ -137,7 +137,7 @@ impl Rounds {
                     let policy = &self.policies[place];
                     let queries = planned.cell.urgent.queries + planned.cell.heavy.queries;
                     let is_os = policy == "os";
-                    let refusal = matrix::refusal(policy, queries, threads_max);
+                    let refusal = matrix::refusal(policy, queries, room);
                     if refusal.is_some() || is_os && queries >= os_fits_below {
                         let refused = refusal.filter(|_| round == 0);
                         self.refusals.extend(

@@ -138,7 +138,7 @@ impl Aion {
         let all: Vec<GroupHistory> =
             all.collect::<std::result::Result<_, _>>().map_err(|n| not_so_many(&histories, "history", n))?;
         let recent = histories.lists::<Float64Type>("recent")?;
-        let with_recent = |(history, numbers): (GroupHistory, &arrow::buffer::ScalarBuffer<f64>)| {
+        let with_recent = |(history, numbers): (GroupHistory, &&[f64])| {
             history.with_recent(numbers).ok_or_else(|| not_so_many(&histories, "recent", numbers.len()))
         };
         self.groups = all.into_iter().zip(&recent).map(with_recent).collect::<Result<_>>()?;
