@@ -407,7 +407,9 @@ impl Engine {
         let between: Vec<u64> =
             workers.iter().map(WorkerTimes::between_ns).filter(|&between_ns| between_ns > 0).collect();
         let message_ns = between.iter().sum::<u64>() as f64 / between.len().max(1) as f64;
-        (!between.is_empty()).then_some(WorkCosts { look_ns, row_ns, message_ns })
+        let is_counted = matches!(self.shared.dispatch, Dispatch::Scheduled(_));
+        let has_run = looks.looks > 0 || !between.is_empty();
+        (is_counted && has_run).then_some(WorkCosts { look_ns, row_ns, message_ns })
     }
 
     /// What the sources took in so far, if the configuration says to keep that.

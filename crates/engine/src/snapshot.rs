@@ -246,7 +246,7 @@ pub struct WorkCosts {
     /// Of each row that it finds, ns.
     pub row_ns: f64,
     /// Of a message that a worker takes, a look included, besides what it is taken for, ns: locks, decisions, routing,
-    /// and what the output's encoding takes. As of late; wake-ups are not in it.
+    /// and what the output's encoding takes. As of late; wake-ups are not in it. 0 where too few came to say.
     pub message_ns: f64,
 }
 
