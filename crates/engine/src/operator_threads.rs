@@ -247,7 +247,8 @@ mod tests {
         let held = waiting.lock();
         for _ in 0..2 {
             let waiting = waiting.clone();
-            threads.threads.lock().push(std::thread::spawn(move || drop(waiting.lock())));
+            let thread = std::thread::Builder::new().spawn(move || drop(waiting.lock())).unwrap();
+            threads.threads.lock().push(thread);
         }
         assert_eq!(threads.lacks_room(1), None);
         assert_eq!(threads.lacks_room(2), Some((2, 3)));

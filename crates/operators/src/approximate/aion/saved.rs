@@ -223,7 +223,7 @@ impl Aion {
             });
             let sub_stream = SubStream {
                 cells: cells.by_ref().take(lengths[row] as usize).collect(),
-                delays: Delays::from_numbers(&delays[row])
+                delays: Delays::from_numbers(delays[row])
                     .ok_or_else(|| not_so_many(part, "delays", delays[row].len()))?,
                 glance_of: of[row],
                 glance_in: within[row],
@@ -263,7 +263,7 @@ impl Aion {
             if sums.len() != expected || !rest.is_empty() {
                 return Err(not_so_many(part, "values", values[row].len()));
             }
-            let lists = counted_lists(&samples[row]).filter(|lists| lists.len() == expected);
+            let lists = counted_lists(samples[row]).filter(|lists| lists.len() == expected);
             let Some(lists) = lists else { return Err(not_so_many(part, "samples", samples[row].len())) };
             let of_cell = if seen[row] > 0 { self.no_distinct.len() } else { 0 };
             let kept = Kept {
