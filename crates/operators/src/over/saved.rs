@@ -81,6 +81,7 @@ impl OverAggregate {
         }
         state.finish()
     }
+
     /// Takes over some keys more. `types`: of their columns and those of the aggregates, which are so many of each.
     fn restore_keys(&mut self, part: &Part, types: &[DataType], widths: &[usize]) -> Result<()> {
         let columns = part.rest(OWN, types)?;
