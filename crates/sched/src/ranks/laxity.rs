@@ -37,7 +37,7 @@ use crate::{
 ///   queries that are worth least for the work that waits of them are given up. What waits at a source counts with all
 ///   that a row costs further down, as measured. What is given up goes as early as it can without what is kept being
 ///   late, shortest first: after a hiccup all is worked off in time or soon after, and only under lasting overload it
-///   goes last. Looks at tables are no query's work, and never given up.
+///   goes last. Looks at tables are no query's work, and never given up; nor is a query before its first row.
 /// - *Memory* at four fifths of its bound: who frees most goes first, as in Klink §3.4 ([`Releases`]), until half
 ///   of it is free.
 ///
@@ -273,9 +273,10 @@ impl Laxity {
 }
 
 /// All work that waits for a query, and when it is due: the mean deadline at the operator where that is first.
-/// `None` where none waits. `row_ns`: what a row from its sources costs, 0 if that is not known.
+/// `None` where none waits, and before its first row: what that costs is a guess, and ten thousand guesses of 10 us look like an
+/// overload. `row_ns`: what a row from its sources costs, 0 before the first.
 fn demand(query: &QuerySnapshot, row_ns: f64, snapshot: &Snapshot) -> Option<Demand> {
-    if is_look(query, snapshot) {
+    if row_ns == 0.0 || is_look(query, snapshot) {
         return None;
     }
     let mut deadline: Option<ProcessingTime> = None;
@@ -412,6 +413,15 @@ mod tests {
         let now = reviewed(&mut scheduler, now);
         (0..3).for_each(|operator| send(&mut scheduler, operator, 1_000, 8, now));
         assert_eq!(drained(&mut scheduler, now), [1, 2, 0]);
+    }
+
+    #[test]
+    fn nothing_is_given_up_for_what_first_rows_are_guessed_to_cost() {
+        // By the prior 20 ms each.
+        let mut scheduler = scheduler(&[(20 * MS, 1.0), (21 * MS, 5.0), (22 * MS, 5.0)]);
+        let now = reviewed(&mut scheduler, ProcessingTime(MS));
+        (0..3).for_each(|operator| send(&mut scheduler, operator, 1_000_000, 8, now));
+        assert_eq!(drained(&mut scheduler, now), [0, 1, 2]);
     }
 
     #[test]
