@@ -14,6 +14,7 @@ use laxity_connect::{
     TableSpec, open_scan,
 };
 use laxity_graph::{EventTime, ProcessingTime};
+use laxity_kafka::{Batches, Record};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -31,10 +32,11 @@ fn main() {
         println!("{format}, {mean} bytes a record, million rows/s:");
         fill(&servers, &topic, &records);
         for round in 1..=3 {
+            let one_by_one = one_by_one(&servers, &topic);
             let (client, decoding, both) =
                 (client(&servers, &topic), decoding(&table, &records), scan(&table));
             println!(
-                "  round {round}: client alone {client:.2}, decoding alone {decoding:.2}, table {both:.2}"
+                "  round {round}: client alone {client:.2}, one by one {one_by_one:.2}, decoding alone {decoding:.2}, table {both:.2}"
             );
         }
     }
@@ -116,8 +118,29 @@ fn fill(servers: &str, topic: &str, records: &Records) {
     producer.flush(Duration::from_secs(60)).expect("the broker takes them");
 }
 
-/// What comes without decoding.
+/// What comes without decoding, by the batch as a table takes it.
 fn client(servers: &str, topic: &str) -> f64 {
+    let consumer: Arc<BaseConsumer> = Arc::new(client_config(servers).create().expect("a client"));
+    let mut batches = Batches::new(Arc::clone(&consumer));
+    batches.join(topic, 0);
+    let mut assigned = TopicPartitionList::new();
+    assigned.add_partition_offset(topic, 0, Offset::Beginning).expect("an offset");
+    consumer.incremental_assign(&assigned).expect("assigned");
+    let (mut rows, mut bytes, started) = (0_usize, 0, Instant::now());
+    while rows < ROWS {
+        batches.take(Duration::from_millis(100), 1_024, |record| {
+            if let Some(value) = record.ok().and_then(Record::value) {
+                rows += 1;
+                bytes += value.len();
+            }
+        });
+    }
+    assert!(bytes > 0);
+    million_a_second(rows, started)
+}
+
+/// The same one by one, as the client's Rust side has it.
+fn one_by_one(servers: &str, topic: &str) -> f64 {
     let consumer: BaseConsumer = client_config(servers).create().expect("a client");
     let mut assigned = TopicPartitionList::new();
     assigned.add_partition_offset(topic, 0, Offset::Beginning).expect("an offset");

@@ -5,6 +5,7 @@
 //!
 //! Start with `source`; what is written, with `sink`.
 
+mod batches;
 mod client;
 mod error;
 mod metadata;
@@ -16,6 +17,8 @@ mod source;
 mod topics;
 
 use laxity_connect::{Connector, MetadataKey, SinkConnector, SourceConnector};
+
+pub use self::batches::{Batches, Record};
 
 /// Makes `'connector' = 'kafka'` known to this process.
 pub fn register() {

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use laxity_connect::Records;
-use rdkafka::Message;
-use rdkafka::Timestamp;
-use rdkafka::message::{BorrowedMessage, Headers};
+use rdkafka::bindings::rd_kafka_timestamp_type_t;
+
+use crate::Record;
 
 /// Which parts of a message are asked for, besides its value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +47,14 @@ pub(crate) enum TimestampType {
 }
 
 impl TimestampType {
+    fn of(kind: rd_kafka_timestamp_type_t) -> TimestampType {
+        match kind {
+            rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE => TimestampType::None,
+            rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_CREATE_TIME => TimestampType::Create,
+            rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME => TimestampType::LogAppend,
+        }
+    }
+
     /// As Flink writes it.
     pub(crate) fn text(self) -> &'static str {
         match self {
@@ -72,28 +80,18 @@ impl Chunk {
         self.values.held_bytes() + self.keys.held_bytes() + 32 * self.offsets.capacity() as u64
     }
 
-    pub(crate) fn push(&mut self, split: i32, message: &BorrowedMessage<'_>, wanted: Wanted) {
-        self.values.push(message.payload());
+    pub(crate) fn push(&mut self, split: i32, record: &Record, wanted: Wanted) {
+        self.values.push(record.value());
         if wanted.key {
-            self.keys.push(message.key());
+            self.keys.push(record.key());
         }
         self.splits.push(split);
-        self.offsets.push(message.offset());
-        let (ms, kind) = match message.timestamp() {
-            Timestamp::NotAvailable => (-1, TimestampType::None),
-            Timestamp::CreateTime(ms) => (ms, TimestampType::Create),
-            Timestamp::LogAppendTime(ms) => (ms, TimestampType::LogAppend),
-        };
+        self.offsets.push(record.offset());
+        let (ms, kind) = record.timestamp_ms();
         self.timestamps_ms.push(ms);
-        self.timestamp_types.push(kind);
+        self.timestamp_types.push(TimestampType::of(kind));
         if wanted.headers {
-            let headers = message.headers().map(|headers| {
-                headers
-                    .iter()
-                    .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
-                    .collect()
-            });
-            self.headers.push(headers.unwrap_or_default());
+            self.headers.push(record.headers());
         }
     }
 

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use laxity_connect::{ConnectError, RecordSchemas, Records, SchemaFault, Waiting};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::BorrowedMessage;
-use rdkafka::{Message, Offset, TopicPartitionList};
+use rdkafka::{Offset, TopicPartitionList};
 
 use super::SourceOptions;
 use super::chunk::{Chunk, Partition, Wanted};
 use super::handover::Handover;
+use crate::batches::{Batches, Record};
 use crate::client::Quiet;
 use crate::error::{self, Remedy};
 use crate::offsets::{ASK, Place};
@@ -106,7 +106,8 @@ fn with_message(error: ConnectError, said: String) -> ConnectError {
 /// The thread's state.
 struct Reader {
     fetch: Fetch,
-    consumer: BaseConsumer<Quiet>,
+    consumer: Arc<BaseConsumer<Quiet>>,
+    batches: Batches<Quiet>,
     partitions: Vec<Followed>,
     by_place: HashMap<Arc<str>, HashMap<i32, i32>>,
     chunk: Chunk,
@@ -150,6 +151,7 @@ enum Fault {
 
 impl Reader {
     fn new(fetch: Fetch, consumer: BaseConsumer<Quiet>) -> Reader {
+        let consumer = Arc::new(consumer);
         let formats = &fetch.options.formats;
         let of_values = formats.value.format.schemas();
         let of_keys = formats.key.as_ref().filter(|_| fetch.wanted.key).and_then(|key| key.format.schemas());
@@ -160,6 +162,7 @@ impl Reader {
         Reader {
             schemas: schemas.collect(),
             fetch,
+            batches: Batches::new(Arc::clone(&consumer)),
             consumer,
             partitions: Vec::new(),
             by_place: HashMap::new(),
@@ -224,42 +227,51 @@ impl Reader {
 
     /// Waits for a message and brings it, with all that are there.
     fn bring(&mut self) -> Result<(), Fault> {
-        let mut wait = WAIT;
-        while self.chunk.len() < CHUNK_MESSAGES {
-            // The message borrows the client.
-            let taken = match self.consumer.poll(wait) {
-                None => None,
-                Some(Ok(message)) => {
-                    let split = split_of(&self.by_place, &message);
-                    if let Some(split) = split {
-                        let followed = &mut self.partitions[split as usize];
-                        match followed.end {
-                            Some(end) if message.offset() >= end => followed.is_done = true,
-                            end => {
-                                self.chunk.push(split, &message, self.fetch.wanted);
-                                followed.is_done = end.is_some_and(|end| message.offset() + 1 >= end);
-                            }
-                        }
-                    }
-                    Some(Ok(()))
+        self.hear()?;
+        let (by_place, partitions) = (&self.by_place, &mut self.partitions);
+        let (chunk, wanted) = (&mut self.chunk, self.fetch.wanted);
+        let mut faults = Vec::new();
+        self.batches.take(WAIT, CHUNK_MESSAGES, |taken| match taken {
+            Ok(record) => {
+                let Some(split) = split_of(by_place, record) else { return };
+                let followed = &mut partitions[split as usize];
+                if followed.end.is_none_or(|end| record.offset() < end) {
+                    chunk.push(split, record, wanted);
                 }
-                Some(Err(fault)) => Some(Err(fault)),
-            };
-            match taken {
-                None => break,
-                Some(Ok(())) => self.no_trouble(),
-                Some(Err(KafkaError::PartitionEOF(number))) => self.at_end(number)?,
-                Some(Err(fault)) => self.meet(fault)?,
+                followed.is_done |= followed.end.is_some_and(|end| record.offset() + 1 >= end);
             }
-            if self.is_done() {
-                break;
+            Err(fault) => faults.push(fault),
+        });
+        if self.chunk.len() > 0 {
+            self.no_trouble();
+        }
+        for fault in faults {
+            match fault {
+                KafkaError::PartitionEOF(number) => self.at_end(number)?,
+                fault => self.meet(fault)?,
             }
-            wait = Duration::ZERO;
         }
         self.learn_schemas()?;
         match self.chunk.len() > 0 && !self.fetch.handover.put(&mut self.chunk) {
             true => Err(Fault::Dropped),
             false => Ok(()),
+        }
+    }
+
+    /// Hears what the client has to tell besides messages.
+    fn hear(&mut self) -> Result<(), Fault> {
+        loop {
+            // A message borrows the client.
+            let told = self.consumer.poll(Duration::ZERO).map(|told| told.map(drop));
+            match told {
+                None => return Ok(()),
+                Some(Ok(())) => {
+                    let said =
+                        "a message came past the queue of its partition: please report this".to_owned();
+                    return Err(Fault::End(self.fetch.failed_with(&self.fetch.read_action(), said)));
+                }
+                Some(Err(fault)) => self.meet(fault)?,
+            }
         }
     }
 
@@ -379,6 +391,7 @@ impl Reader {
             let end = self.end_of(&partition)?;
             let is_done = end.is_some_and(|end| start >= end);
             if !is_done {
+                self.batches.join(&partition.topic, partition.number);
                 let start = Offset::Offset(start);
                 let added = assigned.add_partition_offset(&partition.topic, partition.number, start);
                 added.map_err(Fault::Again)?;
@@ -530,10 +543,10 @@ impl Schemas {
     }
 }
 
-fn split_of(by_place: &HashMap<Arc<str>, HashMap<i32, i32>>, message: &BorrowedMessage<'_>) -> Option<i32> {
+fn split_of(by_place: &HashMap<Arc<str>, HashMap<i32, i32>>, record: &Record) -> Option<i32> {
     let of_topic = match by_place.len() {
         1 => by_place.values().next()?,
-        _ => by_place.get(message.topic())?,
+        _ => by_place.get(record.topic())?,
     };
-    of_topic.get(&message.partition()).copied()
+    of_topic.get(&record.partition()).copied()
 }
