@@ -152,6 +152,7 @@ def rows_come_back():
         same(offsets, list(range(len(offsets))))
     assert all(row[3:5] == ["orders", "CreateTime"] for row in found)
     same([row[5] for row in found], ['{"id":%s}' % row[0] for row in found])
+    assert all(row[6].isdigit() for row in found), "every partition has a leader"
 
 
 def keys_headers_and_times():

@@ -141,6 +141,13 @@ impl Record {
         (ms, kind)
     }
 
+    /// In which term of the partition's leaders it was appended, if the broker said so.
+    pub fn leader_epoch(&self) -> Option<i32> {
+        // SAFETY: the message is only read.
+        let epoch = unsafe { sys::rd_kafka_message_leader_epoch(self.0.as_ptr()) };
+        (epoch >= 0).then_some(epoch)
+    }
+
     /// Names and values of its headers.
     pub fn headers(&self) -> Vec<(String, Option<Vec<u8>>)> {
         let mut headers = ptr::null_mut();

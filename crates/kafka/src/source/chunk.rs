@@ -13,6 +13,7 @@ use crate::Record;
 pub(crate) struct Wanted {
     pub key: bool,
     pub headers: bool,
+    pub leader_epoch: bool,
 }
 
 /// A partition of a topic.
@@ -36,6 +37,7 @@ pub(crate) struct Chunk {
     pub timestamps_ms: Vec<i64>,
     pub timestamp_types: Vec<TimestampType>,
     pub headers: Vec<Vec<(String, Option<Vec<u8>>)>>,
+    pub leader_epochs: Vec<Option<i32>>,
 }
 
 /// What a message's timestamp is.
@@ -93,6 +95,9 @@ impl Chunk {
         if wanted.headers {
             self.headers.push(record.headers());
         }
+        if wanted.leader_epoch {
+            self.leader_epochs.push(record.leader_epoch());
+        }
     }
 
     pub(crate) fn append(&mut self, other: &mut Chunk) {
@@ -103,6 +108,7 @@ impl Chunk {
         self.timestamps_ms.append(&mut other.timestamps_ms);
         self.timestamp_types.append(&mut other.timestamp_types);
         self.headers.append(&mut other.headers);
+        self.leader_epochs.append(&mut other.leader_epochs);
         other.clear();
     }
 
@@ -114,5 +120,6 @@ impl Chunk {
         self.timestamps_ms.clear();
         self.timestamp_types.clear();
         self.headers.clear();
+        self.leader_epochs.clear();
     }
 }

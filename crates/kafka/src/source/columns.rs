@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryBuilder, Int32Array, Int32Builder, Int64Array, ListBuilder, MapBuilder, MapFieldNames,
-    StringArray, StringBuilder, TimestampMillisecondArray, new_null_array,
+    StringArray, StringBuilder, TimestampMillisecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
@@ -65,8 +65,9 @@ impl Beside {
                 let texts = chunk.timestamp_types[rows].iter().map(|kind| kind.text());
                 Arc::new(StringArray::from_iter_values(texts))
             }
-            // The client does not tell it.
-            Beside::LeaderEpoch => new_null_array(field.data_type(), rows.len()),
+            Beside::LeaderEpoch => {
+                Arc::new(chunk.leader_epochs[rows].iter().copied().collect::<Int32Array>())
+            }
             Beside::Key => {
                 let mut keys = BinaryBuilder::new();
                 rows.for_each(|row| keys.append_option(chunk.keys.get_opt(row)));

@@ -87,6 +87,7 @@ impl KafkaScan {
                 (Some(beside), _) => {
                     wanted.key |= beside == Beside::Key;
                     wanted.headers |= beside == Beside::Headers;
+                    wanted.leader_epoch |= beside == Beside::LeaderEpoch;
                     Source::Beside(beside)
                 }
                 (None, Some(place)) => {
