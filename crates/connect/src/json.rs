@@ -16,6 +16,7 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
+use memchr::memchr_iter;
 
 use crate::compression::Compression;
 use crate::dead_letter::BadRow;
@@ -325,7 +326,7 @@ impl Decode for JsonDecoder {
         bad: &mut Vec<BadRow>,
     ) -> Result<Decoded, String> {
         self.line_ends.clear();
-        self.line_ends.extend(memchr::memchr_iter(b'\n', text).take(PIECE_LINES).map(|end| end + 1));
+        self.line_ends.extend(memchr_iter(b'\n', text).take(PIECE_LINES).map(|end| end + 1));
         let whole = self.line_ends.last().copied().unwrap_or(0);
         if last && whole < text.len() && self.line_ends.len() < PIECE_LINES {
             self.line_ends.push(text.len());
@@ -374,7 +375,8 @@ const DEPTH_MAX: usize = 128;
 /// Looks at the bytes alone, so that nothing that recurses ever meets such a line.
 fn is_too_deep(line: &[u8]) -> bool {
     // Most lines are too short to be deep, and most others have too few brackets.
-    if line.len() <= DEPTH_MAX || openings(line) <= DEPTH_MAX {
+    let openings = || memchr_iter(b'{', line).count() + memchr_iter(b'[', line).count();
+    if line.len() <= DEPTH_MAX || openings() <= DEPTH_MAX {
         return false;
     }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -392,13 +394,6 @@ fn is_too_deep(line: &[u8]) -> bool {
         }
     }
     false
-}
-
-/// How many of its bytes open an object or a list. Counted in bytes, sixteen at a time: at some 300 bytes a line a plain count was
-/// a tenth of all that reading them costs.
-fn openings(line: &[u8]) -> usize {
-    let of_piece = |piece: &[u8]| piece.iter().map(|byte| u8::from(byte | 0x20 == b'{')).sum::<u8>();
-    line.chunks(usize::from(u8::MAX)).map(|piece| usize::from(of_piece(piece))).sum()
 }
 
 /// Why a column cannot be read from JSON.

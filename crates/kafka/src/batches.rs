@@ -54,8 +54,8 @@ impl<C: ConsumerContext> Batches<C> {
         }
     }
 
-    /// Waits for a record so long and takes it, with those that are there, at most so many. `each` is told every one, and what is wrong
-    /// with a partition, in order.
+    /// Waits for a record so long and takes it, with those that are there: at most so many, and no less than one. `each` is told
+    /// every one, and what is wrong with a partition, in order.
     pub fn take(&mut self, wait: Duration, most: usize, mut each: impl FnMut(Result<&Record, KafkaError>)) {
         let wait_ms = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: the queue lives, and what comes out is ours.
@@ -63,11 +63,12 @@ impl<C: ConsumerContext> Batches<C> {
         let Some(first) = NonNull::new(first).map(Record) else { return };
         each(first.outcome());
         self.taken.reserve(most);
-        // SAFETY: there is room for `most` records, which are pointers to what is ours from now on; so many as it says were
-        // written. It does not wait: if it did, it would until all have come.
+        // SAFETY: it is empty and has room for `most` records, which are pointers to what is ours from now on; so many as it says
+        // were written. It does not wait: if it did, it would until all have come.
         unsafe {
             let room = self.taken.as_mut_ptr().cast::<*mut sys::rd_kafka_message_t>();
-            let came = sys::rd_kafka_consume_batch_queue(self.queue.as_ptr(), 0, room, most - 1);
+            let came =
+                sys::rd_kafka_consume_batch_queue(self.queue.as_ptr(), 0, room, most.saturating_sub(1));
             self.taken.set_len(usize::try_from(came).unwrap_or(0));
         }
         self.taken.drain(..).for_each(|record| each(record.outcome()));
