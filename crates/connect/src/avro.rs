@@ -45,11 +45,12 @@ impl Format for Avro {
         "avro"
     }
 
-    fn record_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Box<dyn RecordDecoder> {
-        let declared = Arc::new(schema.project(columns).expect("columns of the schema"));
+    fn record_decoder(&self, schema: &SchemaRef, wanted: &SchemaRef) -> Box<dyn RecordDecoder> {
         let wire = on_the_wire(schema).expect("checked with the options");
         let json = AvroSchema::try_from(&wire).expect("checked with the options").json_string;
-        Box::new(AvroDecoder(Reading::new(&json, None, declared).expect("a schema of these columns")))
+        Box::new(AvroDecoder(
+            Reading::new(&json, None, Arc::clone(wanted)).expect("a schema of these columns"),
+        ))
     }
 
     fn record_encoder(&self, schema: &SchemaRef) -> Box<dyn RecordEncoder> {

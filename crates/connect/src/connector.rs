@@ -41,6 +41,12 @@ pub trait Connector: Sync {
     fn has_splits(&self) -> bool {
         false
     }
+
+    /// True if a field of a ROW can be read without the rest of it. A table then has columns more: see
+    /// [`FieldColumn`](crate::FieldColumn).
+    fn reads_fields(&self) -> bool {
+        false
+    }
 }
 
 /// Tables that are read.

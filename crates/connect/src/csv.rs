@@ -108,9 +108,11 @@ impl Format for CsvOptions {
         Ok(Box::new(LineEncoder::csv(&options, &schema, compression, path)?))
     }
 
-    fn record_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Box<dyn RecordDecoder> {
+    fn record_decoder(&self, schema: &SchemaRef, wanted: &SchemaRef) -> Box<dyn RecordDecoder> {
         let options = CsvOptions { header: false, comments: false, ..self.clone() };
-        Box::new(CsvDecoder::new(options, Arc::clone(schema), columns.to_vec()))
+        // No column of CSV is a ROW.
+        let columns = wanted.fields().iter().map(|field| schema.index_of(field.name()).expect("one of them"));
+        Box::new(CsvDecoder::new(options, Arc::clone(schema), columns.collect()))
     }
 
     fn record_encoder(&self, schema: &SchemaRef) -> Box<dyn RecordEncoder> {

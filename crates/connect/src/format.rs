@@ -9,7 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::compression::Compression;
 use crate::options::OptionReader;
-use crate::record::{RecordDecoder, RecordEncoder, RecordSchemas};
+use crate::record::{FieldDecoder, FieldWay, RecordDecoder, RecordEncoder, RecordSchemas};
 use crate::text_file::Decode;
 use crate::{ConnectError, Encoder, OptionError, avro, csv, json, parquet_encoder, protobuf, raw};
 
@@ -82,8 +82,9 @@ pub(crate) trait Format: Debug + Send + Sync {
         unreachable!("the format is not one of files")
     }
 
-    /// Decodes records into some columns of this schema.
-    fn record_decoder(&self, _schema: &SchemaRef, _columns: &[usize]) -> Box<dyn RecordDecoder> {
+    /// Decodes records of this schema into `wanted`: some of its columns, in its order, and of one that is a ROW perhaps not all
+    /// fields.
+    fn record_decoder(&self, _schema: &SchemaRef, _wanted: &SchemaRef) -> Box<dyn RecordDecoder> {
         unreachable!("the format is not one of records")
     }
 
@@ -150,7 +151,14 @@ impl RecordFormat {
 
     /// Decodes records into these of the columns, ascending.
     pub fn decoder(&self, columns: &[usize]) -> Box<dyn RecordDecoder> {
-        self.format.record_decoder(&self.schema, columns)
+        let wanted = self.schema.project(columns).expect("columns of the schema");
+        self.format.record_decoder(&self.schema, &Arc::new(wanted))
+    }
+
+    /// Decodes records into columns and fields of columns, in any order. What else a ROW has is passed over, and nobody sees whether
+    /// it is bad.
+    pub fn field_decoder(&self, fields: &[FieldWay]) -> Box<dyn RecordDecoder> {
+        FieldDecoder::of(&self.schema, fields, |wanted| self.format.record_decoder(&self.schema, wanted))
     }
 
     /// Where the schemas of records lie, if outside: they are to be asked for before records are decoded or written.

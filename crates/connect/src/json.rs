@@ -75,7 +75,8 @@ impl Format for JsonOptions {
     }
 
     fn line_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Option<Box<dyn Decode>> {
-        Some(Box::new(JsonDecoder::new(schema, columns, self.bad_field)))
+        let wanted = schema.project(columns).expect("columns of the schema");
+        Some(Box::new(JsonDecoder::new(Arc::new(wanted), self.bad_field)))
     }
 
     fn file_encoder(
@@ -88,8 +89,8 @@ impl Format for JsonOptions {
         Ok(Box::new(LineEncoder::json(self, &schema, compression, path)?))
     }
 
-    fn record_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Box<dyn RecordDecoder> {
-        Box::new(JsonDecoder::new(schema, columns, self.bad_field))
+    fn record_decoder(&self, _schema: &SchemaRef, wanted: &SchemaRef) -> Box<dyn RecordDecoder> {
+        Box::new(JsonDecoder::new(Arc::clone(wanted), self.bad_field))
     }
 
     fn record_encoder(&self, schema: &SchemaRef) -> Box<dyn RecordEncoder> {
@@ -113,9 +114,8 @@ pub(crate) struct JsonDecoder {
 }
 
 impl JsonDecoder {
-    pub(crate) fn new(of_file: &Schema, columns: &[usize], bad_field: BadField) -> JsonDecoder {
-        let fields: Vec<_> = columns.iter().map(|&column| of_file.fields()[column].clone()).collect();
-        let schema = Arc::new(Schema::new(fields));
+    /// Into these columns, which are found by their names.
+    pub(crate) fn new(schema: SchemaRef, bad_field: BadField) -> JsonDecoder {
         let readable = as_texts(&with_offset_zones(&schema));
         JsonDecoder { decoder: new_decoder(&readable), schema, readable, bad_field, line_ends: Vec::new() }
     }

@@ -91,10 +91,12 @@ pub use file_column::FileMetadata;
 pub use files_read::{FilePlace, FilesRead};
 pub use format::{Direction, RecordFormat};
 pub use lookup::{LookupFeed, TakeVersion, follow_table, validate_lookup};
-pub use metadata::{PrimaryKey, SplitColumn};
+pub use metadata::{FieldColumn, PrimaryKey, SplitColumn};
 pub use options::{ENGINE_OPTIONS, OptionReader, is_secret};
 pub use partition::PartitionColumn;
-pub use record::{BadRecord, RECORDS_MAX, RecordDecoder, RecordEncoder, RecordSchemas, Records, SchemaFault};
+pub use record::{
+    BadRecord, FieldWay, RECORDS_MAX, RecordDecoder, RecordEncoder, RecordSchemas, Records, SchemaFault,
+};
 pub use recovery::{Delivery, OutputPosition};
 pub use root::ROOT_OPTION;
 pub use scan::{

@@ -60,9 +60,8 @@ impl Format for Protobuf {
         self.ignore_parse_errors
     }
 
-    fn record_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Box<dyn RecordDecoder> {
-        let declared = Arc::new(schema.project(columns).expect("columns of the schema"));
-        Box::new(Decoding { decoder: ProtobufDecoder::new(self.plan(&declared)), declared })
+    fn record_decoder(&self, _schema: &SchemaRef, wanted: &SchemaRef) -> Box<dyn RecordDecoder> {
+        Box::new(Decoding { decoder: ProtobufDecoder::new(self.plan(wanted)), declared: Arc::clone(wanted) })
     }
 
     fn record_encoder(&self, schema: &SchemaRef) -> Box<dyn RecordEncoder> {

@@ -52,9 +52,8 @@ impl Format for Raw {
         "raw"
     }
 
-    fn record_decoder(&self, schema: &SchemaRef, columns: &[usize]) -> Box<dyn RecordDecoder> {
-        let wanted = schema.project(columns).expect("columns of the schema");
-        Box::new(RawDecoder { raw: *self, schema: Arc::clone(schema), wanted: Arc::new(wanted) })
+    fn record_decoder(&self, schema: &SchemaRef, wanted: &SchemaRef) -> Box<dyn RecordDecoder> {
+        Box::new(RawDecoder { raw: *self, schema: Arc::clone(schema), wanted: Arc::clone(wanted) })
     }
 
     fn record_encoder(&self, _schema: &SchemaRef) -> Box<dyn RecordEncoder> {
@@ -210,7 +209,7 @@ mod tests {
         let mut records = Records::default();
         raw.record_encoder(&schema).encode(&rows, &mut records).unwrap();
         let mut bad = Vec::new();
-        let read = raw.record_decoder(&schema, &[0]).decode(&records, 0..records.len(), &mut bad);
+        let read = raw.record_decoder(&schema, &schema).decode(&records, 0..records.len(), &mut bad);
         assert_eq!((read, bad), (rows, vec![]));
         (0..records.len()).map(|index| records.get(index).to_vec()).collect()
     }
@@ -237,7 +236,7 @@ mod tests {
         records.push(None);
         let mut bad = Vec::new();
         let raw = Raw { is_little_endian: false };
-        let rows = raw.record_decoder(&schema, &[0]).decode(&records, 0..3, &mut bad);
+        let rows = raw.record_decoder(&schema, &schema).decode(&records, 0..3, &mut bad);
         assert_eq!(rows.column(0).as_primitive::<Int32Type>().values(), &[7]);
         let reasons: Vec<(usize, &str)> = bad.iter().map(|bad| (bad.index, bad.reason.as_str())).collect();
         let expected =

@@ -1,5 +1,7 @@
 //! Records that come one by one, such as the messages of a queue, and not as the lines of a file.
 
+mod fields;
+
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,6 +9,9 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
+
+pub(crate) use self::fields::FieldDecoder;
+pub use self::fields::FieldWay;
 
 /// Records decoded at a time, at most: some quarter of a millisecond of JSON.
 pub const RECORDS_MAX: usize = 512;

@@ -44,6 +44,10 @@ impl Connector for Kafka {
         metadata::KEYS
     }
 
+    fn reads_fields(&self) -> bool {
+        true
+    }
+
     fn has_splits(&self) -> bool {
         true
     }

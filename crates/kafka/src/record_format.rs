@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use laxity_connect::{Direction, MetadataKey, OptionError, OptionReader, RecordFormat, SplitColumn};
+use laxity_connect::{
+    Direction, FieldColumn, MetadataKey, OptionError, OptionReader, RecordFormat, SplitColumn,
+};
 
 /// The formats of a table's records.
 #[derive(Clone, Debug)]
@@ -26,8 +28,10 @@ impl RecordFormats {
         direction: Direction,
     ) -> Result<RecordFormats, OptionError> {
         let fields = options.table().schema.fields();
-        let is_stored =
-            |&column: &usize| MetadataKey::of(&fields[column]).is_none() && !SplitColumn::is(&fields[column]);
+        let is_stored = |&column: &usize| {
+            let field = &fields[column];
+            MetadataKey::of(field).is_none() && FieldColumn::way(field).is_none() && !SplitColumn::is(field)
+        };
         let stored: Vec<usize> = (0..fields.len()).filter(is_stored).collect();
 
         let key_columns = key_columns(options, &stored)?;

@@ -33,6 +33,7 @@ mod proctime;
 mod refuse;
 mod reserved;
 mod rewrite;
+mod row_fields;
 mod settings;
 mod shared_with;
 mod side_by_side;

@@ -65,11 +65,10 @@ impl Format for Confluent {
         "avro"
     }
 
-    fn record_decoder(&self, columns: &SchemaRef, wanted: &[usize]) -> Box<dyn RecordDecoder> {
-        let declared = Arc::new(columns.project(wanted).expect("columns of the schema"));
+    fn record_decoder(&self, _columns: &SchemaRef, wanted: &SchemaRef) -> Box<dyn RecordDecoder> {
         Box::new(ConfluentDecoder {
             registry: Arc::clone(&self.registry),
-            declared,
+            declared: Arc::clone(wanted),
             readings: HashMap::new(),
         })
     }

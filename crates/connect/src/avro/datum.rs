@@ -8,6 +8,7 @@ use arrow_avro::reader::{Decoder, ReaderBuilder};
 use arrow_avro::schema::{AvroSchema, Fingerprint, FingerprintAlgorithm, SchemaStore};
 
 use super::fit::{self, Origin};
+use super::schema;
 use crate::record::{BadRecord, RECORDS_MAX, Records, around_faults};
 
 /// Bytes before a datum in a registry's framing: zero, and the number of the writer's schema.
@@ -23,10 +24,18 @@ pub(super) struct Reading {
     declared: SchemaRef,
     /// For each of them, its place among what the decoder gives.
     origins: Vec<Origin>,
-    /// The writer's fields that are decoded; `None`: all.
-    projection: Option<Vec<usize>>,
+    decoded: Decoded,
     decoder: Decoder,
     framed: Vec<u8>,
+}
+
+/// What is decoded of a writer's data; the rest is skipped.
+#[derive(Default)]
+struct Decoded {
+    /// Of its fields; `None`: all.
+    fields: Option<Vec<usize>>,
+    /// Its schema without fields of records inside that no column has; `None`: with all.
+    inside: Option<AvroSchema>,
 }
 
 impl Reading {
@@ -37,7 +46,7 @@ impl Reading {
     pub(super) fn new(json: &str, id: Option<u32>, declared: SchemaRef) -> Result<Reading, String> {
         let schema = AvroSchema::new(json.to_owned());
         let (id, has_header) = (id.unwrap_or(1), id.is_some());
-        let all = decoder(&schema, id, None)?;
+        let all = decoder(&schema, id, &Decoded::default())?;
         let mut origins = fit::find(&declared, &all.schema())?;
         let mut wanted: Vec<usize> = origins.iter().filter_map(|origin| origin.field()).collect();
         if wanted.is_empty() && !all.schema().fields().is_empty() {
@@ -45,20 +54,26 @@ impl Reading {
             wanted.push(0);
         }
         wanted.sort_unstable();
+        let inside = schema::without_unread(&schema.json_string, &declared).map(AvroSchema::new);
+        let fields = Some(wanted.clone());
+        let most = [Decoded { fields: fields.clone(), inside }, Decoded { fields, inside: None }];
         // A type may be named in a field that is left out, and used in one that is not.
-        let projected = decoder(&schema, id, Some(&wanted)).ok();
-        let (decoder, projection) = match projected {
+        let projected = most.into_iter().find_map(|decoded| {
+            let projected = decoder(&schema, id, &decoded).ok()?;
+            Some((projected, decoded))
+        });
+        let (decoder, decoded) = match projected {
             Some(projected) => {
                 for origin in &mut origins {
                     if let Origin::Field(place) = origin {
                         *place = wanted.partition_point(|other| other < place);
                     }
                 }
-                (projected, Some(wanted))
+                projected
             }
-            None => (all, None),
+            None => (all, Decoded::default()),
         };
-        Ok(Reading { schema, id, has_header, declared, origins, projection, decoder, framed: Vec::new() })
+        Ok(Reading { schema, id, has_header, declared, origins, decoded, decoder, framed: Vec::new() })
     }
 
     /// Rows of the records at these places; a bad one costs itself alone. `good` gets the places of the others.
@@ -73,7 +88,7 @@ impl Reading {
         around_faults(&declared, places, bad, good, |part| {
             self.decode_all(records, part).inspect_err(|_| {
                 // A decoder keeps what it read before a fault.
-                let fresh = decoder(&self.schema, self.id, self.projection.as_deref());
+                let fresh = decoder(&self.schema, self.id, &self.decoded);
                 self.decoder = fresh.expect("one was made before");
             })
         })
@@ -146,10 +161,10 @@ pub(super) fn header(id: u32) -> [u8; HEADER_BYTES] {
 /// # Errors
 /// If it is no schema of a record.
 pub(super) fn columns_of(json: &str) -> Result<SchemaRef, String> {
-    Ok(decoder(&AvroSchema::new(json.to_owned()), 1, None)?.schema())
+    Ok(decoder(&AvroSchema::new(json.to_owned()), 1, &Decoded::default())?.schema())
 }
 
-fn decoder(schema: &AvroSchema, id: u32, projection: Option<&[usize]>) -> Result<Decoder, String> {
+fn decoder(schema: &AvroSchema, id: u32, decoded: &Decoded) -> Result<Decoder, String> {
     let id = Fingerprint::Id(id);
     let mut store = SchemaStore::new_with_type(FingerprintAlgorithm::Id);
     store.set(id, schema.clone()).map_err(|error| error.to_string())?;
@@ -157,8 +172,12 @@ fn decoder(schema: &AvroSchema, id: u32, projection: Option<&[usize]>) -> Result
         .with_writer_schema_store(store)
         .with_active_fingerprint(id)
         .with_batch_size(RECORDS_MAX);
-    let builder = match projection {
-        Some(projection) => builder.with_projection(projection.to_vec()),
+    let builder = match &decoded.fields {
+        Some(fields) => builder.with_projection(fields.clone()),
+        None => builder,
+    };
+    let builder = match &decoded.inside {
+        Some(inside) => builder.with_reader_schema(inside.clone()),
         None => builder,
     };
     builder.build_decoder().map_err(|error| error.to_string())

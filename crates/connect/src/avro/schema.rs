@@ -1,4 +1,5 @@
-//! Columns as a schema of Avro, named and nested as Flink does it: so a subject of a registry may be written by both.
+//! Columns as a schema of Avro, named and nested as Flink does it: so a subject of a registry may be written by both. And a
+//! schema with no more than columns ask for.
 
 use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use serde_json::{Value, json};
@@ -56,4 +57,39 @@ fn schema_of(field: &Field, name: &str) -> Value {
         true => json!(["null", own]),
         false => own,
     }
+}
+
+/// The schema of a record without those fields of records inside it that the columns do not have; `None` where these have all.
+pub(super) fn without_unread(json: &str, columns: &Schema) -> Option<String> {
+    let mut schema: Value = serde_json::from_str(json).ok()?;
+    let mut is_less = false;
+    for field in schema.get_mut("fields")?.as_array_mut()? {
+        let column = field["name"].as_str().and_then(|name| columns.field_with_name(name).ok());
+        if let Some(column) = column {
+            is_less |= keep_read(&mut field["type"], column.data_type());
+        }
+    }
+    is_less.then(|| schema.to_string())
+}
+
+/// True if anything was left out.
+fn keep_read(schema: &mut Value, read: &DataType) -> bool {
+    let DataType::Struct(fields) = read else { return false };
+    if let Some(branches) = schema.as_array_mut() {
+        return branches.iter_mut().fold(false, |is_less, branch| keep_read(branch, read) | is_less);
+    }
+    let Some(own) = schema.get_mut("fields").and_then(Value::as_array_mut) else {
+        // What is in the brackets of a type that says no more.
+        return schema.get_mut("type").is_some_and(|inner| !inner.is_string() && keep_read(inner, read));
+    };
+    let all = own.len();
+    let find = |field: &Value| fields.find(field["name"].as_str()?).map(|(_, field)| field);
+    own.retain(|field| find(field).is_some());
+    let mut is_less = own.len() < all;
+    for field in own {
+        if let Some(read) = find(field) {
+            is_less |= keep_read(&mut field["type"], read.data_type());
+        }
+    }
+    is_less
 }

@@ -10,7 +10,7 @@ use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, ReflectMessage, Value};
 
 use super::*;
-use crate::{Direction, RecordFormat, TableSpec};
+use crate::{Direction, FieldWay, RecordFormat, TableSpec};
 
 const PROTO: &str = r#"
 syntax = "proto3";
@@ -154,6 +154,23 @@ fn the_bytes_are_those_of_the_documentation() {
     // Zigzag: 3 is -2.
     assert_eq!(rows.column(2).as_struct().column(1).as_primitive::<Int32Type>().value(0), -2);
     assert_eq!(written(&format, &rows), [bytes]);
+}
+
+#[test]
+fn a_field_of_a_message_is_read_alone() {
+    let format =
+        given(&[]).format(columns(&[("id", DataType::Int64), ("first", item())]), Direction::Read).unwrap();
+    let mut records = Records::default();
+    records.push(Some(&[0x08, 0x07, 0x3a, 0x05, 0x0a, 0x01, b'a', 0x10, 0x03]));
+    records.push(Some(&[0x08, 0x08]));
+    let DataType::Struct(fields) = item() else { unreachable!() };
+    let count = fields.find("count").unwrap().0;
+    let ways = [FieldWay { column: 1, fields: vec![count] }, FieldWay { column: 0, fields: vec![] }];
+    let mut bad = Vec::new();
+    let rows = format.field_decoder(&ways).decode(&records, 0..2, &mut bad);
+    assert_eq!(bad, []);
+    assert_eq!(rows.column(0).as_primitive::<Int32Type>().iter().collect::<Vec<_>>(), [Some(-2), None]);
+    assert_eq!(rows.column(1).as_primitive::<Int64Type>().values(), &[7, 8]);
 }
 
 #[test]

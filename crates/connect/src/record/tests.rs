@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, Fields, Int64Type, Schema};
 use proptest::prelude::*;
 
 use super::*;
@@ -144,5 +145,80 @@ fn rows_of_records_are_written_and_read_again() {
         assert_eq!(written.len(), 2);
         assert_eq!((written.get(0), written.get(1)), (texts.get(0), texts.get(1)));
         assert_eq!(rows.column(1).null_count(), 0);
+    }
+}
+
+/// Rows with rows in them, some NULL, written and read back: each field by itself, without the others.
+#[test]
+fn a_field_that_is_read_alone_is_that_of_the_whole() {
+    let inner: Fields =
+        vec![Field::new("y", DataType::Float64, true), Field::new("z", DataType::Utf8, true)].into();
+    let outer: Fields = vec![
+        Field::new("x", DataType::Int64, true),
+        Field::new("inside", DataType::Struct(inner.clone()), true),
+        Field::new("s", DataType::Utf8, true),
+    ]
+    .into();
+    let columns =
+        vec![Field::new("n", DataType::Int64, false), Field::new("r", DataType::Struct(outer.clone()), true)];
+    let schema = Arc::new(Schema::new(columns));
+    let texts = || Arc::new(StringArray::from(vec![Some("a"), None, Some("longer"), Some("")])) as ArrayRef;
+    let numbers = Float64Array::from(vec![Some(0.5), Some(1.0), None, Some(2.5)]);
+    let valid = |valid: [bool; 4]| Some(NullBuffer::from(valid.to_vec()));
+    let inside = StructArray::new(inner, vec![Arc::new(numbers), texts()], valid([true, true, false, true]));
+    let x = Int64Array::from(vec![Some(1), None, Some(3), Some(4)]);
+    let r = StructArray::new(
+        outer,
+        vec![Arc::new(x), Arc::new(inside), texts()],
+        valid([true, false, true, true]),
+    );
+    let n = Arc::new(Int64Array::from_iter_values(0..4));
+    let rows = RecordBatch::try_new(Arc::clone(&schema), vec![n, Arc::new(r)]).unwrap();
+
+    let way = |column: usize, fields: &[usize]| FieldWay { column, fields: fields.to_vec() };
+    let all = [way(0, &[]), way(1, &[0]), way(1, &[1, 0]), way(1, &[1, 1]), way(1, &[2])];
+    for name in ["json", "avro"] {
+        let options = BTreeMap::from([("format".to_owned(), name.to_owned())]);
+        let table =
+            TableSpec { name: "t".into(), schema: Arc::clone(&schema), options, base: PathBuf::new() };
+        let format =
+            RecordFormat::read(&OptionReader::new(&table), "format", &schema, Direction::Read).unwrap();
+        let mut records = Records::default();
+        format.encoder().encode(&rows, &mut records).unwrap();
+        let read = |ways: &[FieldWay]| {
+            let mut bad = Vec::new();
+            let rows = format.field_decoder(ways).decode(&records, 0..4, &mut bad);
+            assert_eq!(bad, [], "{name}, {ways:?}");
+            rows
+        };
+        let whole = read(&all);
+        let x: Vec<Option<i64>> = whole.column(1).as_primitive::<Int64Type>().iter().collect();
+        assert_eq!(x, [Some(1), None, Some(3), Some(4)], "{name}");
+        let z: Vec<Option<&str>> = whole.column(3).as_string::<i32>().iter().collect();
+        assert_eq!(z, [Some("a"), None, None, Some("")], "{name}");
+        for (place, way) in all.iter().enumerate() {
+            assert_eq!(read(std::slice::from_ref(way)).column(0), whole.column(place), "{name}, {way:?}");
+        }
+        assert_eq!(read(&[way(0, &[]), way(1, &[])]).column(1), rows.column(1), "{name}");
+    }
+}
+
+/// What nobody reads is not looked at, in a ROW as beside it.
+#[test]
+fn a_bad_field_costs_only_who_reads_it() {
+    let row = DataType::Struct(
+        vec![Field::new("x", DataType::Int64, true), Field::new("at", DataType::Date32, true)].into(),
+    );
+    let schema = Arc::new(Schema::new(vec![Field::new("r", row, true)]));
+    let options = BTreeMap::from([("format".to_owned(), "json".to_owned())]);
+    let table = TableSpec { name: "t".into(), schema: Arc::clone(&schema), options, base: PathBuf::new() };
+    let format = RecordFormat::read(&OptionReader::new(&table), "format", &schema, Direction::Read).unwrap();
+    let all = records(&[r#"{"r":{"x":1,"at":"never"}}"#, r#"{"r":{"x":"?","at":"2024-03-01"}}"#]);
+    for (field, good) in [(0, 0), (1, 1)] {
+        let mut bad = Vec::new();
+        let ways = [FieldWay { column: 0, fields: vec![field] }];
+        let rows = format.field_decoder(&ways).decode(&all, 0..2, &mut bad);
+        assert_eq!((rows.num_rows(), rows.column(0).null_count(), bad.len()), (1, 0, 1));
+        assert_eq!(bad[0].index, 1 - good);
     }
 }

@@ -9,8 +9,9 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use arrow::compute::{filter, take};
 use arrow::datatypes::SchemaRef;
 use laxity_connect::{
-    BadRecord, ConnectError, DeadLetters, LetterPlace, MetadataKey, RECORDS_MAX, RecordDecoder, Records,
-    Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch, SplitColumn,
+    BadRecord, ConnectError, DeadLetters, FieldColumn, FieldWay, LetterPlace, MetadataKey, RECORDS_MAX,
+    RecordDecoder, Records, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec, ScannedBatch,
+    SplitColumn,
 };
 use laxity_graph::{EventTime, ProcessingTime};
 
@@ -79,6 +80,7 @@ impl KafkaScan {
         let place = |part: &Part, column: usize| part.columns.iter().position(|other| *other == column);
         for &column in &spec.columns {
             let field = &fields[column];
+            let (column, way) = FieldColumn::way(field).unwrap_or((column, Vec::new()));
             let beside = match MetadataKey::of(field) {
                 Some(key) => Beside::of_key(key),
                 None => SplitColumn::is(field).then_some(Beside::Split),
@@ -90,21 +92,22 @@ impl KafkaScan {
                     wanted.leader_epoch |= beside == Beside::LeaderEpoch;
                     Source::Beside(beside)
                 }
-                (None, Some(place)) => {
-                    of_value.push(place);
+                (None, Some(column)) => {
+                    of_value.push(FieldWay { column, fields: way });
                     Source::Value(of_value.len() - 1)
                 }
                 (None, None) => {
                     let key = options.formats.key.as_ref().expect("a column is of the key or of the value");
-                    of_key.push(place(key, column).expect("a column is of the key or of the value"));
+                    let column = place(key, column).expect("a column is of the key or of the value");
+                    of_key.push(FieldWay { column, fields: way });
                     Source::Key(of_key.len() - 1)
                 }
             });
         }
         wanted.key |= !of_key.is_empty();
-        let value = Decoding::new(options.formats.value.format.decoder(&of_value));
+        let value = Decoding::new(options.formats.value.format.field_decoder(&of_value));
         let key = options.formats.key.as_ref().filter(|_| !of_key.is_empty());
-        let key = key.map(|key| Decoding::new(key.format.decoder(&of_key)));
+        let key = key.map(|key| Decoding::new(key.format.field_decoder(&of_key)));
         let resume = env.resume.as_ref();
         let dead = DeadLetters::open(&spec.table.name, &options.dead_letters, true)?;
         let handover = Handover::new(env.waker.clone());

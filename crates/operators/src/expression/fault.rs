@@ -123,7 +123,8 @@ fn call_of(expr: &Arc<dyn PhysicalExpr>) -> String {
 fn leaves_of(expr: &Arc<dyn PhysicalExpr>, read: &mut Vec<usize>, leaves: &mut Vec<String>) {
     if let Some(column) = expr.downcast_ref::<Column>() {
         read.push(column.index());
-        leaves.push(column.name().to_owned());
+        // A field of a ROW that is read as a column goes by its own name in the text.
+        leaves.extend(column.name().rsplit('.').next().map(str::to_owned));
     } else if let Some(literal) = expr.downcast_ref::<Literal>() {
         leaves.push(literal.value().to_string());
     }

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion_sql::sqlparser::tokenizer::Location;
-use laxity_connect::{Connector, PartitionColumn, PrimaryKey, SplitColumn, TableSpec};
+use laxity_connect::{Connector, FieldColumn, PartitionColumn, PrimaryKey, SplitColumn, TableSpec};
 
 use super::{Done, unknown_column};
 use crate::alike::Alike;
@@ -15,6 +15,7 @@ use crate::catalog::{Table, TableColumn};
 use crate::data_type::{CharLength, FlinkType, display, processing_time};
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::planning::Planner;
+use crate::row_fields;
 use crate::statement::{Column, ColumnKind, CreateTable, Watermark};
 
 /// The table that a statement of the `file` declares. Paths in its options are relative to `folder`.
@@ -30,7 +31,14 @@ pub(super) fn declared(
     };
     refuse_repeated(&create.columns)?;
     let (stored, written_metadata) = stored_columns(create)?;
-    let (schema, columns) = all_columns(create, &stored, expression)?;
+    let (schema, mut columns) = all_columns(create, &stored, expression)?;
+    let stored = with_others(create, &stored);
+    for column in &mut columns {
+        if let TableColumn::Computed(expr) = column {
+            let of_fields = row_fields::of_columns(std::mem::take(expr), &stored);
+            *expr = of_fields.map_err(|error| Fault::internal(NOWHERE, error))?;
+        }
+    }
     for key in &create.primary_key {
         schema.index_of(&key.value).map_err(|_| unknown_column(key, &schema))?;
     }
@@ -72,8 +80,8 @@ fn refuse_repeated(columns: &[Column]) -> Done<()> {
     Ok(())
 }
 
-/// What the connector gives: the physical columns, then those of METADATA, then where in the source a row stood if the
-/// watermark needs that. With it the place of a METADATA column that a sink would have to write.
+/// What the connector gives as SQL names it: the physical columns, then those of METADATA. With it the place of a METADATA column
+/// that a sink would have to write.
 fn stored_columns(create: &CreateTable) -> Done<(SchemaRef, Option<Location>)> {
     let mut stored = Vec::new();
     let mut metadata = Vec::new();
@@ -100,10 +108,25 @@ fn stored_columns(create: &CreateTable) -> Done<(SchemaRef, Option<Location>)> {
     mark_partitions(create, &mut stored)?;
     mark_primary_key(create, &mut stored);
     stored.append(&mut metadata);
-    if create.watermark.is_some() && connector_of(create).is_some_and(|connector| connector.has_splits()) {
+    Ok((Arc::new(Schema::new(stored)), written_metadata))
+}
+
+/// All that the connector gives: behind the columns that SQL names the fields of ROWs among them, then where in the source a row
+/// stood if the watermark needs that.
+fn with_others(create: &CreateTable, named: &SchemaRef) -> SchemaRef {
+    let Some(connector) = connector_of(create) else { return Arc::clone(named) };
+    let mut stored: Vec<Field> = named.fields().iter().map(|field| field.as_ref().clone()).collect();
+    if connector.reads_fields() {
+        let taken = create.columns.iter().map(|column| column.name.value.as_str()).collect();
+        stored.extend(FieldColumn::of_all(&stored, &taken));
+    }
+    if create.watermark.is_some() && connector.has_splits() {
         stored.push(SplitColumn::field());
     }
-    Ok((Arc::new(Schema::new(stored)), written_metadata))
+    match stored.len() == named.fields().len() {
+        true => Arc::clone(named),
+        false => Arc::new(Schema::new(stored)),
+    }
 }
 
 /// All columns as they are declared, and where each comes from.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_expr::{Expr, TableScan};
-use laxity_connect::{ScanSpec, SplitColumn};
+use laxity_connect::{FieldColumn, ScanSpec, SplitColumn};
 use laxity_graph::RowErrors;
 use laxity_operators::{
     Access, KeepWatermarks, SessionExpandSpec, SourceColumn, SourceSpec, Template, WatermarkSpec,
@@ -132,7 +132,7 @@ impl Lowering<'_> {
                 TableColumn::ProcessingTime => (SourceColumn::ProcessingTime, declared),
             };
             sources.push(source);
-            fields.push(field.clone());
+            fields.push(FieldColumn::unmarked(field));
         }
         Ok((sources, fields))
     }

@@ -19,6 +19,7 @@ mod mutations;
 mod never_panics;
 mod nexmark;
 mod queries;
+mod row_fields;
 mod templates;
 mod unnest;
 mod values;
