@@ -1,10 +1,12 @@
 //! What can be said of a query without running it: the answer of EXPLAIN, and the text by which a checkpoint is known
 //! to fit.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use laxity_connect::{Delivery, ScanSpec, SinkSpec};
+use laxity_connect::{Delivery, FieldColumn, ScanSpec, SinkSpec, SplitColumn};
 use laxity_graph::{CheckpointPlace, Checkpoints, Dataflow, NodeId, Partitioning, WindowShape};
 use laxity_operators::{Access, Stage, WindowKind};
 
@@ -91,9 +93,18 @@ pub(crate) fn checkpoints_text(
 /// is the same.
 pub(crate) fn shape(dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>, details: &[Vec<String>]) -> Vec<String> {
     let mut text = String::new();
+    let whole: Vec<Vec<String>> = dataflow
+        .nodes()
+        .iter()
+        .zip(details)
+        .map(|(node, details)| match &node.stage {
+            Stage::Source { scan, .. } => details.iter().map(|detail| by_rows(detail, scan)).collect(),
+            _ => details.clone(),
+        })
+        .collect();
     for (index, node) in dataflow.nodes().iter().enumerate() {
         if matches!(node.stage, Stage::Sink(_)) {
-            tree(dataflow, details, NodeId(index), 0, None, &mut text);
+            tree(dataflow, &whole, NodeId(index), 0, None, &mut text);
         }
     }
     // Whether a table is read with others is no matter of what it holds.
@@ -104,13 +115,57 @@ pub(crate) fn shape(dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>, details: &[V
         .collect();
     for node in dataflow.nodes() {
         let Stage::Source { scan, .. } = &node.stage else { continue };
-        let columns = scan.columns.iter().map(|&column| {
+        let columns = whole_columns(scan).into_iter().map(|column| {
             let field = scan.table.schema.field(column);
             format!("{} {}", field.name(), field.data_type())
         });
         lines.push(format!("{} ({})", scan.table.name, columns.collect::<Vec<_>>().join(", ")));
     }
     lines
+}
+
+/// The columns of which a scan reads all or some fields, ascending. Which fields these are is no matter of what is held.
+fn whole_columns(scan: &ScanSpec) -> BTreeSet<usize> {
+    let whole =
+        |&column: &usize| FieldColumn::way(scan.table.schema.field(column)).map_or(column, |(of, _)| of);
+    scan.columns.iter().map(whole).collect()
+}
+
+/// What is said of a source, as it would be said if it read rows whole and took the fields out of them: so earlier versions did,
+/// whose state is to fit.
+fn by_rows(detail: &str, scan: &ScanSpec) -> String {
+    let schema = &scan.table.schema;
+    if detail.starts_with("read ") {
+        let names = whole_columns(scan).into_iter().map(|column| schema.field(column).name().as_str());
+        let names = names.filter(|name| *name != SplitColumn::NAME);
+        return format!("read {}", names.collect::<Vec<_>>().join(", "));
+    }
+    let fields = scan.columns.iter().filter_map(|&column| {
+        let field = schema.field(column);
+        let (of, _) = FieldColumn::way(field)?;
+        let of = schema.field(of).name();
+        let way = field.name().strip_prefix(of)?.replace('.', ", ");
+        Some((field.name(), format!("get_field({of}{way})")))
+    });
+    // A field of a field before that.
+    let mut fields: Vec<_> = fields.collect();
+    fields.sort_unstable_by_key(|(name, _)| Reverse(name.len()));
+    fields.into_iter().fold(detail.to_owned(), |text, (name, by_row)| with_word(&text, name, &by_row))
+}
+
+/// The text with another word wherever one stands by itself.
+fn with_word(text: &str, word: &str, other: &str) -> String {
+    let mut left = text;
+    let mut made = String::with_capacity(text.len());
+    let is_inside =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || "_.".contains(letter));
+    while let Some((before, behind)) = left.split_once(word) {
+        let stands_alone = !is_inside(before.chars().next_back()) && !is_inside(behind.chars().next());
+        made.push_str(before);
+        made.push_str(if stands_alone { other } else { word });
+        left = behind;
+    }
+    made + left
 }
 
 fn tree(

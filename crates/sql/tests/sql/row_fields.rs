@@ -174,6 +174,10 @@ fn a_field_alone_is_the_same_as_a_field_of_its_row() {
         let [by_fields, whole] = [&by_fields[0], &whole[0]];
         assert_eq!(read(by_fields).join("|"), columns, "{sql}");
         assert!(read(whole).iter().all(|columns| !columns.contains('.')), "{sql}");
+        // What one has saved, the other goes on from; but for rows that a projection hands to another, which has fields instead.
+        if !sql.contains("UPPER") && !sql.contains("FROM w") {
+            assert_eq!(by_fields.shape, whole.shape, "{sql}");
+        }
         let cells = driver::run_cells(by_fields);
         assert!(!cells.is_empty(), "{sql}");
         assert_eq!(cells, driver::run_cells(whole), "{sql}");
