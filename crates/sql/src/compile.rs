@@ -86,6 +86,8 @@ pub struct PlannedQuery {
     plain_name: String,
     /// The table that nobody else has read so far, so that it is planned as one that does nothing with others.
     lone_with: Option<TableKey>,
+    /// Tables that nobody else has read so far, so that it reads no more of their ROWs than it wants.
+    lone_rows: BTreeSet<TableKey>,
     /// Whether its windows can be aggregated with those of others.
     pub(crate) windows: Windows,
 }
@@ -259,6 +261,7 @@ fn compile_here(
         names: HashSet::new(),
         numbers: HashMap::new(),
         lone: HashMap::new(),
+        lone_rows: HashMap::new(),
         explanations: vec![],
         policy: None,
         warnings: vec![],
@@ -309,6 +312,8 @@ struct Session<'a> {
     numbers: HashMap<String, u32>,
     /// Those of `queries` that are alone with their table so far.
     lone: HashMap<TableKey, Lone<'a>>,
+    /// Those that read fields of ROWs alone so far.
+    lone_rows: HashMap<TableKey, Lone<'a>>,
     explanations: Vec<String>,
     policy: Option<PolicySetting>,
     warnings: Vec<String>,
@@ -370,8 +375,9 @@ impl<'a> Session<'a> {
             // Behind it, who writes it or knows it as a view cannot be planned again, and nobody comes to read it.
             if let Some(Relation::Table(table)) = self.catalog.now().get(&name.value) {
                 self.lone.remove(&TableKey::of(&table.spec));
+                self.lone_rows.remove(&TableKey::of(&table.spec));
             }
-            let lone = self.lone.drain().map(|(_, lone)| lone).collect();
+            let lone = self.lone.drain().chain(self.lone_rows.drain()).map(|(_, lone)| lone).collect();
             self.plan_again(lone)?;
         }
         match &statement.kind {
@@ -434,8 +440,11 @@ impl<'a> Session<'a> {
                 continue;
             }
             let Waiting { place, settings, declared, .. } = one;
+            let number = self.queries.len();
+            let lone = |settings| Lone { number, place, settings, declared };
+            self.lone_rows.extend(query.lone_rows.iter().map(|table| (*table, lone(settings.clone()))));
             if let Some(table) = query.lone_with {
-                self.lone.insert(table, Lone { number: self.queries.len(), place, settings, declared });
+                self.lone.insert(table, lone(settings));
             }
             self.queries.push(query);
         }

@@ -47,7 +47,6 @@ use crate::window_function::{self, WindowFunctionPlanner};
 use crate::written_out::{self, WrittenOut};
 use crate::{
     compare, data_type, dialect, functions, group_window, named_cast, operands, proctime, refuse, rewrite,
-    row_fields,
 };
 
 /// Plans queries against a catalog: SQL to an optimised logical plan with Flink's meaning.
@@ -177,7 +176,6 @@ impl<'a> Planner<'a> {
             .and_then(|plan| window_function::keep_columns(plan, keep))
             .and_then(|plan| optimizer().optimize(plan, &optimizer_context(), |_, _| {}))
             .and_then(|plan| rewritten(plan, compare::float_columns_compared))
-            .and_then(row_fields::read_alone)
             .map_err(|error| self.fault(error))
     }
 

@@ -1,5 +1,6 @@
 //! Fields of ROWs that a table reads without the rest of them: where a query wants nothing of a ROW but some fields, they become
-//! columns of the scan, as a table with a column for each would have them.
+//! columns of the scan, as a table with a column for each would have them. Several queries of a script over one table read ROWs
+//! whole: these are the same columns for all, whose rows are then told apart all at once, and that is worth more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use datafusion_expr::{Expr, Filter, LogicalPlan, Projection, SubqueryAlias, Tabl
 use laxity_connect::FieldColumn;
 
 use crate::catalog::{Source, Table, TableColumn};
+use crate::planning::tables_of;
+use crate::template::TableKey;
 
 /// The names of the fields on the way from a column.
 type Way = Vec<String>;
@@ -30,18 +33,6 @@ enum Place {
     Fields(BTreeMap<Way, usize>),
 }
 
-/// The expression over the columns that a table stores, fields among them.
-pub(crate) fn of_columns(expr: Expr, stored: &Schema) -> Result<Expr> {
-    let moved = expr.transform_down(|node| {
-        let Some((column, way)) = field_of(&node) else { return Ok(Transformed::no(node)) };
-        Ok(match stored.index_of(&column.name).ok().and_then(|place| field_column(stored, place, &way)) {
-            Some(field) => moved(Column::new_unqualified(stored.field(field).name())),
-            None => Transformed::no(node),
-        })
-    });
-    moved.data()
-}
-
 /// The plan in which scans read fields instead of ROWs where that is enough: below a projection, with filters in between. What is
 /// behind other operators, a window function among them, is read whole.
 pub(crate) fn read_alone(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -50,9 +41,23 @@ pub(crate) fn read_alone(plan: LogicalPlan) -> Result<LogicalPlan> {
             let all = vec![Wanted::All; projection.expr.len()];
             Ok(Transformed::new(narrowed(&node, &all)?.0, true, TreeNodeRecursion::Jump))
         }
+        LogicalPlan::TableScan(scan) if has_fields(&node) => {
+            let all = vec![Wanted::All; scan.projected_schema.fields().len()];
+            Ok(Transformed::yes(narrowed_scan(scan, &all)?.0))
+        }
         _ => Ok(Transformed::no(node)),
     });
     read.data()
+}
+
+/// The tables of a plan that have fields, each once.
+pub(crate) fn tables(plan: &LogicalPlan) -> BTreeSet<TableKey> {
+    let tables = tables_of(plan).into_iter().filter(|(table, is_lookup)| !is_lookup && is_by_fields(table));
+    tables.map(|(table, _)| TableKey::of(&table.spec)).collect()
+}
+
+fn is_by_fields(table: &Table) -> bool {
+    table.spec.schema.fields().iter().any(|field| FieldColumn::way(field).is_some())
 }
 
 /// Whether this is a scan of a table with fields, perhaps filtered and projected.
@@ -63,10 +68,7 @@ fn has_fields(plan: &LogicalPlan) -> bool {
         LogicalPlan::SubqueryAlias(alias) => has_fields(&alias.input),
         LogicalPlan::TableScan(scan) => {
             let source = scan.source.downcast_ref::<Source>();
-            let is_marked = |table: &Table| {
-                table.spec.schema.fields().iter().any(|field| FieldColumn::way(field).is_some())
-            };
-            matches!(source, Some(Source::Table(table)) if is_marked(table))
+            matches!(source, Some(Source::Table(table)) if is_by_fields(table))
         }
         _ => false,
     }
@@ -159,17 +161,21 @@ fn narrowed_scan(scan: &TableScan, wanted: &[Wanted]) -> Result<(LogicalPlan, Ve
         let (Wanted::Fields(ways), TableColumn::Physical(of)) = (wanted, &table.columns[*column]) else {
             return None;
         };
+        if !scan.filters.is_empty() {
+            return None;
+        }
         let fields = ways.iter().map(|way| Some((way.clone(), field_column(stored, *of, way)?)));
         fields.collect::<Option<BTreeMap<_, _>>>().filter(|fields| !fields.is_empty())
     });
     let split: Vec<Option<BTreeMap<Way, usize>>> = split.collect();
-    if split.iter().all(Option::is_none) || !scan.filters.is_empty() {
-        let places = (0..of_scan.len()).map(Place::Column).collect();
-        return Ok((LogicalPlan::TableScan(scan.clone()), places));
-    }
     read.extend(split.iter().flatten().flat_map(BTreeMap::values).map(|field| (*field, 0)));
     let mut fields = table.schema.fields().to_vec();
     let mut columns = table.columns.clone();
+    for column in &mut columns {
+        if let TableColumn::Computed(expr) = column {
+            *expr = of_columns(std::mem::take(expr), stored)?;
+        }
+    }
     for (field, column) in &mut read {
         *column = fields.len();
         fields.push(Arc::new(FieldColumn::unmarked(stored.field(*field))));
@@ -193,9 +199,22 @@ fn narrowed_scan(scan: &TableScan, wanted: &[Wanted]) -> Result<(LogicalPlan, Ve
     let table = Table { schema: Arc::new(Schema::new(fields)), columns, ..Table::clone(table) };
     let narrowed = TableScanBuilder::new(scan.table_name.clone(), Arc::new(Source::Table(Arc::new(table))))
         .with_projection(Some(projection))
+        .with_filters(scan.filters.clone())
         .with_fetch(scan.fetch)
         .build()?;
     Ok((LogicalPlan::TableScan(narrowed), places))
+}
+
+/// What a table computes, over the columns that it stores, fields among them.
+fn of_columns(expr: Expr, stored: &Schema) -> Result<Expr> {
+    let moved = expr.transform_down(|node| {
+        let Some((column, way)) = field_of(&node) else { return Ok(Transformed::no(node)) };
+        Ok(match stored.index_of(&column.name).ok().and_then(|place| field_column(stored, place, &way)) {
+            Some(field) => moved(Column::new_unqualified(stored.field(field).name())),
+            None => Transformed::no(node),
+        })
+    });
+    moved.data()
 }
 
 /// The column of a table that is this field of another, if there is one.

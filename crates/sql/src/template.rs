@@ -1,7 +1,7 @@
 //! What queries have in common that differ in constants alone, those of their filters and those that they select: found by
 //! the plan without them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,9 +33,11 @@ pub(crate) struct Templates {
     /// see its rows itself.
     slicers: Mutex<HashMap<Shape, Option<Arc<SlicerSpec>>>>,
     readers: Mutex<Readers>,
+    /// Of tables that give fields of ROWs alone: any queries.
+    row_readers: Mutex<Readers>,
 }
 
-/// Tables of which queries get every row.
+/// Tables that queries read: of which they get every row, if nothing else is said.
 #[derive(Default)]
 struct Readers {
     /// Whether there are several of them.
@@ -44,8 +46,26 @@ struct Readers {
     joined: Vec<TableKey>,
 }
 
+impl Readers {
+    /// One more reader; whether it is the first.
+    fn read_first(&mut self, table: TableKey) -> bool {
+        match self.are_several.get_mut(&table) {
+            None => {
+                self.are_several.insert(table, false);
+                return true;
+            }
+            Some(true) => {}
+            Some(are_several) => {
+                *are_several = true;
+                self.joined.push(table);
+            }
+        }
+        false
+    }
+}
+
 /// A table as it is declared, which is kept for as long as a query reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TableKey(usize);
 
 impl TableKey {
@@ -63,19 +83,18 @@ impl Templates {
             return None;
         }
         let table = TableKey::of(&scan.table);
-        let mut readers = self.readers.lock();
-        match readers.are_several.get_mut(&table) {
-            None => {
-                readers.are_several.insert(table, false);
-                return Some(table);
-            }
-            Some(true) => {}
-            Some(are_several) => {
-                *are_several = true;
-                readers.joined.push(table);
-            }
-        }
-        None
+        self.readers.lock().read_first(table).then_some(table)
+    }
+
+    /// Whether nobody has read any of these tables, of which each has a reader now.
+    pub fn reads_rows_first(&self, tables: &BTreeSet<TableKey>) -> bool {
+        let mut readers = self.row_readers.lock();
+        tables.iter().fold(true, |is_first, &table| readers.read_first(table) & is_first)
+    }
+
+    /// As [`take_joined`](Templates::take_joined), of those.
+    pub fn take_joined_rows(&self) -> Vec<TableKey> {
+        std::mem::take(&mut self.row_readers.lock().joined)
     }
 
     /// Tables that had one such reader when this was asked last, and have several now.

@@ -1,5 +1,5 @@
 //! Queries that are alone with their tables so far. What lets queries be done as one is work to plan and memory to keep, and
-//! gains one alone nothing: it is planned again with that once a second one comes.
+//! gains one alone nothing: it is planned again with that once a second one comes. So is one that reads fields of ROWs alone.
 
 use super::{Done, Place, PlannedQuery, Scope, Session};
 use crate::parse::StatementParser;
@@ -21,12 +21,16 @@ impl<'a> Session<'a> {
     /// Those whose tables others have come to read since this was done last can do it with them from here on.
     pub(super) fn plan_joined(&mut self) -> Done<()> {
         let joined = self.templates.take_joined();
-        let lone = joined.iter().filter_map(|table| self.lone.remove(table)).collect();
+        let mut lone: Vec<Lone> = joined.iter().filter_map(|table| self.lone.remove(table)).collect();
+        let joined = self.templates.take_joined_rows();
+        lone.extend(joined.iter().filter_map(|table| self.lone_rows.remove(table)));
         self.plan_again(lone)
     }
 
     /// Plans them as if others were there.
-    pub(super) fn plan_again(&mut self, lone: Vec<Lone<'a>>) -> Done<()> {
+    pub(super) fn plan_again(&mut self, mut lone: Vec<Lone<'a>>) -> Done<()> {
+        lone.sort_unstable_by_key(|one| one.number);
+        lone.dedup_by_key(|one| one.number);
         let plan = |one: &Lone| {
             let catalog = self.catalog.at(one.declared);
             let scope = Scope { settings: &one.settings, catalog, awaits_others: false, ..self.scope() };

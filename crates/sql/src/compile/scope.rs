@@ -1,7 +1,7 @@
 //! Plans one query with all that is in force at its place. It changes nothing of the session, so that many queries can
 //! be planned at one time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +27,7 @@ use crate::explain::{explain, shape};
 use crate::lower::{LookupSource, Lowering};
 use crate::origin::Origin;
 use crate::planning::Planner;
+use crate::row_fields;
 use crate::settings::SessionSettings;
 use crate::statement::{Insert, Statement, StatementKind};
 use crate::template::{self, Shape, TableKey, Templates};
@@ -50,6 +51,8 @@ pub(super) struct Scope<'a> {
 struct Inserted {
     /// The table that nobody else has read so far, if that keeps it from doing things with others.
     lone_with: Option<TableKey>,
+    /// Tables that nobody else has read so far, and of which it reads fields of ROWs alone.
+    lone_rows: BTreeSet<TableKey>,
     windows: Windows,
 }
 
@@ -90,7 +93,7 @@ impl Scope<'_> {
         lowering.late_columns = self.late_table()?.map_or(vec![], |table| {
             table.sink.schema.fields().iter().map(|field| field.name().clone()).collect()
         });
-        let Inserted { lone_with, windows } = match &statement.kind {
+        let Inserted { lone_with, lone_rows, windows } = match &statement.kind {
             StatementKind::Insert(insert) => self.insert(insert, place.tokens, &planner, &mut lowering)?,
             StatementKind::Query(query) => self.print(query, &planner, &mut lowering)?,
             other => return Err(Fault::internal(place.span.start, format!("{other:?} is planned"))),
@@ -111,8 +114,19 @@ impl Scope<'_> {
             set,
             plain_name,
             lone_with,
+            lone_rows,
             windows,
         })
+    }
+
+    /// The plan, with no more of ROWs than it wants if nobody else reads its tables; and which these are then.
+    fn by_fields(&self, plan: LogicalPlan, planner: &Planner) -> Done<(LogicalPlan, BTreeSet<TableKey>)> {
+        let tables = row_fields::tables(&plan);
+        if tables.is_empty() || !self.awaits_others || !self.templates.reads_rows_first(&tables) {
+            return Ok((plan, BTreeSet::new()));
+        }
+        let plan = row_fields::read_alone(plan).map_err(|error| planner.fault(error))?;
+        Ok((plan, tables))
     }
 
     /// A folder is named as seen from the file.
@@ -176,6 +190,7 @@ impl Scope<'_> {
             None => alone()?,
         };
         self.check_read(&plan)?;
+        let (plan, lone_rows) = self.by_fields(plan, planner)?;
         lowering.insert(&plan, &table.sink, &table.lengths, &columns)?;
         let interval = self.settings.checkpoint_interval;
         let shape = |links| Shape::of(&plan, links, &table.sink.schema, &table.lengths, &columns, interval);
@@ -188,13 +203,14 @@ impl Scope<'_> {
         } else if !template::find(shape, &constants, self.templates, planner, self.settings, flow) {
             windows = windows.without_template(&plan);
         }
-        Ok(Inserted { lone_with, windows })
+        Ok(Inserted { lone_with, lone_rows, windows })
     }
 
     /// A SELECT that is not inserted anywhere goes to standard output.
     fn print(&self, query: &Query, planner: &Planner, lowering: &mut Lowering) -> Done<Inserted> {
         let plan = planner.optimize(planner.printed_query(query)?, &lowering.late_columns)?;
         self.check_read(&plan)?;
+        let (plan, lone_rows) = self.by_fields(plan, planner)?;
         let fields = plan.schema().fields().iter().map(|field| {
             let data_type = flink_type(field.data_type());
             field.as_ref().clone().with_data_type(data_type).with_nullable(true)
@@ -209,7 +225,7 @@ impl Scope<'_> {
         };
         lowering.insert(&plan, &Arc::new(spec), &[], &columns)?;
         template::keep_what_gains(&mut lowering.dataflow);
-        Ok(Inserted { lone_with: None, windows: Windows::None })
+        Ok(Inserted { lone_with: None, lone_rows, windows: Windows::None })
     }
 
     /// Checks that the tables of a plan can be read.

@@ -15,7 +15,6 @@ use crate::catalog::{Table, TableColumn};
 use crate::data_type::{CharLength, FlinkType, display, processing_time};
 use crate::error::{Fault, NOWHERE, SqlErrorKind};
 use crate::planning::Planner;
-use crate::row_fields;
 use crate::statement::{Column, ColumnKind, CreateTable, Watermark};
 
 /// The table that a statement of the `file` declares. Paths in its options are relative to `folder`.
@@ -31,14 +30,8 @@ pub(super) fn declared(
     };
     refuse_repeated(&create.columns)?;
     let (stored, written_metadata) = stored_columns(create)?;
-    let (schema, mut columns) = all_columns(create, &stored, expression)?;
+    let (schema, columns) = all_columns(create, &stored, expression)?;
     let stored = with_others(create, &stored);
-    for column in &mut columns {
-        if let TableColumn::Computed(expr) = column {
-            let of_fields = row_fields::of_columns(std::mem::take(expr), &stored);
-            *expr = of_fields.map_err(|error| Fault::internal(NOWHERE, error))?;
-        }
-    }
     for key in &create.primary_key {
         schema.index_of(&key.value).map_err(|_| unknown_column(key, &schema))?;
     }

@@ -201,3 +201,20 @@ fn no_sql_names_a_field_s_column() {
     assert_eq!(read(&both[0]), ["id r.x n.t"]);
     assert_eq!(driver::run_cells(&both[0])[1], [None, Some("1".to_owned())]);
 }
+
+#[test]
+fn several_queries_read_the_same_columns() {
+    let read_by = |sql: &str| {
+        queries(BY_FIELDS.name, sql).iter().map(|query| read(query).join("|")).collect::<Vec<_>>()
+    };
+    assert_eq!(read_by("SELECT r.x FROM t; SELECT r.s FROM t WHERE n.v > 1;"), ["r n", "r n"]);
+    assert_eq!(read_by("SELECT r.x FROM t; EXPLAIN SELECT r.s FROM t;"), ["r.x n.t"]);
+    // Each is alone with its own, until a third comes.
+    let other = "CREATE TABLE o (q ROW<x BIGINT, y BIGINT>) WITH ('connector' = 'rows-by-fields');\n";
+    assert_eq!(read_by(&format!("{other}SELECT r.x FROM t; SELECT q.x FROM o;")), ["r.x n.t", "q.x"]);
+    let third = format!("{other}SELECT r.x FROM t; SELECT q.x FROM o; SELECT q.y FROM o;");
+    assert_eq!(read_by(&third), ["r.x n.t", "q", "q"]);
+    // Who comes behind a DROP meets one that reads whole.
+    let dropped = format!("{other}SELECT r.x FROM t; DROP TABLE o; SELECT r.s FROM t;");
+    assert_eq!(read_by(&dropped), ["r n", "r n"]);
+}
