@@ -155,7 +155,7 @@ fn narrowed_scan(scan: &TableScan, wanted: &[Wanted]) -> Result<(LogicalPlan, Ve
         Some(projection) => projection.clone(),
         None => (0..table.schema.fields().len()).collect(),
     };
-    // By the field's place among what is stored, so that the same fields are the same columns in every query.
+    // By the field's place among what is stored.
     let mut read = BTreeMap::new();
     let split = of_scan.iter().zip(wanted).map(|(column, wanted)| {
         let (Wanted::Fields(ways), TableColumn::Physical(of)) = (wanted, &table.columns[*column]) else {

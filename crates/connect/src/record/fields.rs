@@ -192,7 +192,7 @@ mod tests {
             vec![numbers([10, 20, 30]), Arc::new(s), numbers([7, 8, 9])],
             Some(NullBuffer::from(vec![true, false, true])),
         );
-        let rows = vec![numbers([4, 5, 6]), Arc::new(r) as ArrayRef, numbers([1, 1, 2])];
+        let rows = [numbers([4, 5, 6]), Arc::new(r) as ArrayRef, numbers([1, 1, 2])];
 
         let way = |column: usize, fields: &[usize]| FieldWay { column, fields: fields.to_vec() };
         let decoded = |asked: &[FieldWay]| {
