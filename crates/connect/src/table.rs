@@ -14,7 +14,8 @@ use crate::LetterPlace;
 pub struct TableSpec {
     /// Name, case kept.
     pub name: String,
-    /// Physical columns in declared order.
+    /// Physical columns in declared order. What stands behind them bears a mark: [`MetadataKey`](crate::MetadataKey),
+    /// [`FieldColumn`](crate::FieldColumn), [`SplitColumn`](crate::SplitColumn).
     pub schema: SchemaRef,
     /// The WITH clause. Keys are case-sensitive, as in Flink.
     pub options: BTreeMap<String, String>,

@@ -50,7 +50,7 @@ pub(crate) enum Relation {
 /// A table as CREATE TABLE declares it.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    /// What is physically there, then METADATA columns.
+    /// What is physically there, then METADATA columns, then what no SQL names: fields of ROWs, and where a row stood.
     pub spec: Arc<TableSpec>,
     /// The same for who writes it: without METADATA columns.
     pub sink: Arc<TableSpec>,
