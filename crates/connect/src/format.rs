@@ -151,8 +151,8 @@ impl RecordFormat {
 
     /// Decodes records into these of the columns, ascending.
     pub fn decoder(&self, columns: &[usize]) -> Box<dyn RecordDecoder> {
-        let wanted = self.schema.project(columns).expect("columns of the schema");
-        self.format.record_decoder(&self.schema, &Arc::new(wanted))
+        let whole = columns.iter().map(|&column| FieldWay { column, fields: Vec::new() });
+        self.field_decoder(&whole.collect::<Vec<_>>())
     }
 
     /// Decodes records into columns and fields of columns, in any order. What else a ROW has is passed over, and nobody sees whether

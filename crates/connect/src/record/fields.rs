@@ -51,7 +51,7 @@ impl FieldDecoder {
         let ways: Vec<FieldWay> = ways.collect();
         let decoder = decoder(&narrowed);
         let is_plain = ways.iter().enumerate().all(|(at, way)| way.column == at && way.fields.is_empty());
-        if is_plain && ways.len() == narrowed.fields().len() {
+        if is_plain {
             return decoder;
         }
         let fields: Vec<Field> = ways.iter().map(|way| field_at(&narrowed, way)).collect();
