@@ -14,14 +14,20 @@ use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Vo
 
 use crate::map_type;
 
+/// FIRST_VALUE with OVER. The planner looks for window functions of its own under the plain names.
+pub const FIRST_OVER: &str = "flink_first_value";
+/// LAST_VALUE with OVER.
+pub const LAST_OVER: &str = "flink_last_value";
+
 /// Names in SQL, lower case.
-const NAMES: &[&str] = &["first_value", "last_value", "listagg", "array_agg", "collect", "percentile"];
+const NAMES: &[&str] =
+    &["first_value", FIRST_OVER, "last_value", LAST_OVER, "listagg", "array_agg", "collect", "percentile"];
 
 /// The aggregate of that lower-case name, if it is one of these.
 pub fn gathered(name: &str) -> Option<Arc<AggregateUDF>> {
     let kind = match name {
-        "first_value" => Kind::First,
-        "last_value" => Kind::Last,
+        "first_value" | FIRST_OVER => Kind::First,
+        "last_value" | LAST_OVER => Kind::Last,
         "listagg" => Kind::Joined,
         "array_agg" => Kind::Array,
         "collect" => Kind::Counted,
@@ -73,7 +79,7 @@ impl AggregateUDFImpl for Gathered {
         };
         if !(least..=most).contains(&types.len()) {
             let expected = if least == most { least.to_string() } else { format!("{least} to {most}") };
-            let name = self.name.to_uppercase();
+            let name = self.name.trim_start_matches("flink_").to_uppercase();
             return plan_err!("'{name}' takes {expected} arguments, not {}", types.len());
         }
         Ok(match self.kind {

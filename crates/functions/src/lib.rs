@@ -35,7 +35,7 @@ use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImp
 pub use cast::{casts_number, check_cast, flink_cast, is_cast_to_number};
 pub use collection::{ARRAY, ITEM, MAP, map_type};
 pub use decimal::{DECIMAL_ADD, DECIMAL_DIVIDE, DECIMAL_MULTIPLY, DECIMAL_SUBTRACT};
-pub use gathered::gathered;
+pub use gathered::{FIRST_OVER, LAST_OVER, gathered};
 pub(crate) use java_time::JavaPattern;
 pub use json::{JSON_ARRAY, JSON_OBJECT, json_shape};
 pub use text::{TO_CHAR, TO_STRING, TO_VARCHAR};

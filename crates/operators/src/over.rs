@@ -1,5 +1,6 @@
 //! Aggregates over the rows before each row: OVER.
 
+mod ends;
 mod frames;
 mod general;
 mod pending;

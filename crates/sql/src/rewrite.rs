@@ -455,12 +455,23 @@ fn error_of(argument: &Expr, span: Span) -> Result<Expr, Box<Fault>> {
     Ok(Expr::Function(error))
 }
 
+/// FIRST_VALUE and LAST_VALUE with OVER.
+fn end_of_frame(function: &Function, name: &str) -> Option<Expr> {
+    let planned = match name {
+        "first_value" => functions::FIRST_OVER,
+        "last_value" => functions::LAST_OVER,
+        _ => return None,
+    };
+    let name = ObjectName::from(vec![Ident::with_span(function.name.span(), planned)]);
+    Some(Expr::Function(Function { name, ..function.clone() }))
+}
+
 /// A call as the planner reads it; nothing where that is as it is written.
 fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
-    if function.over.is_some() {
-        return Ok(None);
-    }
     let name = function.name.to_string().to_lowercase();
+    if function.over.is_some() {
+        return Ok(end_of_frame(function, &name));
+    }
     let Some(mut args) = plain_arguments(function) else { return Ok(None) };
     if !TYPED_BY_ARGUMENTS.contains(&name.as_str()) {
         args.iter_mut().for_each(restore_literal);

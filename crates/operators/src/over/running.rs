@@ -17,6 +17,7 @@ use arrow::datatypes::{
 use datafusion_common::Result;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
+use super::ends::{End, Ends};
 use super::frames::{ByKey, Steps};
 use crate::state::lists;
 
@@ -44,7 +45,12 @@ pub(super) trait Running: Send {
     fn bytes(&self) -> usize;
 }
 
-/// Our own for COUNT, SUM, AVG, MIN and MAX of the types that SQL sends here; `None` for all others.
+/// What the planner names FIRST_VALUE and LAST_VALUE that have OVER.
+pub(super) const FIRST_OVER: &str = "flink_first_value";
+pub(super) const LAST_OVER: &str = "flink_last_value";
+
+/// Our own for FIRST_VALUE and LAST_VALUE, and for COUNT, SUM, AVG, MIN and MAX of the types that SQL sends here; `None` for all
+/// others.
 pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Result<Option<Box<dyn Running>>> {
     let arguments = expr.expressions();
     let [argument] = arguments.as_slice() else { return Ok(None) };
@@ -54,6 +60,8 @@ pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Result<Option
     let given = argument.data_type(input)?;
     let result = expr.field().data_type().clone();
     Ok(match (expr.fun().name(), &given, &result) {
+        (FIRST_OVER, ..) => Some(Ends::boxed(End::First, &result)),
+        (LAST_OVER, ..) => Some(Ends::boxed(End::Last, &result)),
         ("count", _, DataType::Int64) => Some(Box::new(Count::default())),
         ("avg", DataType::Float64, DataType::Float64) => Some(Box::new(Mean(Sums::default()))),
         ("sum", DataType::Int64, DataType::Int64) => Some(Sum::<Int64Type>::boxed(&result)),
@@ -68,7 +76,7 @@ pub(super) fn own(expr: &AggregateFunctionExpr, input: &Schema) -> Result<Option
 }
 
 /// The items of all lists, and where those of each are. An array for each list would cost more than what is in it.
-fn items(lists: &ArrayRef) -> (&ArrayRef, impl Iterator<Item = Range<usize>>) {
+pub(super) fn items(lists: &ArrayRef) -> (&ArrayRef, impl Iterator<Item = Range<usize>>) {
     let lists = lists.as_list::<i32>();
     (lists.values(), lists.value_offsets().windows(2).map(|of| of[0] as usize..of[1] as usize))
 }

@@ -12,6 +12,7 @@ use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion_functions_aggregate::sum::sum_udaf;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 use datafusion_physical_expr::expressions::{col, lit};
+use laxity_functions::{FIRST_OVER, LAST_OVER, gathered};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -63,12 +64,22 @@ fn spec(frame: OverFrame, keys: Vec<usize>, processing_time: bool) -> OverAggreg
             call(max_udaf(), Some("v"), false),
             call(min_udaf(), Some("s"), false),
             call(count_udaf(), Some("v"), true),
+            call(gathered(FIRST_OVER).unwrap(), Some("v"), false),
+            call(gathered(LAST_OVER).unwrap(), Some("s"), false),
         ],
     }
 }
 
 fn operator(spec: OverAggregateSpec, batch_rows: usize) -> Box<dyn Operator> {
     spec.factory().make(&InstanceContext { instance: 0, parallelism: 1, batch_rows }).unwrap()
+}
+
+#[test]
+fn the_ends_of_a_frame_are_our_own() {
+    for name in [FIRST_OVER, LAST_OVER] {
+        let call = call(gathered(name).unwrap(), Some("s"), false);
+        assert!(running::own(&call.expr, &schema()).unwrap().is_some(), "{name}");
+    }
 }
 
 /// The aggregates of a frame.
@@ -92,6 +103,8 @@ fn computed(row: &Row, frame: &[&Row]) -> String {
         number(values.iter().max().copied()),
         text(strings),
         distinct.len().to_string(),
+        number(values.first().copied()),
+        text(values.last().map(|v| format!("s{v}"))),
     ]
     .join("|")
 }

@@ -23,6 +23,7 @@ use datafusion_functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::AggregateExprBuilder;
 use datafusion_physical_expr::expressions::{Column, binary, col, lit};
+use laxity_functions::{FIRST_OVER, LAST_OVER, gathered};
 use laxity_graph::RowErrors;
 
 use crate::approximate::{Aggregate, Promise, Rule, SamplerSpec};
@@ -201,7 +202,9 @@ fn watermark(max_ahead_ms: Option<i64>, split_column: Option<usize>) -> Watermar
 
 fn over(frame: OverFrame, keys: &[usize], processing_time: bool) -> OperatorFactory {
     let (name, input_schema, keys) = ("Over".into(), schema(), keys.to_vec());
-    let aggregates = calls();
+    let ends = [(FIRST_OVER, "s"), (FIRST_OVER, "v"), (LAST_OVER, "s"), (LAST_OVER, "d")];
+    let end = |(name, of): (&str, &str)| call(gathered(name).unwrap(), vec![column(of)], false);
+    let aggregates = calls().into_iter().chain(ends.map(end)).collect();
     OverAggregateSpec { name, input_schema, keys, time: TIME, processing_time, frame, aggregates }.factory()
 }
 
