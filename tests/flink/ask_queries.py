@@ -70,6 +70,6 @@ def run(session: Session, planned: list[tuple[str, list[str]]]) -> dict[str, str
 
 
 def type_name(described: str) -> str:
-    """As DESCRIBE writes it, without lengths of texts, which Laxity does not keep."""
-    described = re.sub(r" NOT NULL| \*(ROW|PROC)TIME\*", "", described)
+    """As DESCRIBE writes it, without quotes, and lengths of texts, which Laxity does not keep."""
+    described = re.sub(r"`| NOT NULL| \*(ROW|PROC)TIME\*", "", described)
     return re.sub(r"\b(VAR)?CHAR\(\d+\)", "STRING", described)

@@ -315,7 +315,7 @@ def windowed_rows(rng: random.Random) -> str:
     return f"{select(['window_start', 'window_end', 'window_time', 'id', 'k', 'x'])} FROM TABLE({window(rng, any_stream(rng))}){where}"
 
 
-def over(rng: random.Random) -> str:
+def over(rng: random.Random, calls: list[str] = OVERS) -> str:
     keys = rng.choice(KEYS)
     partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
     frame = rng.choice(
@@ -326,11 +326,15 @@ def over(rng: random.Random) -> str:
         ]
     )  # fmt: skip
     window = f"({partition}ORDER BY t {frame}".rstrip() + ")"
-    calls = rng.sample(OVERS, rng.randint(1, 3))
+    calls = rng.sample(calls, rng.randint(1, 3))
     where = f" WHERE {rng.choice(WHERES)}" if rng.random() < 0.2 else ""
     if rng.random() < 0.5:
         return f"{select(['id', *keys, *(f'{call} OVER w' for call in calls)])} FROM {any_stream(rng)}{where} WINDOW w AS {window}"
     return f"{select(['id', *keys, *(f'{call} OVER {window}' for call in calls)])} FROM {any_stream(rng)}{where}"
+
+
+def over_ends(rng: random.Random) -> str:
+    return over(rng, ["FIRST_VALUE(n)", "LAST_VALUE(n)", "FIRST_VALUE(s)", "LAST_VALUE(s)", "FIRST_VALUE(l)", "LAST_VALUE(d)", "LAST_VALUE(b)", "FIRST_VALUE(t)", "COUNT(n)"])
 
 
 def numbered(rng: random.Random) -> str:
@@ -361,6 +365,47 @@ def unnested(rng: random.Random) -> str:
     where = rng.choice(["", "", f" WHERE {items[0]} IS NOT NULL", f" WHERE {items[-1]} IS NULL"])
     inner = f"SELECT id, t, k, {value} AS v FROM {table}"
     return f"{select(['r.id', 'r.k', *items])} FROM ({inner}) r {join}{where}"
+
+
+def nested(rng: random.Random) -> str:
+    """Rows, arrays and maps, NULL among them, filtered by, as keys, counted, ranked, joined by and carried along."""
+    table = rng.choice(PUNCTUAL)
+    inside = (
+        "SELECT id, t, k, g, n, CASE WHEN b IS NOT NULL THEN CAST(ROW(k, g) AS ROW<y STRING, x INT>) END AS r, "
+        f"CASE WHEN n > 0 THEN ARRAY[g, n] END AS a, MAP['g', g, 'n', n] AS m FROM {table}"
+    )
+    keys = rng.choice([["r"], ["r"], ["a"], ["k", "r"], ["r.y"], ["a[1]"], ["m['n']"], []])
+    where = rng.choice(["", "", " WHERE r IS NOT NULL", " WHERE r.x > 1", " WHERE a[2] > 2 OR r.y = 'a'", " WHERE CARDINALITY(a) = 2", " WHERE m['n'] IS NULL"])
+    windowed = f"TUMBLE(TABLE inside, DESCRIPTOR(t), {seconds(rng.choice([5, 10]))})"
+    match rng.choice(["rows", "group", "group", "group", "rank", "over", "join", "distinct"]):
+        case "rows":
+            items = rng.sample(["r", "a", "m", "r.x", "r.y", "a[1]", "m['g']", "r.x + a[2]", "r IS NULL", "ROW(r, a)", "ARRAY[r]", "COALESCE(r.y, 'none')"], 3)
+            return f"{select(['id', *items])} FROM ({inside}) AS i{where}"
+        case "group":
+            of = ["COUNT(*)", "COUNT(r)", "COUNT(a)", "COUNT(DISTINCT r.y)", "COUNT(DISTINCT a[2])", "SUM(r.x)", "MAX(r.y)", "MIN(a[2])", "FIRST_VALUE(r)", "LAST_VALUE(a)", "LAST_VALUE(r.x)", "FIRST_VALUE(m)", "ARRAY_AGG(r)", "COUNT(DISTINCT r.x) FILTER (WHERE a IS NOT NULL)"]  # fmt: skip
+            items = ["window_end", *keys, *rng.sample(of, rng.randint(1, 3))]
+            return f"{select(items)} FROM (WITH inside AS ({inside}) SELECT * FROM TABLE({windowed})){where} GROUP BY {', '.join(['window_start', 'window_end', *keys])}"
+        case "rank":
+            order = rng.choice(["r.x DESC, id", "a[2], id", "t", "t DESC"])
+            partition = ", ".join(["window_start", "window_end", *keys])
+            return (
+                f"{select(['window_end', 'id', 'r', 'a', 'm', 'place'])} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {order}) AS place "
+                f"FROM (WITH inside AS ({inside}) SELECT * FROM TABLE({windowed}))) WHERE place <= {1 if order.startswith('t') else 2}"
+            )
+        case "over":
+            by = f"PARTITION BY {', '.join(keys)} " if keys else ""
+            frame = rng.choice(["ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", f"RANGE BETWEEN {seconds(5)} PRECEDING AND CURRENT ROW", ""])
+            calls = rng.sample(["COUNT(r)", "COUNT(DISTINCT r.y)", "SUM(r.x)", "MAX(r.y)", "COUNT(a)", "LAST_VALUE(r)", "FIRST_VALUE(a)"], 2)
+            over = f"OVER ({by}ORDER BY t {frame}".rstrip() + ")"
+            return f"{select(['id', 'r', *(f'{call} {over}' for call in calls)])} FROM ({inside}) AS i{where}"
+        case "join":
+            on = rng.choice(["p.r = z.r", "p.r.x = z.r.x AND p.r.y = z.r.y", "p.a = z.a", "p.k = z.k"])
+            join = rng.choice(["JOIN", "LEFT JOIN", "FULL JOIN"])
+            other = inside.replace(f"FROM {table}", f"FROM {rng.choice([name for name in PUNCTUAL if name != table])}")
+            time = f"p.t BETWEEN z.t - {seconds(2)} AND z.t + {seconds(2)}"
+            return f"{select(['p.id', 'p.r', 'z.id', 'z.a', 'z.m', 'z.r.y'])} FROM ({inside}) AS p {join} ({other}) AS z ON {on} AND {time}"
+        case _:
+            return f"SELECT DISTINCT window_start AS c0, window_end AS c1, {rng.choice(['r', 'a', 'r.y'])} AS c2 FROM (WITH inside AS ({inside}) SELECT * FROM TABLE({windowed})){where}"
 
 
 def lookup(rng: random.Random) -> str:
@@ -404,7 +449,7 @@ TEMPLATES = [
     (windowed_aggregate, 140), (filtered_aggregate, 50), (session_aggregate, 45), (legacy_window, 40), (cascade, 25), (regrouped, 20),
     (top_n, 35), (top_n_of_groups, 12), (deduplication, 20), (window_join, 45), (join_of_aggregates, 20), (interval_join, 50),
     (union, 12), (distinct, 6), (windowed_rows, 10), (over, 80), (numbered, 10), (ordered_aggregate, 30), (unnested, 30), (lookup, 30),
-    (watermark, 10), (where_from, 4), (bounded, 20),
+    (watermark, 10), (where_from, 4), (bounded, 20), (nested, 90), (over_ends, 30),
 ]  # fmt: skip
 
 

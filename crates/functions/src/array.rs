@@ -149,6 +149,14 @@ struct Lists {
     field: Arc<Field>,
 }
 
+/// How many arrays are around what is no array.
+fn depth(of: &DataType) -> usize {
+    match of {
+        DataType::List(item) => 1 + depth(item.data_type()),
+        _ => 0,
+    }
+}
+
 impl Lists {
     fn new(args: &[ArrayRef], rows: usize) -> Result<Lists> {
         let DataType::List(field) = args[0].data_type() else {
@@ -158,7 +166,9 @@ impl Lists {
         let converter = RowConverter::new(vec![SortField::new(field.data_type().clone())])?;
         let (mut items, mut lists, mut keys) = (vec![], vec![], vec![]);
         for arg in args {
-            let list = arg.as_list_opt::<i32>();
+            // An item may be a list itself.
+            let is_list = depth(arg.data_type()) == depth(args[0].data_type());
+            let list = if is_list { arg.as_list_opt::<i32>() } else { None };
             let given = list.map_or(arg, |list| list.values());
             let given = cast(given, field.data_type())?;
             keys.push(converter.convert_columns(std::slice::from_ref(&given))?);

@@ -1,13 +1,15 @@
 //! CAST between numbers, and from text to numbers, as Flink does it: whole numbers wrap around, floats saturate,
 //! decimals that do not fit are NULL, and only text that is no number is an error.
 
+mod nested;
+
 use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Date32Array, Decimal128Array, PrimitiveArray,
     Time32MillisecondArray, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     Time32MillisecondType, TimeUnit, TimestampNanosecondType,
@@ -22,6 +24,7 @@ use datafusion_expr::{
 use crate::data_type::display;
 use crate::digits::Digits;
 use crate::java_time::{read_date, read_default, read_time};
+use crate::text::to_string;
 use crate::{TO_STRING, own};
 
 /// Fails where Flink has no CAST.
@@ -33,16 +36,25 @@ pub fn check_cast(cast: &Expr, schema: &DFSchema) -> Result<()> {
         _ => return Ok(()),
     };
     let Ok(from) = inner.get_type(schema) else { return Ok(()) };
-    use DataType::{Boolean, Date32, Time32, Timestamp};
-    let is_time = |given: &DataType| matches!(given, Date32 | Time32(_) | Timestamp(..));
-    let is_number = |given: &DataType| given.is_numeric() || *given == Boolean;
-    let apart = (is_time(&from) && is_number(to))
-        || (is_number(&from) && is_time(to))
-        || matches!((&from, to), (Date32, Time32(_)) | (Time32(_), Date32));
-    if apart {
+    if !has_cast(&from, to) {
         return plan_err!("there is no CAST from {} to {}", display(&from), display(to));
     }
     Ok(())
+}
+
+fn has_cast(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Boolean, Date32, List, Map, Struct, Time32, Timestamp};
+    let is_time = |given: &DataType| matches!(given, Date32 | Time32(_) | Timestamp(..));
+    let is_number = |given: &DataType| given.is_numeric() || *given == Boolean;
+    match (from, to) {
+        (Struct(from), Struct(to)) => {
+            from.len() == to.len()
+                && from.iter().zip(to).all(|(from, to)| has_cast(from.data_type(), to.data_type()))
+        }
+        (List(from), List(to)) | (Map(from, _), Map(to, _)) => has_cast(from.data_type(), to.data_type()),
+        (Date32, Time32(_)) | (Time32(_), Date32) => false,
+        _ => !(is_time(from) && is_number(to) || is_number(from) && is_time(to)),
+    }
 }
 
 /// A CAST or TRY_CAST as Flink computes it. `None` if Arrow's cast does the same.
@@ -53,41 +65,80 @@ pub fn flink_cast(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         _ => return None,
     };
     let from = inner.get_type(schema).ok()?;
-    let own_cast = || {
-        let signature = Signature::any(1, Volatility::Immutable);
-        let function = ScalarUDF::new_from_impl(FlinkCast { to: to.clone(), lenient, signature });
-        Some(function.call(vec![(**inner).clone()]))
-    };
-    // Arrow's TRY_CAST is NULL where digits are lost in front of the point, and rounds half up behind it.
-    let null_if_too_long =
-        |fits: bool| (!fits && !lenient).then(|| Expr::TryCast(TryCast::new(inner.clone(), to.clone())));
-    use DataType::{Binary, Boolean, Date32, Decimal128, Float32, Float64, Time32, Timestamp, Utf8};
-    use DataType::{Interval, List, Map, Struct};
-    match (&from, to) {
-        (
-            Boolean | Float32 | Float64 | Timestamp(..) | Interval(_) | Binary | List(_) | Map(..)
-            | Struct(_),
-            Utf8,
-        ) => Some(own(TO_STRING).call(vec![(**inner).clone()])),
-        (Timestamp(from, _), Timestamp(to, _)) => (from > to).then(own_cast).flatten(),
-        (Boolean, Decimal128(..)) | (Timestamp(..), Time32(_)) | (Time32(_), Timestamp(..)) => own_cast(),
-        (Utf8, Date32 | Time32(_) | Timestamp(..)) => own_cast(),
-        (Decimal128(p1, s1), Decimal128(p2, s2)) => {
-            // Rounding may carry into one more digit.
-            let whole = *p1 as i8 - s1 + i8::from(s2 < s1);
-            null_if_too_long(whole <= *p2 as i8 - s2)
+    match Way::of(&from, to, lenient) {
+        Way::Own => {
+            let signature = Signature::any(1, Volatility::Immutable);
+            let function = ScalarUDF::new_from_impl(FlinkCast { to: to.clone(), lenient, signature });
+            Some(function.call(vec![(**inner).clone()]))
         }
-        (from, Decimal128(precision, scale)) if int_digits(from).is_some() => {
-            null_if_too_long(int_digits(from)? <= *precision as i8 - scale)
+        Way::ToString => Some(own(TO_STRING).call(vec![(**inner).clone()])),
+        Way::Arrow { lenient: is_lenient } if is_lenient == lenient => None,
+        Way::Arrow { .. } => Some(Expr::TryCast(TryCast::new(inner.clone(), to.clone()))),
+    }
+}
+
+/// Who computes a cast.
+enum Way {
+    /// [`FlinkCast`].
+    Own,
+    ToString,
+    Arrow {
+        /// As TRY_CAST.
+        lenient: bool,
+    },
+}
+
+impl Way {
+    fn of(from: &DataType, to: &DataType, lenient: bool) -> Way {
+        let arrow = Way::Arrow { lenient };
+        // Arrow's TRY_CAST is NULL where digits are lost in front of the point, and rounds half up behind it.
+        let null_if_too_long = |fits: bool| Way::Arrow { lenient: lenient || !fits };
+        use DataType::{Binary, Boolean, Date32, Decimal128, Float32, Float64, Time32, Timestamp, Utf8};
+        use DataType::{Interval, List, Map, Struct};
+        match (from, to) {
+            (
+                Boolean | Float32 | Float64 | Timestamp(..) | Interval(_) | Binary | List(_) | Map(..)
+                | Struct(_),
+                Utf8,
+            ) => Way::ToString,
+            (Struct(_), Struct(_)) | (List(_), List(_)) | (Map(..), Map(..)) if from != to => Way::Own,
+            (Timestamp(from, _), Timestamp(to, _)) if from > to => Way::Own,
+            (Boolean, Decimal128(..)) | (Timestamp(..), Time32(_)) | (Time32(_), Timestamp(..)) => Way::Own,
+            (Utf8, Date32 | Time32(_) | Timestamp(..)) => Way::Own,
+            (Decimal128(p1, s1), Decimal128(p2, s2)) => {
+                // Rounding may carry into one more digit.
+                let whole = *p1 as i8 - s1 + i8::from(s2 < s1);
+                null_if_too_long(whole <= *p2 as i8 - s2)
+            }
+            (from, Decimal128(precision, scale)) => match int_digits(from) {
+                Some(digits) => null_if_too_long(digits <= *precision as i8 - scale),
+                None if matches!(from, Float32 | Float64 | Utf8) => Way::Own,
+                None => arrow,
+            },
+            (Utf8, Float32 | Float64 | Boolean) => Way::Own,
+            (from, to) => match (int_digits(from), int_digits(to)) {
+                (Some(from), Some(to)) if from > to => Way::Own,
+                (None, Some(_)) if matches!(from, Float32 | Float64 | Decimal128(..) | Utf8) => Way::Own,
+                _ => arrow,
+            },
         }
-        (from, to) if int_digits(from).is_some() && int_digits(to).is_some() => {
-            if int_digits(from) > int_digits(to) { own_cast() } else { None }
+    }
+}
+
+/// A column cast by itself.
+fn cast_column(values: &ArrayRef, to: &DataType, lenient: bool) -> Result<ArrayRef> {
+    if values.data_type() == to {
+        return Ok(Arc::clone(values));
+    }
+    match Way::of(values.data_type(), to, lenient) {
+        Way::Own => {
+            let signature = Signature::any(1, Volatility::Immutable);
+            FlinkCast { to: to.clone(), lenient, signature }.cast(values)
         }
-        (Float32 | Float64, Decimal128(..)) => own_cast(),
-        (Float32 | Float64 | Decimal128(..), to) if int_digits(to).is_some() => own_cast(),
-        (Utf8, Float32 | Float64 | Decimal128(..) | Boolean) => own_cast(),
-        (Utf8, to) if int_digits(to).is_some() => own_cast(),
-        _ => None,
+        Way::ToString => to_string(std::slice::from_ref(values), values.len()),
+        Way::Arrow { lenient } => {
+            Ok(cast_with_options(values, to, &CastOptions { safe: lenient, ..CastOptions::default() })?)
+        }
     }
 }
 
@@ -135,6 +186,9 @@ impl ScalarUDFImpl for FlinkCast {
             (DataType::Date32, false) => "CAST_DATE",
             (DataType::Time32(_), false) => "CAST_TIME",
             (DataType::Timestamp(..), false) => "CAST_TIMESTAMP",
+            (DataType::Struct(_), false) => "CAST_ROW",
+            (DataType::List(_), false) => "CAST_ARRAY",
+            (DataType::Map(..), false) => "CAST_MAP",
             (_, false) => "CAST_DECIMAL",
             (DataType::Date32, true) => "TRY_CAST_DATE",
             (DataType::Time32(_), true) => "TRY_CAST_TIME",
@@ -146,6 +200,9 @@ impl ScalarUDFImpl for FlinkCast {
             (DataType::Int64, true) => "TRY_CAST_BIGINT",
             (DataType::Float32, true) => "TRY_CAST_FLOAT",
             (DataType::Float64, true) => "TRY_CAST_DOUBLE",
+            (DataType::Struct(_), true) => "TRY_CAST_ROW",
+            (DataType::List(_), true) => "TRY_CAST_ARRAY",
+            (DataType::Map(..), true) => "TRY_CAST_MAP",
             (_, true) => "TRY_CAST_DECIMAL",
         }
     }
@@ -182,6 +239,9 @@ impl FlinkCast {
             DataType::Timestamp(..) | DataType::Time32(_) => times(array, &self.to),
             DataType::Decimal128(_, scale) => decimals(array.as_primitive(), *scale, &self.to),
             DataType::Utf8 => self.texts(array),
+            DataType::Struct(_) | DataType::List(_) | DataType::Map(..) => {
+                nested::cast(array, &self.to, self.lenient)
+            }
             other => internal_err!("no cast from {other} to {}", self.to),
         }
     }

@@ -20,6 +20,7 @@ mod map;
 mod math;
 mod number;
 mod pattern;
+mod row_field;
 mod text;
 mod time;
 
@@ -82,7 +83,7 @@ fn of_datafusion() -> Vec<Arc<ScalarUDF>> {
     use datafusion_functions::{core, crypto, encoding, math, string, unicode};
     vec![
         core::coalesce(),
-        core::get_field(),
+        row_field::get_field(),
         core::greatest(),
         core::least(),
         core::named_struct(),

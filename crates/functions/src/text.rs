@@ -478,7 +478,7 @@ fn split_index(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 
 /// CAST(x AS STRING) as Flink writes it: timestamps with a blank and as many digits as their precision has,
 /// booleans in capitals, floats as Java prints them.
-fn to_string(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+pub(crate) fn to_string(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let array = &args[0];
     let each = |write: &dyn Fn(usize) -> Option<String>| -> ArrayRef {
         Arc::new(StringArray::from_iter(

@@ -120,7 +120,7 @@ fn cases(file: &str) -> Vec<(String, Option<Rows>)> {
 fn split_types(types: &str) -> impl Iterator<Item = String> {
     let mut depth = 0;
     let parts = types.split(move |char| {
-        depth += i32::from(char == '(') - i32::from(char == ')');
+        depth += i32::from("(<".contains(char)) - i32::from(")>".contains(char));
         char == ',' && depth == 0
     });
     parts.map(|part| part.trim().to_string()).collect::<Vec<_>>().into_iter()
