@@ -53,6 +53,7 @@ fn has_cast(from: &DataType, to: &DataType) -> bool {
         }
         (List(from), List(to)) | (Map(from, _), Map(to, _)) => has_cast(from.data_type(), to.data_type()),
         (Date32, Time32(_)) | (Time32(_), Date32) => false,
+        (from, to) if from.is_nested() || to.is_nested() => from.is_null() || to.is_string(),
         _ => !(is_time(from) && is_number(to) || is_number(from) && is_time(to)),
     }
 }

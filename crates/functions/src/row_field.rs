@@ -6,13 +6,15 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::nullif;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion_common::{Result, ScalarValue};
+use datafusion_common::{Result, ScalarValue, plan_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{
     ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature,
 };
+
+use crate::data_type::display;
 
 /// In place of DataFusion's.
 pub(crate) fn get_field() -> Arc<ScalarUDF> {
@@ -50,6 +52,17 @@ impl ScalarUDFImpl for RowField {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let mut row = args.arg_fields.first();
+        for name in args.scalar_arguments.iter().skip(1) {
+            let name = name.and_then(|name| name.try_as_str().flatten());
+            let (Some(DataType::Struct(fields)), Some(name)) = (row.map(|row| row.data_type()), name) else {
+                break;
+            };
+            row = fields.iter().find(|field| field.name() == name);
+            if row.is_none() {
+                return plan_err!("a {} has no field '{name}'", display(&DataType::Struct(fields.clone())));
+            }
+        }
         self.inner.inner().return_field_from_args(args)
     }
 

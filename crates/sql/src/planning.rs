@@ -8,11 +8,12 @@ use std::sync::{Arc, LazyLock};
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalMonthDayNano, TimeUnit};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DataFusionError, Result, SchemaError, TableReference, plan_err};
+use datafusion_common::{Column, DataFusionError, Result, SchemaError, TableReference, plan_err};
 use datafusion_expr::execution_props::ExecutionProps;
-use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, PlannerResult, RelationPlanner, TypePlanner};
 use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF,
+    lit,
 };
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercion;
@@ -544,6 +545,7 @@ impl<'a> Context<'a> {
         Context {
             catalog,
             expr_planners: vec![
+                Arc::new(FieldPlanner),
                 Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
                 Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
                 Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
@@ -558,6 +560,24 @@ impl<'a> Context<'a> {
                 datafusion_functions_window::row_number::row_number_udwf(),
             )]),
         }
+    }
+}
+
+/// `r.x` by our own `get_field`, as DataFusion's next planner would by its.
+#[derive(Debug)]
+struct FieldPlanner;
+
+impl ExprPlanner for FieldPlanner {
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        qualifier: Option<&TableReference>,
+        names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        let field_of =
+            |row: Expr, name: &String| functions::own("get_field").call(vec![row, lit(name.as_str())]);
+        Ok(PlannerResult::Planned(names.iter().fold(column, field_of)))
     }
 }
 

@@ -185,6 +185,22 @@ fn a_field_alone_is_the_same_as_a_field_of_its_row() {
 }
 
 #[test]
+fn a_field_is_null_where_its_row_is() {
+    let sql = "CREATE VIEW w AS SELECT id, CASE WHEN id > 3 THEN n END AS q FROM t;
+               SELECT id, q.v, q.v + 1, q.v IS NULL FROM w WHERE id > 2; SELECT w.q.t FROM w WHERE w.q.v IS NULL;";
+    for connector in [BY_FIELDS.name, WHOLE.name] {
+        let queries = queries(connector, sql);
+        let cells = driver::run_cells(&queries[0]);
+        let row = |cells: &[Option<String>]| {
+            cells.iter().map(|c| c.as_deref().unwrap_or("-")).collect::<Vec<_>>().join(",")
+        };
+        let rows: Vec<String> = cells.iter().map(|cells| row(cells)).collect();
+        assert_eq!(rows, ["3,-,-,true", "4,14,15,false", "5,15,16,false"], "{connector}");
+        assert_eq!(driver::run_cells(&queries[1]), vec![[None]; 4], "{connector}");
+    }
+}
+
+#[test]
 fn no_sql_names_a_field_s_column() {
     let named = compile(&[SqlFile {
         path: "q.sql".into(),
