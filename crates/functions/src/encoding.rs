@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use datafusion_common::{Result, exec_err};
+use sha1::{Digest, Sha1};
 
 use crate::text::texts;
 use crate::{FlinkFunction, Parameter, pure};
@@ -43,6 +44,10 @@ pub(crate) const FUNCTIONS: &[FlinkFunction] = &[
             }
         });
         Ok(Arc::new(read.collect::<Result<StringArray>>()?))
+    }),
+    // DataFusion has the other digests.
+    of_text("sha1", |args, _| {
+        each(args, |text| Some(Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()))
     }),
     of_text("url_encode", |args, _| each(args, |text| Some(url_encoded(text)))),
     of_text("url_decode", |args, _| each(args, url_decoded)),

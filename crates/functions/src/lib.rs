@@ -210,6 +210,7 @@ const PUBLIC: &[&str] = &[
     "round",
     "rpad",
     "rtrim",
+    "sha1",
     "sin",
     "sinh",
     "split",

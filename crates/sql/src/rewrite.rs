@@ -6,9 +6,10 @@ use std::ops::ControlFlow;
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Interval, NamedWindowDefinition, NamedWindowExpr,
-    ObjectName, Query, Select, SelectItem, Spanned, Subscript, TableFactor, TypedString, UnaryOperator,
-    Value, ValueWithSpan, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval,
+    NamedWindowDefinition, NamedWindowExpr, ObjectName, Query, Select, SelectItem, Spanned, Subscript,
+    TableFactor, TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut, WindowFrameBound,
+    WindowSpec, WindowType,
 };
 use datafusion_sql::sqlparser::tokenizer::Span;
 
@@ -59,6 +60,7 @@ pub(crate) const NAMES: &[&str] = &[
     "proctime",
     "unix_timestamp",
     "uuid",
+    "sha2",
     "sha224",
     "sha256",
     "sha384",
@@ -482,6 +484,8 @@ fn rewritten_function(function: &Function) -> Result<Option<Expr>, Box<Fault>> {
         "mod" | "concat" | "row" => written.composed().map(Some),
         "locate" | "instr" | "is_alpha" | "is_digit" | "is_decimal" => written.of_text().map(Some),
         "sha224" | "sha256" | "sha384" | "sha512" | "to_base64" => written.encoded().map(Some),
+        "sha2" => written.digest().map(Some),
+        "json_value" => returned(function).map(|to| written.json_value(to)).transpose(),
         "approx_rows" | "approx_seen" | "approx_error" => written.approximated().map(Some),
         "current_timestamp"
         | "now"
@@ -652,6 +656,29 @@ impl Call<'_> {
         })
     }
 
+    /// SHA2, of a length that is written down.
+    fn digest(mut self) -> Result<Expr, Box<Fault>> {
+        self.arity(2, 2)?;
+        let length = self.args.pop().map(|length| length.to_string()).unwrap_or_default();
+        match length.as_str() {
+            "224" | "256" | "384" | "512" => Call { name: format!("sha{length}"), ..self }.encoded(),
+            _ => Err(Fault::unsupported(self.span, format!("SHA2 of length {length} is not supported"))
+                .hint("write 224, 256, 384 or 512")),
+        }
+    }
+
+    /// JSON_VALUE with RETURNING.
+    fn json_value(self, to: &DataType) -> Result<Expr, Box<Fault>> {
+        let value = self.renamed("json_value");
+        match to.to_string().to_uppercase().as_str() {
+            "STRING" | "VARCHAR" => Ok(value),
+            "INT" | "INTEGER" => Ok(cast(value, "INT")),
+            known @ ("BOOLEAN" | "DOUBLE") => Ok(cast(value, known)),
+            other => Err(Fault::unsupported(self.span, format!("JSON_VALUE does not return {other}"))
+                .hint("write RETURNING STRING, BOOLEAN, INT or DOUBLE, and CAST that")),
+        }
+    }
+
     fn approximated(self) -> Result<Expr, Box<Fault>> {
         if self.name == "approx_error" {
             self.arity(1, 1)?;
@@ -782,6 +809,15 @@ fn with_arguments(function: &Function, args: Vec<Expr>) -> Function {
         list.args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
     }
     function
+}
+
+/// The type behind RETURNING.
+fn returned(function: &Function) -> Option<&DataType> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    list.clauses.iter().find_map(|clause| match clause {
+        FunctionArgumentClause::JsonReturningClause(clause) => Some(&clause.data_type),
+        _ => None,
+    })
 }
 
 /// The arguments if they are plain expressions, without DISTINCT or names.
