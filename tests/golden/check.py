@@ -441,6 +441,29 @@ def unnest():
     }
 
 
+def nested():
+    def route(f):
+        return (f["origin"], f["distance_mi"]) if f["distance_mi"] < 1000 else (None, None)
+
+    groups, late_hop = defaultdict(list), 0
+    for f, watermark in with_watermark_before(FLIGHTS, "event_ts", 30 * MINUTE):
+        open_windows = [w for w in hop(f["event_ts"], HOUR, 3 * HOUR) if not is_late(w[1], watermark)]
+        late_hop += not open_windows
+        for _, end in open_windows:
+            groups[end, *route(f)].append(f)
+    by_route = [
+        (*key, len(group), max(column(group, "dep_delay_min")), len(set(column(group, "carrier"))))
+        for key, group in groups.items()
+    ]
+    rows, late_over = over_rows(FLIGHTS, "event_ts", 30 * MINUTE, lambda f: f["carrier"], "rows")
+    ends = []
+    for f, before, _ in rows:
+        routes = [route(g) for g in before[-4:] if route(g)[0]] or [(None, None)]
+        known = "true" if routes[-1][0] else "false"
+        ends.append((f["flight"], routes[0][0], routes[-1][1], known, f["arr_delay_min"]))
+    return {"by_route.csv": by_route, "ends.csv": ends, "counts": {"nested/by_route": late_hop, "nested/ends": late_over}}
+
+
 TOPICS = {
     "filter_project": filter_project,
     "tumble": tumble_topic,
@@ -466,6 +489,7 @@ TOPICS = {
     "views": views,
     "partitions": partitions,
     "unnest": unnest,
+    "nested": nested,
     "row_errors": row_errors,
 }
 
