@@ -3,6 +3,7 @@
 mod ends;
 mod frames;
 mod general;
+mod numbered;
 mod pending;
 mod running;
 mod saved;

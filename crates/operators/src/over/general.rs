@@ -149,10 +149,7 @@ impl Running for General {
                 }
             });
         }
-        match results.is_empty() {
-            true => Ok(new_empty_array(self.expr.field().data_type())),
-            false => ScalarValue::iter_to_array(results),
-        }
+        array_of(results.into_iter(), self.expr.field().data_type())
     }
 
     fn keep(&mut self, kept: &[u32]) {
@@ -177,11 +174,8 @@ impl Running for General {
         if self.way != Way::Grow {
             for (argument, data_type) in self.arguments.iter().enumerate() {
                 let values =
-                    || self.by_key.iter().flat_map(|of_key| &of_key.rows).map(|row| row[argument].clone());
-                let values = match values().next() {
-                    None => new_empty_array(data_type),
-                    Some(_) => ScalarValue::iter_to_array(values())?,
-                };
+                    self.by_key.iter().flat_map(|of_key| &of_key.rows).map(|row| row[argument].clone());
+                let values = array_of(values, data_type)?;
                 columns.push(lists(self.by_key.iter().map(|of_key| of_key.rows.len()), values));
             }
         }
@@ -228,6 +222,15 @@ impl Running for General {
 
     fn bytes(&self) -> usize {
         self.by_key.capacity() * size_of::<OfKey>() + self.bytes
+    }
+}
+
+/// An array of this type, also of no values.
+pub(super) fn array_of(values: impl Iterator<Item = ScalarValue>, of: &DataType) -> Result<ArrayRef> {
+    let mut values = values.peekable();
+    match values.peek() {
+        None => Ok(new_empty_array(of)),
+        Some(_) => ScalarValue::iter_to_array(values),
     }
 }
 

@@ -19,6 +19,7 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::ends::{End, Ends};
 use super::frames::{ByKey, Steps};
+use super::numbered::{self, Numbered};
 use crate::state::lists;
 
 /// What an aggregate held, whose columns are made later.
@@ -318,25 +319,10 @@ struct Extreme<T: ArrowPrimitiveType> {
     result: DataType,
     /// How the value wanted compares with others.
     wanted: Ordering,
-    by_key: ByKey<Extremes<T::Native>>,
+    /// Of each key values that are each better than those behind them; of an unbounded frame the best alone.
+    by_key: ByKey<Numbered<T::Native>>,
     entries: usize,
     of: PhantomData<T>,
-}
-
-#[derive(Clone)]
-struct Extremes<N> {
-    /// Values that are, or will be, the extreme of a frame, with the number of their row, each better than those
-    /// behind it. Of an unbounded frame, the best alone.
-    best: VecDeque<(u64, N)>,
-    /// Rows that came, and those of them that do not count any more.
-    came: u64,
-    left: u64,
-}
-
-impl<N> Default for Extremes<N> {
-    fn default() -> Extremes<N> {
-        Extremes { best: VecDeque::new(), came: 0, left: 0 }
-    }
 }
 
 fn extreme(result: &DataType, wanted: Ordering) -> Option<Box<dyn Running>> {
@@ -367,17 +353,14 @@ fn extreme(result: &DataType, wanted: Ordering) -> Option<Box<dyn Running>> {
 
 impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     fn run(&mut self, arguments: &[ArrayRef], steps: &Steps) -> Result<ArrayRef> {
-        self.by_key.grow_with(steps.key_count, Extremes::default);
+        self.by_key.grow_with(steps.key_count, Numbered::default);
         let array = arguments[0].as_primitive::<T>();
         let mut results = PrimitiveArray::<T>::builder(steps.keys.len()).with_data_type(self.result.clone());
         for (row, &key) in steps.keys.iter().enumerate() {
             let of_key = self.by_key.get_mut(key as usize);
-            let before = of_key.best.len();
+            let before = of_key.values.len();
             if let Some(expired) = &steps.expired {
-                of_key.left += u64::from(expired[row]);
-                while of_key.best.front().is_some_and(|(number, _)| *number < of_key.left) {
-                    of_key.best.pop_front();
-                }
+                of_key.expire(expired[row], drop);
             }
             if array.is_valid(row) {
                 let value = array.value(row);
@@ -386,48 +369,37 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
                     Some(_) => {
                         // Of equal values the newer one counts for longer.
                         while of_key
-                            .best
+                            .values
                             .back()
                             .is_some_and(|(_, last)| is_better(last) || value.is_eq(*last))
                         {
-                            of_key.best.pop_back();
+                            of_key.values.pop_back();
                         }
-                        of_key.best.push_back((of_key.came, value));
+                        of_key.values.push_back((of_key.came, value));
                     }
-                    None if of_key.best.front().is_none_or(|(_, best)| is_better(best)) => {
-                        of_key.best.clear();
-                        of_key.best.push_back((of_key.came, value));
+                    None if of_key.values.front().is_none_or(|(_, best)| is_better(best)) => {
+                        of_key.values.clear();
+                        of_key.values.push_back((of_key.came, value));
                     }
                     None => {}
                 }
             }
             of_key.came += 1;
-            self.entries = self.entries + of_key.best.len() - before;
-            results.append_option(of_key.best.front().map(|(_, value)| *value));
+            self.entries = self.entries + of_key.values.len() - before;
+            results.append_option(of_key.values.front().map(|(_, value)| *value));
         }
         Ok(Arc::new(results.finish()))
     }
 
     fn keep(&mut self, kept: &[u32]) {
         self.by_key.keep(kept);
-        self.entries = self.by_key.iter().map(|of_key| of_key.best.len()).sum();
+        self.entries = self.by_key.iter().map(|of_key| of_key.values.len()).sum();
     }
 
     fn hand_out(&mut self, keys: usize) -> Result<HandedColumns> {
-        self.by_key.grow_with(keys, Extremes::default);
-        let (handed, result) = (self.by_key.hand_out(), self.result.clone());
-        Ok(Box::new(move |keys| {
-            let some = || handed.range(keys.clone());
-            let best = || some().flat_map(|of_key| &of_key.best);
-            let values = PrimitiveArray::<T>::from_iter_values(best().map(|(_, value)| *value));
-            let numbers = UInt64Array::from_iter_values(best().map(|(number, _)| *number));
-            let lengths = || some().map(|of_key| of_key.best.len());
-            vec![
-                lists(lengths(), Arc::new(values.with_data_type(result.clone()))),
-                lists(lengths(), Arc::new(numbers)),
-                Arc::new(UInt64Array::from_iter_values(some().map(|of_key| of_key.came))),
-                Arc::new(UInt64Array::from_iter_values(some().map(|of_key| of_key.left))),
-            ]
+        let result = self.result.clone();
+        Ok(numbered::hand_out(&mut self.by_key, keys, move |values| {
+            Arc::new(PrimitiveArray::<T>::from_iter_values(values.copied()).with_data_type(result.clone()))
         }))
     }
 
@@ -436,20 +408,9 @@ impl<T: ArrowPrimitiveType + Send> Running for Extreme<T> {
     }
 
     fn restore(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        let ((values, of_each), (numbers, numbers_of_each)) = (items(&columns[0]), items(&columns[1]));
-        let (values, numbers) = (values.as_primitive::<T>(), numbers.as_primitive::<UInt64Type>());
-        self.entries += values.len();
-        let came = columns[2].as_primitive::<UInt64Type>().values().iter();
-        let left = columns[3].as_primitive::<UInt64Type>().values().iter();
-        let counts = came.zip(left).map(|(&came, &left)| (came, left));
-        self.by_key.extend(of_each.zip(numbers_of_each).zip(counts).map(
-            |((values_of, numbers_of), (came, left))| {
-                let best = values_of
-                    .zip(numbers_of)
-                    .map(|(value, number)| (numbers.value(number), values.value(value)));
-                Extremes { best: best.collect(), came, left }
-            },
-        ));
+        let keys = numbered::restored(columns, |values, at| Ok(values.as_primitive::<T>().value(at)))?;
+        self.entries += keys.iter().map(|of_key| of_key.values.len()).sum::<usize>();
+        self.by_key.extend(keys);
         Ok(())
     }
 
