@@ -7,7 +7,6 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::nullif;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::{Result, ScalarValue, plan_err};
-use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{
     ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -15,6 +14,7 @@ use datafusion_expr::{
 };
 
 use crate::data_type::display;
+use crate::own;
 
 /// In place of DataFusion's.
 pub(crate) fn get_field() -> Arc<ScalarUDF> {
@@ -25,13 +25,6 @@ pub(crate) fn get_field() -> Arc<ScalarUDF> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct RowField {
     inner: Arc<ScalarUDF>,
-}
-
-impl RowField {
-    fn call(&self, args: Vec<Expr>) -> Expr {
-        let own = RowField { inner: Arc::clone(&self.inner) };
-        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(own)), args))
-    }
 }
 
 impl ScalarUDFImpl for RowField {
@@ -87,10 +80,10 @@ impl ScalarUDFImpl for RowField {
         let is_merged = merged.len() > args.len();
         Ok(match self.inner.inner().simplify(merged, info)? {
             ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)) if call.func == self.inner => {
-                ExprSimplifyResult::Simplified(self.call(call.args))
+                ExprSimplifyResult::Simplified(own(self.name()).call(call.args))
             }
             ExprSimplifyResult::Original(merged) if is_merged => {
-                ExprSimplifyResult::Simplified(self.call(merged))
+                ExprSimplifyResult::Simplified(own(self.name()).call(merged))
             }
             ExprSimplifyResult::Original(_) => ExprSimplifyResult::Original(args),
             simplified => simplified,

@@ -811,13 +811,13 @@ fn with_arguments(function: &Function, args: Vec<Expr>) -> Function {
     function
 }
 
-/// The type behind RETURNING.
+/// The type behind RETURNING, if nothing else is there.
 fn returned(function: &Function) -> Option<&DataType> {
     let FunctionArguments::List(list) = &function.args else { return None };
-    list.clauses.iter().find_map(|clause| match clause {
-        FunctionArgumentClause::JsonReturningClause(clause) => Some(&clause.data_type),
+    match list.clauses.as_slice() {
+        [FunctionArgumentClause::JsonReturningClause(clause)] => Some(&clause.data_type),
         _ => None,
-    })
+    }
 }
 
 /// The arguments if they are plain expressions, without DISTINCT or names.

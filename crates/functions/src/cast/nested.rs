@@ -74,15 +74,15 @@ fn part(values: &ArrayRef, to: &FieldRef, lenient: bool) -> Result<(ArrayRef, Op
     Ok((cast, castable))
 }
 
-/// Arrays or maps, none of which has items and is NULL.
+/// Arrays or maps with no items but their own, and none if they are NULL.
 fn without_hidden(values: &ArrayRef) -> Result<ArrayRef> {
-    let offsets = match values.data_type() {
-        DataType::Map(..) => values.as_map().offsets(),
-        _ => values.as_list::<i32>().offsets(),
+    let (offsets, items) = match values.as_map_opt() {
+        Some(maps) => (maps.offsets(), maps.entries().len()),
+        None => (values.as_list::<i32>().offsets(), values.as_list::<i32>().values().len()),
     };
     let has_items = |row: usize| offsets[row] < offsets[row + 1];
-    let reach = offsets[0] > 0 || values.to_data().child_data()[0].len() > offsets[values.len()] as usize;
-    if !reach && (0..values.len()).all(|row| values.is_valid(row) || !has_items(row)) {
+    let has_others = offsets[0] > 0 || items > offsets[values.len()] as usize;
+    if !has_others && (0..values.len()).all(|row| values.is_valid(row) || !has_items(row)) {
         return Ok(Arc::clone(values));
     }
     Ok(take(values, &UInt32Array::from_iter_values(0..values.len() as u32), None)?)
