@@ -8,6 +8,9 @@ mod real {
 
     pub(crate) use parking_lot::MutexGuard;
 
+    /// Some tens of microseconds. Who holds the lock may have been interrupted.
+    const SPINS_MAX: u32 = 1_000;
+
     pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
     impl<T> Mutex<T> {
@@ -16,6 +19,17 @@ mod real {
         }
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock()
+        }
+
+        /// Of one that is held for microseconds, never over a wait: to sleep and be woken takes tens of them.
+        pub(crate) fn lock_soon(&self) -> MutexGuard<'_, T> {
+            for _ in 0..SPINS_MAX {
+                match self.0.try_lock() {
+                    Some(guard) => return guard,
+                    None => std::hint::spin_loop(),
+                }
+            }
             self.0.lock()
         }
 
@@ -72,6 +86,10 @@ mod real {
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap()
+        }
+
+        pub(crate) fn lock_soon(&self) -> MutexGuard<'_, T> {
+            self.lock()
         }
 
         pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {

@@ -218,7 +218,7 @@ fn write_input(folder: &Path, rows: i64) {
 fn plan(name: &str, folder: &Path, input: &Arc<TableSpec>, middle: Middle, parallelism: usize) -> QueryPlan {
     let mut flow = Dataflow::new(QuerySettings::named(name));
     let scan = ScanSpec { table: input.clone(), columns: vec![0, 1] };
-    let second = WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true };
+    let second = WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) };
     let closes_windows = matches!(middle, Middle::HoldAtEnd(_));
     let node = |name: &str, parallelism, inputs, stage| Node {
         name: name.into(),

@@ -53,7 +53,7 @@ impl<T, U> Slot<T, U> {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Desk<T, U>> {
-        self.desk.lock()
+        self.desk.lock_soon()
     }
 
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Desk<T, U>>> {
