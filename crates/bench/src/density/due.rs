@@ -21,9 +21,12 @@ pub struct Windows {
 }
 
 impl Input {
-    /// Rows due within so many milliseconds of the first.
-    pub fn rows(&self, within_ms: u64) -> u64 {
-        within_ms * self.rows_per_s / 1_000 + 1
+    /// Rows due within so many milliseconds of the first, but for those of the window that is open then: nobody needs these
+    /// before it ends.
+    pub fn rows_of_ended(&self, windows: Windows, within_ms: u64) -> u64 {
+        let now_ms = self.origin_ms + within_ms as i64 - windows.offset_ms as i64;
+        let open_ms = now_ms.rem_euclid(windows.size_ms as i64);
+        self.first_row_from(within_ms as i64 - open_ms)
     }
 
     /// Windows that the rows due within so many milliseconds of the first have completed: those with a row in them
@@ -65,7 +68,15 @@ mod tests {
         let windows = Windows { size_ms: 100, offset_ms: 0 };
         let due = |within_ms| input.results(windows, within_ms);
         assert_eq!([due(0), due(59), due(60), due(159), due(160), due(1_000)], [0, 0, 1, 1, 2, 10]);
-        assert_eq!([input.rows(0), input.rows(19), input.rows(20), input.rows(1_000)], [1, 1, 2, 51]);
+    }
+
+    #[test]
+    fn rows_of_an_open_window_are_not_due() {
+        // Rows at 40, 60, 80 …
+        let input = Input { rows_per_s: 50, origin_ms: 40 };
+        let due = |within_ms, offset_ms| input.rows_of_ended(Windows { size_ms: 100, offset_ms }, within_ms);
+        assert_eq!([due(59, 0), due(60, 0), due(159, 0), due(160, 0)], [0, 3, 3, 8]);
+        assert_eq!([due(29, 70), due(30, 70), due(130, 70)], [0, 2, 7]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Outcome {
     pub rows_offered_per_s: f64,
     /// See above.
     pub rows_per_s: f64,
-    /// Share of its rows that the query got that got the least.
+    /// Share of the rows of ended windows that the query got that got the least.
     pub least_admitted: f64,
     /// CPU seconds in a second.
     pub cores: f64,
@@ -81,25 +81,28 @@ pub const COLUMNS: [&str; 19] = [
 /// and being called late.
 const ON_ITS_WAY_MS: u64 = 50;
 
+/// One of these ends each time that a heavy query's do.
+const HEAVY_WINDOWS: Windows = Windows { size_ms: 1_000, offset_ms: 0 };
+
 impl Outcome {
     /// What a run of this cell came to.
     pub fn of(cell: &Cell, figures: &EngineFigures) -> Outcome {
         let measured_ms = figures.measured_s * 1e3;
         let whole_run_ns = (figures.measured_s * 1e9) as u64;
         let due_within_ms = |target_ms: u64| (measured_ms as u64).saturating_sub(target_ms + ON_ITS_WAY_MS);
+        let origin_ms = |input| match input {
+            cell::Input::Generated => figures.origin_ms,
+            // A replayed file begins where all windows that are not shifted begin.
+            cell::Input::Replayed { .. } => 0,
+        };
         let mut outcome = Outcome { least_admitted: 1.0, ..Outcome::default() };
         let (mut urgent, mut heavy) = (Pooled::default(), Pooled::default());
         let (mut met, mut missing) = (0, 0);
         for (number, query) in named(figures, URGENT).enumerate() {
-            outcome.admit(query, cell.urgent.rows_per_s, figures.measured_s, due_within_ms(0));
             let windows =
                 Windows { size_ms: cell.urgent.window_ms, offset_ms: offset_ms(&cell.urgent, number) };
-            let origin_ms = match cell.urgent.input {
-                cell::Input::Generated => figures.origin_ms,
-                // A replayed file begins where all windows that are not shifted begin.
-                cell::Input::Replayed { .. } => 0,
-            };
-            let input = Input { rows_per_s: cell.urgent.rows_per_s, origin_ms };
+            let input = Input { rows_per_s: cell.urgent.rows_per_s, origin_ms: origin_ms(cell.urgent.input) };
+            outcome.admit(query, input, figures.measured_s, input.rows_of_ended(windows, due_within_ms(0)));
             let due = input.results(windows, due_within_ms(cell.urgent.target_ms)).max(query.results);
             urgent.add(query);
             urgent.add_equal(due - query.results, whole_run_ns);
@@ -111,7 +114,9 @@ impl Outcome {
             outcome.worst_p99_ms = outcome.worst_p99_ms.max(p99_ns as f64 / 1e6);
         }
         for query in named(figures, HEAVY) {
-            outcome.admit(query, cell.heavy.rows_per_s, figures.measured_s, due_within_ms(0));
+            let input = Input { rows_per_s: cell.heavy.rows_per_s, origin_ms: origin_ms(cell.heavy.input) };
+            let due = input.rows_of_ended(HEAVY_WINDOWS, due_within_ms(0));
+            outcome.admit(query, input, figures.measured_s, due);
             heavy.add(query);
         }
         let ms = |pooled: &mut Pooled, quantile: f64| pooled.quantile_ns(quantile) as f64 / 1e6;
@@ -148,10 +153,9 @@ impl Outcome {
         }
     }
 
-    fn admit(&mut self, query: &QueryFigures, rows_per_s: u64, measured_s: f64, due_within_ms: u64) {
-        let due = Input { rows_per_s, origin_ms: 0 }.rows(due_within_ms) as f64;
-        self.least_admitted = self.least_admitted.min(query.rows_in as f64 / due);
-        self.rows_offered_per_s += rows_per_s as f64;
+    fn admit(&mut self, query: &QueryFigures, input: Input, measured_s: f64, due: u64) {
+        self.least_admitted = self.least_admitted.min(query.rows_in as f64 / due.max(1) as f64);
+        self.rows_offered_per_s += input.rows_per_s as f64;
         self.rows_per_s += query.rows_in as f64 / measured_s;
         self.failed += f64::from(u8::from(query.error.is_some()));
     }
@@ -324,8 +328,8 @@ mod tests {
         assert_eq!((outcome.due, outcome.met, outcome.missing), (38.0, 27.0 / 38.0, 10.0 / 38.0));
         assert_eq!((outcome.p50_ms, outcome.p99_ms, outcome.worst_p99_ms), (3.0, 2_000.0, 2_000.0));
         assert_eq!(outcome.heavy_p99_ms, 700.0);
-        // 1 950 ms of rows: 196 of them.
-        assert_eq!(outcome.least_admitted, 0.5);
+        // Of the windows of 1 950 ms: 190 rows.
+        assert_eq!(outcome.least_admitted, 98.0 / 190.0);
         assert_eq!((outcome.rows_offered_per_s, outcome.rows_per_s), (1_200.0, 1_149.0));
         assert_eq!((outcome.cores, outcome.cores_outside, outcome.kb_per_query), (1.5, 0.25, 1_000.0));
     }
