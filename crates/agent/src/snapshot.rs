@@ -106,11 +106,9 @@ pub(crate) fn snapshot(
 /// t_MF of a row that comes now: when the watermark will have passed the end of the window it falls in, if it goes on
 /// as fast as time. A watermark w closes the windows that end at or before w + 1.
 fn frontier(window: WindowShape, watermark_ms: f64, now: ProcessingTime) -> ProcessingTime {
-    if window.slide_ms <= 0 || !window.is_aligned {
-        return now;
-    }
-    let slide_ms = window.slide_ms as f64;
-    let end_ms = (((watermark_ms + 1.0) / slide_ms).floor() + 1.0) * slide_ms;
+    let (Some(ends), Some(end_ms)) = (window.ends(), window.end_ms) else { return now };
+    let (slide_ms, end_ms) = (ends.every_ms() as f64, end_ms as f64);
+    let end_ms = (((watermark_ms + 1.0 - end_ms) / slide_ms).floor() + 1.0) * slide_ms + end_ms;
     now.plus_ns(((end_ms - 1.0 - watermark_ms).max(0.0) * MS) as u64)
 }
 
@@ -123,7 +121,7 @@ mod tests {
     fn a_snapshot_says_what_was_read() {
         let mut topology = chains(&[2]);
         topology.operators[1].window =
-            Some(WindowShape { size_ms: 10_000, slide_ms: 10_000, is_aligned: true });
+            Some(WindowShape { size_ms: 10_000, slide_ms: 10_000, end_ms: Some(0) });
         let mut readings = Readings::at(60_000_000_000, 0.0, None, 2);
         readings.set(Metric::QueueRows, vec![Some(0.0), Some(12.0)]);
         readings.set(Metric::HeadAgeMs, vec![Some(0.0), Some(3_000.0)]);
@@ -155,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_aligned_window_is_regular() {
-        let session = WindowShape { size_ms: 10, slide_ms: 10, is_aligned: false };
+    fn what_has_no_window_that_time_ends_is_regular() {
+        let session = WindowShape { size_ms: 10, slide_ms: 10, end_ms: None };
         assert_eq!(frontier(session, 5.0, ProcessingTime(7)), ProcessingTime(7));
     }
 }

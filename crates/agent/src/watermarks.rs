@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowEnds, WindowShape};
 use laxity_sched::{StreamReport, StreamSnapshot, Sweeping, SwmEstimator};
 
 use crate::metric::Metric;
@@ -49,8 +49,7 @@ impl Watermarks {
         let downstream = topology.downstream();
         let mut seen = BTreeSet::new();
         for (place, operator) in topology.operators.iter().enumerate() {
-            let window = operator.window.filter(|window| window.is_aligned && window.slide_ms > 0);
-            let Some(slide_ms) = window.map(|window| window.slide_ms) else { continue };
+            let Some(ends) = operator.window.and_then(WindowShape::ends) else { continue };
             let told = readings.streams.get(&place);
             let points = points(topology, readings, &here, place);
             let known = &mut known[operator.query];
@@ -58,7 +57,7 @@ impl Watermarks {
                 // No watermark is seen here: what was told is all there is.
                 known.streams.extend(told.map(|told| StreamSnapshot {
                     source: OperatorId(place as u32),
-                    watermark: EventTime(told.end.0.saturating_sub(slide_ms)),
+                    watermark: EventTime(told.end.0.saturating_sub(ends.every_ms())),
                     end: told.end,
                     forecast: Some(told.forecast),
                     told: Some(told.at),
@@ -75,7 +74,7 @@ impl Watermarks {
                 let stream = self.streams.entry(key.clone()).or_insert_with(Stream::new);
                 seen.insert(key);
                 (stream.query, stream.place) = (operator.query, place);
-                stream.observe(now_at, slide_ms, ProcessingTime(readings.now_ns));
+                stream.observe(now_at, ends, ProcessingTime(readings.now_ns));
                 known.streams.push(StreamSnapshot {
                     source: OperatorId(point as u32),
                     watermark: now_at,
@@ -134,16 +133,16 @@ impl Stream {
         }
     }
 
-    fn observe(&mut self, watermark: EventTime, slide_ms: i64, now: ProcessingTime) {
-        let ended = |w: EventTime| EventTime(w.0.saturating_add(1).div_euclid(slide_ms) * slide_ms);
+    fn observe(&mut self, watermark: EventTime, ends: WindowEnds, now: ProcessingTime) {
+        let ended = ends.passed(watermark);
         if self.watermark < watermark {
-            self.estimator.observe(watermark, ended(watermark), slide_ms, now);
-            if self.watermark > EventTime::MIN && ended(self.watermark) < ended(watermark) {
-                self.passed = Some(Sweeping { end: ended(watermark), ingested: now });
+            self.estimator.observe(watermark, ended, ends.every_ms(), now);
+            if self.watermark > EventTime::MIN && ends.passed(self.watermark) < ended {
+                self.passed = Some(Sweeping { end: ended, ingested: now });
             }
             self.watermark = watermark;
         }
-        self.end = EventTime(ended(watermark).0.saturating_add(slide_ms));
+        self.end = ends.next(watermark).unwrap_or(EventTime::MAX);
     }
 }
 
@@ -175,16 +174,13 @@ fn points(topology: &Topology, readings: &Readings, here: &[bool], window: usize
 
 #[cfg(test)]
 mod tests {
-    use laxity_graph::WindowShape;
-
     use super::*;
     use crate::topology::tests::chains;
 
     #[test]
     fn a_window_sweeps_until_it_is_out_of_the_sink() {
         let mut topology = chains(&[3]);
-        topology.operators[1].window =
-            Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true });
+        topology.operators[1].window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) });
         let mut watermarks = Watermarks::default();
         let mut at = |seconds: f64, window_ms: f64, sink_ms: f64| {
             let mut readings = Readings::at((seconds * 1e9) as u64, 0.0, None, 2);
@@ -203,7 +199,7 @@ mod tests {
     #[test]
     fn a_window_elsewhere_is_watched_where_its_rows_leave() {
         let mut topology = chains(&[3]);
-        let window = WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true };
+        let window = WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) };
         topology.operators[2].window = Some(window);
         let last = topology.tasks.pop();
         let mut watermarks = Watermarks::default();

@@ -187,7 +187,7 @@ fn cycle_ns(queries: u32, cycles: u32) -> anyhow::Result<(f64, u64)> {
         for place in 0..OPERATORS {
             let id = query * OPERATORS + place;
             let window =
-                (place == 2).then_some(WindowShape { size_ms: 3_000, slide_ms: 3_000, is_aligned: true });
+                (place == 2).then_some(WindowShape { size_ms: 3_000, slide_ms: 3_000, end_ms: Some(0) });
             let upstream = if place == 0 { vec![] } else { vec![OperatorId(id - 1)] };
             scheduler.add_operator(OperatorSpec {
                 id: OperatorId(id),

@@ -28,7 +28,7 @@ impl Step {
     pub fn count(size_ms: i64, cost: Cost) -> Step {
         let kind =
             StageKind::Window { selectivity: 1.0, rows_max: 1.0, fire_per_row_ns: 0.0, state_row_bytes: 0 };
-        let window = Some(WindowShape { size_ms, slide_ms: size_ms, is_aligned: true });
+        let window = Some(WindowShape { size_ms, slide_ms: size_ms, end_ms: Some(0) });
         Step { name: "window", cost, kind, window }
     }
 

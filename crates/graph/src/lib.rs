@@ -14,6 +14,7 @@ mod id_space;
 mod qos;
 mod settings;
 mod time;
+mod window_ends;
 
 pub use approximation::Approximation;
 pub use common_slices::{CommonSlices, common_divisor};
@@ -25,3 +26,4 @@ pub use id_space::IdSpace;
 pub use qos::{InvalidQosCurve, QosCurve, QosPoint};
 pub use settings::{CheckpointPlace, Checkpoints, LatencyTarget, QuerySettings, RowErrors};
 pub use time::{EventClock, EventTime, ProcessingTime, WindowShape};
+pub use window_ends::WindowEnds;

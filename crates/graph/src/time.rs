@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::WindowEnds;
+
 /// When something happened, in milliseconds since the Unix epoch: Flink's `TIMESTAMP(3)`.
 ///
 /// `MIN` is "no progress yet", `MAX` is "nothing more will come".
@@ -66,9 +68,16 @@ pub struct WindowShape {
     pub size_ms: i64,
     /// Distance between the starts of two successive windows.
     pub slide_ms: i64,
-    /// Whether every window ends at a multiple of the slide. Not so for sessions, and for windows with an
-    /// offset: nobody can tell from the time alone when these close.
-    pub is_aligned: bool,
+    /// When one of them ends: 0 for windows without an offset. `None` of sessions: nobody can tell from the time alone when
+    /// these close.
+    pub end_ms: Option<i64>,
+}
+
+impl WindowShape {
+    /// When windows end, where time alone tells.
+    pub fn ends(self) -> Option<WindowEnds> {
+        WindowEnds::new(self.slide_ms, self.end_ms?)
+    }
 }
 
 /// Where a source places event times on the processing-time line: the instant at which an event of time

@@ -66,9 +66,9 @@ impl WindowKind {
         Windows { last_start, slide, length, growth, left }
     }
 
-    /// Size and slide, for the scheduler.
+    /// Size, slide and ends, for the scheduler.
     pub fn shape(self) -> WindowShape {
-        let (size_ms, slide_ms, first_end_ms) = match self {
+        let (size_ms, slide_ms, end_ms) = match self {
             WindowKind::Tumble { size_ms, offset_ms } => (size_ms, size_ms, Some(offset_ms)),
             WindowKind::Hop { size_ms, slide_ms, offset_ms } => {
                 (size_ms, slide_ms, offset_ms.checked_add(size_ms))
@@ -76,8 +76,7 @@ impl WindowKind {
             WindowKind::Cumulate { max_ms, step_ms, offset_ms } => (max_ms, step_ms, Some(offset_ms)),
             WindowKind::Session { gap_ms } => (gap_ms, gap_ms, None),
         };
-        let is_aligned = first_end_ms.is_some_and(|end| end.rem_euclid(slide_ms) == 0);
-        WindowShape { size_ms, slide_ms, is_aligned }
+        WindowShape { size_ms, slide_ms, end_ms }
     }
 }
 
@@ -124,22 +123,35 @@ fn floor(time_ms: i64, step_ms: i64, offset_ms: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use laxity_graph::EventTime;
+
     use super::*;
 
     #[test]
-    fn only_windows_that_end_at_multiples_of_the_slide_are_aligned() {
-        let is_aligned = |kind: WindowKind| kind.shape().is_aligned;
-        assert!(is_aligned(WindowKind::Tumble { size_ms: 10, offset_ms: 0 }));
-        assert!(is_aligned(WindowKind::Tumble { size_ms: 10, offset_ms: -20 }));
-        assert!(!is_aligned(WindowKind::Tumble { size_ms: 10, offset_ms: 3 }));
-        assert!(is_aligned(WindowKind::Hop { size_ms: 12, slide_ms: 4, offset_ms: 0 }));
-        // Ends at 10, 14, 18 …
-        assert!(!is_aligned(WindowKind::Hop { size_ms: 10, slide_ms: 4, offset_ms: 0 }));
-        assert!(is_aligned(WindowKind::Cumulate { max_ms: 12, step_ms: 4, offset_ms: 0 }));
-        assert!(!is_aligned(WindowKind::Session { gap_ms: 10 }));
+    fn sessions_alone_end_when_time_does_not_tell() {
+        assert_eq!(WindowKind::Session { gap_ms: 10 }.shape().ends(), None);
     }
 
     use proptest::prelude::*;
+
+    proptest! {
+        /// The scheduler knows of each window of a row when it ends.
+        #[test]
+        fn windows_end_where_their_shape_says(kind in fixed(), time_ms in -1_000i64..1_000) {
+            let ends = kind.shape().ends().unwrap();
+            for (_, end_ms) in windows(kind, time_ms) {
+                prop_assert_eq!(ends.passed(EventTime(end_ms - 1)), EventTime(end_ms));
+            }
+        }
+    }
+
+    fn fixed() -> impl Strategy<Value = WindowKind> {
+        (1i64..12, 1i64..30, -20i64..20, 0..3).prop_map(|(slide_ms, factor, offset_ms, kind)| match kind {
+            0 => WindowKind::Tumble { size_ms: slide_ms, offset_ms },
+            1 => WindowKind::Hop { size_ms: factor, slide_ms, offset_ms },
+            _ => WindowKind::Cumulate { max_ms: slide_ms * factor, step_ms: slide_ms, offset_ms },
+        })
+    }
 
     fn windows(kind: WindowKind, time_ms: i64) -> Vec<(i64, i64)> {
         kind.assign(time_ms).collect()

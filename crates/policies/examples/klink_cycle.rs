@@ -62,7 +62,7 @@ fn measure(
                 id: OperatorId(id),
                 query: QueryId(query),
                 upstream: if place == 0 { vec![] } else { vec![OperatorId(id - 1)] },
-                window: (place == 3).then_some(WindowShape { size_ms: slide_ms, slide_ms, is_aligned: true }),
+                window: (place == 3).then_some(WindowShape { size_ms: slide_ms, slide_ms, end_ms: Some(0) }),
                 channels: 1,
             });
         }

@@ -20,7 +20,7 @@ fn add_window(scheduler: &mut Scheduler<i64>, id: u32, slide_ms: i64) {
         id: OperatorId(id),
         query: QueryId(id),
         upstream: vec![],
-        window: Some(WindowShape { size_ms: slide_ms, slide_ms, is_aligned: true }),
+        window: Some(WindowShape { size_ms: slide_ms, slide_ms, end_ms: Some(0) }),
         channels: 1,
     });
 }

@@ -22,7 +22,7 @@ fn operators(query: u32) -> [OperatorSpec; 2] {
         id: OperatorId(2 * query + place),
         query: QueryId(query),
         upstream: if place == 0 { vec![] } else { vec![OperatorId(2 * query)] },
-        window: (place == 1).then_some(WindowShape { size_ms: 10, slide_ms: 10, is_aligned: true }),
+        window: (place == 1).then_some(WindowShape { size_ms: 10, slide_ms: 10, end_ms: Some(0) }),
         channels: 1,
     })
 }

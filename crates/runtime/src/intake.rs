@@ -27,7 +27,7 @@ use laxity_sched::{LeavesOut, Relief};
 use self::group::Group;
 pub use self::reader::{Reader, Taken};
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
-use self::spacing::Spacing;
+use self::spacing::{Ahead, Spacing};
 use self::wants::Wants;
 use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Template, Write};
 
@@ -114,6 +114,8 @@ pub struct Intake<C: Content> {
     read_until: ProcessingTime,
     /// What distance looks keep.
     spacing: Spacing,
+    /// How many rows it had offered when it was last found without more of them, and when that was.
+    rested: (u64, ProcessingTime),
     /// What those want who read it, if that is known.
     wants: Option<Wants>,
     /// When it is to be looked at again, as it said last.
@@ -246,6 +248,7 @@ impl<C: Content> Intake<C> {
             last_arrival: ProcessingTime::ZERO,
             read_until: ProcessingTime::ZERO,
             spacing: Spacing::default(),
+            rested: (0, ProcessingTime::ZERO),
             wants: None,
             look_at: ProcessingTime::ZERO,
             records: None,
@@ -465,14 +468,18 @@ impl<C: Content> Intake<C> {
 
     /// When the next window may end of those who read it, if they wait for nothing else. `None` too while a row may have
     /// ended it and its source has not said so.
-    fn window_end(&self, clock: Option<EventClock>) -> Option<ProcessingTime> {
-        let (every_ms, clock) = (self.wants.as_ref()?.windows_every_ms()?, clock?);
+    fn window_end(&self, clock: Option<EventClock>, load: f64) -> Option<ProcessingTime> {
+        let (ends, clock) = (self.wants.as_ref()?.window_ends()?, clock?);
+        // Where windows end more often than the table is looked at, there is always one about to.
+        if (ends.every_ms() as f64 / clock.speed * 1e6) < self.spacing.ns(load) as f64 {
+            return None;
+        }
         // What a watermark is belongs to the table: one of them tells for all.
         let pace = match self.readers.first() {
             Some(reader) => &reader.query.pace,
             None => &self.groups.first()?.pace,
         };
-        pace.next_end(&clock, every_ms).filter(|&end| self.last_arrival < end)
+        pace.next_end(&clock, ends).filter(|&end| self.last_arrival < end)
     }
 
     /// Looks keep no distance: rows are seen when they arrive. Where a look costs nothing.
@@ -605,8 +612,11 @@ impl<C: Content> Intake<C> {
                     }
                 }
                 FeedEvent::NotBefore(due) => {
-                    let window_end = self.window_end(feed.event_clock());
-                    let at = self.spacing.next_look(context.load, started, due, window_end);
+                    let window_end = self.window_end(feed.event_clock(), context.load);
+                    let came = (self.rows_offered - self.rested.0, started.since_ns(self.rested.1));
+                    self.rested = (self.rows_offered, started);
+                    let ahead = Ahead { last_row: self.last_arrival, next_row: due, came, window_end };
+                    let at = self.spacing.next_look(context.load, started, ahead);
                     let at = self.sooner(at.max(now.plus_ns(1)), now, context);
                     self.look_at = at;
                     return match self.prepare(feed, now, context.load) {

@@ -1,9 +1,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
-use laxity_graph::{EventClock, EventTime, ProcessingTime};
-
-use crate::results::DueBy;
+use laxity_graph::{EventClock, EventTime, ProcessingTime, WindowEnds};
 
 /// How the watermark of a table follows the clock: where it is, and how late it is when it is least so.
 ///
@@ -31,12 +29,12 @@ impl Pace {
         }
     }
 
-    /// The earliest arrival of a row that ends the next window, where windows end at multiples of that; in the past if it
-    /// should have come. `None` while no row has moved the watermark.
-    pub fn next_end(&self, clock: &EventClock, every_ms: i64) -> Option<ProcessingTime> {
+    /// The earliest arrival of a row that ends the next window; in the past if it should have come. `None` while no row has
+    /// moved the watermark.
+    pub fn next_end(&self, clock: &EventClock, ends: WindowEnds) -> Option<ProcessingTime> {
         let lag_ns = Some(self.lag_ns.load(Relaxed)).filter(|&lag_ns| lag_ns < u64::MAX)?;
         let watermark = EventTime(self.watermark_ms.load(Relaxed));
-        let end = DueBy::WindowEnd { slide_ms: every_ms }.next_window(watermark)?;
+        let end = ends.next(watermark)?;
         // A window ends once the watermark is a millisecond before its end.
         Some(clock.due(EventTime(end.0 - 1)).plus_ns(lag_ns))
     }
@@ -52,14 +50,19 @@ mod tests {
         // Two milliseconds of event time in one of ours.
         let clock = EventClock { event_origin: EventTime(10_000), processing_origin: at(500), speed: 2.0 };
         let pace = Pace::default();
-        assert_eq!(pace.next_end(&clock, 1_000), None);
+        let seconds = WindowEnds::new(1_000, 0).unwrap();
+        assert_eq!(pace.next_end(&clock, seconds), None);
         pace.rose(&clock, EventTime(10_100), at(700));
-        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 499 + 150).plus_ns(500_000)));
+        assert_eq!(pace.next_end(&clock, seconds), Some(at(500 + 499 + 150).plus_ns(500_000)));
         pace.rose(&clock, EventTime(10_998), at(1_024));
-        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 499 + 25).plus_ns(500_000)), "the least lag");
+        assert_eq!(
+            pace.next_end(&clock, seconds),
+            Some(at(500 + 499 + 25).plus_ns(500_000)),
+            "the least lag"
+        );
         pace.rose(&clock, EventTime(10_999), at(1_500));
-        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 999 + 25).plus_ns(500_000)));
+        assert_eq!(pace.next_end(&clock, seconds), Some(at(500 + 999 + 25).plus_ns(500_000)));
         pace.rose(&clock, EventTime::MAX, at(1_500));
-        assert_eq!(pace.next_end(&clock, 1_000), Some(at(500 + 999 + 25).plus_ns(500_000)));
+        assert_eq!(pace.next_end(&clock, seconds), Some(at(500 + 999 + 25).plus_ns(500_000)));
     }
 }

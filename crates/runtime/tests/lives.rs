@@ -11,7 +11,14 @@ mod sharing;
 #[path = "lives/world.rs"]
 mod world;
 
+use laxity_graph::WindowEnds;
+use laxity_runtime::Rhythm;
 use world::World;
+
+/// They end at multiples of that.
+fn windows_of(every_ms: i64, reach_ms: i64) -> Rhythm {
+    Rhythm::Windows { ends: WindowEnds::new(every_ms, 0).expect("a distance"), reach_ms }
+}
 
 fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().expect("a number"))

@@ -1,7 +1,7 @@
 //! Cameo's context of a message, and its TRANSFORM: from a message's progress to the end of the window that it waits
 //! for.
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowEnds, WindowShape};
 
 use crate::{OperatorSnapshot, Snapshot};
 
@@ -84,23 +84,21 @@ impl Channel {
     /// closes a window would be deferred to the end of the next one. A watermark w closes the windows that end at
     /// or before w + 1 (Flink). Bare watermarks and rows are followed apart, because rows run ahead of the
     /// watermark that closes their window.
-    pub fn transform(&mut self, progress: EventTime, rows: u32, slide_ms: i64) -> Option<EventTime> {
+    pub fn transform(&mut self, progress: EventTime, rows: u32, ends: WindowEnds) -> Option<EventTime> {
         let seen = if rows == 0 { &mut self.watermark } else { &mut self.data };
         let before = *seen;
         *seen = before.max(progress);
-        let ended = |p: EventTime| p.0.saturating_add(1).div_euclid(slide_ms);
         if progress == EventTime::MIN || progress == EventTime::MAX {
             return None;
         }
-        if before == EventTime::MIN || ended(progress) > ended(before) {
+        if before == EventTime::MIN || ends.passed(progress) > ends.passed(before) {
             return None;
         }
-        ended(progress).checked_add(1)?.checked_mul(slide_ms).map(EventTime)
+        ends.next(progress)
     }
 }
 
-/// The slide TRANSFORM works with: `None` where the operator is regular for messages of that upstream slide.
-pub(crate) fn deferring_slide_ms(window: Option<WindowShape>, upstream_slide_ms: i64) -> Option<i64> {
-    let window = window.filter(|window| window.is_aligned)?;
-    (window.slide_ms > 0 && upstream_slide_ms < window.slide_ms).then_some(window.slide_ms)
+/// The ends TRANSFORM works with: `None` where the operator is regular for messages of that upstream slide.
+pub(crate) fn deferring_ends(window: Option<WindowShape>, upstream_slide_ms: i64) -> Option<WindowEnds> {
+    window?.ends().filter(|ends| upstream_slide_ms < ends.every_ms())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowEnds};
 
 use crate::{StreamReport, SwmEstimator, SwmForecast};
 
@@ -66,8 +66,9 @@ impl Expected {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub source: OperatorId,
-    /// Distances of window ends, ascending.
-    slides_ms: Vec<i64>,
+    /// Those of each kind of window, ascending.
+    ends: Vec<WindowEnds>,
+    /// How far apart those are that hold all of these.
     grain_ms: i64,
     watermark: EventTime,
     swm: SwmEstimator,
@@ -79,12 +80,12 @@ pub(crate) struct Stream {
 const SWEEPING_MAX: usize = 32;
 
 impl Windows {
-    /// Windows that end every `slide_ms` read this source.
-    pub fn add(&mut self, source: OperatorId, slide_ms: i64) {
+    /// Windows that end then read this source.
+    pub fn add(&mut self, source: OperatorId, ends: WindowEnds) {
         let place = self.streams.iter().position(|stream| stream.source == source).unwrap_or_else(|| {
             self.streams.push(Stream {
                 source,
-                slides_ms: Vec::new(),
+                ends: Vec::new(),
                 grain_ms: 0,
                 watermark: EventTime::MIN,
                 swm: SwmEstimator::default(),
@@ -93,9 +94,10 @@ impl Windows {
             self.streams.len() - 1
         });
         let stream = &mut self.streams[place];
-        if let Err(place) = stream.slides_ms.binary_search(&slide_ms) {
-            stream.slides_ms.insert(place, slide_ms);
-            stream.grain_ms = common_divisor(stream.grain_ms, slide_ms);
+        if let Err(place) = stream.ends.binary_search(&ends) {
+            stream.ends.insert(place, ends);
+            let all = stream.ends.iter().copied().reduce(WindowEnds::with);
+            stream.grain_ms = all.map_or(0, WindowEnds::every_ms);
         }
         self.changed = true;
     }
@@ -199,12 +201,7 @@ impl Stream {
 
     /// The last window end that `watermark` has passed; `MIN` before the first watermark.
     fn ended(&self, watermark: EventTime) -> EventTime {
-        if watermark == EventTime::MIN || watermark == EventTime::MAX {
-            return watermark;
-        }
-        let ended =
-            |&slide_ms: &i64| watermark.0.saturating_add(1).div_euclid(slide_ms).saturating_mul(slide_ms);
-        self.slides_ms.iter().map(ended).max().map_or(EventTime::MIN, EventTime)
+        self.ends.iter().map(|ends| ends.passed(watermark)).max().unwrap_or(EventTime::MIN)
     }
 
     /// The first window end that its watermark has not passed.
@@ -212,22 +209,13 @@ impl Stream {
         if self.watermark == EventTime::MIN || self.watermark == EventTime::MAX {
             return self.watermark;
         }
-        let next = |&slide_ms: &i64| {
-            let ended = self.watermark.0.saturating_add(1).div_euclid(slide_ms);
-            ended.saturating_add(1).saturating_mul(slide_ms)
-        };
-        self.slides_ms.iter().map(next).min().map_or(EventTime::MAX, EventTime)
+        self.ends.iter().filter_map(|ends| ends.next(self.watermark)).min().unwrap_or(EventTime::MAX)
     }
 }
 
 /// A watermark w closes the windows that end at or before w + 1.
 fn passes(watermark: EventTime, end: EventTime) -> bool {
     watermark.0.saturating_add(1) >= end.0
-}
-
-/// The greatest; that of 0 and another is the other.
-pub(crate) fn common_divisor(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
@@ -241,7 +229,9 @@ mod tests {
     fn windows(sources: &[(u32, &[i64])]) -> Windows {
         let mut windows = Windows::default();
         for &(source, slides_ms) in sources {
-            slides_ms.iter().for_each(|&slide_ms| windows.add(OperatorId(source), slide_ms));
+            for &slide_ms in slides_ms {
+                windows.add(OperatorId(source), WindowEnds::new(slide_ms, 0).unwrap());
+            }
         }
         windows
     }

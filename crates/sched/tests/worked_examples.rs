@@ -91,7 +91,7 @@ fn tumbling_window_of_10_s_with_2_s_delay() {
 }
 
 const TUMBLE_10_S: Option<WindowShape> =
-    Some(WindowShape { size_ms: 10_000, slide_ms: 10_000, is_aligned: true });
+    Some(WindowShape { size_ms: 10_000, slide_ms: 10_000, end_ms: Some(0) });
 
 /// A source and a window of 10 s; event time runs 2 s behind; 20 s have been seen.
 fn windowed(topology_only: bool) -> (Scheduler<()>, Spy) {
@@ -179,7 +179,7 @@ fn a_window_below_one_of_equal_slide_is_regular() {
     scheduler.add_operator(operator(
         3,
         &[2],
-        Some(WindowShape { size_ms: 20_000, slide_ms: 20_000, is_aligned: true }),
+        Some(WindowShape { size_ms: 20_000, slide_ms: 20_000, end_ms: Some(0) }),
     ));
     for (to, expected) in [(2, 23.0), (3, 42.0)] {
         scheduler.on_message(message(to, 20_500, seconds(22), 1), seconds(22));
@@ -196,7 +196,7 @@ fn a_wrong_fit_defers_no_further_than_the_bound() {
     scheduler.add_operator(operator(
         2,
         &[0],
-        Some(WindowShape { size_ms: month_ms, slide_ms: month_ms, is_aligned: true }),
+        Some(WindowShape { size_ms: month_ms, slide_ms: month_ms, end_ms: Some(0) }),
     ));
     scheduler.on_message(message(2, 20_500, seconds(22), 1), seconds(22));
     scheduler.on_message(message(2, 20_600, seconds(22), 1), seconds(22));

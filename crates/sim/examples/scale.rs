@@ -74,7 +74,7 @@ fn query(index: u64) -> QueryModel {
         ..QuerySettings::named(format!("query {index}"))
     };
     let mut dataflow = Dataflow::new(settings);
-    let window = WindowShape { size_ms: 10_000, slide_ms: 10_000, is_aligned: true };
+    let window = WindowShape { size_ms: 10_000, slide_ms: 10_000, end_ms: Some(0) };
     let stages = [
         (StageKind::Source, None),
         (StageKind::Rows { selectivity: 0.5 }, None),

@@ -318,7 +318,12 @@ impl Dice {
     fn window(&mut self) -> WindowShape {
         let slide_ms = self.between(10, 200) as i64;
         let slides = self.between(1, 4) as i64;
-        WindowShape { size_ms: slide_ms * slides, slide_ms, is_aligned: !self.one_in(5) }
+        let end_ms = match self.between(0, 9) {
+            0 => None,
+            1 => Some(slide_ms / 3),
+            _ => Some(0),
+        };
+        WindowShape { size_ms: slide_ms * slides, slide_ms, end_ms }
     }
 
     fn window_stage(&mut self) -> StageKind {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use laxity_graph::{EventTime, ProcessingTime, WindowShape};
+use laxity_graph::{EventTime, ProcessingTime, WindowEnds, WindowShape};
 
 /// The windows of one instance that have rows and are not closed.
 #[derive(Debug, Default)]
@@ -57,9 +57,10 @@ impl Windows {
 
     /// The end of the last window that holds an event time.
     pub fn last_end(shape: WindowShape, event_time: EventTime) -> EventTime {
-        let slide_ms = shape.slide_ms.max(1);
-        let last_start = event_time.0.div_euclid(slide_ms) * slide_ms;
-        EventTime(last_start.saturating_add(shape.size_ms.max(1)))
+        // Where nobody is told when they end, one starts at 0.
+        let one_end_ms = shape.end_ms.unwrap_or(shape.size_ms);
+        let ends = WindowEnds::new(shape.slide_ms.max(1), one_end_ms).expect("a distance");
+        ends.passed(EventTime(event_time.0.saturating_add(shape.size_ms.max(1) - 1)))
     }
 
     /// The first window that the watermark closes.
@@ -100,8 +101,8 @@ impl Windows {
 mod tests {
     use super::*;
 
-    const TUMBLING: WindowShape = WindowShape { size_ms: 10, slide_ms: 10, is_aligned: true };
-    const SLIDING: WindowShape = WindowShape { size_ms: 10, slide_ms: 4, is_aligned: true };
+    const TUMBLING: WindowShape = WindowShape { size_ms: 10, slide_ms: 10, end_ms: Some(0) };
+    const SLIDING: WindowShape = WindowShape { size_ms: 10, slide_ms: 4, end_ms: Some(10) };
 
     fn at(ns: u64) -> ProcessingTime {
         ProcessingTime(ns)

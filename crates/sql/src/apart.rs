@@ -7,7 +7,7 @@ use laxity_graph::RowErrors;
 use laxity_operators::WindowKind;
 
 use crate::settings::SessionSettings;
-use crate::template::{can_be_as_one, cannot_fail, kept_apart};
+use crate::template::{can_be_as_one, cannot_fail, has_no_offset, kept_apart};
 use crate::window_function::as_window_function;
 
 /// Whether windows of a query can be aggregated with those of others.
@@ -104,7 +104,7 @@ fn may_fail(plan: &LogicalPlan) -> Option<String> {
 fn by_window(kind: WindowKind) -> Option<String> {
     match kind {
         WindowKind::Session { .. } => Some("sessions end by their own rows".to_owned()),
-        kind if !kind.shape().is_aligned => Some("its windows have an offset".to_owned()),
+        kind if !has_no_offset(kind.shape()) => Some("its windows have an offset".to_owned()),
         _ => None,
     }
 }

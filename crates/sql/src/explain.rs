@@ -222,7 +222,7 @@ fn tree(
 /// Whether the query need not be told of everything that its table says: it reads one, and its windows end at known times.
 pub(crate) fn can_be_shared(dataflow: &Dataflow<Stage<ScanSpec, SinkSpec>>) -> bool {
     let sources = dataflow.nodes().iter().filter(|node| node.inputs.is_empty()).count();
-    let is_timed = |window: WindowShape| window.is_aligned;
+    let is_timed = |window: WindowShape| window.ends().is_some();
     sources == 1 && dataflow.nodes().iter().all(|node| node.window.is_none_or(is_timed))
 }
 

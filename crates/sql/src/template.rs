@@ -11,7 +11,7 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{Expr, Extension, LogicalPlan, Operator, Projection};
 use datafusion_sql::sqlparser::tokenizer::Location;
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
-use laxity_graph::{Dataflow, NodeId};
+use laxity_graph::{Dataflow, NodeId, WindowEnds, WindowShape};
 use laxity_operators::{
     Access, Chain, OwnConstants, SharedStage, SlicerSpec, Stage, Template, WindowInput, WindowKind,
 };
@@ -244,7 +244,7 @@ fn find_template(
     let (Stage::Source { shared: Some(shared), .. }, Stage::Sink(sink)) = (&source.stage, &sink.stage) else {
         return;
     };
-    let is_timed = source.window.is_none() && window.window.is_some_and(|window| window.is_aligned);
+    let is_timed = source.window.is_none() && window.window.is_some_and(has_no_offset);
     if !is_plain || !is_timed || !shared.spec.access().is_some_and(Access::is_exact) {
         return;
     }
@@ -311,6 +311,11 @@ fn without_filter(node: LogicalPlan, all_at_once: bool) -> Result<Transformed<Lo
         }
         other => Transformed::no(other),
     })
+}
+
+/// Slices that windows are put together of begin at multiples of their length.
+pub(crate) fn has_no_offset(window: WindowShape) -> bool {
+    window.ends().is_some_and(|ends| Some(ends) == WindowEnds::new(window.slide_ms, 0))
 }
 
 /// The setting for which a query is not done as one with others, as a reason to follow "as".

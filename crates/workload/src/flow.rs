@@ -147,7 +147,7 @@ pub(crate) fn in_turn(from: NodeId) -> Input {
 
 /// Windows of `size_ms`, one every `slide_ms`.
 pub(crate) fn sliding(size_ms: i64, slide_ms: i64) -> WindowShape {
-    WindowShape { size_ms, slide_ms, is_aligned: true }
+    WindowShape { size_ms, slide_ms, end_ms: Some(0) }
 }
 
 /// Windows of `size_ms` one after another.

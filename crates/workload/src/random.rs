@@ -139,7 +139,7 @@ impl Dice {
         if is_windowed || ends.len() > 1 {
             let slide_ms = self.spread(50.0, 5_000.0) as i64;
             let size_ms = slide_ms * self.within(1.0, 4.9) as i64;
-            let window = is_windowed.then_some(WindowShape { size_ms, slide_ms, is_aligned: true });
+            let window = is_windowed.then_some(WindowShape { size_ms, slide_ms, end_ms: Some(0) });
             let kind = match window {
                 Some(_) => StageKind::Window {
                     selectivity: self.spread(0.001, 0.5),

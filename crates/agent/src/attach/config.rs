@@ -161,7 +161,7 @@ impl File {
             let size_ms = time("window", size)?.as_millis() as i64;
             let slide = job.slide.as_deref().map(|text| time("slide", text)).transpose()?;
             let slide_ms = slide.map_or(size_ms, |slide| slide.as_millis() as i64);
-            wishes.window = Some(WindowShape { size_ms, slide_ms, is_aligned: true });
+            wishes.window = Some(WindowShape { size_ms, slide_ms, end_ms: Some(0) });
         }
         Ok(JobWish { name: job.name.clone(), wishes })
     }

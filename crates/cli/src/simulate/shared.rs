@@ -144,7 +144,7 @@ pub fn fronts(models: &[Model], shared: &[SharedCosts], tenants: usize) -> Vec<S
                 .filter_map(|member| models[model_of(member)?].window())
                 .next()
                 // Nobody of it is asked about, so that it has nothing to do.
-                .unwrap_or((WindowShape { size_ms: 1, slide_ms: 1, is_aligned: true }, 0));
+                .unwrap_or((WindowShape { size_ms: 1, slide_ms: 1, end_ms: Some(0) }, 0));
             template.template(window, row_bytes)
         });
         SharedFront {

@@ -92,7 +92,7 @@ impl World {
             scheduler.add_query(QuerySpec { id: QueryId(query), target_ns, weight: 1.0, qos: None });
             for id in query * PER_QUERY..(query + 1) * PER_QUERY {
                 // Where the model ranks, windows would need its own idea of the frontier.
-                let window = WindowShape { size_ms: 100, slide_ms: 20, is_aligned: true };
+                let window = WindowShape { size_ms: 100, slide_ms: 20, end_ms: Some(0) };
                 scheduler.add_operator(OperatorSpec {
                     id: OperatorId(id),
                     query: QueryId(query),

@@ -10,7 +10,9 @@ use laxity_graph::ProcessingTime;
 ///
 /// Where all who read it wait for a window's end, a row in its midst is nobody's business: half of the time to the end is
 /// slept through. What has gathered by then has as long again until it is due, so that no look brings more work than there
-/// is time for, and the last one before the end is twice as far from it as looks are apart at most.
+/// is time for, and the last one before the end is twice as far from it as looks are apart at most. Where fewer rows would
+/// come by then than make a look worth while, these are waited for, or that last look; where fewer come in all, the end.
+/// A window ends with the first row behind it. Where rows come as evenly as the last two, that is known, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spacing {
     target_ns: u64,
@@ -28,6 +30,25 @@ const LOAD_HIGH: f64 = 0.9;
 /// No table rests longer than this: by then a fast one has more rows than fit a batch, and a person who looks at the live
 /// table sees it move.
 const NS_MAX: u64 = 100_000_000;
+/// Nor one of few rows of which nobody waits for any: so often the live table is drawn.
+const FEW_NS_MAX: u64 = 500_000_000;
+/// So many make a look worth while: it is little beside them. Picked.
+const MANY_ROWS: u64 = 32;
+/// No more work than a look. Picked.
+const FEW_ROWS: u64 = 8;
+
+/// What is known of a table's rows when there is none to be had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    /// When the last came.
+    pub last_row: ProcessingTime,
+    /// When the next comes.
+    pub next_row: ProcessingTime,
+    /// How many came since there was none before, and how long that was, ns.
+    pub came: (u64, u64),
+    /// From when on a row ends the window that all wait for.
+    pub window_end: Option<ProcessingTime>,
+}
 
 impl Spacing {
     /// Whatever the target is.
@@ -55,27 +76,42 @@ impl Spacing {
         ((self.target_ns as f64 * share) as u64).min(self.ns_max)
     }
 
-    /// When to look again at a table whose next row is due at `next_row`, if nobody waits for rows before `window_end`.
-    pub fn next_look(
-        self,
-        load: f64,
-        now: ProcessingTime,
-        next_row: ProcessingTime,
-        window_end: Option<ProcessingTime>,
-    ) -> ProcessingTime {
+    /// When to look again at a table.
+    pub fn next_look(self, load: f64, now: ProcessingTime, ahead: Ahead) -> ProcessingTime {
         let apart_ns = self.ns(load);
         // Looks that are as far apart as they may be have nothing to gain, and would all meet at the end.
-        let at = match window_end.filter(|_| apart_ns < self.ns_max) {
+        let at = match ahead.window_end.filter(|_| apart_ns < self.ns_max) {
             None => now.plus_ns(apart_ns),
             // The row that ends the window, at once.
-            Some(end) if next_row >= end => return next_row,
+            Some(end) if ahead.next_row >= end => return ahead.next_row,
             Some(end) => {
                 let left_ns = end.since_ns(now);
-                let slept_ns = if left_ns <= 2 * apart_ns { left_ns } else { (left_ns / 2).min(self.ns_max) };
-                now.plus_ns(slept_ns)
+                let before_last_ns = left_ns.saturating_sub(2 * apart_ns);
+                if before_last_ns == 0 || left_ns <= ahead.time_of_rows_ns(FEW_ROWS) {
+                    ahead.row_behind(end, apart_ns).min(now.plus_ns(FEW_NS_MAX))
+                } else {
+                    let half_ns = (left_ns / 2).min(self.ns_max);
+                    let rows_ns = ahead.time_of_rows_ns(MANY_ROWS).min(FEW_NS_MAX);
+                    now.plus_ns(half_ns.max(rows_ns).min(before_last_ns))
+                }
             }
         };
-        at.max(next_row)
+        at.max(ahead.next_row)
+    }
+}
+
+impl Ahead {
+    /// How long so many rows take to come, ns.
+    fn time_of_rows_ns(self, rows: u64) -> u64 {
+        let (came, ns) = self.came;
+        ns.saturating_mul(rows).checked_div(came).unwrap_or(u64::MAX)
+    }
+
+    /// When the first row comes behind that time, if it is as regular as the last two; no later than `late_ns` behind it.
+    fn row_behind(self, time: ProcessingTime, late_ns: u64) -> ProcessingTime {
+        let apart_ns = self.next_row.since_ns(self.last_row).max(1);
+        let behind_ns = time.since_ns(self.next_row).div_ceil(apart_ns).saturating_mul(apart_ns);
+        self.next_row.plus_ns(behind_ns).min(time.plus_ns(late_ns))
     }
 }
 
@@ -99,28 +135,55 @@ mod tests {
         assert_eq!(Spacing::default().with_target(60_000_000_000).ns(0.0), NS_MAX);
     }
 
+    const fn at(ms: u64) -> ProcessingTime {
+        ProcessingTime(ms * 1_000_000)
+    }
+
+    /// Of a window that ends at 400 ms, with so many rows in 400 ms.
+    fn looks(spacing: Spacing, window_end: Option<ProcessingTime>, rows: u64) -> Vec<u64> {
+        let apart_ns = at(400).0 / rows;
+        let row_before = |time: ProcessingTime| ProcessingTime(time.0 / apart_ns * apart_ns);
+        let mut looks = vec![at(0)];
+        while let Some(&last) = looks.last().filter(|&&last| last < at(400)) {
+            let last_row = row_before(last);
+            let next_row = last_row.plus_ns(apart_ns);
+            let ahead = Ahead { last_row, next_row, came: (rows, at(400).0), window_end };
+            looks.push(spacing.next_look(1.0, last, ahead));
+        }
+        looks.iter().map(|look| look.0 / 1_000_000).collect()
+    }
+
     #[test]
     fn half_of_the_time_to_a_window_s_end_is_slept_through() {
-        let at = |ms: u64| ProcessingTime(ms * 1_000_000);
-        let looks = |spacing: Spacing, end: Option<ProcessingTime>| {
-            let mut looks = vec![at(0)];
-            while let Some(&last) = looks.last().filter(|&&last| last <= at(400)) {
-                // A row a millisecond, but none in the last five of the window.
-                let next_row = if last >= at(395) { at(403) } else { last.plus_ns(1_000_000) };
-                looks.push(spacing.next_look(1.0, last, next_row, end));
-            }
-            looks.iter().map(|look| look.0 / 1_000_000).collect::<Vec<_>>()
-        };
         let near = Spacing::default().with_target(40_000_000);
-        assert_eq!(looks(near, Some(at(400))), [0, 100, 200, 300, 350, 375, 387, 400, 403]);
-        assert_eq!(looks(near, None)[..4], [0, 10, 20, 30]);
+        assert_eq!(looks(near, Some(at(400)), 40_000), [0, 100, 200, 300, 350, 375, 380, 400]);
+        assert_eq!(looks(near, None, 400)[..4], [0, 10, 20, 30]);
         assert_eq!(
-            looks(Spacing::NONE, Some(at(400)))[..4],
+            looks(Spacing::NONE, Some(at(400)), 400)[..4],
             [0, 1, 2, 3],
             "each row, where looks cost nothing"
         );
         let far = Spacing::default().with_target(10_000_000_000);
-        assert_eq!(looks(far, Some(at(399))), [0, 100, 200, 300, 400, 500]);
-        assert_eq!(near.next_look(0.0, at(7), at(8), Some(at(5))), at(8), "that row ends it");
+        assert_eq!(looks(far, Some(at(400)), 400), [0, 100, 200, 300, 400]);
+    }
+
+    #[test]
+    fn few_rows_are_not_looked_for_one_by_one() {
+        let near = Spacing::default().with_target(40_000_000);
+        assert_eq!(looks(near, Some(at(400)), 400), [0, 100, 200, 300, 350, 380, 400]);
+        assert_eq!(
+            looks(near, Some(at(400)), 40),
+            [0, 320, 400],
+            "the first 32, and the last before the end"
+        );
+        assert_eq!(looks(near, Some(at(400)), 4), [0, 400]);
+        let of_slow = |end: u64| {
+            let ahead =
+                Ahead { last_row: at(0), next_row: at(60), came: (1, at(60).0), window_end: Some(at(end)) };
+            near.next_look(1.0, at(0), ahead)
+        };
+        assert_eq!(of_slow(5_000), at(500), "a person sees it move");
+        assert_eq!([of_slow(299), of_slow(300)], [at(300), at(300)], "the row that ends it");
+        assert_eq!([of_slow(301), of_slow(59)], [at(311), at(60)], "or soon after that row may have come");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use laxity_graph::WindowEnds;
+
 use crate::Rhythm;
 
 /// How near their targets are, and where their windows end.
@@ -9,7 +11,7 @@ use crate::Rhythm;
 pub(super) struct Wants {
     /// How many want the same.
     readers: BTreeMap<(u64, Option<Rhythm>), u32>,
-    windows_every_ms: Option<i64>,
+    window_ends: Option<WindowEnds>,
 }
 
 impl Wants {
@@ -38,13 +40,13 @@ impl Wants {
         self.readers.first_key_value().map_or(u64::MAX, |((target_ns, _), _)| *target_ns)
     }
 
-    /// All wait for the ends of windows alone, which are multiples of this.
-    pub fn windows_every_ms(&self) -> Option<i64> {
-        self.windows_every_ms
+    /// All wait for the ends of windows alone, which are these.
+    pub fn window_ends(&self) -> Option<WindowEnds> {
+        self.window_ends
     }
 
     fn find_common(&mut self) {
-        self.windows_every_ms = Rhythm::common(self.readers.keys().map(|(_, rhythm)| *rhythm));
+        self.window_ends = Rhythm::common(self.readers.keys().map(|(_, rhythm)| *rhythm));
     }
 }
 
@@ -69,7 +71,10 @@ mod tests {
         match kind {
             0 => None,
             1 => Some(Rhythm::Rows),
-            kind => Some(Rhythm::Windows { every_ms: i64::from(kind) * 500, reach_ms: 1 }),
+            kind => {
+                let ends = WindowEnds::new(i64::from(kind) * 500, i64::from(kind % 3) * 50).unwrap();
+                Some(Rhythm::Windows { ends, reach_ms: 1 })
+            }
         }
     }
 
@@ -91,7 +96,7 @@ mod tests {
                 for wants in [&wants, &all] {
                     let nearest = readers.iter().map(|(target_ns, _)| *target_ns).min();
                     prop_assert_eq!(wants.nearest_ns(), nearest.unwrap_or(u64::MAX));
-                    prop_assert_eq!(wants.windows_every_ms(), Rhythm::common(readers.iter().map(|(_, rhythm)| *rhythm)));
+                    prop_assert_eq!(wants.window_ends(), Rhythm::common(readers.iter().map(|(_, rhythm)| *rhythm)));
                 }
             }
             prop_assert!(!wants.remove(9, None), "nobody has that target");

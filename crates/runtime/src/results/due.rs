@@ -1,18 +1,15 @@
 //! For which queries it is known, before a result comes out, that one should have; for the others silence proves
 //! nothing.
 
-use laxity_graph::{Dataflow, EventClock, EventTime, ProcessingTime};
+use laxity_graph::{Dataflow, EventClock, EventTime, ProcessingTime, WindowEnds};
 
 /// What makes a result of a query due, as far as that is known before it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueBy {
     /// Every row that comes: no operator keeps rows.
     Arrival,
-    /// The watermark of the one source, as often as it passes a multiple of the slide.
-    WindowEnd {
-        /// Of the window that slides farthest, ms.
-        slide_ms: i64,
-    },
+    /// The watermark of the one source, as often as it passes the end of one of the windows that are farthest apart.
+    WindowEnd(WindowEnds),
     /// Joins, sessions, several sources: only what is on its way into a sink is known to be due.
     Unknown,
 }
@@ -27,29 +24,19 @@ impl DueBy {
         if sources != 1 || fires_at_once || nodes.iter().any(|node| node.inputs.len() > 1) {
             return DueBy::Unknown;
         }
-        let mut windows = nodes.iter().filter_map(|node| node.window).peekable();
-        if windows.peek().is_none() {
-            return DueBy::Arrival;
-        }
-        let slide_ms =
-            windows.try_fold(0, |most, window| window.is_aligned.then_some(window.slide_ms.max(most)));
-        match slide_ms {
-            Some(slide_ms) if slide_ms > 0 => DueBy::WindowEnd { slide_ms },
-            _ => DueBy::Unknown,
-        }
+        let windows = nodes.iter().filter_map(|node| node.window);
+        let Some(ends) = windows.map(|window| window.ends()).collect::<Option<Vec<_>>>() else {
+            return DueBy::Unknown;
+        };
+        // Of two alike, that of the later operator.
+        let farthest = ends.into_iter().max_by_key(|ends| ends.every_ms());
+        farthest.map_or(DueBy::Arrival, DueBy::WindowEnd)
     }
 
     /// The last window end that a source's watermark has passed in rising, if it has passed one.
     pub(crate) fn window_passed(self, before: EventTime, after: EventTime) -> Option<EventTime> {
-        let DueBy::WindowEnd { slide_ms } = self else { return None };
-        if after == EventTime::MAX {
-            return (before < after).then_some(after);
-        }
-        // A window fires once the watermark is at its end less a millisecond.
-        let last_end = |watermark: EventTime| {
-            watermark.0.saturating_add(1).div_euclid(slide_ms).saturating_mul(slide_ms)
-        };
-        (last_end(before) < last_end(after)).then(|| EventTime(last_end(after)))
+        let DueBy::WindowEnd(ends) = self else { return None };
+        (ends.passed(before) < ends.passed(after)).then(|| ends.passed(after))
     }
 
     /// From when on a row held back at the source is owed a result: at the latest when the window has closed that it
@@ -61,8 +48,8 @@ impl DueBy {
     ) -> Option<ProcessingTime> {
         match self {
             DueBy::Arrival => Some(arrival),
-            DueBy::WindowEnd { slide_ms } => {
-                clock.map(|clock| arrival.plus_ns((slide_ms as f64 / clock.speed * 1e6) as u64))
+            DueBy::WindowEnd(ends) => {
+                clock.map(|clock| arrival.plus_ns((ends.every_ms() as f64 / clock.speed * 1e6) as u64))
             }
             DueBy::Unknown => None,
         }
@@ -70,9 +57,10 @@ impl DueBy {
 
     /// The window that ends next after the watermark.
     pub(crate) fn next_window(self, watermark: EventTime) -> Option<EventTime> {
-        let DueBy::WindowEnd { slide_ms } = self else { return None };
-        let next = watermark.0.checked_add(1)?.div_euclid(slide_ms).checked_add(1)?.checked_mul(slide_ms)?;
-        Some(EventTime(next))
+        match self {
+            DueBy::WindowEnd(ends) => ends.next(watermark),
+            DueBy::Arrival | DueBy::Unknown => None,
+        }
     }
 }
 
@@ -94,27 +82,31 @@ mod tests {
         DueBy::of(&flow)
     }
 
-    fn window(slide_ms: i64, is_aligned: bool) -> Option<WindowShape> {
-        Some(WindowShape { size_ms: 5_000, slide_ms, is_aligned })
+    fn window(slide_ms: i64, end_ms: Option<i64>) -> Option<WindowShape> {
+        Some(WindowShape { size_ms: 5_000, slide_ms, end_ms })
+    }
+
+    fn window_end(every_ms: i64, end_ms: i64) -> DueBy {
+        DueBy::WindowEnd(WindowEnds::new(every_ms, end_ms).unwrap())
     }
 
     #[test]
     fn operators_say_what_makes_a_result_due() {
         assert_eq!(due_by(&[(&[], None), (&[0], None)]), DueBy::Arrival);
-        let one = due_by(&[(&[], None), (&[0], window(1_000, true)), (&[1], None)]);
-        assert_eq!(one, DueBy::WindowEnd { slide_ms: 1_000 });
-        let two = due_by(&[(&[], None), (&[0], window(1_000, true)), (&[1], window(60_000, true))]);
-        assert_eq!(two, DueBy::WindowEnd { slide_ms: 60_000 });
-        assert_eq!(due_by(&[(&[], None), (&[0], window(1_000, false))]), DueBy::Unknown);
+        let one = due_by(&[(&[], None), (&[0], window(1_000, Some(0))), (&[1], None)]);
+        assert_eq!(one, window_end(1_000, 0));
+        let two =
+            due_by(&[(&[], None), (&[0], window(1_000, Some(0))), (&[1], window(60_000, Some(20_000)))]);
+        assert_eq!(two, window_end(60_000, 20_000));
+        assert_eq!(due_by(&[(&[], None), (&[0], window(1_000, None))]), DueBy::Unknown);
         assert_eq!(due_by(&[(&[], None), (&[], None), (&[0, 1], None)]), DueBy::Unknown);
-        assert_eq!(due_by(&[(&[], window(1_000, true)), (&[0], None)]), DueBy::Unknown);
+        assert_eq!(due_by(&[(&[], window(1_000, Some(0))), (&[0], None)]), DueBy::Unknown);
     }
 
     #[test]
     fn a_window_is_passed_a_millisecond_before_its_end() {
         let passed = |before: i64, after: i64| {
-            let due = DueBy::WindowEnd { slide_ms: 1_000 };
-            due.window_passed(EventTime(before), EventTime(after)).map(|end| end.0)
+            window_end(1_000, 0).window_passed(EventTime(before), EventTime(after)).map(|end| end.0)
         };
         assert_eq!(passed(100, 998), None);
         assert_eq!(passed(100, 999), Some(1_000));
@@ -124,9 +116,11 @@ mod tests {
         assert_eq!(passed(5_100, i64::MAX), Some(i64::MAX));
         assert_eq!(passed(i64::MAX, i64::MAX), None);
         assert_eq!(passed(i64::MIN, 250), Some(0));
+        assert_eq!(
+            window_end(1_000, 300).window_passed(EventTime(100), EventTime(299)),
+            Some(EventTime(300))
+        );
         assert_eq!(DueBy::Arrival.window_passed(EventTime(0), EventTime(9_999)), None);
-        assert_eq!(DueBy::WindowEnd { slide_ms: 1_000 }.next_window(EventTime(999)), Some(EventTime(2_000)));
-        assert_eq!(DueBy::WindowEnd { slide_ms: 1_000 }.next_window(EventTime(998)), Some(EventTime(1_000)));
     }
 
     #[test]
@@ -135,7 +129,7 @@ mod tests {
         // Five milliseconds of event time in one of ours.
         let clock =
             EventClock { event_origin: EventTime(0), processing_origin: ProcessingTime::ZERO, speed: 5.0 };
-        let window = DueBy::WindowEnd { slide_ms: 1_000 };
+        let window = window_end(1_000, 0);
         assert_eq!(DueBy::Arrival.held_back(arrival, None), Some(arrival));
         assert_eq!(window.held_back(arrival, Some(&clock)), Some(ProcessingTime(207_000_000)));
         assert_eq!(window.held_back(arrival, None), None);

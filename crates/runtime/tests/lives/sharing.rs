@@ -15,7 +15,10 @@ use proptest::prelude::*;
 use super::numbers::{Counting, Every, Numbers, Rest};
 
 const MS: u64 = 1_000_000;
-const WINDOWS: Rhythm = Rhythm::Windows { every_ms: 100, reach_ms: 100 };
+
+fn windows() -> Rhythm {
+    super::windows_of(100, 100)
+}
 
 struct Now(Cell<u64>);
 
@@ -125,10 +128,10 @@ fn each_is_told_when_its_windows_end_and_the_quiet_never() {
     let process = process();
     let queries: Vec<_> = (0..4).map(|id| query(id, 200, &process)).collect();
     let readers = vec![
-        reader(&queries[0], 2, 0, WINDOWS),
-        reader(&queries[1], 50, 3, WINDOWS),
+        reader(&queries[0], 2, 0, windows()),
+        reader(&queries[1], 50, 3, windows()),
         // No number leaves that.
-        reader(&queries[2], 2, 2, WINDOWS),
+        reader(&queries[2], 2, 2, windows()),
         reader(&queries[3], 70, 69, Rhythm::Rows),
     ];
     let mut table = Table::new(readers, &process);
@@ -157,14 +160,14 @@ fn each_is_told_when_its_windows_end_and_the_quiet_never() {
 fn who_joins_gets_what_comes_and_who_leaves_nothing() {
     let process = process();
     let queries: Vec<_> = (0..3).map(|id| query(id, 200, &process)).collect();
-    let mut table = Table::new(vec![reader(&queries[0], 1, 0, WINDOWS)], &process);
+    let mut table = Table::new(vec![reader(&queries[0], 1, 0, windows())], &process);
     table.look(30);
     let seen = table.feed.next;
-    assert!(table.intake.join(reader(&queries[1], 1, 0, WINDOWS)).is_none());
+    assert!(table.intake.join(reader(&queries[1], 1, 0, windows())).is_none());
     assert!(!table.intake.leave(&queries[0], &process.memory));
     table.look(60);
     // It has the place of the one that left, and nothing of what that held.
-    assert!(table.intake.join(reader(&queries[2], 10, 5, WINDOWS)).is_none());
+    assert!(table.intake.join(reader(&queries[2], 10, 5, windows())).is_none());
     table.look(120);
     let mut told = table.told();
     told.sort_unstable();
@@ -182,7 +185,7 @@ fn who_joins_gets_what_comes_and_who_leaves_nothing() {
 fn what_is_over_the_quantum_waits_for_the_next_look_the_nearest_target_first() {
     let process = process();
     let queries: Vec<_> = (0..100).map(|id| query(id, 1_000 - 9 * u64::from(id), &process)).collect();
-    let readers = queries.iter().map(|query| reader(query, 1, 0, WINDOWS)).collect();
+    let readers = queries.iter().map(|query| reader(query, 1, 0, windows())).collect();
     let mut table = Table { quantum_ns: 3, ..Table::new(readers, &process) };
     let (mut at_ms, mut looks, mut told) = (100, 0, Vec::new());
     while told.len() < 100 {
@@ -224,7 +227,7 @@ fn the_end_is_told_to_all_with_what_is_held_for_them() {
     let process = process();
     let queries: Vec<_> = (0..3).map(|id| query(id, 200, &process)).collect();
     let readers = queries.iter().enumerate().map(|(rest, query)| {
-        let rhythm = if rest == 0 { Rhythm::Rows } else { WINDOWS };
+        let rhythm = if rest == 0 { Rhythm::Rows } else { windows() };
         reader(query, 3, [0, 1, 9][rest], rhythm)
     });
     let mut table = Table::new(readers.collect(), &process);
@@ -255,7 +258,7 @@ fn of_template(query: &Arc<Query>, by: u64, rest: u64, windows: Every) -> Reader
     let source = OperatorId(query.id.0);
     let ms = windows.0.max(1) as i64;
     Reader::new(query.clone(), source, None, false, ProcessingTime::ZERO)
-        .sharing(Rest { by, rest, windows: Some(windows) }, Rhythm::Windows { every_ms: ms, reach_ms: ms })
+        .sharing(Rest { by, rest, windows: Some(windows) }, super::windows_of(ms, ms))
         .with_outlet(Some(outlet))
 }
 
@@ -454,7 +457,7 @@ fn what_has_ended_comes_out_before_the_table_is_closed() {
     let process = process();
     let queries: Vec<_> = (0..60).map(|id| query(id, 200, &process)).collect();
     let readers = queries.iter().map(|query| match query.id.0 {
-        id @ 0..30 => reader(query, 30, u64::from(id), WINDOWS),
+        id @ 0..30 => reader(query, 30, u64::from(id), windows()),
         _ => as_one(query, 1, 0),
     });
     let mut table = Table { quantum_ns: 12, ..Table::new(readers.collect(), &process) };
@@ -509,7 +512,7 @@ fn who_gets_nothing_is_told_of_nothing_after_a_checkpoint() {
     let process = process();
     let queries: Vec<_> = (0..4).map(|id| query(id, 200, &process)).collect();
     // No number leaves that.
-    let readers = queries.iter().map(|query| reader(query, 2, 2, WINDOWS));
+    let readers = queries.iter().map(|query| reader(query, 2, 2, windows()));
     let mut table = Table::new(readers.collect(), &process);
     let mut told = Vec::new();
     table.look(50);
@@ -534,7 +537,7 @@ proptest! {
         pieces in (1_u64..40, 1_u64..40),
         end in 700_u64..1_300,
     ) {
-        let rhythm = |is_told: bool| if is_told { WINDOWS } else { Rhythm::Rows };
+        let rhythm = |is_told: bool| if is_told { windows() } else { Rhythm::Rows };
         let world = |queries: &[Arc<Query>], at_once: u64, end: u64| {
             let readers = queries.iter().zip(&members).map(|(query, (by, _, rows))| {
                 reader(query, *by, by / 2, rhythm(!rows))

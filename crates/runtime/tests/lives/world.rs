@@ -281,7 +281,7 @@ impl World {
         let reader = match way {
             0 => reader.sharing(Rest::ALL, Rhythm::Rows),
             1..=5 if windows => of_template(reader, outlet),
-            1..=5 => reader.sharing(Rest::ALL, Rhythm::Windows { every_ms: 20, reach_ms: 60 }),
+            1..=5 => reader.sharing(Rest::ALL, super::windows_of(20, 60)),
             _ => reader,
         };
         self.read(&query, reader, now);
@@ -695,7 +695,7 @@ impl Output {
 
 fn of_template(reader: Reader<Numbers>, outlet: Arc<Outlet>) -> Reader<Numbers> {
     let rest = Rest { windows: Some(Every(20)), ..Rest::ALL };
-    reader.sharing(rest, Rhythm::Windows { every_ms: 20, reach_ms: 60 }).with_outlet(Some(outlet))
+    reader.sharing(rest, super::windows_of(20, 60)).with_outlet(Some(outlet))
 }
 
 fn look(table: OperatorId, due: ProcessingTime) -> Parcel<Numbers> {

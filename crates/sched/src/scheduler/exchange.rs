@@ -81,7 +81,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const WORKER: WorkerId = WorkerId(0);
-    const WINDOW: WindowShape = WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true };
+    const WINDOW: WindowShape = WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) };
 
     /// The operators of one query that run here, as (id, inputs that run here too). Operator 2 closes windows of 1 s.
     fn node(operators: &[(u32, &[u32])]) -> Scheduler<()> {
@@ -93,11 +93,7 @@ mod tests {
                 id: OperatorId(id),
                 query: QueryId(0),
                 upstream: upstream.iter().copied().map(OperatorId).collect(),
-                window: (id == 2).then_some(WindowShape {
-                    size_ms: 1_000,
-                    slide_ms: 1_000,
-                    is_aligned: true,
-                }),
+                window: (id == 2).then_some(WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) }),
                 channels: 1,
             });
         }

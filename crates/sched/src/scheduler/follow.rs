@@ -56,7 +56,7 @@ mod tests {
     /// always more urgent.
     fn scheduler(policy: &str) -> Scheduler<()> {
         let mut scheduler = Scheduler::new(CORE.recipe(policy).unwrap().compose(), Config::default());
-        let window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true });
+        let window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) });
         let of = |id: u32, query: u32, upstream: &[u32], window| OperatorSpec {
             id: OperatorId(id),
             query: QueryId(query),

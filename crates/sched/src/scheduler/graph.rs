@@ -4,7 +4,7 @@ use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId};
 
 use super::operator::{Links, Operator, Query, Run};
 use super::switch::rank_operator_again;
-use crate::context::{Channel, deferring_slide_ms};
+use crate::context::{Channel, deferring_ends};
 use crate::mailbox::Mailbox;
 use crate::{
     CostModel, Event, Frontier, Message, OperatorSpec, QuerySpec, Scheduler, Selectivity, Traversal, Unit,
@@ -46,7 +46,7 @@ impl<T> Scheduler<T> {
             Some(_) => self.sources_of(&upstream),
             None => Vec::new(),
         };
-        let window_slide_ms = deferring_slide_ms(window, slide_above_ms).unwrap_or(0);
+        let window_ends = deferring_ends(window, slide_above_ms);
         let above_window =
             upstream.iter().filter_map(|&above| self.operator(above)).any(|above| above.links.below_window);
         let query = self.queries.get_mut(query_id.index()).and_then(Option::as_mut);
@@ -66,7 +66,7 @@ impl<T> Scheduler<T> {
             cost,
             target_ns: query.spec.target_ns,
             weight: query.spec.weight as f32,
-            deferring_slide_ms: 0,
+            defers: false,
             selectivity: Selectivity::default(),
             is_source: upstream.is_empty(),
             channel: Channel::NEW,
@@ -76,8 +76,9 @@ impl<T> Scheduler<T> {
                 slide_ms: window.map_or(slide_above_ms, |w| w.slide_ms),
                 channels: vec![Channel::NEW; channels.saturating_sub(1) as usize],
                 downstream: Vec::new(),
-                window_slide_ms,
-                on_the_way_slide_ms: None,
+                deferring_to: None,
+                window_ends,
+                on_the_way: None,
                 sources: Vec::new(),
                 frontier: Frontier::default(),
                 feeds_windows: false,

@@ -1,6 +1,6 @@
 //! The state that is kept of every query and operator; the states and their meaning stand at `Operator`.
 
-use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowShape};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QueryId, WindowEnds, WindowShape};
 
 use crate::context::Channel;
 use crate::mailbox::Mailbox;
@@ -34,6 +34,8 @@ pub(super) struct Operator<T> {
     pub blocked: bool,
     /// The last run left work that needs no message.
     pub resume: bool,
+    /// Messages may be deferred to the end of a window: see [`Links::deferring_to`].
+    pub defers: bool,
     pub mailbox: Mailbox<T>,
     /// The message being processed, over all grants it takes.
     pub run: Run,
@@ -44,8 +46,6 @@ pub(super) struct Operator<T> {
     pub reply_ns: u64,
     pub target_ns: u64,
     pub weight: f32,
-    /// S_d where messages may be deferred to the end of a window (TRANSFORM), 0 where they may not.
-    pub deferring_slide_ms: i64,
     pub selectivity: Selectivity,
     pub is_source: bool,
     /// The first input channel; most operators have no other.
@@ -66,10 +66,12 @@ pub(super) struct Links {
     pub channels: Vec<Channel>,
     pub upstream: Vec<OperatorId>,
     pub downstream: Vec<OperatorId>,
-    /// The slide that TRANSFORM defers to here: 0 where the operator closes no window or is regular.
-    pub window_slide_ms: i64,
-    /// The slide of what lies below, as far as rows here wait for it; `None` until it is looked at.
-    pub on_the_way_slide_ms: Option<i64>,
+    /// Where messages may be deferred to the end of a window (TRANSFORM): when they end, S_d apart.
+    pub deferring_to: Option<WindowEnds>,
+    /// What TRANSFORM defers to here: `None` where the operator closes no window or is regular.
+    pub window_ends: Option<WindowEnds>,
+    /// The ends of what lies below, as far as rows here wait for them.
+    pub on_the_way: Option<WindowEnds>,
     /// The sources above a deferring operator.
     pub sources: Vec<OperatorId>,
     /// PROGRESSMAP of a source.
@@ -158,13 +160,13 @@ impl<T> Scheduler<T> {
     /// t_MF of a message.
     pub(super) fn frontier(&mut self, message: &Message<T>) -> ProcessingTime {
         let operator = self.operators[message.to.index()].as_mut().expect("looked up by the caller");
-        let slide_ms = operator.deferring_slide_ms;
-        if slide_ms == 0 || self.composition.topology_only {
+        if !operator.defers || self.composition.topology_only {
             return message.ingested;
         }
+        let Some(ends) = operator.links.deferring_to else { return message.ingested };
         let bytes = operator.mailbox.bytes();
         let channel = operator.channel_mut(message.channel);
-        let closes = channel.transform(message.progress, message.rows, slide_ms);
+        let closes = channel.transform(message.progress, message.rows, ends);
         closes
             // Where the mailbox is half full, work that waits for a window's end would soon block those above.
             .filter(|_| bytes <= self.mailbox_bytes_low())

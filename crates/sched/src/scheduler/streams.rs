@@ -16,11 +16,11 @@ impl<T> Scheduler<T> {
         window: Option<WindowShape>,
         sources: &[OperatorId],
     ) {
-        let Some(window) = window.filter(|window| window.is_aligned && window.slide_ms > 0) else { return };
+        let Some(ends) = window.and_then(WindowShape::ends) else { return };
         let Some(query) = self.queries.get_mut(query.index()).and_then(Option::as_mut) else { return };
         let windows = query.windows.get_or_insert_default();
         for &source in sources {
-            windows.add(source, window.slide_ms);
+            windows.add(source, ends);
             if let Some(source) = self.operators[source.index()].as_mut() {
                 source.links.feeds_windows = true;
             }
@@ -159,7 +159,7 @@ mod tests {
     /// Source 0 feeds the windows 1 and 2 of 1 s, and both the sink 3. Operator 4 has no windows.
     fn scheduler() -> Scheduler<()> {
         let mut scheduler = Scheduler::new(Composition::of(Fcfs), Config::default());
-        let window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true });
+        let window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) });
         let operators: [(u32, &[u32], _, _); 5] = [
             (0, &[], None, 1),
             (1, &[0], window, 1),

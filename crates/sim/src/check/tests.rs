@@ -15,7 +15,7 @@ const fn at(ns: u64) -> ProcessingTime {
 
 /// Two chains of a source (0, 3), a half-passing filter or window (1, 4), and a sink (2, 5).
 fn topology(setup: &Setup) -> Topology {
-    let shape = WindowShape { size_ms: 10, slide_ms: 10, is_aligned: true };
+    let shape = WindowShape { size_ms: 10, slide_ms: 10, end_ms: Some(0) };
     let window =
         StageKind::Window { selectivity: 1.0, rows_max: 10.0, fire_per_row_ns: 0.0, state_row_bytes: 0 };
     let query = |name: &str, kind: StageKind, window| {

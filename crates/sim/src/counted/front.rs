@@ -413,7 +413,7 @@ mod tests {
         let template = SharedTemplate {
             cost: Cost::NONE,
             result_ns: 0.0,
-            window: WindowShape { size_ms: 10, slide_ms: 10, is_aligned: true },
+            window: WindowShape { size_ms: 10, slide_ms: 10, end_ms: Some(0) },
             selectivity: 1.0,
             rows_max: 1.0,
             row_bytes: 8,

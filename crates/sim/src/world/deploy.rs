@@ -26,7 +26,7 @@ impl<C: Modelled> World<C> {
                 id: place.local,
                 query: QueryId(index),
                 upstream: above.collect(),
-                window: place.window.filter(|window| window.is_aligned),
+                window: place.window.filter(|window| window.ends().is_some()),
                 channels: place.channels.len() as u32,
             });
         }
@@ -62,7 +62,7 @@ impl<C: Modelled> World<C> {
     fn tell_of_windows_elsewhere(&mut self, index: u32) {
         for closing in self.topology.queries[index as usize].clone() {
             let place = self.topology.operator(closing);
-            let Some(window) = place.window.filter(|window| window.is_aligned) else { continue };
+            let Some(window) = place.window.filter(|window| window.ends().is_some()) else { continue };
             let machine = place.machine;
             let mut above = place.upstream.clone();
             let mut next = 0;

@@ -68,14 +68,12 @@ impl<C: Modelled> World<C> {
         let given = given.map(|source| self.given[source as usize]).min();
         let Some(given) = given.filter(|&given| given != EventTime::MAX) else { return Vec::new() };
         // What comes out is the result of the last window on the way.
-        let mut windows = places.filter_map(|operator| of(operator).window);
-        let Some(window) = windows.rfind(|window| window.is_aligned && window.slide_ms > 0) else {
-            return Vec::new();
-        };
+        let windows = places.filter_map(|operator| of(operator).window);
+        let Some(ends) = windows.filter_map(|window| window.ends()).last() else { return Vec::new() };
         let Some(out) = self.running[query].watermark() else { return Vec::new() };
-        let ended = |watermark: EventTime| watermark.0.saturating_add(1).div_euclid(window.slide_ms);
-        let due_ns = |end: i64| self.now.since_ns(self.clocks[query].due(EventTime(end * window.slide_ms)));
-        (ended(out) + 1..=ended(given)).map(due_ns).collect()
+        let owed = std::iter::successors(ends.next(out), |end| ends.next(EventTime(end.0 - 1)));
+        let owed = owed.take_while(|end| *end <= ends.passed(given));
+        owed.map(|end| self.now.since_ns(self.clocks[query].due(end))).collect()
     }
 
     /// By query: rows that wait in mailboxes or are held back.

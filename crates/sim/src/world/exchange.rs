@@ -105,7 +105,7 @@ mod tests {
 
     /// A source and a filter on machine 0, a window on 1, a sink on 2; rows of 1 ms each, one by one.
     fn world() -> World<Counted> {
-        let window = WindowShape { size_ms: 500, slide_ms: 500, is_aligned: true };
+        let window = WindowShape { size_ms: 500, slide_ms: 500, end_ms: Some(0) };
         let answers =
             StageKind::Window { selectivity: 1.0, rows_max: 1.0, fire_per_row_ns: 0.0, state_row_bytes: 0 };
         let stages = [

@@ -50,7 +50,7 @@ pub fn window(fire_per_row_ms: f64) -> StageKind {
 }
 
 pub fn tumbling(size_ms: i64) -> Option<WindowShape> {
-    Some(WindowShape { size_ms, slide_ms: size_ms, is_aligned: true })
+    Some(WindowShape { size_ms, slide_ms: size_ms, end_ms: Some(0) })
 }
 
 /// A query under construction.

@@ -76,7 +76,7 @@ fn nobody_looks_at_a_table_in_the_midst_of_a_window() {
     let outcome = run(windowed(400), "llf", scheduled(1_210, sources.clone()));
     // Each as soon as the row is there that ends it, though looks are 2 ms apart.
     assert_eq!(written(&outcome), [(0, 402.001), (0, 802.001), (0, 1_202.001)]);
-    assert!((30..50).contains(&(outcome.look_ns / 1_000)), "{} looks", outcome.look_ns / 1_000);
+    assert!((20..35).contains(&(outcome.look_ns / 1_000)), "{} looks", outcome.look_ns / 1_000);
     // Who has a table of windows that end more often than it is looked at looks as ever.
     let outcome = run(windowed(2), "llf", scheduled(1_210, sources));
     assert!(outcome.look_ns / 1_000 > 500, "{} looks", outcome.look_ns / 1_000);

@@ -106,11 +106,7 @@ impl Lowering<'_> {
                 parallelism,
                 inputs: vec![edge],
                 // A row waits for the watermark behind it, whenever that comes.
-                window: (!processing_time).then_some(WindowShape {
-                    size_ms: 1,
-                    slide_ms: 1,
-                    is_aligned: false,
-                }),
+                window: (!processing_time).then_some(WindowShape { size_ms: 1, slide_ms: 1, end_ms: None }),
                 stage: OpenStage::Operator,
                 meets_late_rows: Some(input_schema),
                 chain: vec![spec.clone().factory()],

@@ -12,7 +12,7 @@ const STALE: Duration = Duration::from_secs(5);
 /// A job of three operators, the last of which closes windows, as a machine sees it that runs some of them.
 fn part(here: &[usize]) -> Topology {
     let mut topology = chains(&[3]);
-    topology.operators[2].window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true });
+    topology.operators[2].window = Some(WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) });
     topology.tasks.retain(|task| here.contains(&task.operators[0]));
     topology
 }

@@ -292,7 +292,7 @@ fn a_source_tells_the_watermark_that_its_chain_lets_out() {
     let Layout { mut topology, origins, owners, .. } = layout(&flink);
     let source = origins.iter().position(|(job, of)| ARCHIVE.ends_with(job) && *of == vertex).unwrap();
     let next = topology.operators.iter().position(|operator| operator.upstream == [source]).unwrap();
-    let window = laxity_graph::WindowShape { size_ms: 1_000, slide_ms: 1_000, is_aligned: true };
+    let window = laxity_graph::WindowShape { size_ms: 1_000, slide_ms: 1_000, end_ms: Some(0) };
     topology.operators[next].window = Some(window);
     let task =
         |operator| Task { operators: vec![operator], instance: 0, threads: Vec::new(), timer_slack_ns: None };
