@@ -574,7 +574,7 @@ impl<C: Content> Intake<C> {
         context: &mut IntakeContext<'_, C, K, S>,
     ) -> Step {
         let mut now = started;
-        self.sleep_on(now, feed.event_clock(), context.load);
+        self.sleep_on(feed.event_clock(), now, context);
         if now < self.look_at && self.asked_by(now).is_none() {
             // Called before its time: to prepare, or because somebody has his credit back.
             return match self.prepare(feed, now, context.load) {
@@ -643,11 +643,17 @@ impl<C: Content> Intake<C> {
     }
 
     /// If it has turned out meanwhile that the last look has ended a window, nobody needs this one.
-    fn sleep_on(&mut self, now: ProcessingTime, clock: Option<EventClock>, load: f64) {
+    fn sleep_on<K: Clock, S>(
+        &mut self,
+        clock: Option<EventClock>,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
         let Some(ahead) = self.ending else { return };
-        let window_end = self.window_end(clock, load);
+        let window_end = self.window_end(clock, context.load);
         if window_end.is_some() {
-            self.look_at = self.spacing.next_look(load, now, Ahead { window_end, ..ahead });
+            let at = self.spacing.next_look(context.load, now, Ahead { window_end, ..ahead });
+            self.look_at = self.sooner(at, now, context);
             self.ending = None;
         }
     }
