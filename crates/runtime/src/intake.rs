@@ -116,8 +116,6 @@ pub struct Intake<C: Content> {
     spacing: Spacing,
     /// How many rows it had offered when it was last found without more of them, and when that was.
     rested: (u64, ProcessingTime),
-    /// What was known then, if the last window seemed to have ended: its rows were on their way to those who say that it has.
-    ending: Option<Ahead>,
     /// What those want who read it, if that is known.
     wants: Option<Wants>,
     /// When it is to be looked at again, as it said last.
@@ -251,7 +249,6 @@ impl<C: Content> Intake<C> {
             read_until: ProcessingTime::ZERO,
             spacing: Spacing::default(),
             rested: (0, ProcessingTime::ZERO),
-            ending: None,
             wants: None,
             look_at: ProcessingTime::ZERO,
             records: None,
@@ -574,7 +571,6 @@ impl<C: Content> Intake<C> {
         context: &mut IntakeContext<'_, C, K, S>,
     ) -> Step {
         let mut now = started;
-        self.sleep_on(feed.event_clock(), now, context);
         if now < self.look_at && self.asked_by(now).is_none() {
             // Called before its time: to prepare, or because somebody has his credit back.
             return match self.prepare(feed, now, context.load) {
@@ -582,7 +578,6 @@ impl<C: Content> Intake<C> {
                 Err(error) => self.fail(&error),
             };
         }
-        self.ending = None;
         loop {
             let asked = self.asked_by(now).filter(|&at| at > self.read_until);
             let until = self.read_next(asked.unwrap_or(now), feed.event_clock());
@@ -621,7 +616,6 @@ impl<C: Content> Intake<C> {
                     let came = (self.rows_offered - self.rested.0, started.since_ns(self.rested.1));
                     self.rested = (self.rows_offered, started);
                     let ahead = Ahead { last_row: self.last_arrival, next_row: due, came, window_end };
-                    self.ending = Some(ahead).filter(|_| window_end.is_none());
                     let at = self.spacing.next_look(context.load, started, ahead);
                     let at = self.sooner(at.max(now.plus_ns(1)), now, context);
                     self.look_at = at;
@@ -639,22 +633,6 @@ impl<C: Content> Intake<C> {
                     return self.end_input(feed, now, context);
                 }
             }
-        }
-    }
-
-    /// If it has turned out meanwhile that the last look has ended a window, nobody needs this one.
-    fn sleep_on<K: Clock, S>(
-        &mut self,
-        clock: Option<EventClock>,
-        now: ProcessingTime,
-        context: &mut IntakeContext<'_, C, K, S>,
-    ) {
-        let Some(ahead) = self.ending else { return };
-        let window_end = self.window_end(clock, context.load);
-        if window_end.is_some() {
-            let at = self.spacing.next_look(context.load, now, Ahead { window_end, ..ahead });
-            self.look_at = self.sooner(at, now, context);
-            self.ending = None;
         }
     }
 

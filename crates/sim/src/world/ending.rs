@@ -69,7 +69,7 @@ impl<C: Modelled> World<C> {
         let Some(given) = given.filter(|&given| given != EventTime::MAX) else { return Vec::new() };
         // What comes out is the result of the last window on the way.
         let windows = places.filter_map(|operator| of(operator).window);
-        let Some(ends) = windows.filter_map(|window| window.ends()).last() else { return Vec::new() };
+        let Some(ends) = windows.filter_map(|window| window.ends()).next_back() else { return Vec::new() };
         let Some(out) = self.running[query].watermark() else { return Vec::new() };
         let owed = std::iter::successors(ends.next(out), |end| ends.next(EventTime(end.0 - 1)));
         let owed = owed.take_while(|end| *end <= ends.passed(given));
