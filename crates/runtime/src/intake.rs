@@ -115,7 +115,9 @@ pub struct Intake<C: Content> {
     /// What distance looks keep.
     spacing: Spacing,
     /// How many rows it had offered when it was last found without more of them, and when that was.
-    rested: (u64, ProcessingTime),
+    rested: Option<(u64, ProcessingTime)>,
+    /// What was known then, if the last window seemed to have ended: its rows were on their way to those who say that it has.
+    ending: Option<Ahead>,
     /// What those want who read it, if that is known.
     wants: Option<Wants>,
     /// When it is to be looked at again, as it said last.
@@ -248,7 +250,8 @@ impl<C: Content> Intake<C> {
             last_arrival: ProcessingTime::ZERO,
             read_until: ProcessingTime::ZERO,
             spacing: Spacing::default(),
-            rested: (0, ProcessingTime::ZERO),
+            rested: None,
+            ending: None,
             wants: None,
             look_at: ProcessingTime::ZERO,
             records: None,
@@ -571,6 +574,7 @@ impl<C: Content> Intake<C> {
         context: &mut IntakeContext<'_, C, K, S>,
     ) -> Step {
         let mut now = started;
+        self.sleep_on(feed.event_clock(), now, context);
         if now < self.look_at && self.asked_by(now).is_none() {
             // Called before its time: to prepare, or because somebody has his credit back.
             return match self.prepare(feed, now, context.load) {
@@ -578,6 +582,7 @@ impl<C: Content> Intake<C> {
                 Err(error) => self.fail(&error),
             };
         }
+        self.ending = None;
         loop {
             let asked = self.asked_by(now).filter(|&at| at > self.read_until);
             let until = self.read_next(asked.unwrap_or(now), feed.event_clock());
@@ -613,9 +618,10 @@ impl<C: Content> Intake<C> {
                 }
                 FeedEvent::NotBefore(due) => {
                     let window_end = self.window_end(feed.event_clock(), context.load);
-                    let came = (self.rows_offered - self.rested.0, started.since_ns(self.rested.1));
-                    self.rested = (self.rows_offered, started);
+                    let before = self.rested.replace((self.rows_offered, started));
+                    let came = before.map(|(rows, at)| (self.rows_offered - rows, started.since_ns(at)));
                     let ahead = Ahead { last_row: self.last_arrival, next_row: due, came, window_end };
+                    self.ending = Some(ahead).filter(|_| window_end.is_none());
                     let at = self.spacing.next_look(context.load, started, ahead);
                     let at = self.sooner(at.max(now.plus_ns(1)), now, context);
                     self.look_at = at;
@@ -633,6 +639,22 @@ impl<C: Content> Intake<C> {
                     return self.end_input(feed, now, context);
                 }
             }
+        }
+    }
+
+    /// If it has turned out meanwhile that the last look has ended a window, nobody needs this one.
+    fn sleep_on<K: Clock, S>(
+        &mut self,
+        clock: Option<EventClock>,
+        now: ProcessingTime,
+        context: &mut IntakeContext<'_, C, K, S>,
+    ) {
+        let Some(ahead) = self.ending else { return };
+        let window_end = self.window_end(clock, context.load);
+        if window_end.is_some() {
+            let at = self.spacing.next_look(context.load, now, Ahead { window_end, ..ahead });
+            self.look_at = self.sooner(at, now, context);
+            self.ending = None;
         }
     }
 

@@ -10,8 +10,7 @@ use laxity_graph::ProcessingTime;
 ///
 /// Where all who read it wait for a window's end, a row in its midst is nobody's business: half of the time to the end is
 /// slept through. What has gathered by then has as long again until it is due, so that no look brings more work than there
-/// is time for, and the last one before the end is twice as far from it as looks are apart at most. Where fewer rows would
-/// come by then than make a look worth while, these are waited for, or that last look; where fewer come in all, the end.
+/// is time for, and the last one before the end is twice as far from it as looks are apart at most, or one or two rows.
 /// A window ends with the first row behind it. Where rows come as evenly as the last two, that is known, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spacing {
@@ -32,10 +31,10 @@ const LOAD_HIGH: f64 = 0.9;
 const NS_MAX: u64 = 100_000_000;
 /// Nor one of few rows of which nobody waits for any: so often the live table is drawn.
 const FEW_NS_MAX: u64 = 500_000_000;
-/// So many make a look worth while: it is little beside them. Picked.
-const MANY_ROWS: u64 = 32;
-/// No more work than a look. Picked.
-const FEW_ROWS: u64 = 8;
+/// They are few where so many take longer: a batch of the usual size.
+const MANY_ROWS: u64 = 1_024;
+/// Less work than a look at them.
+const LAST_ROWS: u64 = 2;
 
 /// What is known of a table's rows when there is none to be had.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +43,8 @@ pub(super) struct Ahead {
     pub last_row: ProcessingTime,
     /// When the next comes.
     pub next_row: ProcessingTime,
-    /// How many came since there was none before, and how long that was, ns.
-    pub came: (u64, u64),
+    /// How many came since there was none before, and how long that was, ns; `None` at first.
+    pub came: Option<(u64, u64)>,
     /// From when on a row ends the window that all wait for.
     pub window_end: Option<ProcessingTime>,
 }
@@ -86,13 +85,11 @@ impl Spacing {
             Some(end) if ahead.next_row >= end => return ahead.next_row,
             Some(end) => {
                 let left_ns = end.since_ns(now);
-                let before_last_ns = left_ns.saturating_sub(2 * apart_ns);
-                if before_last_ns == 0 || left_ns <= ahead.time_of_rows_ns(FEW_ROWS) {
+                if left_ns <= ahead.time_of_rows_ns(LAST_ROWS).max(2 * apart_ns) {
                     ahead.row_behind(end, apart_ns).min(now.plus_ns(FEW_NS_MAX))
                 } else {
-                    let half_ns = (left_ns / 2).min(self.ns_max);
-                    let rows_ns = ahead.time_of_rows_ns(MANY_ROWS).min(FEW_NS_MAX);
-                    now.plus_ns(half_ns.max(rows_ns).min(before_last_ns))
+                    let rest_ns = ahead.time_of_rows_ns(MANY_ROWS).clamp(self.ns_max, FEW_NS_MAX);
+                    now.plus_ns((left_ns / 2).min(rest_ns))
                 }
             }
         };
@@ -101,10 +98,9 @@ impl Spacing {
 }
 
 impl Ahead {
-    /// How long so many rows take to come, ns.
+    /// How long so many rows take to come, ns. No time of a table of which nothing is known: it may be a fast one.
     fn time_of_rows_ns(self, rows: u64) -> u64 {
-        let (came, ns) = self.came;
-        ns.saturating_mul(rows).checked_div(came).unwrap_or(u64::MAX)
+        self.came.map_or(0, |(came, ns)| ns.saturating_mul(rows) / came.max(1))
     }
 
     /// When the first row comes behind that time, if it is as regular as the last two; no later than `late_ns` behind it.
@@ -147,7 +143,7 @@ mod tests {
         while let Some(&last) = looks.last().filter(|&&last| last < at(400)) {
             let last_row = row_before(last);
             let next_row = last_row.plus_ns(apart_ns);
-            let ahead = Ahead { last_row, next_row, came: (rows, at(400).0), window_end };
+            let ahead = Ahead { last_row, next_row, came: Some((rows, at(400).0)), window_end };
             looks.push(spacing.next_look(1.0, last, ahead));
         }
         looks.iter().map(|look| look.0 / 1_000_000).collect()
@@ -156,7 +152,7 @@ mod tests {
     #[test]
     fn half_of_the_time_to_a_window_s_end_is_slept_through() {
         let near = Spacing::default().with_target(40_000_000);
-        assert_eq!(looks(near, Some(at(400)), 40_000), [0, 100, 200, 300, 350, 375, 380, 400]);
+        assert_eq!(looks(near, Some(at(400)), 40_000), [0, 100, 200, 300, 350, 375, 387, 400]);
         assert_eq!(looks(near, None, 400)[..4], [0, 10, 20, 30]);
         assert_eq!(
             looks(Spacing::NONE, Some(at(400)), 400)[..4],
@@ -170,20 +166,21 @@ mod tests {
     #[test]
     fn few_rows_are_not_looked_for_one_by_one() {
         let near = Spacing::default().with_target(40_000_000);
-        assert_eq!(looks(near, Some(at(400)), 400), [0, 100, 200, 300, 350, 380, 400]);
+        assert_eq!(looks(near, Some(at(400)), 400), [0, 200, 300, 350, 375, 387, 400]);
+        assert_eq!(looks(near, Some(at(400)), 2_048), [0, 200, 300, 350, 375, 387, 400]);
+        assert_eq!(looks(near, Some(at(400)), 3_000), [0, 136, 268, 334, 367, 383, 400]);
         assert_eq!(
-            looks(near, Some(at(400)), 40),
-            [0, 320, 400],
-            "the first 32, and the last before the end"
+            looks(near, Some(at(400)), 16),
+            [0, 200, 300, 350, 400],
+            "two rows are taken with the one behind"
         );
-        assert_eq!(looks(near, Some(at(400)), 4), [0, 400]);
-        let of_slow = |end: u64| {
-            let ahead =
-                Ahead { last_row: at(0), next_row: at(60), came: (1, at(60).0), window_end: Some(at(end)) };
-            near.next_look(1.0, at(0), ahead)
-        };
-        assert_eq!(of_slow(5_000), at(500), "a person sees it move");
-        assert_eq!([of_slow(299), of_slow(300)], [at(300), at(300)], "the row that ends it");
-        assert_eq!([of_slow(301), of_slow(59)], [at(311), at(60)], "or soon after that row may have come");
+        assert_eq!(looks(near, Some(at(400)), 2), [0, 400]);
+        let ahead = Ahead { last_row: at(0), next_row: at(60), came: Some((1, at(60).0)), window_end: None };
+        let row_behind = |end: u64| ahead.row_behind(at(end), at(10).0);
+        assert_eq!([row_behind(115), row_behind(120)], [at(120), at(120)], "the row that ends it");
+        assert_eq!([row_behind(121), row_behind(59)], [at(131), at(60)], "or soon after it may have come");
+        let far = Ahead { window_end: Some(at(5_000)), ..ahead };
+        assert_eq!(near.next_look(1.0, at(0), far), at(500), "a person sees it move");
+        assert_eq!(near.next_look(1.0, at(0), Ahead { came: None, ..far }), at(100), "it may be fast");
     }
 }
