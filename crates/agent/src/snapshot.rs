@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
+use laxity_graph::{EventTime, OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
 use laxity_sched::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot, Unit};
 
 use crate::metric::Metric;
@@ -106,10 +106,8 @@ pub(crate) fn snapshot(
 /// t_MF of a row that comes now: when the watermark will have passed the end of the window it falls in, if it goes on
 /// as fast as time. A watermark w closes the windows that end at or before w + 1.
 fn frontier(window: WindowShape, watermark_ms: f64, now: ProcessingTime) -> ProcessingTime {
-    let (Some(ends), Some(end_ms)) = (window.ends(), window.end_ms) else { return now };
-    let (slide_ms, end_ms) = (ends.every_ms() as f64, end_ms as f64);
-    let end_ms = (((watermark_ms + 1.0 - end_ms) / slide_ms).floor() + 1.0) * slide_ms + end_ms;
-    now.plus_ns(((end_ms - 1.0 - watermark_ms).max(0.0) * MS) as u64)
+    let end = window.ends().and_then(|ends| ends.next(EventTime(watermark_ms as i64)));
+    end.map_or(now, |end| now.plus_ns(((end.0 as f64 - 1.0 - watermark_ms).max(0.0) * MS) as u64))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub(super) fn window_in(description: &str) -> Option<WindowShape> {
     let argument = |name: &str| duration_ms(arguments.split_once(&format!("{name}=["))?.1.split(']').next()?);
     let slide_ms = argument(slide)?;
     let size_ms = argument("max_size").or_else(|| argument("size")).unwrap_or(slide_ms);
-    // Of an offset that cannot be read, nobody knows.
+    // With an offset that cannot be read, nobody knows when they end.
     let start_ms = match arguments.split_once("offset=[").map(|(_, offset)| offset.split(']').next()) {
         None => Some(0),
         Some(offset) => offset.and_then(signed_ms),

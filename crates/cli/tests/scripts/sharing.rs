@@ -71,6 +71,8 @@ fn script(dice: &mut Dice) -> String {
             "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '7' SECOND)",
             "HOP(TABLE events, DESCRIPTOR(t), INTERVAL '2' SECOND, INTERVAL '6' SECOND)",
             "CUMULATE(TABLE events, DESCRIPTOR(t), INTERVAL '5' SECOND, INTERVAL '20' SECOND)",
+            "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '4' SECOND, INTERVAL '1.3' SECOND)",
+            "HOP(TABLE events, DESCRIPTOR(t), INTERVAL '2' SECOND, INTERVAL '6' SECOND, INTERVAL '0.7' SECOND)",
             "SESSION(TABLE events PARTITION BY k, DESCRIPTOR(t), INTERVAL '1' SECOND)",
         ]);
         let sink = |columns: &str| {

@@ -1,6 +1,6 @@
 //! Looks at tables that wait with all other work.
 
-use laxity_graph::QueryId;
+use laxity_graph::{QueryId, WindowShape};
 use laxity_sim::{
     Decoding, FeedId, FrontMember, Overheads, ScheduledSources, SharedFront, SharedTemplate, Sources,
 };
@@ -59,26 +59,31 @@ fn looks_keep_their_distance_and_take_what_has_come_meanwhile() {
 #[test]
 fn nobody_looks_at_a_table_in_the_midst_of_a_window() {
     let free = cost(0.0, 0.0, 0.0);
-    let windowed = |rhythm: i64| {
+    let windowed = |shape: Option<WindowShape>| {
         // A row each millisecond, and the watermark three behind.
         let arrivals: Vec<_> = (0..1_210).map(|at| arrival(at, at as i64, 1, at as i64 - 3)).collect();
         workload(vec![
             query("windowed", 40)
                 .chain(&[
                     ("source", StageKind::Source, free, None),
-                    ("window", window(0.0), free, tumbling(rhythm)),
+                    ("window", window(0.0), free, shape),
                     ("sink", StageKind::Sink, free, None),
                 ])
                 .feed(0, 0, &arrivals),
         ])
     };
     let sources = ScheduledSources { look_ns: 1_000, ..ScheduledSources::default() };
-    let outcome = run(windowed(400), "llf", scheduled(1_210, sources.clone()));
+    let outcome = run(windowed(tumbling(400)), "llf", scheduled(1_210, sources.clone()));
     // Each as soon as the row is there that ends it, though looks are 2 ms apart.
     assert_eq!(written(&outcome), [(0, 402.001), (0, 802.001), (0, 1_202.001)]);
     assert!((20..35).contains(&(outcome.look_ns / 1_000)), "{} looks", outcome.look_ns / 1_000);
+    // So it is of windows with an offset.
+    let offset = Some(WindowShape { size_ms: 400, slide_ms: 400, end_ms: Some(150) });
+    let outcome = run(windowed(offset), "llf", scheduled(1_210, sources.clone()));
+    assert_eq!(written(&outcome), [(0, 152.001), (0, 552.001), (0, 952.001)]);
+    assert!((20..40).contains(&(outcome.look_ns / 1_000)), "{} looks", outcome.look_ns / 1_000);
     // Who has a table of windows that end more often than it is looked at looks as ever.
-    let outcome = run(windowed(2), "llf", scheduled(1_210, sources));
+    let outcome = run(windowed(tumbling(2)), "llf", scheduled(1_210, sources));
     assert!(outcome.look_ns / 1_000 > 500, "{} looks", outcome.look_ns / 1_000);
 }
 
