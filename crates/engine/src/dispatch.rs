@@ -79,7 +79,7 @@ impl Dispatch {
     /// A table is to be looked at for the first time.
     pub(crate) fn appoint(&self, table: OperatorId, at: ProcessingTime, now: ProcessingTime) {
         match self {
-            Dispatch::Scheduled(mailboxes) => mailboxes.appoint(table, Look { at, due: at }, now),
+            Dispatch::Scheduled(mailboxes) => mailboxes.appoint(table, Look::due(at), now),
             Dispatch::Threads(threads) => threads.wake(table),
         }
     }

@@ -29,6 +29,7 @@ struct Entry {
     table: OperatorId,
     number: u64,
     due: ProcessingTime,
+    behind: Option<ProcessingTime>,
 }
 
 /// A look at a table that is to come.
@@ -38,14 +39,23 @@ pub struct Look {
     pub at: ProcessingTime,
     /// From when its delay counts.
     pub due: ProcessingTime,
+    /// Of one that nobody waits for before it is due: its delay counts from here on, so that it stands behind what is waited for
+    /// sooner. Who has not come to it by the time when it is due hears of it again.
+    pub behind: Option<ProcessingTime>,
 }
 
 impl Look {
+    /// Then, and its delay counts from then on.
+    pub fn due(at: ProcessingTime) -> Look {
+        Look { at, due: at, behind: None }
+    }
+
     /// The one that a look asks for; `None` where the table is woken, or has ended.
     pub fn after(step: Step) -> Option<Look> {
         match step {
-            Step::At { at, due } => Some(Look { at, due }),
-            Step::Held(at) | Step::Waiting(Some(at)) => Some(Look { at, due: at }),
+            Step::At { at, due } => Some(Look { at, due, behind: None }),
+            Step::Ahead { at, behind, due } => Some(Look { at, due, behind: Some(behind) }),
+            Step::Held(at) | Step::Waiting(Some(at)) => Some(Look::due(at)),
             Step::Waiting(None) | Step::Done => None,
         }
     }
@@ -87,11 +97,11 @@ impl Agenda {
     }
 
     /// This table is to be looked at then; its delay counts from `due` on. What is no table is not.
-    pub fn appoint(&mut self, table: OperatorId, Look { at, due }: Look) {
+    pub fn appoint(&mut self, table: OperatorId, Look { at, due, behind }: Look) {
         let Some(Some(number)) = self.tables.get_mut(table.index()) else { return };
         self.next_number += 1;
         *number = self.next_number;
-        let entry = Entry { at, table, number: self.next_number, due };
+        let entry = Entry { at, table, number: self.next_number, due, behind };
         if self.entries.len() >= OUTDATED_MAX + 2 * self.enlisted {
             let tables = &self.tables;
             self.entries.retain(|Reverse(entry)| counts(tables, entry));
@@ -108,9 +118,14 @@ impl Agenda {
     pub fn pop_due(&mut self, now: ProcessingTime) -> Option<(OperatorId, ProcessingTime)> {
         while self.next().is_some_and(|at| at <= now) {
             let Reverse(entry) = self.entries.pop()?;
-            if counts(&self.tables, &entry) {
-                return Some((entry.table, entry.due));
+            if !counts(&self.tables, &entry) {
+                continue;
             }
+            let behind = entry.behind.filter(|_| now < entry.due);
+            if behind.is_some() {
+                self.entries.push(Reverse(Entry { at: entry.due, behind: None, ..entry }));
+            }
+            return Some((entry.table, behind.unwrap_or(entry.due)));
         }
         None
     }
@@ -135,7 +150,7 @@ mod tests {
         let mut agenda = Agenda::default();
         let at = ProcessingTime;
         [1, 3].into_iter().for_each(|table| agenda.enlist(OperatorId(table)));
-        let look = |when, due| Look { at: at(when), due: at(due) };
+        let look = |when, due| Look { due: at(due), ..Look::due(at(when)) };
         agenda.appoint(OperatorId(3), look(10, 10));
         agenda.appoint(OperatorId(1), look(20, 5));
         agenda.appoint(OperatorId(3), look(30, 30));
@@ -147,18 +162,38 @@ mod tests {
     }
 
     #[test]
+    fn who_was_not_looked_at_ahead_is_when_that_is_due() {
+        let mut agenda = Agenda::default();
+        let (table, at) = (OperatorId(0), ProcessingTime);
+        agenda.enlist(table);
+        let ahead = Look { at: at(10), due: at(30), behind: Some(at(80)) };
+        agenda.appoint(table, ahead);
+        assert_eq!(agenda.pop_due(at(12)), Some((table, at(80))));
+        assert_eq!((agenda.pop_due(at(29)), agenda.next()), (None, Some(at(30))));
+        assert_eq!(agenda.pop_due(at(31)), Some((table, at(30))));
+        assert_eq!((agenda.pop_due(at(99)), agenda.next()), (None, None));
+        agenda.appoint(table, ahead);
+        assert_eq!(agenda.pop_due(at(12)), Some((table, at(80))));
+        agenda.appoint(table, Look::due(at(50)));
+        assert_eq!(agenda.pop_due(at(40)), None, "it was looked at");
+        agenda.appoint(table, ahead);
+        assert_eq!(agenda.pop_due(at(60)), Some((table, at(30))), "nobody came to it before");
+        assert_eq!((agenda.pop_due(at(99)), agenda.next()), (None, None));
+    }
+
+    #[test]
     fn appointments_of_one_that_is_gone_are_not_its_successors() {
         let mut agenda = Agenda::default();
         let (table, at) = (OperatorId(0), ProcessingTime);
         agenda.enlist(table);
-        agenda.appoint(table, Look { at: at(10), due: at(10) });
+        agenda.appoint(table, Look::due(at(10)));
         agenda.dismiss(table);
-        agenda.appoint(table, Look { at: at(11), due: at(11) });
+        agenda.appoint(table, Look::due(at(11)));
         assert!(!agenda.has(table));
         agenda.enlist(table);
         assert_eq!(agenda.pop_due(at(20)), None);
         for soon in 0..10_000 {
-            agenda.appoint(table, Look { at: at(1_000_000 + soon), due: at(0) });
+            agenda.appoint(table, Look { due: at(0), ..Look::due(at(1_000_000 + soon)) });
         }
         assert!(agenda.entries.len() < 100, "{} appointments of one table", agenda.entries.len());
         assert_eq!(agenda.pop_due(at(2_000_000)), Some((table, at(0))));

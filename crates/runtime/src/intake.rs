@@ -29,7 +29,8 @@ pub use self::reader::{Reader, Taken};
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::{Ahead, Spacing};
 use self::wants::Wants;
-use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Template, Write};
+use crate::pace::Pace;
+use crate::{Clock, Content, Front, Look, Memory, Outcome, Parcel, Query, Template, Write};
 
 /// Says what is to be done with so many rows that have come to a source, of a query that is so far with leaving rows out.
 pub trait Relieves: FnMut(OperatorId, u32, LeavesOut) -> Relief {}
@@ -122,6 +123,8 @@ pub struct Intake<C: Content> {
     wants: Option<Wants>,
     /// When it is to be looked at again, as it said last.
     look_at: ProcessingTime,
+    /// When that is due, if it is later.
+    look_due: ProcessingTime,
     /// Where to write down what is done as one, if anybody wants to know.
     records: Option<SharedRecords>,
 }
@@ -159,6 +162,16 @@ pub enum Step {
         /// When to begin.
         at: ProcessingTime,
         /// From when its delay counts.
+        due: ProcessingTime,
+    },
+    /// Then, in the midst of a window that all who read it wait for: it is due when that ends, and stands until then behind the
+    /// rows that wait for the end too.
+    Ahead {
+        /// When to begin.
+        at: ProcessingTime,
+        /// From when its delay counts until it is due.
+        behind: ProcessingTime,
+        /// From when its delay counts then.
         due: ProcessingTime,
     },
     /// When a reader's credit comes back, and no later than then.
@@ -254,6 +267,7 @@ impl<C: Content> Intake<C> {
             ending: None,
             wants: None,
             look_at: ProcessingTime::ZERO,
+            look_due: ProcessingTime::ZERO,
             records: None,
         };
         for reader in readers {
@@ -477,12 +491,15 @@ impl<C: Content> Intake<C> {
         if (ends.every_ms() as f64 / clock.speed * 1e6) < self.spacing.ns(load) as f64 {
             return None;
         }
-        // What a watermark is belongs to the table: one of them tells for all.
-        let pace = match self.readers.first() {
-            Some(reader) => &reader.query.pace,
-            None => &self.groups.first()?.pace,
-        };
-        pace.next_end(&clock, ends).filter(|&end| self.last_arrival < end)
+        self.pace()?.next_end(&clock, ends).filter(|&end| self.last_arrival < end)
+    }
+
+    /// What a watermark is belongs to the table: one of those who read it tells for all.
+    fn pace(&self) -> Option<&Pace> {
+        match self.readers.first() {
+            Some(reader) => Some(&reader.query.pace),
+            None => Some(&self.groups.first()?.pace),
+        }
     }
 
     /// Looks keep no distance: rows are seen when they arrive. Where a look costs nothing.
@@ -549,8 +566,9 @@ impl<C: Content> Intake<C> {
         let split = if feed.is_repeatable() { self.split_off(context.backlog_bytes) } else { None };
         let held_bytes = if step == Step::Done { 0 } else { feed.held_bytes() };
         self.count_backlog(held_bytes, context.memory);
-        if let Step::At { at, .. } = step {
-            self.look_at = at;
+        match step {
+            Step::At { at, due } | Step::Ahead { at, due, .. } => (self.look_at, self.look_due) = (at, due),
+            Step::Held(_) | Step::Waiting(_) | Step::Done => {}
         }
         (step, split)
     }
@@ -613,7 +631,11 @@ impl<C: Content> Intake<C> {
                     now = context.clock.now();
                     let behind = self.readers.iter().any(Reader::is_behind);
                     if behind || now.since_ns(started) >= context.quantum_ns {
-                        return Step::At { at: now, due: arrival };
+                        let window_end = self.window_end(feed.event_clock(), context.load);
+                        return match self.due_later(now, window_end) {
+                            Some(due) => self.ahead(now, due),
+                            None => Step::At { at: now, due: arrival },
+                        };
                     }
                 }
                 FeedEvent::NotBefore(due) => {
@@ -625,6 +647,7 @@ impl<C: Content> Intake<C> {
                     let at = self.spacing.next_look(context.load, started, ahead);
                     let at = self.sooner(at.max(now.plus_ns(1)), now, context);
                     self.look_at = at;
+                    self.look_due = self.due_later(at, window_end).unwrap_or(at);
                     return match self.prepare(feed, now, context.load) {
                         Ok(step) => step,
                         Err(error) => self.fail(&error),
@@ -654,8 +677,29 @@ impl<C: Content> Intake<C> {
         if window_end.is_some() {
             let at = self.spacing.next_look(context.load, now, Ahead { window_end, ..ahead });
             self.look_at = self.sooner(at, now, context);
+            self.look_due = self.due_later(self.look_at, window_end).unwrap_or(self.look_at);
             self.ending = None;
         }
+    }
+
+    /// When a look at that time is due, if nobody waits for it before.
+    fn due_later(&self, at: ProcessingTime, window_end: Option<ProcessingTime>) -> Option<ProcessingTime> {
+        let is_unknown = || {
+            self.wants.as_ref().is_some_and(|wants| wants.window_ends().is_some())
+                && self.pace().is_some_and(|pace| !pace.is_known())
+        };
+        match window_end {
+            Some(end) => Some(end).filter(|&end| end > at),
+            // The first row to be worked off says it.
+            None => is_unknown().then(|| at.plus_ns(Look::target_ns(self.target_ns()))),
+        }
+    }
+
+    /// A look in the midst of a window. The rows that wait for its end already have it as their deadline, and the target on top:
+    /// half a target further, this one is behind them, so that who has too much to do works rows off before taking more in. Else
+    /// all that is due is taken in first, into new memory, which is dearer than the rows.
+    fn ahead(&self, at: ProcessingTime, due: ProcessingTime) -> Step {
+        Step::Ahead { at, behind: due.plus_ns(self.target_ns()), due }
     }
 
     /// How far to read at once. A batch has one arrival for all of its rows: where they are judged by that, it reaches over a
@@ -677,7 +721,10 @@ impl<C: Content> Intake<C> {
         now: ProcessingTime,
         load: f64,
     ) -> Result<Step, F::Error> {
-        let wait = Step::At { at: self.look_at, due: self.look_at };
+        let wait = match self.look_due > self.look_at {
+            true => self.ahead(self.look_at, self.look_due),
+            false => Step::At { at: self.look_at, due: self.look_at },
+        };
         let Some(until) = feed.prepared_until() else { return Ok(wait) };
         // What is ready for longer than the table can rest needs no more for now.
         if until > self.look_at.plus_ns(self.spacing.ns(load)) || !feed.prepare()? {

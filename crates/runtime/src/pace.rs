@@ -29,6 +29,11 @@ impl Pace {
         }
     }
 
+    /// Whether a row has moved the watermark.
+    pub fn is_known(&self) -> bool {
+        self.lag_ns.load(Relaxed) < u64::MAX
+    }
+
     /// The earliest arrival of a row that ends the next window; in the past if it should have come. `None` while no row has
     /// moved the watermark.
     pub fn next_end(&self, clock: &EventClock, ends: WindowEnds) -> Option<ProcessingTime> {

@@ -196,7 +196,7 @@ fn each_ms(rows: u64) -> Vec<u64> {
 
 fn at(step: Step) -> u64 {
     match step {
-        Step::At { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => at.0,
+        Step::At { at, .. } | Step::Ahead { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => at.0,
         Step::Waiting(None) | Step::Done => panic!("{step:?}"),
     }
 }
@@ -616,7 +616,7 @@ proptest! {
                 let (step, split) = looks.at(0, intake, feed);
                 *is_done = step == Step::Done;
                 *look = match step {
-                    Step::At { at, .. } | Step::Held(at) => at,
+                    Step::At { at, .. } | Step::Ahead { at, .. } | Step::Held(at) => at,
                     Step::Waiting(_) | Step::Done => ProcessingTime::MAX,
                 };
                 if let Some(split) = split {

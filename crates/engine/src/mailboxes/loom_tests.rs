@@ -128,7 +128,7 @@ fn an_appointment_that_is_due_always_wakes_a_worker() {
                 assert!(matches!(next, Next::Run(grant, ()) if grant.operator == OperatorId(0)));
             })
         };
-        mailboxes.appoint(OperatorId(0), Look { at: NOW, due: NOW }, NOW);
+        mailboxes.appoint(OperatorId(0), Look::due(NOW), NOW);
         worker.join().unwrap();
     });
 }

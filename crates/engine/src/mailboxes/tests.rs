@@ -394,7 +394,7 @@ fn sleepers_keep_the_alarm_for_every_appointment() {
             .map(|place| {
                 let (table, at) =
                     (OperatorId(2 * place), clock.now().plus_ns(100_000_000 - 4_000_000 * u64::from(place)));
-                mailboxes.appoint(table, Look { at, due: at }, clock.now());
+                mailboxes.appoint(table, Look::due(at), clock.now());
                 (table, at)
             })
             .collect();
@@ -436,7 +436,7 @@ fn a_look_on_another_shard_is_not_slept_past() {
     let far =
         [OperatorId(0), OperatorId(2)].map(|table| mailboxes.addresses.locate(table).unwrap().shard == 1);
     let table = if far[0] { OperatorId(0) } else { OperatorId(2) };
-    mailboxes.appoint(table, Look { at: NOW, due: NOW }, NOW);
+    mailboxes.appoint(table, Look::due(NOW), NOW);
     mailboxes.stop();
     // At home on the first.
     let mut worker = mailboxes.worker_state(WorkerId(0));

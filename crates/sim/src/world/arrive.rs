@@ -110,7 +110,7 @@ impl<C: Modelled> World<C> {
             if self.setup.sources.scheduled().is_some() {
                 self.wake_table(table.0, machine);
             } else {
-                self.appoint(table.0, Look { at: self.now, due: self.now });
+                self.appoint(table.0, Look::due(self.now));
             }
         }
     }

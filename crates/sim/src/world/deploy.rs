@@ -46,7 +46,7 @@ impl<C: Modelled> World<C> {
             self.tell_of_windows_elsewhere(index);
         }
         for table in self.tables_of[index as usize].clone() {
-            let look = Look { at: self.now, due: self.now };
+            let look = Look::due(self.now);
             if self.setup.sources.scheduled().is_some() {
                 self.add_table(table);
                 self.appoint_look(table, look);
