@@ -155,6 +155,12 @@ pub fn run(args: &DensityArgs, own: &Path, scratch: &Path) -> anyhow::Result<()>
 }
 
 impl DensityArgs {
+    /// How long a cell runs before it is measured: memory of a process that has just started is new, and its pages are cleared
+    /// one by one. `laxity simulate` leaves out as much.
+    fn warm_up(&self) -> Duration {
+        if self.small { Duration::from_millis(100) } else { Duration::from_secs(1) }
+    }
+
     /// How long a cell of the matrix is measured.
     fn measured(&self, point: &Point) -> Duration {
         match self.seconds {

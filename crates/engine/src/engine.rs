@@ -449,6 +449,11 @@ impl Engine {
         figures.queries.extend(registry.entries().map(|entry| QueryFigures::of(&entry.query, now)));
     }
 
+    /// Counts the results of all queries anew from now on, as a measurement does behind a warm-up. Rows and CPU time count on.
+    pub fn forget_results(&self) {
+        self.shared.registry.read().entries().for_each(|entry| entry.query.forget_results());
+    }
+
     /// How one query stands, percentiles included; `None` if there is no query of that id.
     pub fn query(&self, id: QueryId) -> Option<QuerySnapshot> {
         self.shared.registry.read().get(id).map(|entry| self.shared.snapshot_of(entry))

@@ -725,6 +725,11 @@ impl Query {
         }
     }
 
+    /// Counts its results anew from now on.
+    pub fn forget_results(&self) {
+        self.results.lock().forget();
+    }
+
     /// Counts of its results. Cheap enough to ask of every query each time that a screen is drawn.
     pub fn figures(&self, now: ProcessingTime) -> ResultFigures {
         self.results.lock().figures(now)

@@ -158,6 +158,15 @@ impl Results {
         }
     }
 
+    /// Counts anew from now on; what is owed stays so.
+    pub(crate) fn forget(&mut self) {
+        self.lateness = Lateness::default();
+        self.utility_sum = 0.0;
+        self.latency = Latencies::default();
+        self.event_time = None;
+        self.minute = LastMinute::default();
+    }
+
     /// Counts. Cheap enough to ask of every query each time that a screen is drawn.
     pub(crate) fn figures(&self, now: ProcessingTime) -> ResultFigures {
         ResultFigures {
@@ -303,6 +312,20 @@ mod tests {
         // Worth 1 until 50 ms, nothing from 100 ms on, in between half.
         [10, 75, 200].iter().for_each(|ms| results.take(at_ms(1_000), ms * MS, None));
         assert_eq!(results.summary(at_ms(1_000)).utility, Some(0.5));
+    }
+
+    #[test]
+    fn what_was_forgotten_counts_no_more() {
+        let mut results = results();
+        results.owed.due(at_ms(100));
+        (0..200).for_each(|ms| results.take(at_ms(1_000 + ms), 60 * MS, Some(60 * MS)));
+        results.forget();
+        results.take(at_ms(2_000), 10 * MS, None);
+        let summary = results.summary(at_ms(2_000));
+        assert_eq!((summary.lateness.results, summary.lateness.met, summary.utility), (1, 1, Some(1.0)));
+        assert_eq!((summary.latency.count, summary.latency.max_ns), (1, 10 * MS));
+        assert_eq!((summary.last_minute.count, summary.event_time_latency), (1, None));
+        assert_eq!(summary.figures.oldest_owed, Some(at_ms(100)), "it is still to come");
     }
 
     #[test]

@@ -238,7 +238,8 @@ fn guess(half: f64, queries: usize) -> f64 {
 
 fn figures(cell: &Cell, launcher: &Launcher, measured: Duration) -> anyhow::Result<EngineFigures> {
     let text = sql::text(cell, &launcher.scratch);
-    launcher.run(&Launch::new(&text, POLICY, measured)).with_context(|| format!("calibrating {}", cell.name))
+    let launch = Launch { warm_up: measured / 4, ..Launch::new(&text, POLICY, measured) };
+    launcher.run(&launch).with_context(|| format!("calibrating {}", cell.name))
 }
 
 fn heavy(tables: Tables, rows_per_s: u64) -> Heavy {

@@ -27,7 +27,10 @@ pub struct EngineRunArgs {
     /// Who decides what runs next.
     #[arg(long)]
     pub policy: String,
-    /// For how long, from the start of the sources.
+    /// How long it runs before it is measured, from the start of the sources.
+    #[arg(long, default_value_t = 0)]
+    pub warm_up_millis: u64,
+    /// For how long it is measured.
     #[arg(long)]
     pub millis: u64,
     /// No row ever comes from any table.
@@ -49,7 +52,11 @@ pub struct EngineRunArgs {
 pub struct EngineFigures {
     /// The wall clock when the sources started, Unix ms.
     pub origin_ms: i64,
-    /// From then until the last look, s. Everything below is of this time, but for the results of rows that were
+    /// From then until it began to be measured, s.
+    pub warm_up_s: f64,
+    /// Results that came out in that time, later than their targets.
+    pub late_before: u64,
+    /// From its end until the last look, s. Everything below is of this time, but for the results of rows that were
     /// admitted by its end.
     pub measured_s: f64,
     /// From reading the SQL until the sources had started, s.
@@ -79,6 +86,8 @@ pub struct QueryFigures {
     pub name: String,
     /// Rows admitted.
     pub rows_in: u64,
+    /// Rows admitted before that.
+    pub rows_before: u64,
     /// Results that left the sink.
     pub results: u64,
     /// Of those, within the target.
@@ -135,10 +144,12 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
         engine.wait(AT_REST);
         origin = clock.now();
     }
-    let cpu_before = Cpu::now()?;
     let start_s = began.elapsed().as_secs_f64();
+    let warm = origin.plus(Duration::from_millis(args.warm_up_millis));
+    let _ends_later = engine.wait(Duration::from_nanos(warm.since_ns(clock.now())));
+    let before = Before::now(&engine)?;
 
-    let end = origin.plus(Duration::from_millis(args.millis));
+    let end = warm.plus(Duration::from_millis(args.millis));
     const LOOK: Duration = Duration::from_secs(1);
     let mut next_look = clock.now().plus(LOOK);
     let mut seen = laxity_engine::EngineFigures::default();
@@ -159,36 +170,66 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
             engine.figures(&mut seen);
         }
     }
-    let measured_s = clock.now().since_ns(origin) as f64 / 1e9;
+    let measured_s = clock.now().since_ns(warm) as f64 / 1e9;
     let cpu = Cpu::now()?;
     let mut figures = EngineFigures {
         origin_ms: clock.unix_start_ms() + (origin.0 / 1_000_000) as i64,
+        warm_up_s: warm.since_ns(origin) as f64 / 1e9,
+        late_before: before.late,
         measured_s,
         start_s,
-        cpu_s: (cpu.process_ns - cpu_before.process_ns) as f64 / 1e9,
-        worker_cpu_s: (cpu.workers_ns - cpu_before.workers_ns) as f64 / 1e9,
-        activations: activations(&engine),
+        cpu_s: (cpu.process_ns - before.cpu.process_ns) as f64 / 1e9,
+        worker_cpu_s: (cpu.workers_ns - before.cpu.workers_ns) as f64 / 1e9,
+        activations: activations(&engine) - before.activations,
         bytes_before,
         changes: changing.map(Changing::figures).unwrap_or_default(),
         ..EngineFigures::default()
     };
     // Written before the stop too: where a stalled file holds that up, the process is killed.
-    figures.take(&engine.snapshot());
+    figures.take(&engine.snapshot(), &before);
     let rows_in: Vec<u64> = figures.queries.iter().map(|query| query.rows_in).collect();
     figures.write(&args.out)?;
     engine.stop();
-    figures.take(&engine.snapshot());
+    figures.take(&engine.snapshot(), &before);
     figures.queries.iter_mut().zip(rows_in).for_each(|(query, rows_in)| query.rows_in = rows_in);
     figures.write(&args.out)
 }
 
+/// How things stood when the measurement began.
+struct Before {
+    cpu: Cpu,
+    operator_ns: u64,
+    activations: u64,
+    late: u64,
+    rows_by_query: Vec<u64>,
+}
+
+impl Before {
+    /// Results are counted anew.
+    fn now(engine: &Engine) -> anyhow::Result<Before> {
+        let snapshot = engine.snapshot();
+        engine.forget_results();
+        let queries = &snapshot.queries;
+        Ok(Before {
+            operator_ns: snapshot.operator_ns,
+            activations: activations(engine),
+            late: queries.iter().map(|query| query.lateness.results - query.lateness.met).sum(),
+            rows_by_query: queries.iter().map(|query| query.rows_in).collect(),
+            cpu: Cpu::now()?,
+        })
+    }
+}
+
 impl EngineFigures {
-    fn take(&mut self, snapshot: &EngineSnapshot) {
+    fn take(&mut self, snapshot: &EngineSnapshot, before: &Before) {
         if self.queries.is_empty() {
-            self.operator_s = snapshot.operator_ns as f64 / 1e9;
+            self.operator_s = (snapshot.operator_ns - before.operator_ns) as f64 / 1e9;
         }
         self.peak_bytes = snapshot.peak_rss_bytes;
         self.queries = snapshot.queries.iter().map(QueryFigures::from).collect();
+        for (query, rows) in self.queries.iter_mut().zip(&before.rows_by_query) {
+            (query.rows_in, query.rows_before) = (query.rows_in - rows, *rows);
+        }
     }
 
     fn write(&self, path: &Path) -> anyhow::Result<()> {
@@ -204,6 +245,7 @@ impl From<&QuerySnapshot> for QueryFigures {
         QueryFigures {
             name: query.name.clone(),
             rows_in: query.rows_in,
+            rows_before: 0,
             results: query.lateness.results,
             met: query.lateness.met,
             p50_ns: query.latency.p50_ns,

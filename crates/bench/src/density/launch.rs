@@ -27,6 +27,8 @@ pub struct Launch<'a> {
     pub sql: &'a str,
     /// Who decides what runs next.
     pub policy: &'a str,
+    /// How long it runs before that.
+    pub warm_up: Duration,
     /// For how long.
     pub measured: Duration,
     /// No row ever comes from any table.
@@ -40,7 +42,15 @@ pub struct Launch<'a> {
 impl<'a> Launch<'a> {
     /// A run like that of `laxity run --plain`.
     pub fn new(sql: &'a str, policy: &'a str, measured: Duration) -> Launch<'a> {
-        Launch { sql, policy, measured, is_silent: false, is_watched: true, is_changed: false }
+        Launch {
+            sql,
+            policy,
+            warm_up: Duration::ZERO,
+            measured,
+            is_silent: false,
+            is_watched: true,
+            is_changed: false,
+        }
     }
 }
 
@@ -89,6 +99,7 @@ impl Launcher {
         let mut command = Command::new(&self.own);
         command.arg("engine-run").arg("--sql").arg(&sql).arg("--out").arg(&out);
         command.args(["--policy", launch.policy, "--millis", &launch.measured.as_millis().to_string()]);
+        command.args(["--warm-up-millis", &launch.warm_up.as_millis().to_string()]);
         if launch.is_silent {
             command.arg("--silent");
         }
@@ -102,7 +113,7 @@ impl Launcher {
         let stderr = fs::File::create(&errors).context("cannot write to the scratch folder")?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.own.display()))?;
-        let ended = wait(&mut Killed(child), launch.measured + grace)?;
+        let ended = wait(&mut Killed(child), launch.warm_up + launch.measured + grace)?;
         match fs::read(&out) {
             Ok(figures) => serde_json::from_slice(&figures).context("the figures are not what was asked for"),
             Err(_) => {

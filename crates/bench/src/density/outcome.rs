@@ -14,6 +14,8 @@ use super::sql::{HEAVY, URGENT, offset_ms};
 /// due in the last instants count if they came out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
+    /// Results that were late before it was measured, in number.
+    pub late_before: f64,
     /// Urgent results that were due, in number.
     pub due: f64,
     /// Share of them that came in time.
@@ -55,7 +57,8 @@ pub struct Outcome {
 }
 
 /// Name and value of each figure, for the raw file.
-pub const COLUMNS: [&str; 19] = [
+pub const COLUMNS: [&str; 20] = [
+    "late_in_warm_up",
     "results_due",
     "met",
     "missing",
@@ -87,9 +90,10 @@ const HEAVY_WINDOWS: Windows = Windows { size_ms: 1_000, offset_ms: 0 };
 impl Outcome {
     /// What a run of this cell came to.
     pub fn of(cell: &Cell, figures: &EngineFigures) -> Outcome {
-        let measured_ms = figures.measured_s * 1e3;
+        let warm_up_ms = (figures.warm_up_s * 1e3) as u64;
+        let end_ms = ((figures.warm_up_s + figures.measured_s) * 1e3) as u64;
         let whole_run_ns = (figures.measured_s * 1e9) as u64;
-        let due_within_ms = |target_ms: u64| (measured_ms as u64).saturating_sub(target_ms + ON_ITS_WAY_MS);
+        let due_within_ms = |target_ms: u64| end_ms.saturating_sub(target_ms + ON_ITS_WAY_MS);
         let origin_ms = |input| match input {
             cell::Input::Generated => figures.origin_ms,
             // A replayed file begins where all windows that are not shifted begin.
@@ -103,7 +107,9 @@ impl Outcome {
                 Windows { size_ms: cell.urgent.window_ms, offset_ms: offset_ms(&cell.urgent, number) };
             let input = Input { rows_per_s: cell.urgent.rows_per_s, origin_ms: origin_ms(cell.urgent.input) };
             outcome.admit(query, input, figures.measured_s, input.rows_of_ended(windows, due_within_ms(0)));
-            let due = input.results(windows, due_within_ms(cell.urgent.target_ms)).max(query.results);
+            let within_ms = due_within_ms(cell.urgent.target_ms).max(warm_up_ms);
+            let due = input.results(windows, within_ms) - input.results(windows, warm_up_ms);
+            let due = due.max(query.results);
             urgent.add(query);
             urgent.add_equal(due - query.results, whole_run_ns);
             outcome.due += due as f64;
@@ -121,6 +127,7 @@ impl Outcome {
         }
         let ms = |pooled: &mut Pooled, quantile: f64| pooled.quantile_ns(quantile) as f64 / 1e6;
         Outcome {
+            late_before: figures.late_before as f64,
             met: met as f64 / outcome.due.max(1.0),
             missing: missing as f64 / outcome.due.max(1.0),
             p50_ms: ms(&mut urgent, 0.5),
@@ -154,7 +161,8 @@ impl Outcome {
     }
 
     fn admit(&mut self, query: &QueryFigures, input: Input, measured_s: f64, due: u64) {
-        self.least_admitted = self.least_admitted.min(query.rows_in as f64 / due.max(1) as f64);
+        self.least_admitted =
+            self.least_admitted.min((query.rows_before + query.rows_in) as f64 / due.max(1) as f64);
         self.rows_offered_per_s += input.rows_per_s as f64;
         self.rows_per_s += query.rows_in as f64 / measured_s;
         self.failed += f64::from(u8::from(query.error.is_some()));
@@ -165,7 +173,7 @@ impl Outcome {
     /// # Panics
     /// If there are none.
     pub fn median(outcomes: &[Outcome]) -> Outcome {
-        let rows: Vec<[f64; 19]> = outcomes.iter().map(Outcome::values).collect();
+        let rows: Vec<[f64; 20]> = outcomes.iter().map(Outcome::values).collect();
         Outcome::from_values(std::array::from_fn(|column| {
             crate::median(&rows.iter().map(|row| row[column]).collect::<Vec<f64>>())
         }))
@@ -181,8 +189,9 @@ impl Outcome {
         self.cores / self.rows_per_s.max(1.0) * 1e6
     }
 
-    fn values(&self) -> [f64; 19] {
+    fn values(&self) -> [f64; 20] {
         [
+            self.late_before,
             self.due,
             self.met,
             self.missing,
@@ -205,8 +214,9 @@ impl Outcome {
         ]
     }
 
-    fn from_values(values: [f64; 19]) -> Outcome {
+    fn from_values(values: [f64; 20]) -> Outcome {
         let [
+            late_before,
             due,
             met,
             missing,
@@ -228,6 +238,7 @@ impl Outcome {
             failed,
         ] = values;
         Outcome {
+            late_before,
             due,
             met,
             missing,
@@ -290,6 +301,7 @@ mod tests {
         QueryFigures {
             name: name.into(),
             rows_in,
+            rows_before: 0,
             results,
             met,
             p50_ns: ns,
@@ -332,6 +344,17 @@ mod tests {
         assert_eq!(outcome.least_admitted, 98.0 / 190.0);
         assert_eq!((outcome.rows_offered_per_s, outcome.rows_per_s), (1_200.0, 1_149.0));
         assert_eq!((outcome.cores, outcome.cores_outside, outcome.kb_per_query), (1.5, 0.25, 1_000.0));
+    }
+
+    #[test]
+    fn what_came_before_it_was_measured_does_not_count() {
+        // Of the 19 windows that are complete by 1 900 ms, 5 were by 500 ms.
+        let queries = (0..2).map(|_| QueryFigures { rows_before: 50, ..query("urgent", 150, 14, 14, 3) });
+        let figures =
+            EngineFigures { warm_up_s: 0.5, late_before: 7, measured_s: 1.5, ..figures(queries.collect()) };
+        let outcome = Outcome::of(&cell(), &figures);
+        assert_eq!((outcome.due, outcome.met, outcome.missing, outcome.late_before), (28.0, 1.0, 0.0, 7.0));
+        assert_eq!((outcome.rows_per_s, outcome.least_admitted, outcome.cores), (200.0, 200.0 / 190.0, 2.0));
     }
 
     #[test]

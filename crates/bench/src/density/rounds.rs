@@ -33,6 +33,7 @@ pub struct Planned {
 pub struct Rounds {
     cells: Vec<Planned>,
     policies: Vec<String>,
+    warm_up: Duration,
     rounds: usize,
     rows: Vec<Vec<String>>,
     outcomes: HashMap<(usize, usize), Vec<Outcome>>,
@@ -87,7 +88,7 @@ impl Rounds {
             let willing = policies.filter(|policy| matrix::refusal(policy, queries, room).is_none());
             let runs = willing.count() * args.rounds;
             plan.runs += runs;
-            plan.takes += (measured + matrix::beside(queries)) * runs as u32;
+            plan.takes += (args.warm_up() + measured + matrix::beside(queries)) * runs as u32;
         }
         let mut shapes: Vec<_> = points
             .iter()
@@ -108,6 +109,7 @@ impl Rounds {
         Rounds {
             cells,
             policies: args.policies.clone(),
+            warm_up: args.warm_up(),
             rounds: if args.small { 1 } else { args.rounds.max(1) },
             rows: Vec::new(),
             outcomes: HashMap::new(),
@@ -130,7 +132,11 @@ impl Rounds {
             for (index, planned) in self.cells.iter().enumerate() {
                 let text = sql::text(&planned.cell, &launcher.scratch);
                 // A little longer than the run, so that the input does not end before.
-                sql::write_input(&planned.cell, &launcher.scratch, planned.measured.as_secs_f64() + 2.0)?;
+                sql::write_input(
+                    &planned.cell,
+                    &launcher.scratch,
+                    (self.warm_up + planned.measured).as_secs_f64() + 2.0,
+                )?;
                 for turn in 0..self.policies.len() {
                     // Nobody is always the first, who finds memory that a virtual machine's host has had back.
                     let place = (turn + round + index) % self.policies.len();
@@ -145,7 +151,9 @@ impl Rounds {
                         );
                         continue;
                     }
-                    let run = launcher.run(&Launch::new(&text, policy, planned.measured));
+                    let launch =
+                        Launch { warm_up: self.warm_up, ..Launch::new(&text, policy, planned.measured) };
+                    let run = launcher.run(&launch);
                     let (outcome, error) = match run {
                         Ok(figures) => {
                             let failed = figures.queries.iter().find_map(|query| query.error.clone());
@@ -258,7 +266,7 @@ fn short(outcome: &Outcome) -> String {
     format!(
         "met {:.1} %, p99 {:.1} ms, p99.9 {:.1} ms, p99.99 {:.1} ms, worst p99 {:.1} ms; heavy p99 {:.0} ms; \
          rows {:.1} % of {:.0}/s, least {:.1} %; {:.2} cores, {:.2} outside workers; {:.0} MB, {:.0} KB a query; \
-         started in {:.2} s{failed}",
+         started in {:.2} s, {:.0} results late before{failed}",
         100.0 * outcome.met,
         outcome.p99_ms,
         outcome.p999_ms,
@@ -273,5 +281,6 @@ fn short(outcome: &Outcome) -> String {
         outcome.peak_mb,
         outcome.kb_per_query,
         outcome.start_s,
+        outcome.late_before,
     )
 }
