@@ -567,7 +567,8 @@ impl<C: Content> Intake<C> {
         let held_bytes = if step == Step::Done { 0 } else { feed.held_bytes() };
         self.count_backlog(held_bytes, context.memory);
         match step {
-            Step::At { at, due } | Step::Ahead { at, due, .. } => (self.look_at, self.look_due) = (at, due),
+            Step::At { at, .. } => (self.look_at, self.look_due) = (at, at),
+            Step::Ahead { at, due, .. } => (self.look_at, self.look_due) = (at, due),
             Step::Held(_) | Step::Waiting(_) | Step::Done => {}
         }
         (step, split)
@@ -684,14 +685,13 @@ impl<C: Content> Intake<C> {
 
     /// When a look at that time is due, if nobody waits for it before.
     fn due_later(&self, at: ProcessingTime, window_end: Option<ProcessingTime>) -> Option<ProcessingTime> {
-        let is_unknown = || {
-            self.wants.as_ref().is_some_and(|wants| wants.window_ends().is_some())
-                && self.pace().is_some_and(|pace| !pace.is_known())
-        };
+        let waits_for_windows = self.wants.as_ref().is_some_and(|wants| wants.window_ends().is_some());
+        // The first row that is worked off says when they end. What is done as one is done in a look.
+        let is_unknown = || self.groups.is_empty() && self.pace().is_some_and(|pace| !pace.is_known());
         match window_end {
             Some(end) => Some(end).filter(|&end| end > at),
-            // The first row to be worked off says it.
-            None => is_unknown().then(|| at.plus_ns(Look::target_ns(self.target_ns()))),
+            None if waits_for_windows && is_unknown() => Some(at.plus_ns(Look::target_ns(self.target_ns()))),
+            None => None,
         }
     }
 

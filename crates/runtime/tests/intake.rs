@@ -10,11 +10,12 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use laxity_graph::{
     Approximation, EventClock, EventTime, LatencyTarget, OperatorId, ProcessingTime, QueryId, QuerySettings,
+    WindowEnds,
 };
 use laxity_operators::StreamBatch;
 use laxity_runtime::{
     ArrowRows, Clock, Feed, FeedEvent, InFlight, Intake, IntakeContext, Outcome, Parcel, Process, Promise,
-    Query, Reader, Split, Step,
+    Query, Reader, Rhythm, Split, Step,
 };
 use laxity_sched::{LeavesOut, Relief};
 use proptest::prelude::*;
@@ -325,6 +326,24 @@ fn a_look_ends_with_its_quantum_and_says_since_when_the_rest_is_due() {
     let step = looks.at(10 * MS, &mut intake, &mut feed).0;
     assert_eq!(step, Step::At { at: ProcessingTime(11_200_000), due: ms(2) });
     assert_eq!(looks.admitted(), [(0, vec![0, 1, 2])]);
+}
+
+#[test]
+fn who_reads_for_windows_works_rows_off_before_more_are_taken_in() {
+    let (clock, process) = (Now::default(), process(1 << 20));
+    let only = query(0, 100, &process);
+    let windows = Rhythm::Windows { ends: WindowEnds::new(1_000, 0).expect("a distance"), reach_ms: 1_000 };
+    let event_clock = Some(EventClock { event_origin: EventTime(0), processing_origin: ms(0), speed: 1.0 });
+    for (rhythm, step) in [
+        // No row has said yet when they end.
+        (Some(windows), Step::Ahead { at: ms(8), behind: ms(158), due: ms(58) }),
+        (Some(Rhythm::Rows), Step::At { at: ms(8), due: ms(8) }),
+        (None, Step::At { at: ms(8), due: ms(8) }),
+    ] {
+        let mut intake = Intake::new(OperatorId(9), vec![reader(&only).in_rhythm(rhythm)]);
+        let mut feed = Numbers { event_clock, ..Numbers::new(&clock, each_ms(1_000)) };
+        assert_eq!(Looks::new(&clock, &process).at(3 * MS, &mut intake, &mut feed).0, step);
+    }
 }
 
 #[test]

@@ -185,3 +185,30 @@ fn looks_alone_can_be_too_much() {
     assert!(answer(Sources::AtOnce) >= 0.99 && cheap >= 0.99, "{cheap}");
     assert!(dear < 0.5, "{dear}");
 }
+
+/// A little more than the core can do, most of it in looks: who took in all that is due first would have a fifth of all rows
+/// waiting by the end of a window, in memory that it had to ask for.
+#[test]
+fn who_is_behind_works_rows_off_before_taking_more_in() {
+    let cell = Cell {
+        queries: 40,
+        rows_per_s: 50_000.0,
+        target_ms: 50,
+        window: hop(1_000, 1_000),
+        groups: 1.0,
+        row_ns: 150.0,
+        fire_per_row_ns: 100.0,
+    };
+    let sources = ScheduledSources { look_ns: 2_000, row_ns: 400.0, ..ScheduledSources::default() };
+    let setup = Setup {
+        duration: Duration::from_millis(950),
+        warm_up: Duration::from_millis(100),
+        merge_rows_max: Some(65_536),
+        sources: Sources::Scheduled(sources),
+        ..Setup::default()
+    };
+    let outcome = simulate(cell.queries("urgent"), "laxity", setup);
+    // Of a look at each table, a tenth of a second apart.
+    let bytes = 40 * 50_000 / 10 * u64::from(ROW_BYTES);
+    assert!(outcome.memory_peak_bytes < bytes, "{} of {bytes}", outcome.memory_peak_bytes);
+}

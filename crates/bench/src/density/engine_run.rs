@@ -145,9 +145,11 @@ pub fn run(args: &EngineRunArgs) -> anyhow::Result<()> {
         origin = clock.now();
     }
     let start_s = began.elapsed().as_secs_f64();
-    let warm = origin.plus(Duration::from_millis(args.warm_up_millis));
-    let _ends_later = engine.wait(Duration::from_nanos(warm.since_ns(clock.now())));
+    let warm_up_end = origin.plus(Duration::from_millis(args.warm_up_millis));
+    let _ends_later = engine.wait(Duration::from_nanos(warm_up_end.since_ns(clock.now())));
     let before = Before::now(&engine)?;
+    // Results that came while it was looked at were forgotten: what is due counts from here.
+    let warm = clock.now();
 
     let end = warm.plus(Duration::from_millis(args.millis));
     const LOOK: Duration = Duration::from_secs(1);

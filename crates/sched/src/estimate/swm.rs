@@ -294,8 +294,8 @@ impl History {
     /// `None` if it is half an hour off the base line, or 2³² windows on.
     fn epoch(&self, end: EventTime, ingested: ProcessingTime) -> Option<Epoch> {
         let ordinal = end.0.saturating_sub(self.origin_ms) / self.grain_ms.max(1);
-        let since_us = (i128::from(ingested.0) - i128::from(self.origin_ns)) / 1_000;
-        let residual_us = since_us - i128::from(self.base_us) * i128::from(ordinal);
+        let since_us = (ingested.0 as i64).checked_sub(self.origin_ns as i64)? / 1_000;
+        let residual_us = since_us.checked_sub(self.base_us.checked_mul(ordinal)?)?;
         Some(Epoch { ordinal: ordinal.try_into().ok()?, residual_us: residual_us.try_into().ok()? })
     }
 
