@@ -59,7 +59,7 @@ pub(crate) fn body(shared: Arc<Shared>, worker: WorkerId) -> impl FnOnce() + Sen
                     if run.returned_credit {
                         shared.wake(instance.query.wake());
                     }
-                    let look = run.wake.map(|at| Look::due(at));
+                    let look = run.wake.map(Look::due);
                     Finished { report: run.report, progress: run.progress, ended: run.ended, look }
                 }
                 Unit::Table(table) => {

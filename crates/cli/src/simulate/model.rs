@@ -285,7 +285,7 @@ impl Cut {
             }
         };
         let rows = u64::from(arrival.rows);
-        let share = |of: u64, until: u64| if rows == 0 { of } else { of * until / rows };
+        let share = |of: u64, until: u64| (of * until).checked_div(rows).unwrap_or(0);
         // Behind which row each piece ends, and the watermark behind that of the row which ends a window.
         let mut cuts: Vec<(u64, Option<i64>)> =
             (1..=u64::from(count)).map(|piece| (rows * piece / u64::from(count), None)).collect();
