@@ -127,7 +127,8 @@ fn ask(
     let mut command = Command::new(&launcher.laxity);
     command.arg("simulate").arg(file).arg("--costs").arg(costs);
     command.args(["--policy", policy, "--cores", &cores.to_string(), "--up-to", "1"]);
-    command.arg("--measure").arg(format!("{} ms", planned.measured.as_millis()));
+    // Longer than what is simulated: where the recorded input begins anew, the rows since the last look are missing.
+    command.arg("--measure").arg(format!("{} ms", simulated.mul_f64(1.1).as_millis()));
     command.arg("--for").arg(format!("{} ms", simulated.as_millis()));
     let output = command.stdin(Stdio::null()).output().context("cannot start the laxity program")?;
     let told = String::from_utf8_lossy(&output.stderr);
