@@ -158,16 +158,20 @@ fn model(
     let cycle_ms = (all.measured_s * 1e3).ceil().max(1.0);
     let speed = front.map_or_else(|| costs.feeds.iter().find_map(speed), |front| speed(&front.feed));
     let speed = speed.unwrap_or(1.0);
+    let grain_ns = grain_ns(measured.settings.latency_target.ns());
     let windows = || dataflow.nodes().iter().filter_map(|node| node.window);
-    let cut = Cut {
-        slide_ms: windows().map(|window| window.slide_ms).min().unwrap_or(i64::MAX),
-        ends: windows().filter_map(|window| window.ends()).reduce(WindowEnds::with),
-        grain_ns: grain_ns(measured.settings.latency_target.ns()),
-    };
+    let slide_ms = windows().map(|window| window.slide_ms).min();
+    // Where windows end as often as rows come, each piece ends some.
+    let ends = windows().filter_map(WindowShape::ends).reduce(WindowEnds::with);
+    let ends = ends.filter(|ends| ends.every_ms() as u64 * 1_000_000 > 2 * grain_ns);
     let arrivals_of = |recorded: &FeedCosts| -> Arc<[Arrival]> {
         let inside = recorded.arrivals.iter().filter(|arrival| (arrival.at_ns as f64) < cycle_ms * 1e6);
-        let mut arrivals: Vec<Arrival> =
-            inside.flat_map(|arrival| cut.pieces(arrival, recorded.speed)).collect();
+        let mut arrivals: Vec<Arrival> = inside
+            .flat_map(|arrival| pieces(arrival, slide_ms.unwrap_or(i64::MAX), recorded.speed, grain_ns))
+            .collect();
+        if let Some(ends) = ends.filter(|_| recorded.speed.is_some()) {
+            arrivals = with_ends_apart(arrivals, ends);
+        }
         // Event times are whole milliseconds, so a batch may seem to begin before the last one ended.
         let mut latest = ProcessingTime::ZERO;
         for arrival in &mut arrivals {
@@ -249,126 +253,109 @@ fn grain_ns(target_ns: u64) -> u64 {
     (target_ns / 40).clamp(1_000_000, 10_000_000)
 }
 
-/// How what came in one batch is cut, to come as it does in the simulation.
-#[derive(Clone, Copy, Debug)]
-struct Cut {
-    /// Of the windows that it falls into.
-    slide_ms: i64,
-    /// When they end, if that is known.
-    ends: Option<WindowEnds>,
-    /// How finely rows come.
-    grain_ns: u64,
-}
-
-impl Cut {
-    /// Where the table has a pace, its rows came one after the other, and in one batch because it was looked at then; they
-    /// come apart again, and the row that ends a window by itself, since its result is counted from there. Else a batch of many
-    /// event times is cut, so that they fall into more windows than one.
-    fn pieces(&self, arrival: &ArrivalCosts, speed: Option<f64>) -> Vec<Arrival> {
-        // Enough for a window or two in each; more would multiply the fixed cost of a batch.
-        const PIECES_MAX: i64 = 8;
-        const PIECE_ROWS_MIN: u32 = 64;
-        let watermark = arrival.watermark.map(EventTime);
-        let (least, latest) = arrival.event_times.unwrap_or_else(|| {
-            let at = arrival.watermark.map_or(0, |watermark| watermark.saturating_add(1));
-            (at, at)
-        });
-        let span = latest.saturating_sub(least) as f64;
-        // Processing time between the first row and the last.
-        let paced_ns = speed.filter(|&speed| speed > 0.0).map(|speed| span * 1e6 / speed);
-        let count = match paced_ns {
-            Some(ns) => ((ns / self.grain_ns as f64).ceil() as u32).clamp(1, arrival.rows.max(1)),
-            None => {
-                let half_ms = (self.slide_ms / 2).max(1);
-                let wanted = (latest.saturating_sub(least) / half_ms).clamp(1, PIECES_MAX) as u32;
-                wanted.min((arrival.rows / PIECE_ROWS_MIN).max(1))
-            }
-        };
-        let rows = u64::from(arrival.rows);
-        let share = |of: u64, until: u64| (of * until).checked_div(rows).unwrap_or(0);
-        // Behind which row each piece ends, and the watermark behind that of the row which ends a window.
-        let mut cuts: Vec<(u64, Option<i64>)> =
-            (1..=u64::from(count)).map(|piece| (rows * piece / u64::from(count), None)).collect();
-        if let Some(watermark) = arrival.watermark.filter(|_| paced_ns.is_some() && span > 0.0 && rows > 0) {
-            for end in self.ends_passed(watermark, span) {
-                let before =
-                    (rows as f64 * (1.0 - (watermark - (end - 1)) as f64 / span)).ceil().max(0.0) as u64;
-                if before < rows {
-                    cuts.extend([(before, Some(end - 2)), (before + 1, Some(end - 1))]);
-                }
-            }
-            cuts.sort_unstable_by_key(|&(until, watermark)| (until, watermark.is_none()));
-            cuts.dedup_by_key(|&mut (until, _)| until);
-            cuts.retain(|&(until, _)| until > 0);
+/// What came in one batch, as it is to come in the simulation.
+///
+/// Where the table has a pace, its rows came one after the other, and in one batch because it was looked at then; they
+/// come apart again. Else a batch of many event times is cut, so that they fall into more windows than one.
+fn pieces(arrival: &ArrivalCosts, slide_ms: i64, speed: Option<f64>, grain_ns: u64) -> Vec<Arrival> {
+    // Enough for a window or two in each; more would multiply the fixed cost of a batch.
+    const PIECES_MAX: i64 = 8;
+    const PIECE_ROWS_MIN: u32 = 64;
+    let watermark = arrival.watermark.map(EventTime);
+    let (least, latest) = arrival.event_times.unwrap_or_else(|| {
+        let at = arrival.watermark.map_or(0, |watermark| watermark.saturating_add(1));
+        (at, at)
+    });
+    let span = latest.saturating_sub(least) as f64;
+    // Processing time between the first row and the last.
+    let paced_ns = speed.filter(|&speed| speed > 0.0).map(|speed| span * 1e6 / speed);
+    let count = match paced_ns {
+        Some(ns) => ((ns / grain_ns as f64).ceil() as u32).clamp(1, arrival.rows.max(1)),
+        None => {
+            let wanted = (latest.saturating_sub(least) / (slide_ms / 2).max(1)).clamp(1, PIECES_MAX) as u32;
+            wanted.min((arrival.rows / PIECE_ROWS_MIN).max(1))
         }
-        let mut from = 0;
-        let piece = |(until, ended): (u64, Option<i64>)| {
-            let done = if rows == 0 { 1.0 } else { until as f64 / rows as f64 };
-            let middle = if rows == 0 { 0.5 } else { (from + until) as f64 / 2.0 / rows as f64 };
+    };
+    let share = |of: u64, piece: u32| {
+        of * u64::from(piece + 1) / u64::from(count) - of * u64::from(piece) / u64::from(count)
+    };
+    (0..count)
+        .map(|piece| {
+            let (done, is_last) = (f64::from(piece + 1) / f64::from(count), piece + 1 == count);
             // The watermark follows the last row of each; where rows have no pace, that of the batch alone.
             let behind = |watermark: EventTime| EventTime(watermark.0 - (span * (1.0 - done)) as i64);
-            let watermark = ended.map(EventTime).or(watermark.map(behind));
-            let piece = Arrival {
+            Arrival {
                 at: ProcessingTime(
                     arrival.at_ns.saturating_sub((paced_ns.unwrap_or(0.0) * (1.0 - done)) as u64),
                 ),
-                event_time: EventTime(least + (span * middle) as i64),
-                rows: (until - from) as u32,
-                bytes: share(arrival.bytes, until) - share(arrival.bytes, from),
-                watermark: watermark.filter(|_| until == rows || paced_ns.is_some()),
-            };
-            from = until;
-            piece
-        };
-        cuts.into_iter().map(piece).collect()
-    }
+                event_time: EventTime(least + (span * (f64::from(piece) + 0.5) / f64::from(count)) as i64),
+                rows: share(u64::from(arrival.rows), piece) as u32,
+                bytes: share(arrival.bytes, piece),
+                watermark: watermark.map(behind).filter(|_| is_last || paced_ns.is_some()),
+            }
+        })
+        .collect()
+}
 
-    /// Windows that end while the watermark rises by the span of a batch to this one; none where they end as often as rows come.
-    fn ends_passed(&self, watermark: i64, span: f64) -> Vec<i64> {
-        let Some(ends) = self.ends.filter(|ends| ends.every_ms() as u64 * 500_000 > self.grain_ns) else {
-            return Vec::new();
-        };
-        let first = EventTime(watermark - span as i64 - 1);
-        let next = |&end: &EventTime| ends.next(EventTime(end.0 - 1));
-        std::iter::successors(ends.next(first), next)
-            .map(|end| end.0)
-            .take_while(|end| end - 1 <= watermark)
-            .collect()
+/// The row that ends a window as a piece of its own, when it was due: the result counts from there. Rows of a piece come evenly
+/// behind the piece before, and the watermark follows them.
+fn with_ends_apart(pieces: Vec<Arrival>, ends: WindowEnds) -> Vec<Arrival> {
+    let mut apart = Vec::with_capacity(pieces.len());
+    let mut before: Option<(ProcessingTime, EventTime)> = None;
+    for piece in pieces {
+        match (before, piece.watermark) {
+            (Some((at, watermark)), Some(after)) => {
+                end_windows(&piece, at, watermark, after, ends, &mut apart)
+            }
+            _ => apart.push(piece),
+        }
+        before = piece.watermark.map(|watermark| (piece.at, watermark)).or(before);
+    }
+    apart
+}
+
+/// One piece, cut before and behind each row that ends a window while the watermark rises from `before` to `after`.
+fn end_windows(
+    piece: &Arrival,
+    from_at: ProcessingTime,
+    before: EventTime,
+    after: EventTime,
+    ends: WindowEnds,
+    apart: &mut Vec<Arrival>,
+) {
+    let (rows, rises_ms) = (u64::from(piece.rows), after.0 - before.0);
+    let next = |end: &EventTime| ends.next(EventTime(end.0 - 1));
+    let passed = std::iter::successors(ends.next(before), next).take_while(|end| end.0 - 1 <= after.0);
+    let mut passed = passed.peekable();
+    if passed.peek().is_none() || rows < 2 {
+        apart.push(*piece);
+        return;
+    }
+    let at_ends = passed.flat_map(|end| {
+        let until = (rows * (end.0 - 1 - before.0) as u64).div_ceil(rises_ms as u64);
+        [(until - 1, EventTime(end.0 - 2)), (until, EventTime(end.0 - 1))]
+    });
+    // How far the events of rows are ahead of the watermark behind them.
+    let ahead_ms = piece.event_time.0 + rises_ms / 2 - after.0;
+    let (mut from, mut risen) = (0, before);
+    for (until, watermark) in at_ends.chain([(rows, after)]) {
+        if until > from {
+            let middle = if until - from == 1 { watermark } else { EventTime((risen.0 + watermark.0) / 2) };
+            apart.push(Arrival {
+                at: from_at.plus_ns((piece.at.since_ns(from_at) as f64 * until as f64 / rows as f64) as u64),
+                event_time: EventTime(middle.0 + ahead_ms),
+                rows: (until - from) as u32,
+                bytes: piece.bytes * until / rows - piece.bytes * from / rows,
+                watermark: Some(watermark),
+            });
+            (from, risen) = (until, watermark);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn cut(slide_ms: i64, ends: Option<WindowEnds>, grain_ns: u64) -> Cut {
-        Cut { slide_ms, ends, grain_ns }
-    }
-
-    #[test]
-    fn the_row_that_ends_a_window_comes_when_it_was_due() {
-        // A row a millisecond, found by one look; the watermark is a millisecond behind.
-        let batch = ArrivalCosts {
-            at_ns: 50_000_000,
-            rows: 40,
-            bytes: 400,
-            event_times: Some((110, 150)),
-            watermark: Some(149),
-        };
-        let seen = |ends| -> Vec<(u64, u32, i64)> {
-            let pieces = cut(20, ends, 9_000_000).pieces(&batch, Some(1.0));
-            pieces.iter().map(|a| (a.at.0 / 1_000_000, a.rows, a.watermark.unwrap().0)).collect()
-        };
-        assert_eq!(seen(None), [(18, 8, 117), (26, 8, 125), (34, 8, 133), (42, 8, 142), (50, 8, 149)]);
-        // The watermark passes 119 with the row of 120, behind ten others, and 139 with that of 140.
-        let ends = WindowEnds::new(20, 0);
-        let pieces = seen(ends);
-        assert_eq!(pieces[..4], [(18, 8, 117), (20, 2, 118), (21, 1, 119), (26, 5, 125)]);
-        assert_eq!(pieces[4..], [(34, 8, 133), (40, 6, 138), (41, 1, 139), (42, 1, 142), (50, 8, 149)]);
-        assert_eq!(seen(WindowEnds::new(20, 5)).len(), 8);
-        let without_pace = cut(20, ends, 1).pieces(&batch, None);
-        assert_eq!(without_pace.iter().map(|arrival| arrival.rows).sum::<u32>(), 40);
-    }
 
     #[test]
     fn a_batch_over_many_windows_is_cut_and_nothing_is_lost() {
@@ -379,20 +366,52 @@ mod tests {
             event_times: Some((0, 4_000)),
             watermark: Some(3_000),
         };
-        let pieces = cut(2_000, None, 1_000_000).pieces(&batch, None);
+        let cut = pieces(&batch, 2_000, None, 1_000_000);
         let seen: Vec<(i64, u32, u64, Option<i64>)> =
-            pieces.iter().map(|a| (a.event_time.0, a.rows, a.bytes, a.watermark.map(|w| w.0))).collect();
+            cut.iter().map(|a| (a.event_time.0, a.rows, a.bytes, a.watermark.map(|w| w.0))).collect();
         // Four half windows of 1 000 ms each.
         assert_eq!(
             seen,
             [
-                (499, 250, 2_500, None),
-                (1_498, 250, 2_500, None),
-                (2_497, 250, 2_500, None),
-                (3_498, 251, 2_510, Some(3_000))
+                (500, 250, 2_502, None),
+                (1_500, 250, 2_503, None),
+                (2_500, 250, 2_502, None),
+                (3_500, 251, 2_503, Some(3_000))
             ]
         );
-        assert_eq!(cut(2_000, None, 1_000_000).pieces(&ArrivalCosts { rows: 10, ..batch }, None).len(), 1);
+        assert_eq!(pieces(&ArrivalCosts { rows: 10, ..batch }, 2_000, None, 1_000_000).len(), 1);
+    }
+
+    #[test]
+    fn the_row_that_ends_a_window_comes_by_itself_when_it_was_due() {
+        let piece = |at_ms: u64, rows: u32, watermark: i64| Arrival {
+            at: ProcessingTime(at_ms * 1_000_000),
+            // The watermark is a millisecond behind the rows.
+            event_time: EventTime(watermark + 1 - i64::from(rows) / 2),
+            rows,
+            bytes: 10 * u64::from(rows),
+            watermark: Some(EventTime(watermark)),
+        };
+        let ends = WindowEnds::new(20, 0).unwrap();
+        let apart = with_ends_apart(vec![piece(10, 10, 109), piece(50, 40, 149)], ends);
+        let seen: Vec<(u64, u32, u64, i64)> =
+            apart.iter().map(|a| (a.at.0 / 1_000_000, a.rows, a.bytes, a.watermark.unwrap().0)).collect();
+        // The watermark passes 119 and 139 with the tenth and the thirtieth row.
+        assert_eq!(
+            seen,
+            [
+                (10, 10, 100, 109),
+                (19, 9, 90, 118),
+                (20, 1, 10, 119),
+                (39, 19, 190, 138),
+                (40, 1, 10, 139),
+                (50, 10, 100, 149)
+            ]
+        );
+        // Each part lies in the window that it came in.
+        let windows: Vec<i64> = apart.iter().map(|a| a.event_time.0 / 20).collect();
+        assert_eq!(windows, [5, 5, 6, 6, 7, 7]);
+        assert_eq!(with_ends_apart(vec![piece(10, 10, 109), piece(11, 1, 130)], ends).len(), 2);
     }
 
     #[test]
@@ -406,10 +425,10 @@ mod tests {
             watermark: Some(103),
         };
         let seen = |grain_ns| -> Vec<(u64, u32, i64)> {
-            let pieces = cut(i64::MAX, None, grain_ns).pieces(&batch, Some(2.0));
-            pieces.iter().map(|a| (a.at.0 / 1_000, a.rows, a.watermark.unwrap().0)).collect()
+            let cut = pieces(&batch, i64::MAX, Some(2.0), grain_ns);
+            cut.iter().map(|a| (a.at.0 / 1_000, a.rows, a.watermark.unwrap().0)).collect()
         };
-        assert_eq!(seen(1_000_000), [(8_800, 2, 101), (10_000, 3, 103)]);
+        assert_eq!(seen(1_000_000), [(9_000, 2, 101), (10_000, 3, 103)]);
         assert_eq!(seen(100_000_000), [(10_000, 5, 103)]);
         assert_eq!(seen(1).len(), 5, "no piece is without a row");
         assert_eq!([grain_ns(50_000_000), grain_ns(10_000_000_000)], [1_250_000, 10_000_000]);
