@@ -54,7 +54,7 @@ impl Look {
     pub fn after(step: Step) -> Option<Look> {
         match step {
             Step::At { at, due } => Some(Look { at, due, behind: None }),
-            Step::Ahead { at, behind, due } => Some(Look { at, due, behind: Some(behind) }),
+            Step::Amid { at, behind, due } => Some(Look { at, due, behind: Some(behind) }),
             Step::Held(at) | Step::Waiting(Some(at)) => Some(Look::due(at)),
             Step::Waiting(None) | Step::Done => None,
         }

@@ -12,6 +12,7 @@
 
 mod as_one;
 mod group;
+mod next_look;
 mod reader;
 mod shared_slices;
 mod shared_work;
@@ -29,8 +30,7 @@ pub use self::reader::{Reader, Taken};
 pub use self::shared_work::{SharedMember, SharedRecords, SharedWork, TemplateWork};
 use self::spacing::{Ahead, Spacing};
 use self::wants::Wants;
-use crate::pace::Pace;
-use crate::{Clock, Content, Front, Look, Memory, Outcome, Parcel, Query, Template, Write};
+use crate::{Clock, Content, Front, Memory, Outcome, Parcel, Query, Template, Write};
 
 /// Says what is to be done with so many rows that have come to a source, of a query that is so far with leaving rows out.
 pub trait Relieves: FnMut(OperatorId, u32, LeavesOut) -> Relief {}
@@ -166,7 +166,7 @@ pub enum Step {
     },
     /// Then, in the midst of a window that all who read it wait for: it is due when that ends, and stands until then behind the
     /// rows that wait for the end too.
-    Ahead {
+    Amid {
         /// When to begin.
         at: ProcessingTime,
         /// From when its delay counts until it is due.
@@ -483,25 +483,6 @@ impl<C: Content> Intake<C> {
         self.wants = Some(wants);
     }
 
-    /// When the next window may end of those who read it, if they wait for nothing else. `None` too while a row may have
-    /// ended it and its source has not said so.
-    fn window_end(&self, clock: Option<EventClock>, load: f64) -> Option<ProcessingTime> {
-        let (ends, clock) = (self.wants.as_ref()?.window_ends()?, clock?);
-        // Where windows end more often than the table is looked at, there is always one about to.
-        if (ends.every_ms() as f64 / clock.speed * 1e6) < self.spacing.ns(load) as f64 {
-            return None;
-        }
-        self.pace()?.next_end(&clock, ends).filter(|&end| self.last_arrival < end)
-    }
-
-    /// What a watermark is belongs to the table: one of those who read it tells for all.
-    fn pace(&self) -> Option<&Pace> {
-        match self.readers.first() {
-            Some(reader) => Some(&reader.query.pace),
-            None => Some(&self.groups.first()?.pace),
-        }
-    }
-
     /// Looks keep no distance: rows are seen when they arrive. Where a look costs nothing.
     #[must_use]
     pub fn without_rest(self) -> Intake<C> {
@@ -568,7 +549,7 @@ impl<C: Content> Intake<C> {
         self.count_backlog(held_bytes, context.memory);
         match step {
             Step::At { at, .. } => (self.look_at, self.look_due) = (at, at),
-            Step::Ahead { at, due, .. } => (self.look_at, self.look_due) = (at, due),
+            Step::Amid { at, due, .. } => (self.look_at, self.look_due) = (at, due),
             Step::Held(_) | Step::Waiting(_) | Step::Done => {}
         }
         (step, split)
@@ -632,23 +613,16 @@ impl<C: Content> Intake<C> {
                     now = context.clock.now();
                     let behind = self.readers.iter().any(Reader::is_behind);
                     if behind || now.since_ns(started) >= context.quantum_ns {
-                        let window_end = self.window_end(feed.event_clock(), context.load);
-                        return match self.due_later(now, window_end) {
-                            Some(due) => self.ahead(now, due),
+                        let clock = feed.event_clock();
+                        let window_end = self.window_end(clock, context.load);
+                        return match self.due_later(now, clock, window_end) {
+                            Some(due) => self.amid(now, due),
                             None => Step::At { at: now, due: arrival },
                         };
                     }
                 }
                 FeedEvent::NotBefore(due) => {
-                    let window_end = self.window_end(feed.event_clock(), context.load);
-                    let before = self.rested.replace((self.rows_offered, started));
-                    let came = before.map(|(rows, at)| (self.rows_offered - rows, started.since_ns(at)));
-                    let ahead = Ahead { last_row: self.last_arrival, next_row: due, came, window_end };
-                    self.ending = Some(ahead).filter(|_| window_end.is_none());
-                    let at = self.spacing.next_look(context.load, started, ahead);
-                    let at = self.sooner(at.max(now.plus_ns(1)), now, context);
-                    self.look_at = at;
-                    self.look_due = self.due_later(at, window_end).unwrap_or(at);
+                    self.appoint_next(due, feed.event_clock(), started, now, context);
                     return match self.prepare(feed, now, context.load) {
                         Ok(step) => step,
                         Err(error) => self.fail(&error),
@@ -666,42 +640,6 @@ impl<C: Content> Intake<C> {
         }
     }
 
-    /// If it has turned out meanwhile that the last look has ended a window, nobody needs this one.
-    fn sleep_on<K: Clock, S>(
-        &mut self,
-        clock: Option<EventClock>,
-        now: ProcessingTime,
-        context: &mut IntakeContext<'_, C, K, S>,
-    ) {
-        let Some(ahead) = self.ending else { return };
-        let window_end = self.window_end(clock, context.load);
-        if window_end.is_some() {
-            let at = self.spacing.next_look(context.load, now, Ahead { window_end, ..ahead });
-            self.look_at = self.sooner(at, now, context);
-            self.look_due = self.due_later(self.look_at, window_end).unwrap_or(self.look_at);
-            self.ending = None;
-        }
-    }
-
-    /// When a look at that time is due, if nobody waits for it before.
-    fn due_later(&self, at: ProcessingTime, window_end: Option<ProcessingTime>) -> Option<ProcessingTime> {
-        let waits_for_windows = self.wants.as_ref().is_some_and(|wants| wants.window_ends().is_some());
-        // The first row that is worked off says when they end. What is done as one is done in a look.
-        let is_unknown = || self.groups.is_empty() && self.pace().is_some_and(|pace| !pace.is_known());
-        match window_end {
-            Some(end) => Some(end).filter(|&end| end > at),
-            None if waits_for_windows && is_unknown() => Some(at.plus_ns(Look::target_ns(self.target_ns()))),
-            None => None,
-        }
-    }
-
-    /// A look in the midst of a window. The rows that wait for its end already have it as their deadline, and the target on top:
-    /// half a target further, this one is behind them, so that who has too much to do works rows off before taking more in. Else
-    /// all that is due is taken in first, into new memory, which is dearer than the rows.
-    fn ahead(&self, at: ProcessingTime, due: ProcessingTime) -> Step {
-        Step::Ahead { at, behind: due.plus_ns(self.target_ns()), due }
-    }
-
     /// How far to read at once. A batch has one arrival for all of its rows: where they are judged by that, it reaches over a
     /// small part of a window.
     fn read_next(&self, until: ProcessingTime, clock: Option<EventClock>) -> ProcessingTime {
@@ -712,27 +650,6 @@ impl<C: Content> Intake<C> {
     /// The first instant up to `now` that a reader wants to be told of.
     fn asked_by(&self, now: ProcessingTime) -> Option<ProcessingTime> {
         self.readers.iter().filter_map(|reader| reader.asked_time(self.id)).min().filter(|&at| at <= now)
-    }
-
-    /// Does a piece of the work ahead, if there is one.
-    fn prepare<F: Feed<C>>(
-        &mut self,
-        feed: &mut F,
-        now: ProcessingTime,
-        load: f64,
-    ) -> Result<Step, F::Error> {
-        let wait = match self.look_due > self.look_at {
-            true => self.ahead(self.look_at, self.look_due),
-            false => Step::At { at: self.look_at, due: self.look_at },
-        };
-        let Some(until) = feed.prepared_until() else { return Ok(wait) };
-        // What is ready for longer than the table can rest needs no more for now.
-        if until > self.look_at.plus_ns(self.spacing.ns(load)) || !feed.prepare()? {
-            return Ok(wait);
-        }
-        // Another piece can wait until the rows of this one are gone.
-        let due = feed.prepared_until().unwrap_or(until);
-        Ok(if now < self.look_at { Step::At { at: now, due } } else { wait })
     }
 
     /// Offers a batch to every reader; in pieces, where some begin to read amid it.
@@ -834,27 +751,6 @@ impl<C: Content> Intake<C> {
                 reader.query.set_progress(progress);
             }
         }
-    }
-
-    /// The time to look again, or earlier where a reader falls silent or has to be told the time.
-    fn sooner<K: Clock, S>(
-        &mut self,
-        at: ProcessingTime,
-        now: ProcessingTime,
-        context: &mut IntakeContext<'_, C, K, S>,
-    ) -> ProcessingTime {
-        let told = self.groups.iter().filter_map(Group::told_time);
-        let mut at = told.map(|told| told.plus_ns(TELL_TIME_EVERY_NS)).fold(at, ProcessingTime::min);
-        for reader in &mut self.readers {
-            // Who is behind is told once it has what came before; until then there is nothing to look for.
-            if let Some(told) = reader.told_time().filter(|_| !reader.is_behind()) {
-                at = at.min(told.plus_ns(TELL_TIME_EVERY_NS));
-            }
-            if let Some(silent) = reader.idle_after(now, context.staged) {
-                at = at.min(silent);
-            }
-        }
-        at
     }
 
     /// Tells the readers that have everything that no more comes, and lets go of them.

@@ -197,7 +197,7 @@ fn each_ms(rows: u64) -> Vec<u64> {
 
 fn at(step: Step) -> u64 {
     match step {
-        Step::At { at, .. } | Step::Ahead { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => at.0,
+        Step::At { at, .. } | Step::Amid { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => at.0,
         Step::Waiting(None) | Step::Done => panic!("{step:?}"),
     }
 }
@@ -334,11 +334,13 @@ fn who_reads_for_windows_works_rows_off_before_more_are_taken_in() {
     let only = query(0, 100, &process);
     let windows = Rhythm::Windows { ends: WindowEnds::new(1_000, 0).expect("a distance"), reach_ms: 1_000 };
     let event_clock = Some(EventClock { event_origin: EventTime(0), processing_origin: ms(0), speed: 1.0 });
-    for (rhythm, step) in [
+    for (rhythm, event_clock, step) in [
         // No row has said yet when they end.
-        (Some(windows), Step::Ahead { at: ms(8), behind: ms(158), due: ms(58) }),
-        (Some(Rhythm::Rows), Step::At { at: ms(8), due: ms(8) }),
-        (None, Step::At { at: ms(8), due: ms(8) }),
+        (Some(windows), event_clock, Step::Amid { at: ms(8), behind: ms(158), due: ms(58) }),
+        // None ever will.
+        (Some(windows), None, Step::At { at: ms(8), due: ms(8) }),
+        (Some(Rhythm::Rows), event_clock, Step::At { at: ms(8), due: ms(8) }),
+        (None, event_clock, Step::At { at: ms(8), due: ms(8) }),
     ] {
         let mut intake = Intake::new(OperatorId(9), vec![reader(&only).in_rhythm(rhythm)]);
         let mut feed = Numbers { event_clock, ..Numbers::new(&clock, each_ms(1_000)) };
@@ -635,7 +637,7 @@ proptest! {
                 let (step, split) = looks.at(0, intake, feed);
                 *is_done = step == Step::Done;
                 *look = match step {
-                    Step::At { at, .. } | Step::Ahead { at, .. } | Step::Held(at) => at,
+                    Step::At { at, .. } | Step::Amid { at, .. } | Step::Held(at) => at,
                     Step::Waiting(_) | Step::Done => ProcessingTime::MAX,
                 };
                 if let Some(split) = split {

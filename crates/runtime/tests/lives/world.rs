@@ -596,7 +596,7 @@ impl World {
             self.retarget(id, now);
         }
         let look = match step {
-            Step::At { at, .. } | Step::Ahead { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => {
+            Step::At { at, .. } | Step::Amid { at, .. } | Step::Held(at) | Step::Waiting(Some(at)) => {
                 Some((id, at))
             }
             Step::Waiting(None) => None,
