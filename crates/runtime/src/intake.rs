@@ -8,7 +8,7 @@
 //! A look is work like any other: it has a deadline, costs time and runs where the scheduler says. Nobody needs a row
 //! every millisecond for a target of ten seconds, so looks keep a distance that follows from the nearest target that reads
 //! the table and from the slack there is ([`Spacing`]); a look that comes late takes a larger bite. Where all wait for the
-//! ends of windows, and it is known when these come ([`Pace`]), there are few looks in between.
+//! ends of windows, and it is known when these come ([`Pace`](crate::pace::Pace)), there are few looks in between.
 
 mod as_one;
 mod group;
