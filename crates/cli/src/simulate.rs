@@ -5,7 +5,9 @@
 
 mod answer;
 mod costs;
+mod cycle;
 mod model;
+mod paced;
 mod replay;
 mod shared;
 

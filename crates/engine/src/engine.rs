@@ -419,7 +419,7 @@ impl Engine {
                 query: instance.query.settings.name.clone(),
                 node: instance.node,
                 instance: instance.number,
-                speed: instance.query.event_clock.get().map(|clock| clock.speed),
+                clock: instance.query.event_clock.get().copied(),
                 arrivals: instance.recorded()?,
             })
         };

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use laxity_connect::Wait;
-use laxity_graph::{Approximation, EventTime, ProcessingTime, QueryId};
+use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime, QueryId};
 use laxity_runtime::{
     LastCheckpoint, LatencySummary, MinuteFigures, Outcome, Query, RecordedArrival, Totals,
 };
@@ -259,8 +259,8 @@ pub struct RecordedFeed {
     pub node: usize,
     /// Which copy.
     pub instance: usize,
-    /// Event-time milliseconds that pass in a millisecond, where the source has a pace of its own.
-    pub speed: Option<f64>,
+    /// When event times are due, where the source has a pace of its own.
+    pub clock: Option<EventClock>,
     /// In order.
     pub arrivals: Vec<RecordedArrival>,
 }

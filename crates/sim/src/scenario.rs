@@ -182,6 +182,8 @@ impl Dice {
         };
         Driver::OsThreads(OsThreads {
             slice: Duration::from_micros(self.between(100, 5_000)),
+            tick: Duration::from_millis(if self.one_in(2) { self.between(1, 10) } else { 0 }),
+            to_parity: self.one_in(2),
             renice: self.one_in(2).then_some(renice),
         })
     }

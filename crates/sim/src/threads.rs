@@ -26,6 +26,12 @@ pub(crate) use self::nice::nice_values;
 pub struct OsThreads {
     /// How long a thread runs before another has its turn. Default 3 ms, Linux's base slice on eight cores or more.
     pub slice: Duration,
+    /// The end of a slice is noticed at the next of the timer interrupts, which come so often on every core. Default zero: at
+    /// once.
+    pub tick: Duration,
+    /// Who has had no more than its due is not interrupted within its slice, whoever wakes (Linux's `RUN_TO_PARITY`). Default
+    /// no.
+    pub to_parity: bool,
     /// Sets nice values anew every period, as Lachesis does. Default: all threads have nice 0.
     pub renice: Option<Renice>,
 }
@@ -44,7 +50,22 @@ pub struct Renice {
 
 impl Default for OsThreads {
     fn default() -> OsThreads {
-        OsThreads { slice: Duration::from_millis(3), renice: None }
+        OsThreads { slice: Duration::from_millis(3), tick: Duration::ZERO, to_parity: false, renice: None }
+    }
+}
+
+impl OsThreads {
+    /// Linux as distributions ship it for servers (6.12 to 6.18: a base slice of .7 ms, more of it on more cores; 250 interrupts a
+    /// second), on a machine of so many cores.
+    pub fn linux(cores: usize) -> OsThreads {
+        // kernel/sched/fair.c, update_sysctl: logarithmic, of no more than eight.
+        let factor = 1 + cores.clamp(1, 8).ilog2();
+        OsThreads {
+            slice: Duration::from_micros(700) * factor,
+            tick: Duration::from_millis(4),
+            to_parity: true,
+            renice: None,
+        }
     }
 }
 
@@ -67,6 +88,8 @@ pub(crate) struct Threads<C: Content> {
     /// By the id that the machine knows.
     pub threads: Vec<Thread<C>>,
     pub fair: FairQueue,
+    /// Ends of slices are noticed at multiples of this.
+    tick_ns: u64,
     pub rank: Option<Box<dyn Rank>>,
     priorities: Vec<f64>,
 }
@@ -98,15 +121,25 @@ impl<C: Content> Threads<C> {
     pub fn new(
         graph: Scheduler<Ticket<C>>,
         operators: usize,
-        slice_ns: u64,
+        os: &OsThreads,
         rank: Option<Box<dyn Rank>>,
     ) -> Threads<C> {
         Threads {
             graph,
             threads: (0..operators).map(|_| Thread::default()).collect(),
-            fair: FairQueue::new(operators, slice_ns),
+            fair: FairQueue::new(operators, nanoseconds(os.slice), os.to_parity),
+            tick_ns: nanoseconds(os.tick),
             rank,
             priorities: Vec::new(),
+        }
+    }
+
+    /// How long a running thread goes on from then, if nobody wakes: until it is noticed that its slice is over.
+    pub fn turn_ns(&self, thread: u32, from: ProcessingTime) -> u64 {
+        let over = from.plus_ns(self.fair.slice_left_ns(thread));
+        match self.tick_ns {
+            0 => over.since_ns(from),
+            tick_ns => over.0.next_multiple_of(tick_ns).saturating_sub(from.0),
         }
     }
 
@@ -141,6 +174,10 @@ impl<C: Content> Threads<C> {
         }
         snapshot
     }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    ProcessingTime::ZERO.plus(duration).0
 }
 
 impl<C: Content> Thread<C> {

@@ -474,14 +474,13 @@ fn machines<C: Modelled>(
         match &setup.driver {
             Driver::Scheduler => Sharing::Scheduler(Order::new(few, many, policy, &config)),
             Driver::OsThreads(os) => {
-                let slice_ns = ProcessingTime::ZERO.plus(os.slice).0;
                 let rank = os.renice.as_ref().map(|renice| {
                     let mut rank = renice.rank.compose().rank;
                     rank.seed(setup.seed);
                     rank
                 });
                 let graph = Scheduler::new(policy.compose(), config);
-                Sharing::Threads(Threads::new(graph, operators, slice_ns, rank))
+                Sharing::Threads(Threads::new(graph, operators, os, rank))
             }
         }
     };

@@ -167,7 +167,7 @@ impl Question<'_> {
     fn simulate(&self, tenants: usize) -> Result<Outcome, Failure> {
         // Threads need no scheduler, so that any will do.
         let (driver, policy) = match self.policy {
-            Policy::ThreadPerOperator => (Driver::OsThreads(OsThreads::default()), Policy::default()),
+            Policy::ThreadPerOperator => (Driver::OsThreads(OsThreads::linux(self.cores)), Policy::default()),
             Policy::Scheduled(_) => (Driver::Scheduler, self.policy.clone()),
         };
         let policy = policy.recipe().expect("it is scheduled").clone();

@@ -13,7 +13,7 @@ use laxity_engine::{
     Clock, Engine, EngineConfig, OperatorMeasurement, Outcome, QueryPlan, RecordedArrival, RecordedFeed,
     WorkCosts,
 };
-use laxity_graph::{Dataflow, EventTime};
+use laxity_graph::{Dataflow, EventClock, EventTime, ProcessingTime};
 use laxity_operators::Stage;
 use laxity_sched::CostModel;
 use laxity_sql::PlannedQuery;
@@ -100,6 +100,10 @@ pub struct FeedCosts {
     pub instance: usize,
     /// Event-time milliseconds in a millisecond, where the source has a pace of its own.
     pub speed: Option<f64>,
+    /// Then: an event time, ms, and when it is due, since the first of all, ns. `None` in measurements of a version that did
+    /// not look at it.
+    #[serde(default)]
+    pub due: Option<(i64, u64)>,
     /// In order of arrival.
     pub arrivals: Vec<ArrivalCosts>,
     /// It is what these read together, which stands there, by place.
@@ -286,16 +290,16 @@ impl NodeCosts {
 impl FeedCosts {
     fn of(feed: &RecordedFeed, first_ns: u64) -> FeedCosts {
         let (node, instance) = (feed.node, feed.instance);
-        FeedCosts { node, instance, ..FeedCosts::of_arrivals(&feed.arrivals, feed.speed, first_ns) }
+        FeedCosts { node, instance, ..FeedCosts::of_arrivals(&feed.arrivals, feed.clock.as_ref(), first_ns) }
     }
 
     /// Of a source that reads with others.
     fn of_front(node: usize, front: usize) -> FeedCosts {
-        FeedCosts { node, instance: 0, speed: None, arrivals: vec![], shared: Some(front) }
+        FeedCosts { node, instance: 0, speed: None, due: None, arrivals: vec![], shared: Some(front) }
     }
 
     /// What came to no source in particular.
-    pub fn of_arrivals(arrivals: &[RecordedArrival], speed: Option<f64>, first_ns: u64) -> FeedCosts {
+    pub fn of_arrivals(arrivals: &[RecordedArrival], clock: Option<&EventClock>, first_ns: u64) -> FeedCosts {
         let arrivals = arrivals.iter().map(|arrival| ArrivalCosts {
             at_ns: arrival.at.0.saturating_sub(first_ns),
             rows: arrival.rows,
@@ -305,8 +309,41 @@ impl FeedCosts {
                 .filter(|&watermark| watermark != EventTime::MIN && watermark != EventTime::MAX)
                 .map(|watermark| watermark.0),
         });
-        FeedCosts { node: 0, instance: 0, speed, arrivals: arrivals.collect(), shared: None }
+        FeedCosts {
+            node: 0,
+            instance: 0,
+            speed: clock.map(|clock| clock.speed),
+            due: clock.map(|clock| {
+                let since = since(clock, first_ns);
+                (since.event_origin.0, since.processing_origin.0)
+            }),
+            arrivals: arrivals.collect(),
+            shared: None,
+        }
     }
+
+    /// When event times are due, where the source has a pace of its own.
+    pub fn clock(&self) -> Option<EventClock> {
+        let speed = self.speed.filter(|&speed| speed > 0.0)?;
+        // What a version measured that did not say: the last row of a batch is due when it arrives.
+        let (event_ms, due_ns) = self.due.or_else(|| {
+            let of_batch = |arrival: &ArrivalCosts| Some((arrival.event_times?.1, arrival.at_ns));
+            self.arrivals.iter().find_map(of_batch)
+        })?;
+        Some(EventClock {
+            event_origin: EventTime(event_ms),
+            processing_origin: ProcessingTime(due_ns),
+            speed,
+        })
+    }
+}
+
+/// The same clock where time begins then, from the first whole event time that is due behind that.
+pub fn since(clock: &EventClock, begin_ns: u64) -> EventClock {
+    let passed_ms = begin_ns.saturating_sub(clock.processing_origin.0) as f64 / 1e6 * clock.speed;
+    let event_origin = EventTime(clock.event_origin.0 + passed_ms.ceil() as i64);
+    let processing_origin = ProcessingTime(clock.due(event_origin).since_ns(ProcessingTime(begin_ns)));
+    EventClock { event_origin, processing_origin, ..*clock }
 }
 
 /// The same query, its results thrown away.

@@ -5,13 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use laxity_connect::{ScanSpec, SinkSpec, TableSpec};
-use laxity_graph::{Dataflow, EventTime, NodeId, ProcessingTime, QueryId, WindowEnds, WindowShape};
+use laxity_graph::{
+    Dataflow, EventClock, EventTime, NodeId, ProcessingTime, QueryId, WindowEnds, WindowShape,
+};
 use laxity_operators::Stage as Operators;
 use laxity_sim::FeedId;
 use laxity_sql::PlannedQuery;
 use laxity_workload::{Arrival, Cost, Feed, QueryModel, Stage, StageKind, Workload};
 
-use crate::simulate::costs::{ArrivalCosts, Costs, FeedCosts, NodeCosts, QueryCosts};
+use crate::simulate::costs::{ArrivalCosts, Costs, FeedCosts, NodeCosts, QueryCosts, since};
+use crate::simulate::cycle::Cycle;
+use crate::simulate::paced::Paced;
 use crate::simulate::replay::Replay;
 
 /// A query of the files as costs: what a tenant runs.
@@ -31,6 +35,8 @@ struct ModelFeed {
     /// Equal for those who read the same table.
     table: *const TableSpec,
     arrivals: Arc<[Arrival]>,
+    /// When event times are due, where the table has a pace.
+    clock: Option<EventClock>,
     /// Mean distance of two batches.
     gap_ns: u64,
 }
@@ -53,6 +59,7 @@ impl Model {
 /// If the costs are of other queries; which.
 pub fn models(queries: &[PlannedQuery], costs: &Costs) -> Result<Vec<Model>, String> {
     let mut of_fronts = HashMap::new();
+    let cycle = Cycle::of(costs);
     let costs_of: HashMap<&str, &QueryCosts> =
         costs.queries.iter().map(|costs| (costs.name.as_str(), costs)).collect();
     let model = |query: &PlannedQuery| {
@@ -63,7 +70,7 @@ pub fn models(queries: &[PlannedQuery], costs: &Costs) -> Result<Vec<Model>, Str
         if !names.eq(of_query.nodes.iter().map(|node| &node.name)) {
             return Err(format!("its query {name:?} has other operators"));
         }
-        model(&query.dataflow, of_query, costs, &mut of_fronts)
+        model(&query.dataflow, of_query, costs, cycle, &mut of_fronts)
     };
     queries.iter().map(model).collect()
 }
@@ -104,6 +111,7 @@ pub fn workload(models: &[Model], tenants: usize, rate: f64) -> Workload {
                 instance: feed.instance,
                 arrivals: Box::new(Replay::new(
                     feed.arrivals.clone(),
+                    feed.clock,
                     model.cycle_ns,
                     model.event_cycle_ms,
                     rate,
@@ -128,6 +136,7 @@ fn model(
     measured: &Dataflow<Operators<ScanSpec, SinkSpec>>,
     costs: &QueryCosts,
     all: &Costs,
+    cycle: Cycle,
     of_fronts: &mut HashMap<usize, Arc<[Arrival]>>,
 ) -> Result<Model, String> {
     let front = costs.feeds.iter().find_map(|feed| feed.shared);
@@ -154,8 +163,6 @@ fn model(
         };
         dataflow.push(node).map_err(|error| error.to_string())?;
     }
-    // Event time advances in whole milliseconds, so the cycle is one too.
-    let cycle_ms = (all.measured_s * 1e3).ceil().max(1.0);
     let speed = front.map_or_else(|| costs.feeds.iter().find_map(speed), |front| speed(&front.feed));
     let speed = speed.unwrap_or(1.0);
     let grain_ns = grain_ns(measured.settings.latency_target.ns());
@@ -165,19 +172,24 @@ fn model(
     let ends = windows().filter_map(WindowShape::ends).reduce(WindowEnds::with);
     let ends = ends.filter(|ends| ends.every_ms() as u64 * 1_000_000 > 2 * grain_ns);
     let arrivals_of = |recorded: &FeedCosts| -> Arc<[Arrival]> {
-        let inside = recorded.arrivals.iter().filter(|arrival| (arrival.at_ns as f64) < cycle_ms * 1e6);
-        let mut arrivals: Vec<Arrival> = inside
-            .flat_map(|arrival| pieces(arrival, slide_ms.unwrap_or(i64::MAX), recorded.speed, grain_ns))
-            .collect();
-        if let Some(ends) = ends.filter(|_| recorded.speed.is_some()) {
-            arrivals = with_ends_apart(arrivals, ends);
-        }
-        // Event times are whole milliseconds, so a batch may seem to begin before the last one ended.
+        let is_inside = |arrival: &Arrival| arrival.at.0 < cycle.length_ns();
+        let mut arrivals: Vec<Arrival> = match recorded.clock() {
+            Some(clock) => {
+                let pieces = Paced { clock, grain_ns, ends }.pieces(&recorded.arrivals);
+                pieces.into_iter().filter(|piece| piece.at.0 >= cycle.begin_ns).collect()
+            }
+            None => {
+                let slide_ms = slide_ms.unwrap_or(i64::MAX);
+                recorded.arrivals.iter().flat_map(|arrival| pieces(arrival, slide_ms)).collect()
+            }
+        };
         let mut latest = ProcessingTime::ZERO;
         for arrival in &mut arrivals {
-            latest = latest.max(arrival.at);
+            // What cannot be told apart in time stays in order.
+            latest = latest.max(ProcessingTime(arrival.at.0.saturating_sub(cycle.begin_ns)));
             arrival.at = latest;
         }
+        arrivals.retain(is_inside);
         arrivals.into()
     };
     let feed = |feed: &FeedCosts| {
@@ -188,18 +200,20 @@ fn model(
             }
             _ => arrivals_of(feed),
         };
-        let gap_ns = (cycle_ms * 1e6) as u64 / (arrivals.len() as u64).max(1);
+        let gap_ns = cycle.length_ns() / (arrivals.len() as u64).max(1);
         let Operators::Source { scan, .. } = &measured.node(NodeId(feed.node)).stage else {
             return Err(format!("node {} is no source", feed.node));
         };
         let (node, table) = (NodeId(feed.node), Arc::as_ptr(&scan.table));
-        Ok(ModelFeed { node, instance: feed.instance, table, arrivals, gap_ns })
+        let recorded = front.filter(|_| feed.shared.is_some()).map_or(feed, |front| &front.feed);
+        let clock = recorded.clock().map(|clock| since(&clock, cycle.begin_ns));
+        Ok(ModelFeed { node, instance: feed.instance, table, arrivals, clock, gap_ns })
     };
     Ok(Model {
         feeds: costs.feeds.iter().map(feed).collect::<Result<_, String>>()?,
         dataflow,
-        cycle_ns: (cycle_ms * 1e6) as u64,
-        event_cycle_ms: (speed * cycle_ms) as i64,
+        cycle_ns: cycle.length_ns(),
+        event_cycle_ms: (speed * cycle.length_ms as f64) as i64,
     })
 }
 
@@ -253,104 +267,31 @@ fn grain_ns(target_ns: u64) -> u64 {
     (target_ns / 40).clamp(1_000_000, 10_000_000)
 }
 
-/// What came in one batch, as it is to come in the simulation.
-///
-/// Where the table has a pace, its rows came one after the other, and in one batch because it was looked at then; they
-/// come apart again. Else a batch of many event times is cut, so that they fall into more windows than one.
-fn pieces(arrival: &ArrivalCosts, slide_ms: i64, speed: Option<f64>, grain_ns: u64) -> Vec<Arrival> {
+/// What came in one batch of a table without a pace: where it has many event times it is cut, so that they fall into more
+/// windows than one.
+fn pieces(arrival: &ArrivalCosts, slide_ms: i64) -> Vec<Arrival> {
     // Enough for a window or two in each; more would multiply the fixed cost of a batch.
     const PIECES_MAX: i64 = 8;
     const PIECE_ROWS_MIN: u32 = 64;
-    let watermark = arrival.watermark.map(EventTime);
     let (least, latest) = arrival.event_times.unwrap_or_else(|| {
         let at = arrival.watermark.map_or(0, |watermark| watermark.saturating_add(1));
         (at, at)
     });
-    let span = latest.saturating_sub(least) as f64;
-    // Processing time between the first row and the last.
-    let paced_ns = speed.filter(|&speed| speed > 0.0).map(|speed| span * 1e6 / speed);
-    let count = match paced_ns {
-        Some(ns) => ((ns / grain_ns as f64).ceil() as u32).clamp(1, arrival.rows.max(1)),
-        None => {
-            let wanted = (latest.saturating_sub(least) / (slide_ms / 2).max(1)).clamp(1, PIECES_MAX) as u32;
-            wanted.min((arrival.rows / PIECE_ROWS_MIN).max(1))
-        }
-    };
+    let span = latest.saturating_sub(least);
+    let wanted = (span / (slide_ms / 2).max(1)).clamp(1, PIECES_MAX) as u32;
+    let count = wanted.min((arrival.rows / PIECE_ROWS_MIN).max(1));
     let share = |of: u64, piece: u32| {
         of * u64::from(piece + 1) / u64::from(count) - of * u64::from(piece) / u64::from(count)
     };
     (0..count)
-        .map(|piece| {
-            let (done, is_last) = (f64::from(piece + 1) / f64::from(count), piece + 1 == count);
-            // The watermark follows the last row of each; where rows have no pace, that of the batch alone.
-            let behind = |watermark: EventTime| EventTime(watermark.0 - (span * (1.0 - done)) as i64);
-            Arrival {
-                at: ProcessingTime(
-                    arrival.at_ns.saturating_sub((paced_ns.unwrap_or(0.0) * (1.0 - done)) as u64),
-                ),
-                event_time: EventTime(least + (span * (f64::from(piece) + 0.5) / f64::from(count)) as i64),
-                rows: share(u64::from(arrival.rows), piece) as u32,
-                bytes: share(arrival.bytes, piece),
-                watermark: watermark.map(behind).filter(|_| is_last || paced_ns.is_some()),
-            }
+        .map(|piece| Arrival {
+            at: ProcessingTime(arrival.at_ns),
+            event_time: EventTime(least + (span as f64 * (f64::from(piece) + 0.5) / f64::from(count)) as i64),
+            rows: share(u64::from(arrival.rows), piece) as u32,
+            bytes: share(arrival.bytes, piece),
+            watermark: arrival.watermark.map(EventTime).filter(|_| piece + 1 == count),
         })
         .collect()
-}
-
-/// The row that ends a window as a piece of its own, when it was due: the result counts from there. Rows of a piece come evenly
-/// behind the piece before, and the watermark follows them.
-fn with_ends_apart(pieces: Vec<Arrival>, ends: WindowEnds) -> Vec<Arrival> {
-    let mut apart = Vec::with_capacity(pieces.len());
-    let mut before: Option<(ProcessingTime, EventTime)> = None;
-    for piece in pieces {
-        match (before, piece.watermark) {
-            (Some((at, watermark)), Some(after)) => {
-                end_windows(&piece, at, watermark, after, ends, &mut apart)
-            }
-            _ => apart.push(piece),
-        }
-        before = piece.watermark.map(|watermark| (piece.at, watermark)).or(before);
-    }
-    apart
-}
-
-/// One piece, cut before and behind each row that ends a window while the watermark rises from `before` to `after`.
-fn end_windows(
-    piece: &Arrival,
-    from_at: ProcessingTime,
-    before: EventTime,
-    after: EventTime,
-    ends: WindowEnds,
-    apart: &mut Vec<Arrival>,
-) {
-    let (rows, rises_ms) = (u64::from(piece.rows), after.0 - before.0);
-    let next = |end: &EventTime| ends.next(EventTime(end.0 - 1));
-    let passed = std::iter::successors(ends.next(before), next).take_while(|end| end.0 - 1 <= after.0);
-    let mut passed = passed.peekable();
-    if passed.peek().is_none() || rows < 2 {
-        apart.push(*piece);
-        return;
-    }
-    let at_ends = passed.flat_map(|end| {
-        let until = (rows * (end.0 - 1 - before.0) as u64).div_ceil(rises_ms as u64);
-        [(until - 1, EventTime(end.0 - 2)), (until, EventTime(end.0 - 1))]
-    });
-    // How far the events of rows are ahead of the watermark behind them.
-    let ahead_ms = piece.event_time.0 + rises_ms / 2 - after.0;
-    let (mut from, mut risen) = (0, before);
-    for (until, watermark) in at_ends.chain([(rows, after)]) {
-        if until > from {
-            let middle = if until - from == 1 { watermark } else { EventTime((risen.0 + watermark.0) / 2) };
-            apart.push(Arrival {
-                at: from_at.plus_ns((piece.at.since_ns(from_at) as f64 * until as f64 / rows as f64) as u64),
-                event_time: EventTime(middle.0 + ahead_ms),
-                rows: (until - from) as u32,
-                bytes: piece.bytes * until / rows - piece.bytes * from / rows,
-                watermark: Some(watermark),
-            });
-            (from, risen) = (until, watermark);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -366,7 +307,7 @@ mod tests {
             event_times: Some((0, 4_000)),
             watermark: Some(3_000),
         };
-        let cut = pieces(&batch, 2_000, None, 1_000_000);
+        let cut = pieces(&batch, 2_000);
         let seen: Vec<(i64, u32, u64, Option<i64>)> =
             cut.iter().map(|a| (a.event_time.0, a.rows, a.bytes, a.watermark.map(|w| w.0))).collect();
         // Four half windows of 1 000 ms each.
@@ -379,59 +320,7 @@ mod tests {
                 (3_500, 251, 2_503, Some(3_000))
             ]
         );
-        assert_eq!(pieces(&ArrivalCosts { rows: 10, ..batch }, 2_000, None, 1_000_000).len(), 1);
-    }
-
-    #[test]
-    fn the_row_that_ends_a_window_comes_by_itself_when_it_was_due() {
-        let piece = |at_ms: u64, rows: u32, watermark: i64| Arrival {
-            at: ProcessingTime(at_ms * 1_000_000),
-            // The watermark is a millisecond behind the rows.
-            event_time: EventTime(watermark + 1 - i64::from(rows) / 2),
-            rows,
-            bytes: 10 * u64::from(rows),
-            watermark: Some(EventTime(watermark)),
-        };
-        let ends = WindowEnds::new(20, 0).unwrap();
-        let apart = with_ends_apart(vec![piece(10, 10, 109), piece(50, 40, 149)], ends);
-        let seen: Vec<(u64, u32, u64, i64)> =
-            apart.iter().map(|a| (a.at.0 / 1_000_000, a.rows, a.bytes, a.watermark.unwrap().0)).collect();
-        // The watermark passes 119 and 139 with the tenth and the thirtieth row.
-        assert_eq!(
-            seen,
-            [
-                (10, 10, 100, 109),
-                (19, 9, 90, 118),
-                (20, 1, 10, 119),
-                (39, 19, 190, 138),
-                (40, 1, 10, 139),
-                (50, 10, 100, 149)
-            ]
-        );
-        // Each part lies in the window that it came in.
-        let windows: Vec<i64> = apart.iter().map(|a| a.event_time.0 / 20).collect();
-        assert_eq!(windows, [5, 5, 6, 6, 7, 7]);
-        assert_eq!(with_ends_apart(vec![piece(10, 10, 109), piece(11, 1, 130)], ends).len(), 2);
-    }
-
-    #[test]
-    fn rows_of_a_paced_table_come_when_they_were_due() {
-        // Five rows, 1 ms of event time apart and half of that of processing time, found by one look.
-        let batch = ArrivalCosts {
-            at_ns: 10_000_000,
-            rows: 5,
-            bytes: 40,
-            event_times: Some((100, 104)),
-            watermark: Some(103),
-        };
-        let seen = |grain_ns| -> Vec<(u64, u32, i64)> {
-            let cut = pieces(&batch, i64::MAX, Some(2.0), grain_ns);
-            cut.iter().map(|a| (a.at.0 / 1_000, a.rows, a.watermark.unwrap().0)).collect()
-        };
-        assert_eq!(seen(1_000_000), [(9_000, 2, 101), (10_000, 3, 103)]);
-        assert_eq!(seen(100_000_000), [(10_000, 5, 103)]);
-        assert_eq!(seen(1).len(), 5, "no piece is without a row");
-        assert_eq!([grain_ns(50_000_000), grain_ns(10_000_000_000)], [1_250_000, 10_000_000]);
+        assert_eq!(pieces(&ArrivalCosts { rows: 10, ..batch }, 2_000).len(), 1);
     }
 
     #[test]
@@ -447,6 +336,7 @@ mod tests {
             node: 0,
             instance: 0,
             speed: None,
+            due: None,
             arrivals: vec![arrival(0, None), arrival(10, Some(100)), arrival(20, Some(600))],
             shared: None,
         };

@@ -9,6 +9,8 @@ use laxity_workload::{Arrival, Arrivals, Offered};
 #[derive(Clone, Debug)]
 pub struct Replay {
     arrivals: Arc<[Arrival]>,
+    /// When event times of the first pass are due, where that is known.
+    clock: Option<EventClock>,
     /// From one pass to the next.
     cycle_ns: u64,
     event_cycle_ms: i64,
@@ -26,6 +28,7 @@ impl Replay {
     /// `arrivals` stand in order, and all of them before `cycle_ns`.
     pub fn new(
         arrivals: Arc<[Arrival]>,
+        clock: Option<EventClock>,
         cycle_ns: u64,
         event_cycle_ms: i64,
         rate: f64,
@@ -33,6 +36,7 @@ impl Replay {
     ) -> Replay {
         Replay {
             arrivals,
+            clock,
             cycle_ns: cycle_ns.max(1),
             event_cycle_ms,
             rate,
@@ -91,6 +95,12 @@ impl Arrivals for Replay {
     }
 
     fn clock(&self) -> EventClock {
+        if let Some(clock) = self.clock {
+            return EventClock {
+                processing_origin: clock.processing_origin.plus_ns(self.offset_ns),
+                ..clock
+            };
+        }
         let first = self.arrivals.first();
         EventClock {
             event_origin: first.map_or(EventTime(0), |first| first.event_time),
@@ -113,7 +123,7 @@ mod tests {
             bytes: u64::from(rows) * 10,
             watermark: Some(EventTime(watermark)),
         };
-        let mut replay = Replay::new([arrival(0, 3, 100), arrival(40, 2, 150)].into(), 100, 90, 1.5, 7);
+        let mut replay = Replay::new([arrival(0, 3, 100), arrival(40, 2, 150)].into(), None, 100, 90, 1.5, 7);
         let seen: Vec<(u64, u32, u64, i64)> = (0..4)
             .map(|_| replay.next().unwrap())
             .map(|a| (a.at.0, a.rows, a.bytes, a.watermark.unwrap().0))
@@ -125,6 +135,6 @@ mod tests {
 
     #[test]
     fn silence_ends() {
-        assert_eq!(Replay::new(Arc::new([]), 100, 100, 1.0, 0).next(), None);
+        assert_eq!(Replay::new(Arc::new([]), None, 100, 100, 1.0, 0).next(), None);
     }
 }

@@ -71,7 +71,7 @@ impl SharedCosts {
             template: member.template,
         });
         SharedCosts {
-            feed: FeedCosts::of_arrivals(&work.arrivals, clock.map(|clock| clock.speed), first_ns),
+            feed: FeedCosts::of_arrivals(&work.arrivals, clock, first_ns),
             batches: LineCosts::of(work.batches),
             handed: LineCosts::of(work.handed),
             members: members.collect(),

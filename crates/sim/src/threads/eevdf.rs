@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 /// A thread's virtual runtime grows by 1024 / weight per nanosecond that it runs. V is the mean of the virtual
 /// runtimes of all that run or wait, by weight; who is not ahead of V is eligible. Of the eligible, the one whose
 /// virtual deadline (virtual runtime at its last turn plus slice · 1024 / weight) is earliest runs next. Who sleeps
-/// keeps its lag, V − virtual runtime, within one slice.
+/// keeps its lag, V − virtual runtime, within one slice. Where threads run to parity, nobody takes the core from one that is
+/// eligible before it has had a slice.
 #[derive(Debug)]
 pub(crate) struct FairQueue {
     slice_ns: u64,
+    to_parity: bool,
     entities: Vec<Entity>,
     /// Those that wait, by deadline.
     waiting: BTreeSet<(i64, u32)>,
@@ -30,6 +32,8 @@ struct Entity {
     state: State,
     /// Its slice came to an end since it last began to run.
     over: bool,
+    /// The virtual runtime until which nobody interrupts it while it is eligible.
+    protected_until: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +47,7 @@ enum State {
 const UNIT: i64 = 1_024;
 
 impl FairQueue {
-    pub fn new(threads: usize, slice_ns: u64) -> FairQueue {
+    pub fn new(threads: usize, slice_ns: u64, to_parity: bool) -> FairQueue {
         let entity = Entity {
             weight: UNIT as u32,
             vruntime: 0,
@@ -51,9 +55,11 @@ impl FairQueue {
             lag: 0,
             state: State::Asleep,
             over: false,
+            protected_until: 0,
         };
         FairQueue {
             slice_ns: slice_ns.max(1),
+            to_parity,
             entities: vec![entity; threads],
             waiting: BTreeSet::new(),
             weight: 0,
@@ -100,8 +106,17 @@ impl FairQueue {
         let thread = self.peek().or_else(|| self.waiting.first().map(|&(_, thread)| thread))?;
         self.leave(thread);
         self.join(thread, State::Running);
-        self.entities[thread as usize].over = false;
+        let slice = self.virtual_slice(thread);
+        let entity = &mut self.entities[thread as usize];
+        entity.over = false;
+        entity.protected_until = entity.deadline.min(entity.vruntime + slice);
         Some(thread)
+    }
+
+    /// Whether nobody may take its core from a running thread.
+    pub fn is_protected(&self, thread: u32) -> bool {
+        let entity = &self.entities[thread as usize];
+        self.to_parity && entity.vruntime < entity.protected_until && self.is_eligible(thread)
     }
 
     /// The next thread to run, of those that are eligible.
@@ -199,7 +214,7 @@ mod tests {
 
     /// One core and threads that always have work: how long each has run after so many turns.
     fn shares(nice: &[i32], turns: usize) -> Vec<u64> {
-        let mut fair = FairQueue::new(nice.len(), SLICE_NS);
+        let mut fair = FairQueue::new(nice.len(), SLICE_NS, false);
         for (thread, &nice) in nice.iter().enumerate() {
             fair.set_nice(thread as u32, nice);
             fair.wake(thread as u32);
@@ -232,7 +247,7 @@ mod tests {
 
     #[test]
     fn who_slept_goes_before_who_runs_and_wins_no_more_than_a_slice() {
-        let mut fair = FairQueue::new(2, SLICE_NS);
+        let mut fair = FairQueue::new(2, SLICE_NS, false);
         fair.wake(0);
         fair.wake(1);
         assert_eq!(fair.take(), Some(0));
@@ -247,5 +262,24 @@ mod tests {
         fair.sleep(1);
         assert!(fair.is_asleep(1));
         assert_eq!((fair.take(), fair.waiting()), (Some(0), 0));
+    }
+
+    #[test]
+    fn who_has_had_no_more_than_its_due_runs_to_parity() {
+        let protected_after = |to_parity, ran_ns| {
+            let mut fair = FairQueue::new(2, SLICE_NS, to_parity);
+            fair.wake(0);
+            fair.wake(1);
+            let first = fair.take().unwrap();
+            fair.charge(first, SLICE_NS);
+            fair.put_back(first);
+            let second = fair.take().unwrap();
+            fair.charge(second, ran_ns);
+            fair.is_protected(second)
+        };
+        // Half a slice behind the mean, it is eligible until both have had as much.
+        assert!(protected_after(true, SLICE_NS / 2));
+        assert!(!protected_after(true, SLICE_NS + 1));
+        assert!(!protected_after(false, SLICE_NS / 2));
     }
 }

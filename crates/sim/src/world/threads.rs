@@ -93,7 +93,8 @@ impl<C: Modelled> World<C> {
         let due = threads.fair.deadline(next);
         let running = (machine * cores..(machine + 1) * cores).filter_map(|core| {
             let operator = self.cores[core as usize].operator?;
-            Some((threads.fair.deadline(self.topology.operator(operator).local.0), core))
+            let thread = self.topology.operator(operator).local.0;
+            (!threads.fair.is_protected(thread)).then(|| (threads.fair.deadline(thread), core))
         });
         let Some((last, core)) = running.max() else { return false };
         if due >= last {
@@ -127,7 +128,7 @@ impl<C: Modelled> World<C> {
         let Some(threads) = self.threads_of(operator) else { return };
         let state = &threads.threads[thread.index()];
         let piece_ns = match state.sleep_ns {
-            0 => state.left_ns.min(threads.fair.slice_left_ns(thread.0)),
+            0 => state.left_ns.min(threads.turn_ns(thread.0, started)),
             // All it does is to fall asleep.
             _ => 0,
         };
