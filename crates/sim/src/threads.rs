@@ -88,7 +88,7 @@ pub(crate) struct Threads<C: Content> {
     /// By the id that the machine knows.
     pub threads: Vec<Thread<C>>,
     pub fair: FairQueue,
-    /// Ends of slices are noticed at multiples of this.
+    /// Ends of slices are noticed at multiples of this; 0: at once.
     tick_ns: u64,
     pub rank: Option<Box<dyn Rank>>,
     priorities: Vec<f64>,
@@ -134,12 +134,19 @@ impl<C: Content> Threads<C> {
         }
     }
 
-    /// How long a running thread goes on from then, if nobody wakes: until it is noticed that its slice is over.
+    /// How long a running thread goes on from then, if nobody wakes, before it is looked whether another has its turn.
     pub fn turn_ns(&self, thread: u32, from: ProcessingTime) -> u64 {
-        let over = from.plus_ns(self.fair.slice_left_ns(thread));
         match self.tick_ns {
-            0 => over.since_ns(from),
-            tick_ns => over.0.next_multiple_of(tick_ns).saturating_sub(from.0),
+            0 => self.fair.slice_left_ns(thread),
+            tick_ns => tick_ns - from.0 % tick_ns,
+        }
+    }
+
+    /// Whether a thread that has work goes on: behind a message, or (`amid` it) when that time is over.
+    pub fn goes_on(&self, thread: u32, amid: bool) -> bool {
+        match self.tick_ns {
+            0 => !self.fair.is_over(thread),
+            _ => !amid || self.fair.is_protected(thread),
         }
     }
 

@@ -60,6 +60,10 @@ const WARM_UP: f64 = 0.2;
 /// virtual machine (Linux 6, p90 50 µs). A timer that goes off there is about 100 µs late, which is left out.
 const WAKE_NS: u64 = 12_000;
 
+/// CPU time of the system for each switch from a thread to another, where every operator has one: waking, timers and faults
+/// included. 12 µs in the median over cells of `laxity-bench density` under `os` (`perf stat`, two cores of a virtual machine).
+const SWITCH_NS: u64 = 12_000;
+
 impl Question<'_> {
     /// What was simulated, so that nobody takes it for a run.
     pub fn heading(&self, origin: &str) -> String {
@@ -171,7 +175,10 @@ impl Question<'_> {
             Policy::Scheduled(_) => (Driver::Scheduler, self.policy.clone()),
         };
         let policy = policy.recipe().expect("it is scheduled").clone();
-        let (sources, overheads) = self.sources(tenants);
+        let (sources, mut overheads) = self.sources(tenants);
+        if matches!(driver, Driver::OsThreads(_)) {
+            overheads.switch_ns = SWITCH_NS;
+        }
         let setup = Setup {
             cluster: Cluster::one(self.cores),
             overheads,

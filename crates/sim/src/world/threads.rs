@@ -201,9 +201,11 @@ impl<C: Modelled> World<C> {
         let thread = self.topology.operator(operator).local.0;
         let Some(threads) = self.threads_of(operator) else { return };
         threads.fair.charge(thread, uncharged_ns);
-        let goes_on = may_go_on && !threads.fair.is_over(thread);
         let state = &mut threads.threads[thread as usize];
         state.left_ns -= worked_ns.min(state.left_ns);
+        let amid = state.left_ns > 0;
+        let goes_on = may_go_on && threads.goes_on(thread, amid);
+        let state = &mut threads.threads[thread as usize];
         state.worked_ns += elapsed_ns;
         if state.sleep_ns > 0 {
             self.fall_asleep(machine, number, operator);
