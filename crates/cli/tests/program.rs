@@ -790,7 +790,7 @@ fn explain_says_with_how_many_a_query_shares() {
         "those of v = 7 read the same columns"
     );
     assert_eq!(of("all 2"), format!("reads clicks with 8 others, {sliced}, {all}"));
-    let few = "aggregates the rows of clicks alone, as fewer than 4 do that in the same way";
+    let few = "reads clicks alone, as fewer than 4 ask the same of it";
     assert_eq!(of("more of all for longer"), format!("{few}, {all}"));
     let distinct = "as COUNT(DISTINCT …) needs all values of a window";
     assert_eq!(of("different ones of all"), format!("reads clicks alone, {distinct}, {all}"));

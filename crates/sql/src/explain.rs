@@ -208,7 +208,8 @@ fn tree(
         let mut by: Vec<String> = by.map(|expression| plain(&expression.to_string())).collect();
         by.dedup();
         let as_one = match (&shared.spec.template, shared.spec.gets_every_row()) {
-            (None, _) => "",
+            (None, false) => "",
+            (None, true) => "all rows, held until its windows end",
             (Some(_), false) => ", as one where they differ in that alone",
             (Some(_), true) => "all rows, as one where they differ in windows alone",
         };

@@ -116,15 +116,10 @@ impl<'a> Counted<'a> {
             let alike = of_way.get(&read).into_iter().flatten();
             let count: usize =
                 alike.filter(|(other, _)| is_alike(*way, spec, other)).map(|(_, count)| *count).sum();
-            match (way, spec.gets_every_row()) {
-                (Way::Rows, _) => told.push(format!("reads {table} with {}", others(count))),
+            match way {
+                Way::Rows => told.push(format!("reads {table} with {}", others(count))),
                 _ if count < 2 => {}
-                (_, false) => {
-                    told.push(format!("reads {table} alone, as fewer than {at_least} ask the same of it"));
-                }
-                (_, true) => told.push(format!(
-                    "aggregates the rows of {table} alone, as fewer than {at_least} do that in the same way"
-                )),
+                _ => told.push(format!("reads {table} alone, as fewer than {at_least} ask the same of it")),
             }
             let of_it =
                 spec.template.as_ref().and_then(|template| self.templates.get(&Arc::as_ptr(template)));
@@ -240,10 +235,7 @@ fn audience<'a>(
 
 /// Whether these do something together, or would if they were more.
 fn is_alike(way: Way, one: &SharedSourceSpec, other: &SharedSourceSpec) -> bool {
-    match (one.gets_every_row(), other.gets_every_row()) {
-        (true, true) if way != Way::Rows => one.aggregates_as(other),
-        (one_all, other_all) => (way == Way::Rows || one_all == other_all) && one.source == other.source,
-    }
+    (way == Way::Rows || one.gets_every_row() == other.gets_every_row()) && one.source == other.source
 }
 
 fn count<T: Copy>(alike: &mut Vec<(T, usize)>, one: T, is_alike: impl Fn(T) -> bool) {

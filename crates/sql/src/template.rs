@@ -219,10 +219,13 @@ pub(crate) fn find(
 }
 
 /// A table is read with others where that is less work. Where rows are stamped, time is told to those together who are known to
-/// wait for windows and nothing else. A filter tells rows apart: without one, there is nothing to do together but to aggregate.
+/// wait for windows and nothing else. A filter tells rows apart; without one, rows are held until windows end, or aggregated together.
 pub(crate) fn keep_what_gains(dataflow: &mut Dataflow<Stage<ScanSpec, SinkSpec>>) {
+    let waits_for_windows =
+        dataflow.nodes().iter().any(|node| node.window.is_some_and(|window| window.ends().is_some()));
     let gains_nothing = |of: &SharedStage| {
-        of.spec.template.is_none() && (of.spec.source.is_stamped() || of.spec.gets_every_row())
+        of.spec.template.is_none()
+            && (of.spec.source.is_stamped() || of.spec.gets_every_row() && !waits_for_windows)
     };
     for node in 0..dataflow.nodes().len() {
         if let Stage::Source { shared, .. } = dataflow.stage_mut(NodeId(node)) {

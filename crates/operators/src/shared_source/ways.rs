@@ -41,18 +41,15 @@ impl Way {
     /// Of each of these. Those who ask the same of each row are to be `at_least` so many before an index tells their rows
     /// apart.
     ///
-    /// Those without a filter are to be as many who aggregate their rows in one way: a look at the rows of others gains them
-    /// nothing.
+    /// Those without a filter are to be as many: their rows are held until their windows end, and aggregated once for those who
+    /// do that in one way. Of the others, who has something computed with others is better off with that.
     pub fn of_all(all: &[Ways<'_>], at_least: usize) -> Vec<Way> {
-        let alike = count_alike(all);
-        let is_many = |ways: &Ways<'_>| {
-            let mut of_it = alike.iter().filter(|(other, _)| is_alike(ways, other));
-            of_it.any(|(_, count)| *count >= at_least)
-        };
-        let way = |ways| if is_many(ways) { Way::Rows } else { Way::Alone };
-        let mut ways: Vec<Way> = all.iter().map(way).collect();
-        let is_aggregated: Vec<bool> =
-            ways.iter().zip(all).map(|(way, of_it)| *way == Way::Rows && of_it.gets_every_row()).collect();
+        let read_alike = are_many(all, at_least, |own, other| {
+            own.gets_every_row() == other.gets_every_row() && own.source == other.source
+        });
+        let is_aggregated = are_many(all, at_least, SharedSourceSpec::aggregates_as);
+        let way = |&is_many: &bool| if is_many { Way::Rows } else { Way::Alone };
+        let mut ways: Vec<Way> = read_alike.iter().map(way).collect();
         let mut views: HashMap<&ViewRows, Vec<usize>> = HashMap::new();
         for (place, view) in all.iter().enumerate().filter_map(|(place, of_it)| Some((place, of_it.view?))) {
             views.entry(&view.rows).or_default().push(place);
@@ -86,30 +83,25 @@ fn keep_common(all: &[Ways<'_>], places: &mut Vec<usize>) {
     *places = common.collect();
 }
 
-/// One of each kind of those whose rows can be told apart together, and how many they are.
-fn count_alike<'a>(all: &[Ways<'a>]) -> Vec<(Ways<'a>, usize)> {
+/// Of each, whether it is one of so many that are alike and read the same columns.
+fn are_many(
+    all: &[Ways<'_>],
+    at_least: usize,
+    is_alike: impl Fn(&SharedSourceSpec, &SharedSourceSpec) -> bool,
+) -> Vec<bool> {
+    let is_kin = |one: &Ways<'_>, other: &Ways<'_>| {
+        let (Some(own), Some(others)) = (one.rows, other.rows) else { return false };
+        one.columns == other.columns && is_alike(own, others)
+    };
+    // One of each kind, and how many they are.
     let mut kinds: Vec<(Ways<'_>, usize)> = Vec::new();
-    for ways in all.iter().filter(|ways| ways.rows.is_some()) {
-        match kinds.iter_mut().find(|(other, _)| is_alike(ways, other)) {
+    for ways in all {
+        match kinds.iter_mut().find(|(other, _)| is_kin(ways, other)) {
             Some((_, count)) => *count += 1,
-            None => kinds.push((*ways, 1)),
+            None if ways.rows.is_some_and(|rows| is_alike(rows, rows)) => kinds.push((*ways, 1)),
+            None => {}
         }
     }
-    kinds
-}
-
-/// Whether what is done to rows before the filter is the same for both; without one, before and behind.
-fn is_alike(one: &Ways<'_>, other: &Ways<'_>) -> bool {
-    let (Some(own), Some(others)) = (one.rows, other.rows) else { return false };
-    one.columns == other.columns
-        && match (own.gets_every_row(), others.gets_every_row()) {
-            (false, false) => own.source == others.source,
-            _ => own.aggregates_as(others),
-        }
-}
-
-impl Ways<'_> {
-    fn gets_every_row(&self) -> bool {
-        self.rows.is_some_and(SharedSourceSpec::gets_every_row)
-    }
+    let is_many = |ways| kinds.iter().any(|(other, count)| *count >= at_least && is_kin(ways, other));
+    all.iter().map(is_many).collect()
 }

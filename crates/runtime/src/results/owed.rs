@@ -24,7 +24,7 @@ pub(crate) struct Owed {
     windows: VecDeque<DueWindows>,
     /// Windows in a group, but for the oldest, which stays alone: its age is what is shown.
     group: u32,
-    /// The watermark that has come out: windows that end before are out.
+    /// Windows up to this end are out.
     windows_out: EventTime,
 }
 
@@ -128,10 +128,11 @@ impl Owed {
         }
     }
 
-    /// All windows that end before the watermark are out.
+    /// All windows are out that end a millisecond behind the watermark or before.
     pub(crate) fn windows_out(&mut self, watermark: EventTime) {
-        self.windows_out = self.windows_out.max(watermark);
-        while self.windows.pop_front_if(|windows| windows.end <= watermark).is_some() {}
+        let end = EventTime(watermark.0.saturating_add(1));
+        self.windows_out = self.windows_out.max(end);
+        while self.windows.pop_front_if(|windows| windows.end <= end).is_some() {}
         if self.windows.is_empty() {
             self.group = 1;
         }
