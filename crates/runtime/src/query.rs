@@ -720,7 +720,7 @@ impl Query {
     /// A watermark has passed the last operator: what it released has been handed to the sinks.
     pub(crate) fn watermark_out(&self, watermark: EventTime) {
         // A window is owed before the watermark that fires it can get here, so it is seen.
-        if watermark.0 >= self.owed_window_ms.load(Relaxed) {
+        if watermark.0.saturating_add(1) >= self.owed_window_ms.load(Relaxed) {
             self.owe(|owed| owed.windows_out(watermark));
         }
     }

@@ -239,8 +239,10 @@ mod tests {
         owed.window_due(end(2), at(2_005));
         assert_eq!((owed.count(), owed.oldest(), owed.next_window()), (2, Some(at(1_005)), Some(end(1))));
         assert_eq!(owed.overdue(at(2_050), TARGET_NS), 1);
-        owed.windows_out(EventTime(1_999));
+        owed.windows_out(EventTime(1_998));
         assert_eq!((owed.count(), owed.oldest()), (1, Some(at(2_005))));
+        owed.windows_out(EventTime(1_999));
+        assert_eq!(owed.count(), 0, "it ended then");
         owed.windows_out(EventTime::MAX);
         // What is out already is not owed when the source hears of it late.
         owed.window_due(EventTime::MAX, at(3_000));
