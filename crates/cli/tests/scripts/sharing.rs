@@ -165,6 +165,8 @@ fn script_without_filters(dice: &mut Dice) -> String {
             "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '7' SECOND)",
             "HOP(TABLE events, DESCRIPTOR(t), INTERVAL '2' SECOND, INTERVAL '6' SECOND)",
             "CUMULATE(TABLE events, DESCRIPTOR(t), INTERVAL '5' SECOND, INTERVAL '20' SECOND)",
+            "TUMBLE(TABLE events, DESCRIPTOR(t), INTERVAL '5' SECOND, INTERVAL '0.300' SECOND)",
+            "HOP(TABLE events, DESCRIPTOR(t), INTERVAL '2' SECOND, INTERVAL '6' SECOND, INTERVAL '1' SECOND)",
             "SESSION(TABLE events PARTITION BY k, DESCRIPTOR(t), INTERVAL '1' SECOND)",
         ]);
         // The last ones take up nothing of others: what they come to depends on the order of rows, or has to be kept.

@@ -68,3 +68,16 @@ fn what_keeps_a_query_apart_is_told() {
     // Nothing is said of what has no windows.
     assert_eq!(told("", "INSERT INTO late SELECT ts FROM t WHERE k = 1;\n"), "writes late as 1 other does");
 }
+
+#[test]
+fn who_aggregates_every_row_alone_reads_them_with_others() {
+    let windows = (1..=5)
+        .map(|at| format!("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '{at}' SECOND)"));
+    let queries: String = windows.map(|window| query("COUNT(*)", &window, "")).collect();
+    let script = compile(&[SqlFile { path: "q.sql".into(), text: TABLES.to_owned() + &queries }]).unwrap();
+    for told in shared_with(&script.queries, 4) {
+        let told = told.unwrap_or_default();
+        let wanted = "reads t with 4 others, shares no windows, as its windows have an offset";
+        assert!(told.starts_with(wanted), "{told}");
+    }
+}
