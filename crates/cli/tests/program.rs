@@ -793,7 +793,7 @@ fn explain_says_with_how_many_a_query_shares() {
     let few = "reads clicks alone, as fewer than 4 ask the same of it";
     assert_eq!(of("more of all for longer"), format!("{few}, {all}"));
     let distinct = "as COUNT(DISTINCT …) needs all values of a window";
-    assert_eq!(of("different ones of all"), format!("reads clicks alone, {distinct}, {all}"));
+    assert_eq!(of("different ones of all"), format!("{few}, shares no windows, {distinct}, {all}"));
     assert!(
         told.contains("| with others by all rows, as one where they differ in windows alone\n"),
         "{told}"
