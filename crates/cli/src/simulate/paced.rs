@@ -5,9 +5,6 @@ use laxity_workload::Arrival;
 
 use crate::simulate::costs::ArrivalCosts;
 
-/// Rows of a piece at most. A look takes whole pieces, and no batch of it is larger than 8 192 rows.
-const PIECE_ROWS_MAX: u64 = 1_024;
-
 /// When the rows of a table are due, and how finely they are told apart.
 pub struct Paced {
     /// When event times are due.
@@ -92,7 +89,7 @@ impl Paced {
     /// Behind how many rows to cut, in order, and the watermark that the last of them takes where it ends a window.
     fn cuts(&self, batch: &Batch, lag_ms: Option<i64>) -> Vec<(u64, Option<i64>)> {
         let by_time = (batch.until_ns - batch.from_ns).div_ceil(self.grain_ns.max(1));
-        let count = by_time.max(batch.rows.div_ceil(PIECE_ROWS_MAX)).clamp(1, batch.rows);
+        let count = by_time.clamp(1, batch.rows);
         let mut cuts: Vec<(u64, Option<i64>)> =
             (1..=count).map(|piece| (batch.rows * piece / count, None)).collect();
         if let (Some(ends), Some(lag_ms)) = (self.ends, lag_ms) {
@@ -201,19 +198,5 @@ mod tests {
         assert_eq!(seen(1_250_000), [(8_500, 2, 116), (10_000, 3, 119)]);
         assert_eq!(seen(100_000_000), [(10_000, 5, 119)]);
         assert_eq!(seen(1).len(), 5, "no piece is without a row");
-    }
-
-    #[test]
-    fn no_piece_is_more_than_a_look_takes_at_once() {
-        let batch = ArrivalCosts {
-            at_ns: 1_000_000,
-            rows: 8_192,
-            bytes: 65_536,
-            event_times: Some((100, 101)),
-            watermark: None,
-        };
-        let cut = Paced { clock: clock(1.0), grain_ns: 10_000_000, ends: None }.pieces(&[batch]);
-        assert_eq!(cut.iter().map(|piece| piece.rows).collect::<Vec<_>>(), [1_024; 8]);
-        assert!(cut.iter().all(|piece| piece.watermark.is_none()));
     }
 }

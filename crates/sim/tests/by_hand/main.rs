@@ -362,6 +362,14 @@ fn a_thread_that_sleeps_leaves_its_core_to_others() {
 }
 
 #[test]
+fn a_slice_is_over_at_the_timer_interrupt() {
+    // Slices of .7 ms on one core are looked at every 4 ms: the first has the core until then, the second is done at 7.
+    let jobs = workload(vec![job("a", 100, 9.0, &[0]), job("b", 100, 3.0, &[0])]);
+    let linux = Setup { driver: Driver::OsThreads(OsThreads::linux(1)), ..setup(100) };
+    assert_eq!(written(&run(jobs, "fifo", linux)), [(1, 7.0), (0, 12.0)]);
+}
+
+#[test]
 fn nice_values_decide_who_gets_the_core() {
     // Two threads with 100 rows of 3 ms each; the urgent one's target makes its nice value the best.
     let backlog = vec![0; 100];
