@@ -126,6 +126,14 @@ pub struct ArrivalCosts {
     pub watermark: Option<i64>,
 }
 
+impl ArrivalCosts {
+    /// Time that passes while its rows come, ns, as far as their event times tell: they are whole milliseconds.
+    pub fn span_ns(&self, speed: f64) -> u64 {
+        let span_ms = self.event_times.map_or(0, |(least, latest)| latest.saturating_sub(least));
+        (span_ms as f64 * 1e6 / speed) as u64
+    }
+}
+
 impl Costs {
     /// Runs the queries for so long, with their results thrown away.
     ///

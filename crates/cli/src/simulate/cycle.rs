@@ -46,9 +46,8 @@ impl Cycle {
 /// When the first row of a table that has a pace was due.
 fn first_ns(feed: &FeedCosts) -> Option<u64> {
     let speed = feed.clock()?.speed;
-    let first = feed.arrivals.first()?;
-    let (least, latest) = first.event_times?;
-    Some(first.at_ns.saturating_sub((latest.saturating_sub(least) as f64 * 1e6 / speed) as u64))
+    let first = feed.arrivals.first().filter(|first| first.event_times.is_some())?;
+    Some(first.at_ns.saturating_sub(first.span_ns(speed)))
 }
 
 /// When the last row of such a table was due.

@@ -346,6 +346,11 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_told_apart_as_finely_as_targets_ask_for() {
+        assert_eq!([grain_ns(50_000_000), grain_ns(10_000_000_000)], [1_250_000, 10_000_000]);
+    }
+
+    #[test]
     fn tenants_do_not_beat_in_time() {
         let offsets: Vec<u64> = (0..4).map(|tenant| offset_ns(tenant, 1_000)).collect();
         assert_eq!(offsets, [0, 618, 236, 854]);

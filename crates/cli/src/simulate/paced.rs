@@ -34,12 +34,6 @@ impl Paced {
         pieces
     }
 
-    /// Time that passes while the rows of a batch come, as far as their event times tell: they are whole milliseconds.
-    pub fn span_ns(&self, batch: &ArrivalCosts) -> u64 {
-        let span_ms = batch.event_times.map_or(0, |(least, latest)| latest.saturating_sub(least));
-        (span_ms as f64 * 1e6 / self.clock.speed) as u64
-    }
-
     fn cut(&self, batch: &ArrivalCosts, before_ns: u64, pieces: &mut Vec<Arrival>) {
         let Some((_, latest)) = batch.event_times.filter(|_| batch.rows > 0) else {
             let event_ms = batch.watermark.map_or(0, |watermark| watermark.saturating_add(1));
@@ -53,7 +47,7 @@ impl Paced {
             return;
         };
         let whole_ms = (1e6 / self.clock.speed) as u64;
-        let least_ns = batch.at_ns.saturating_sub(self.span_ns(batch) + whole_ms);
+        let least_ns = batch.at_ns.saturating_sub(batch.span_ns(self.clock.speed) + whole_ms);
         let spread = Batch {
             rows: u64::from(batch.rows),
             from_ns: least_ns.max(before_ns).min(batch.at_ns),
