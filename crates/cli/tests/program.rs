@@ -117,7 +117,7 @@ fn every_option_of_a_table_is_documented() {
     ];
     let mut tables: Vec<(String, &str)> =
         formats.iter().map(|format| (format!("{TOPICS}{format}"), READ)).collect();
-    for format in ["'csv'", "'json'", "'parquet'"] {
+    for format in ["'avro'", "'csv'", "'json'", "'parquet'"] {
         tables.extend([READ, WRITTEN].map(|query| (format!("{FILES}{format}"), query)));
     }
     tables.extend([READ, WRITTEN].map(|query| (SERVER.to_owned(), query)));

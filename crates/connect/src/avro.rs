@@ -1,12 +1,16 @@
 //! `avro`: a record is a datum of the schema that follows from the columns, as with Flink. The schema is not in it; where
-//! a registry has it, `confluent.rs` is the format.
+//! a registry has it, `confluent.rs` is the format, and files, which have it too, are in `file.rs`.
 
+mod codec;
 pub(crate) mod confluent;
 mod datum;
+pub(crate) mod file;
 mod fit;
 mod registry;
 mod schema;
+mod shape;
 mod types;
+mod varint;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ const REASON_BYTES_MAX: usize = 300;
 /// A row that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadRow {
-    /// Physical line at which it starts, from 1; in Parquet, where there are no lines, the row.
+    /// Physical line at which it starts, from 1; in files without lines, the row.
     pub line: u64,
     /// Its place among the records that were decoded with it, bad ones included, from 0.
     pub record: usize,

@@ -38,8 +38,8 @@ impl SinkOptions {
         let path = QueryPath::read(options)?;
         let format = file_format(options, Direction::Write)?;
         let compression = Compression::read(options)?;
-        if format.is_parquet() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {
-            let message = "parquet is compressed inside; use 'parquet.compression'";
+        if format.is_container() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {
+            let message = "the format is compressed inside; use 'parquet.compression' or 'avro.codec'";
             return Err(options.error("compression", message));
         }
         let default_name = partition::default_name(options)?;
@@ -82,10 +82,11 @@ fn cannot_be_cut(
     compression: Compression,
     options: &OptionReader<'_>,
 ) -> Option<OptionError> {
-    let ways = "a query with checkpoints writes a file that can be cut back, csv or json, not compressed; give a folder, \
+    let ways = "a query with checkpoints writes a file that can be cut back, of lines and not compressed; give a folder, \
                 whose files are then complete at each checkpoint, or leave out 'execution.checkpointing.interval'";
-    if format.is_parquet() {
-        return Some(options.error("format", format!("parquet is complete with its end alone; {ways}")));
+    if format.is_container() {
+        let name = format.extension();
+        return Some(options.error("format", format!("{name} is complete with its end alone; {ways}")));
     }
     (compression != Compression::None)
         .then(|| options.error("compression", format!("a compressed file is written in one go; {ways}")))
@@ -113,7 +114,7 @@ pub(crate) fn open(
         let message = "a file; 'sink.rolling-policy.*' is for a folder, which gets one file after the other";
         return Err(options.error("path", message).into());
     }
-    let cannot_be_cut_back = format.is_parquet() || compression.is_some_and(|one| one != Compression::None);
+    let cannot_be_cut_back = format.is_container() || compression.is_some_and(|one| one != Compression::None);
     if is_folder && (rolls_at_bytes.is_some() || env.is_checkpointed && cannot_be_cut_back) {
         return open_partitioned(table, env, options, OPEN_MAX);
     }
@@ -154,9 +155,9 @@ pub(crate) fn open(
     }
     let (output, may_stall) =
         output::open(path, env.resume.as_ref(), |reason| options.error("path", reason))?;
-    // A row group of Parquet waits for more rows, whosever they are, and a failed one spoils it. A file is cut back to
-    // where one query stood.
-    let serves_all = !format.is_parquet() && !is_each_own && !env.is_checkpointed;
+    // What is full before it is written waits for more rows, whosever they are, and a failed one spoils it. A file is cut
+    // back to where one query stood.
+    let serves_all = !format.is_container() && !is_each_own && !env.is_checkpointed;
     Ok(OpenSink { encoder, output: Some(output), may_stall, serves_all })
 }
 
@@ -203,7 +204,7 @@ pub(crate) fn open_partitioned(
     let compression = compression.unwrap_or(Compression::None);
     let extension = format!(".{}{}", format.extension(), compression.extension());
     let stem = stem(env);
-    let can_continue = !format.is_parquet();
+    let can_continue = !format.is_container();
     let depth = table.schema.fields().iter().filter(|field| PartitionColumn::place(field).is_some()).count();
     let own = (format!("{stem}-"), extension.clone());
     let of = table.clone();

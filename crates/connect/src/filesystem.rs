@@ -63,8 +63,9 @@ impl SourceOptions {
         }
         let format = file_format(options, Direction::Read)?;
         let compression = Compression::read(options)?;
-        if format.is_parquet() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {
-            return Err(options.error("compression", "parquet is compressed inside; leave the option out"));
+        if format.is_container() && matches!(compression, Some(Compression::Gzip | Compression::Zstd)) {
+            let message = format!("{} is compressed inside; leave the option out", format.extension());
+            return Err(options.error("compression", message));
         }
         let mut dead_letters = DeadLetterOptions::read(options)?;
         if format.ignore_parse_errors() == Some(false) {
@@ -174,14 +175,14 @@ fn open_scan(
     };
     let open_reader = |columns: Vec<usize>| {
         let (table, waker) = (Arc::clone(&spec.table), env.waker.clone());
-        let (format, compression) = (source.format.as_ref(), source.compression);
+        let (format, compression) = (Arc::clone(&source.format), source.compression);
         if source.monitor.is_none() {
             return TableReader::new(table, columns, files_of(options)?, format, compression, waker);
         }
         let of = Arc::clone(&spec.table);
         let may_read = Box::new(move |path: &Path| keep_within(&OptionReader::new(&of), "path", path));
         let can_grow =
-            !format.is_parquet() && !matches!(compression, Some(Compression::Gzip | Compression::Zstd));
+            !format.is_container() && !matches!(compression, Some(Compression::Gzip | Compression::Zstd));
         let monitor = Monitor::new(path(options)?, can_grow, may_read, &resume.files);
         TableReader::following(table, columns, monitor, format, compression, waker)
     };

@@ -1,20 +1,24 @@
 //! How rows are written as bytes. A format is one file and one line in [`FORMATS`]; what it can do besides follows from
 //! the parts that it has.
 
-use std::fmt::Debug;
-use std::path::PathBuf;
+use std::fmt::{Debug, Display, Formatter};
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::compression::Compression;
-use crate::options::OptionReader;
+use crate::container::Container;
+use crate::options::{OptionReader, quoted};
 use crate::record::{FieldDecoder, FieldWay, RecordDecoder, RecordEncoder, RecordSchemas};
 use crate::text_file::Decode;
 use crate::{ConnectError, Encoder, OptionError, avro, csv, json, parquet_encoder, protobuf, raw};
 
 /// All of them. A format reads its own options, which say that it can hold the columns of the schema.
 const FORMATS: &[FormatKind] = &[
+    FormatKind { name: "avro", in_files: true, in_records: false, read: avro::file::read_format },
     FormatKind { name: "avro", in_files: false, in_records: true, read: avro::read_format },
     FormatKind {
         name: "avro-confluent",
@@ -26,6 +30,7 @@ const FORMATS: &[FormatKind] = &[
     FormatKind { name: "json", in_files: true, in_records: true, read: json::read_format },
     FormatKind { name: "parquet", in_files: true, in_records: false, read: parquet_encoder::read_format },
     FormatKind { name: "protobuf", in_files: false, in_records: true, read: protobuf::read_format },
+    FormatKind { name: "raw", in_files: true, in_records: false, read: raw::lines::read_format },
     FormatKind { name: "raw", in_files: false, in_records: true, read: raw::read_format },
 ];
 
@@ -58,9 +63,24 @@ pub(crate) trait Format: Debug + Send + Sync {
         None
     }
 
-    /// Its files are compressed inside, and read from their end.
-    fn is_parquet(&self) -> bool {
+    /// Its files are [containers](Container): compressed inside, and complete with their end alone.
+    fn is_container(&self) -> bool {
         false
+    }
+
+    /// Reads such a file, of which these of the declared columns are wanted. `bytes_read` counts its bytes, for progress.
+    ///
+    /// # Errors
+    /// If it is none of the format, or does not have the columns.
+    fn open_container(
+        &self,
+        _path: Arc<Path>,
+        _file: File,
+        _declared: &Schema,
+        _columns: &[usize],
+        _bytes_read: Arc<AtomicU64>,
+    ) -> Result<Box<dyn Container>, ConnectError> {
+        unreachable!("its files are of lines")
     }
 
     /// Decodes the lines of files into some columns of this schema. `None` where files are not of lines.
@@ -108,13 +128,29 @@ pub enum Direction {
     Write,
 }
 
+/// What a format is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Files,
+    Records,
+}
+
+impl Display for Of {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Of::Files => "files, in which nothing tells its records apart",
+            Of::Records => "single records",
+        })
+    }
+}
+
 /// The option 'format' of a table of files.
 pub(crate) fn file_format(
     options: &OptionReader<'_>,
     direction: Direction,
 ) -> Result<Arc<dyn Format>, OptionError> {
     let schema = &options.table().schema;
-    read(schema, options, "format", |kind| kind.in_files, direction)
+    read(schema, options, "format", Of::Files, direction)
 }
 
 /// A format for single records, such as the messages of a queue.
@@ -135,7 +171,7 @@ impl RecordFormat {
         schema: &SchemaRef,
         direction: Direction,
     ) -> Result<RecordFormat, OptionError> {
-        let format = read(schema, options, key, |kind| kind.in_records, direction)?;
+        let format = read(schema, options, key, Of::Records, direction)?;
         Ok(RecordFormat { format, schema: Arc::clone(schema) })
     }
 
@@ -176,11 +212,20 @@ fn read(
     schema: &Schema,
     options: &OptionReader<'_>,
     key: &str,
-    fits: impl Fn(&FormatKind) -> bool,
+    of: Of,
     direction: Direction,
 ) -> Result<Arc<dyn Format>, OptionError> {
-    let choices: Vec<(&str, ReadFormat)> =
-        FORMATS.iter().filter(|kind| fits(kind)).map(|kind| (kind.name, kind.read)).collect();
+    let kinds = FORMATS.iter().filter(|kind| match of {
+        Of::Files => kind.in_files,
+        Of::Records => kind.in_records,
+    });
+    let choices: Vec<(&str, ReadFormat)> = kinds.map(|kind| (kind.name, kind.read)).collect();
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let is_known = |name: &str| FORMATS.iter().any(|kind| kind.name == name);
+    if let Some(name) = options.text(key).filter(|name| is_known(name) && !names.contains(name)) {
+        let message = format!("'{name}' is not for {of}; expected {}", quoted(&names));
+        return Err(options.error(key, message));
+    }
     let format = options.required_choice(key, &choices)?(schema, options)?;
     let fault = match direction {
         Direction::Read => format.unreadable(schema),

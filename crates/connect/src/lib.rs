@@ -36,6 +36,7 @@ mod blackhole;
 mod claim;
 mod compression;
 mod connector;
+mod container;
 mod csv;
 mod datagen;
 mod dead_letter;

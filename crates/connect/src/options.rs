@@ -209,7 +209,8 @@ pub fn is_secret(key: &str) -> bool {
         .any(|part| key.contains(part))
 }
 
-fn quoted(names: &[&str]) -> String {
+/// Names as a sentence has them.
+pub(crate) fn quoted(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     match quoted.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),

@@ -1,8 +1,10 @@
 //! `parquet` as a format, and its writing half; reading is in `parquet_file.rs`. Unlike lines of text, a file cannot be
 //! read before it is complete.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -11,8 +13,10 @@ use parquet::basic::Compression as ParquetCompression;
 use parquet::file::properties::WriterProperties;
 
 use crate::compression::Compression;
+use crate::container::Container;
 use crate::format::Format;
 use crate::options::OptionReader;
+use crate::parquet_file::ParquetFile;
 use crate::{ConnectError, Encoder, OptionError};
 
 /// How Parquet is written. Reading takes what the file says.
@@ -51,8 +55,19 @@ impl Format for ParquetOptions {
         "parquet"
     }
 
-    fn is_parquet(&self) -> bool {
+    fn is_container(&self) -> bool {
         true
+    }
+
+    fn open_container(
+        &self,
+        path: Arc<Path>,
+        file: File,
+        declared: &Schema,
+        columns: &[usize],
+        bytes_read: Arc<AtomicU64>,
+    ) -> Result<Box<dyn Container>, ConnectError> {
+        Ok(Box::new(ParquetFile::open(path, file, declared, columns, bytes_read)?))
     }
 
     fn file_encoder(
@@ -117,7 +132,7 @@ impl Encoder for ParquetEncoder {
     }
 }
 
-fn failed(path: &std::path::Path, error: impl ToString) -> ConnectError {
+fn failed(path: &Path, error: impl ToString) -> ConnectError {
     ConnectError::Encode { path: path.to_owned(), format: "parquet", message: error.to_string() }
 }
 

@@ -12,6 +12,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
+use crate::container::Container;
 use crate::dead_letter::BadRow;
 use crate::reader::Step;
 use crate::{ConnectError, PIECE_ROWS};
@@ -70,28 +71,6 @@ impl ParquetFile {
         Ok(ParquetFile { path, reader, schema, row: 0, rows_total, bytes_total, bytes_read })
     }
 
-    pub(crate) fn step(&mut self, bad: &mut Vec<BadRow>) -> Result<Step, ConnectError> {
-        let read = checked(|| self.reader.next().transpose())
-            .and_then(|rows| rows.map_err(|error| error.to_string()));
-        let stored = match read {
-            Ok(None) => return Ok(Step::End),
-            Ok(Some(rows)) => rows,
-            Err(error) => {
-                return Err(ConnectError::Format {
-                    path: self.path.to_path_buf(),
-                    format: "Parquet",
-                    message: format!("{error} after row {}", self.row),
-                });
-            }
-        };
-        let rows = self.declared(&stored, bad);
-        let before = self.row;
-        self.row += stored.num_rows() as u64;
-        let share = |row: u64| self.bytes_total * row / self.rows_total.max(1);
-        self.bytes_read.fetch_add(share(self.row) - share(before), Ordering::Relaxed);
-        Ok(if rows.num_rows() > 0 { Step::Rows(rows) } else { Step::More })
-    }
-
     /// The rows whose values fit the declared types.
     fn declared(&self, stored: &RecordBatch, bad: &mut Vec<BadRow>) -> RecordBatch {
         let count = stored.num_rows();
@@ -131,6 +110,30 @@ impl ParquetFile {
         let size = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         RecordBatch::try_new_with_options(self.schema.clone(), rows.columns().to_vec(), &size)
             .expect("rows with a null in a NOT NULL column were bad")
+    }
+}
+
+impl Container for ParquetFile {
+    fn step(&mut self, bad: &mut Vec<BadRow>) -> Result<Step, ConnectError> {
+        let read = checked(|| self.reader.next().transpose())
+            .and_then(|rows| rows.map_err(|error| error.to_string()));
+        let stored = match read {
+            Ok(None) => return Ok(Step::End),
+            Ok(Some(rows)) => rows,
+            Err(error) => {
+                return Err(ConnectError::Format {
+                    path: self.path.to_path_buf(),
+                    format: "Parquet",
+                    message: format!("{error} after row {}", self.row),
+                });
+            }
+        };
+        let rows = self.declared(&stored, bad);
+        let before = self.row;
+        self.row += stored.num_rows() as u64;
+        let share = |row: u64| self.bytes_total * row / self.rows_total.max(1);
+        self.bytes_read.fetch_add(share(self.row) - share(before), Ordering::Relaxed);
+        Ok(if rows.num_rows() > 0 { Step::Rows(rows) } else { Step::More })
     }
 }
 

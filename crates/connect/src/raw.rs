@@ -1,4 +1,6 @@
-//! `raw`: a record is the value of the only column.
+//! `raw`: a record is the value of the only column. Of files it is in `raw/lines.rs`.
+
+pub(crate) mod lines;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use arrow::array::{
     Int16Array, Int32Array, Int64Array, RecordBatch, StringBuilder,
 };
 use arrow::datatypes::{
-    DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, SchemaRef,
+    DataType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, SchemaRef,
 };
 
 use crate::OptionError;
@@ -25,6 +27,12 @@ pub(crate) fn read_format(
     schema: &Schema,
     options: &OptionReader<'_>,
 ) -> Result<Arc<dyn Format>, OptionError> {
+    let (raw, _) = read_options(schema, options)?;
+    Ok(Arc::new(raw))
+}
+
+/// The options, and the only column.
+fn read_options<'a>(schema: &'a Schema, options: &OptionReader<'_>) -> Result<(Raw, &'a Field), OptionError> {
     let charset = options.text("raw.charset").unwrap_or("UTF-8");
     if !charset.eq_ignore_ascii_case("utf-8") {
         return Err(options.error("raw.charset", format!("'{charset}' is not supported; texts are UTF-8")));
@@ -32,14 +40,11 @@ pub(crate) fn read_format(
     let endianness = [("big-endian", false), ("little-endian", true)];
     let is_little_endian = options.choice("raw.endianness", &endianness)?.unwrap_or(false);
     let refused = match schema.fields().as_ref() {
-        [field] if is_supported(field.data_type()) => None,
-        [field] => Some(format!("raw cannot hold column '{}' of type {}", field.name(), field.data_type())),
-        fields => Some(format!("raw holds one column, and there are {}", fields.len())),
+        [field] if is_supported(field.data_type()) => return Ok((Raw { is_little_endian }, field)),
+        [field] => format!("raw cannot hold column '{}' of type {}", field.name(), field.data_type()),
+        fields => format!("raw holds one column, and there are {}", fields.len()),
     };
-    match refused {
-        Some(reason) => Err(options.error("format", reason)),
-        None => Ok(Arc::new(Raw { is_little_endian })),
-    }
+    Err(options.error("format", refused))
 }
 
 fn is_supported(data_type: &DataType) -> bool {
@@ -198,8 +203,6 @@ impl RecordEncoder for RawEncoder {
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::Field;
-
     use super::*;
 
     fn round_trip(column: ArrayRef, is_little_endian: bool) -> Vec<Vec<u8>> {

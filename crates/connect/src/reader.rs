@@ -11,12 +11,12 @@ use arrow::array::RecordBatch;
 
 use crate::claim::{Claim, Taken};
 use crate::compression::Compression;
+use crate::container::Container;
 use crate::dead_letter::BadRow;
 use crate::file_column::FileColumns;
 use crate::format::Format;
 use crate::monitor::{self, Monitor, Opening};
 use crate::numbering::Numbering;
-use crate::parquet_file::ParquetFile;
 use crate::stream::{Stream, may_block};
 use crate::text_file::{Decode, TextFile};
 use crate::{ConnectError, FilePlace, FilesRead, OptionError, TableSpec, Waker};
@@ -41,7 +41,8 @@ pub(crate) struct TableReader {
     file_records: u64,
     records_given: u64,
     can_grow: bool,
-    /// Of the text formats.
+    format: Arc<dyn Format>,
+    /// Of the formats of lines.
     decoder: Option<Box<dyn Decode>>,
     compression: Option<Compression>,
     /// Bad rows of that file.
@@ -59,7 +60,7 @@ pub(crate) struct TableReader {
 
 enum Current {
     Text(Box<TextFile>),
-    Parquet(Box<ParquetFile>),
+    Container(Box<dyn Container>),
 }
 
 /// What came of a step.
@@ -81,7 +82,7 @@ impl TableReader {
         table: Arc<TableSpec>,
         columns: Vec<usize>,
         files: Vec<PathBuf>,
-        format: &dyn Format,
+        format: Arc<dyn Format>,
         compression: Option<Compression>,
         waker: Waker,
     ) -> Result<TableReader, ConnectError> {
@@ -117,6 +118,7 @@ impl TableReader {
             file_records: 0,
             records_given: 0,
             can_grow: false,
+            format,
             decoder,
             compression,
             bad: Vec::new(),
@@ -137,7 +139,7 @@ impl TableReader {
         table: Arc<TableSpec>,
         columns: Vec<usize>,
         monitor: Monitor,
-        format: &dyn Format,
+        format: Arc<dyn Format>,
         compression: Option<Compression>,
         waker: Waker,
     ) -> Result<TableReader, ConnectError> {
@@ -156,8 +158,8 @@ impl TableReader {
         };
         let step = match (current, &mut self.decoder) {
             (Current::Text(file), Some(decoder)) => file.step(decoder.as_mut(), &mut self.bad)?,
-            (Current::Parquet(file), _) => file.step(&mut self.bad)?,
-            (Current::Text(_), None) => unreachable!("text formats have a decoder"),
+            (Current::Container(file), _) => file.step(&mut self.bad)?,
+            (Current::Text(_), None) => unreachable!("formats of lines have a decoder"),
         };
         self.numbering = Numbering::new(self.records, &self.bad);
         let rows = if let Step::Rows(rows) = &step { rows.num_rows() } else { 0 };
@@ -215,11 +217,12 @@ impl TableReader {
         self.records
     }
 
-    /// Bytes read and not decoded. What Parquet's own reader holds is not known.
+    /// Bytes read and not decoded, as far as they are known.
     pub(crate) fn held_bytes(&self) -> u64 {
         match &self.current {
             Some(Current::Text(file)) => file.held_bytes(),
-            _ => 0,
+            Some(Current::Container(file)) => file.held_bytes(),
+            None => 0,
         }
     }
 
@@ -299,16 +302,17 @@ impl TableReader {
                 Current::Text(Box::new(file.opened_at(place, opening.is_growing)))
             }
             None if may_block(found.file_type()) => {
-                let message = "it is not a regular file, and a Parquet file is read from its end".to_owned();
-                return Err(ConnectError::Format { path: path.clone(), format: "Parquet", message });
+                let message = "it is not a regular file, and nothing else is read in this format".to_owned();
+                let format = self.format.extension();
+                return Err(ConnectError::Format { path: path.clone(), format, message });
             }
-            None => Current::Parquet(Box::new(ParquetFile::open(
+            None => Current::Container(self.format.open_container(
                 Arc::clone(&self.path),
                 File::open(path).map_err(failed)?,
                 &self.table.schema,
                 &self.columns,
                 Arc::clone(&self.bytes_read),
-            )?)),
+            )?),
         });
         Ok(true)
     }

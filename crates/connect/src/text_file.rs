@@ -245,6 +245,7 @@ impl TextFile {
                 "it is compressed with zstd: name it .zst or set 'compression' = 'zstd'"
             }
             [b'P', b'A', b'R', b'1', ..] => "it is a Parquet file: set 'format' = 'parquet'",
+            [b'O', b'b', b'j', 1, ..] => "it is an Avro file: set 'format' = 'avro'",
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it is UTF-16 text; UTF-8 is expected",
             _ if text.iter().take(1_024).any(|byte| *byte == 0) => "it has zero bytes, so it is not text",
             _ => {

@@ -91,6 +91,10 @@ fn what_is_written_can_be_read() {
         ("parquet", "folder", vec![("parquet.compression", "ZSTD")]),
         ("parquet", "x.parquet", vec![("parquet.compression", "GZIP")]),
         ("parquet", "x.parquet", vec![("parquet.compression", "LZ4_RAW")]),
+        ("avro", "x.avro", vec![]),
+        ("avro", "folder", vec![("avro.codec", "null")]),
+        ("avro", "x.avro", vec![("avro.codec", "deflate")]),
+        ("avro", "x.avro", vec![("avro.codec", "zstandard")]),
     ] {
         let folder = tempdir().unwrap();
         let table = file_table(folder.path(), format, path, &columns(), &options);
@@ -121,7 +125,7 @@ fn packed_rows_are_visible_at_once() {
 }
 
 #[test]
-fn nested_rows_go_to_json_and_parquet_but_not_to_csv() {
+fn nested_rows_go_to_json_parquet_and_avro_but_not_to_csv() {
     let nested = [
         ("r", DataType::Struct(vec![Field::new("a", DataType::Int32, true)].into())),
         ("l", DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))),
@@ -131,7 +135,7 @@ fn nested_rows_go_to_json_and_parquet_but_not_to_csv() {
     std::fs::write(folder.path().join("in.json"), text).unwrap();
     let source = file_table(folder.path(), "json", "in.json", &nested, &[]);
     let rows = drain(open(&source).unwrap().as_mut());
-    for (format, path) in [("json", "out.json"), ("parquet", "out.parquet")] {
+    for (format, path) in [("json", "out.json"), ("parquet", "out.parquet"), ("avro", "out.avro")] {
         let target = file_table(folder.path(), format, path, &nested, &[]);
         let mut sink = sink(&target).unwrap();
         sink.write(&rows).unwrap();
@@ -211,7 +215,9 @@ fn a_row_that_cannot_be_written_leaves_no_trace() {
 
 #[test]
 fn old_results_stay_until_there_are_new_ones() {
-    for (format, path) in [("csv", "x.csv"), ("csv", "x.csv.gz"), ("parquet", "x.parquet")] {
+    for (format, path) in
+        [("csv", "x.csv"), ("csv", "x.csv.gz"), ("parquet", "x.parquet"), ("avro", "x.avro")]
+    {
         let folder = tempdir().unwrap();
         let path = folder.path().join(path);
         let old = vec![b'o'; 1_000];
@@ -326,11 +332,12 @@ fn a_full_disk_is_an_error() {
     if !full.exists() {
         return;
     }
-    for format in ["csv", "json", "parquet"] {
+    for format in ["csv", "json", "parquet", "avro"] {
         for compression in ["none", "gzip", "zstd"] {
             let folder = tempdir().unwrap();
             std::os::unix::fs::symlink(full, folder.path().join("x.out")).unwrap();
-            let options: &[_] = if format == "parquet" { &[] } else { &[("compression", compression)] };
+            let is_packed_inside = matches!(format, "parquet" | "avro");
+            let options: &[_] = if is_packed_inside { &[] } else { &[("compression", compression)] };
             let table = file_table(folder.path(), format, "x.out", &columns(), options);
             let mut failed = None;
             match sink(&table) {
@@ -379,11 +386,11 @@ fn options_are_checked() {
     );
     assert_eq!(
         check(&columns(), &file),
-        "option 'format' of table t: missing; expected 'csv', 'json' or 'parquet'"
+        "option 'format' of table t: missing; expected 'avro', 'csv', 'json', 'parquet' or 'raw'"
     );
     assert_eq!(
         check(&columns(), &with(&[("format", "jsn")])),
-        "option 'format' of table t: 'jsn' is not known, did you mean 'json'?; expected 'csv', 'json' or 'parquet'"
+        "option 'format' of table t: 'jsn' is not known, did you mean 'json'?; expected 'avro', 'csv', 'json', 'parquet' or 'raw'"
     );
     assert!(
         check(&columns(), &with(&[("format", "parquet"), ("compression", "gzip")]))
@@ -474,6 +481,7 @@ fn what_cannot_be_cut_back_is_refused_for_checkpoints() {
     let folder = tempdir().unwrap();
     for (format, path, options, expected) in [
         ("parquet", "x.parquet", vec![], "parquet is complete with its end alone"),
+        ("avro", "x.avro", vec![], "avro is complete with its end alone"),
         ("csv", "x.csv.gz", vec![], "a compressed file"),
         ("json", "x.json", vec![("compression", "zstd")], "a compressed file"),
     ] {

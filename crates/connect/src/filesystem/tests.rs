@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use laxity_graph::{EventTime, ProcessingTime};
 use parquet::arrow::ArrowWriter;
@@ -84,6 +84,8 @@ fn faults_of_files_name_the_file_and_the_fault() {
     write("wide.csv", b"\xff\xfe1\0,\0a\0\n\0");
     write("table.csv", b"PAR1....");
     write("text.parquet", b"1,a\n");
+    write("records.csv", b"Obj\x01....");
+    write("text.avro", b"1,a\n");
     write("text.csv.gz", b"1,a\n");
     write("file", b"1,a\n");
     for (format, path, kind, message) in [
@@ -95,6 +97,8 @@ fn faults_of_files_name_the_file_and_the_fault() {
         ("csv", "wide.csv", "format", "UTF-16"),
         ("csv", "table.csv", "format", "'format' = 'parquet'"),
         ("parquet", "text.parquet", "format", "Parquet"),
+        ("csv", "records.csv", "format", "'format' = 'avro'"),
+        ("avro", "text.avro", "format", "it has no header of such a file"),
         ("csv", "text.csv.gz", "io", "cannot read"),
     ] {
         let error = error(folder.path(), format, path);
@@ -216,7 +220,17 @@ fn options_are_checked_without_files() {
         (vec![("connector", "print")], "can be written but not read"),
         (vec![("path", "-")], "option 'path' of table t: missing; give a file or a folder"),
         (vec![("path", "s3://x")], "'s3://' is not supported; give a local path"),
-        (vec![("format", "avro")], "'avro' is not known; expected 'csv', 'json' or 'parquet'"),
+        (vec![("format", "orc")], "'orc' is not known; expected 'avro', 'csv', 'json', 'parquet' or 'raw'"),
+        (
+            vec![("format", "protobuf")],
+            "'protobuf' is not for files, in which nothing tells its records apart; expected 'avro', 'csv'",
+        ),
+        (vec![("format", "raw")], "raw holds one column, and there are 3"),
+        (
+            vec![("format", "avro"), ("avro.codec", "bzip2")],
+            "expected 'null', 'deflate', 'snappy' or 'zstandard'",
+        ),
+        (vec![("format", "avro"), ("compression", "gzip")], "avro is compressed inside"),
         (vec![("compression", "bz2")], "expected 'auto', 'none', 'gzip' or 'zstd'"),
         (vec![("format", "parquet"), ("compression", "gzip")], "parquet is compressed inside"),
         (vec![("csv.field-delimiter", "ab")], "'ab' is not one ASCII character"),
@@ -272,12 +286,9 @@ fn a_file_is_decoded_in_pieces_whatever_its_format() {
     std::fs::write(folder.path().join("in.csv.zst"), zstd::encode_all(text.as_bytes(), 0).unwrap()).unwrap();
     let rows = drain(open(&file_table(folder.path(), "csv", "in.csv", COLUMNS, &[])).unwrap().as_mut());
     assert_eq!(rows.num_rows(), 20_000);
-    for (format, path) in [("json", "in.json"), ("parquet", "in.parquet")] {
+    for (format, path) in [("json", "in.json"), ("parquet", "in.parquet"), ("avro", "in.avro")] {
         let table = file_table(folder.path(), format, path, COLUMNS, &[]);
-        let mut sink =
-            crate::open_sink(&crate::SinkSpec { table }, &crate::SinkEnvironment::default()).unwrap();
-        sink.write(&rows).unwrap();
-        sink.close().unwrap();
+        write(&table, &rows);
     }
     for (format, path) in [
         ("csv", "in.csv"),
@@ -285,6 +296,7 @@ fn a_file_is_decoded_in_pieces_whatever_its_format() {
         ("csv", "in.csv.zst"),
         ("json", "in.json"),
         ("parquet", "in.parquet"),
+        ("avro", "in.avro"),
     ] {
         let table = file_table(folder.path(), format, path, COLUMNS, &[]);
         let mut scan = open(&table).unwrap();
@@ -393,6 +405,16 @@ fn dirty(format: &str, folder: &Path) -> Arc<TableSpec> {
                 writer.write(&rows).unwrap();
                 writer.close().unwrap();
             }
+            "avro" => {
+                let missing = |each: i64| {
+                    let value = |i: i64| (i % each != each - 1).then_some(i as i32);
+                    Arc::new(Int32Array::from_iter(numbers.clone().map(value))) as ArrayRef
+                };
+                let all = Arc::new(Int64Array::from_iter_values(numbers.clone())) as ArrayRef;
+                let file = file_table(&folder.join("in"), format, &format!("{name}.avro"), &columns, &[]);
+                let rows = vec![missing(7), missing(5), all];
+                write(&file, &RecordBatch::try_new(file.schema.clone(), rows).unwrap());
+            }
             "csv" => {
                 let line = |i: i64| match i % 11 {
                     4 => format!("1,2,3,{i}\n\n"),
@@ -412,7 +434,16 @@ fn dirty(format: &str, folder: &Path) -> Arc<TableSpec> {
             }
         }
     }
-    file_table(folder, format, "in", &columns, &[])
+    // What is missing in a file of Avro is NULL, which is bad where it must not be.
+    let not_null = [("a!", DataType::Int32), ("b!", DataType::Int32), ("i", DataType::Int64)];
+    file_table(folder, format, "in", if format == "avro" { &not_null } else { &columns }, &[])
+}
+
+fn write(table: &Arc<TableSpec>, rows: &RecordBatch) {
+    let spec = crate::SinkSpec { table: Arc::clone(table) };
+    let mut sink = crate::open_sink(&spec, &crate::SinkEnvironment::default()).unwrap();
+    sink.write(rows).unwrap();
+    sink.close().unwrap();
 }
 
 /// All that is left, by its last column.
@@ -428,7 +459,7 @@ fn numbers(rows: &RecordBatch) -> Vec<i64> {
 
 #[test]
 fn a_place_among_records_is_found_again_with_other_columns() {
-    for format in ["csv", "json", "parquet"] {
+    for format in ["csv", "json", "parquet", "avro"] {
         let folder = tempdir().unwrap();
         let table = dirty(format, folder.path());
         let scan = |columns: [usize; 2], behind: Option<u64>, skip_rows: u64| {
@@ -437,7 +468,7 @@ fn a_place_among_records_is_found_again_with_other_columns() {
             let anew = ScanEnvironment::new(ProcessingTime::ZERO, EventTime(0));
             open_scan(&spec, &ScanEnvironment { behind, skip_rows, ..anew }).unwrap()
         };
-        let broken = |i: i64| format != "parquet" && i % 11 == 4;
+        let broken = |i: i64| !matches!(format, "parquet" | "avro") && i % 11 == 4;
         let is_good = |i: i64, each: i64| i % each != each - 1 && !broken(i);
         let good = |each: i64| -> Vec<i64> { (0..3_000).filter(|i| is_good(*i, each)).collect() };
         let (of_a, of_b) = (good(7), good(5));

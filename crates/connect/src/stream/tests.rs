@@ -195,11 +195,13 @@ fn the_thread_ends_when_nobody_reads_any_more() {
 }
 
 #[test]
-fn a_parquet_file_is_no_pipe() {
-    let pipe = Pipe::new("in.parquet");
-    let table = file_table(pipe.folder.path(), "parquet", "in.parquet", COLUMNS, &[]);
-    let error = crate::fixture::open(&table).err().unwrap();
-    assert!(error.to_string().contains("read from its end"), "{error}");
+fn a_container_is_no_pipe() {
+    for format in ["parquet", "avro"] {
+        let pipe = Pipe::new("in");
+        let table = file_table(pipe.folder.path(), format, "in", COLUMNS, &[]);
+        let error = crate::fixture::open(&table).err().unwrap();
+        assert!(error.to_string().contains("it is not a regular file"), "{error}");
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn every_wrong_option_is_named() {
         (&[("topic", "(none)"), ("topic-pattern", "a(")], "topic-pattern: 'a(' is no pattern"),
         (&[("properties.bootstrap.servers", "(none)")], "properties.bootstrap.servers: missing"),
         (&[("format", "(none)")], "format: missing"),
-        (&[("format", "parquet")], "format: 'parquet' is not known"),
+        (&[("format", "parquet")], "format: 'parquet' is not for single records; expected"),
         (&[("value.format", "json")], "value.format: the same as 'format'"),
         (&[("format", "(none)"), ("value.format", "json")], "nothing"),
         (&[("value.json.ignore-parse-errors", "true")], "value.json.ignore-parse-errors: unknown option"),
