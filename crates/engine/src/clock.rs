@@ -37,6 +37,12 @@ impl Clock {
     }
 }
 
+/// CPU time that this thread has had, ns: what it did, whatever ran on its core meanwhile.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 impl laxity_runtime::Clock for Clock {
     #[inline]
     fn now(&self) -> ProcessingTime {
