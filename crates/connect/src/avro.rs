@@ -23,6 +23,7 @@ use arrow_avro::writer::{Encoder, WriterBuilder};
 
 use self::datum::Reading;
 use self::fit::Origin;
+use self::schema::Timestamps;
 use self::types::on_the_wire;
 use crate::OptionError;
 use crate::format::Format;
@@ -38,6 +39,8 @@ pub(crate) fn read_format(
 ) -> Result<Arc<dyn Format>, OptionError> {
     let encodings = [("binary", ())];
     let _the_only_one = options.choice("avro.encoding", &encodings)?;
+    // Of the schema alone, which is not in a record.
+    let _bytes_are_the_same = Timestamps::read(options, "avro.timestamp_mapping.legacy")?;
     match on_the_wire(schema) {
         Ok(_) => Ok(Arc::new(Avro)),
         Err(reason) => Err(options.error("format", reason)),

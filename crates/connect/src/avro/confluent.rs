@@ -9,10 +9,11 @@ use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::{Schema, SchemaRef};
 
+use super::AvroEncoder;
 use super::datum::{HEADER_BYTES, Reading, header};
 use super::registry::{Answer, Registry};
+use super::schema::{self, Timestamps};
 use super::types::on_the_wire;
-use super::{AvroEncoder, schema};
 use crate::OptionError;
 use crate::format::Format;
 use crate::options::OptionReader;
@@ -25,6 +26,7 @@ struct Confluent {
     subject: Option<String>,
     /// `avro-confluent.schema`.
     schema: Option<String>,
+    timestamps: Timestamps,
 }
 
 const SUBJECT: &str = "avro-confluent.subject";
@@ -41,7 +43,8 @@ pub(crate) fn read_format(
         options.of_table().text("topic").map(|topic| format!("{topic}-{part}"))
     });
     let schema = options.text(SCHEMA).map(str::to_owned);
-    let format = Confluent { registry, subject, schema };
+    let timestamps = Timestamps::read(options, "avro-confluent.timestamp_mapping.legacy")?;
+    let format = Confluent { registry, subject, schema, timestamps };
     if let Some(own) = &format.schema {
         // Its data are to make the columns again.
         let fault = Reading::new(own, None, Arc::new(columns.clone())).err();
@@ -55,7 +58,10 @@ impl Confluent {
     fn json(&self, columns: &Schema) -> String {
         match &self.schema {
             Some(own) => own.clone(),
-            None => schema::json_of(&on_the_wire(columns).expect("checked with the options")),
+            None => {
+                let columns = on_the_wire(columns).expect("checked with the options");
+                schema::json_of(&columns, self.timestamps)
+            }
         }
     }
 }

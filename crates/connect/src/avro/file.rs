@@ -19,6 +19,7 @@ use arrow_avro::reader::read_header_info;
 use self::encoder::AvroFileEncoder;
 use super::codec::Codec;
 use super::datum::Reading;
+use super::schema::Timestamps;
 use super::shape::Shape;
 use super::types::on_the_wire;
 use super::varint::read_long;
@@ -44,6 +45,7 @@ const BLOCK_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Copy, Debug)]
 struct AvroFiles {
     codec: Codec,
+    timestamps: Timestamps,
 }
 
 pub(crate) fn read_format(
@@ -51,8 +53,9 @@ pub(crate) fn read_format(
     options: &OptionReader<'_>,
 ) -> Result<Arc<dyn Format>, OptionError> {
     let codec = Codec::read(options)?;
+    let timestamps = Timestamps::read(options, "avro.timestamp_mapping.legacy")?;
     match on_the_wire(schema) {
-        Ok(_) => Ok(Arc::new(AvroFiles { codec })),
+        Ok(_) => Ok(Arc::new(AvroFiles { codec, timestamps })),
         Err(reason) => Err(options.error("format", reason)),
     }
 }
@@ -84,7 +87,7 @@ impl Format for AvroFiles {
         _compression: Compression,
         path: PathBuf,
     ) -> Result<Box<dyn Encoder>, ConnectError> {
-        Ok(Box::new(AvroFileEncoder::new(self.codec, &schema, path)?))
+        Ok(Box::new(AvroFileEncoder::new(*self, &schema, path)?))
     }
 }
 

@@ -4,20 +4,42 @@
 use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use serde_json::{Value, json};
 
+use crate::OptionError;
+use crate::options::OptionReader;
+
 const NAMESPACE: &str = "org.apache.flink.avro.generated";
 
+/// What a TIMESTAMP is in a schema: the option `timestamp_mapping.legacy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timestamps {
+    /// A `timestamp`, which by Avro's book is an instant: Flink's default.
+    Instant,
+    /// A `local-timestamp`; a TIMESTAMP_LTZ alone is an instant.
+    Local,
+}
+
+impl Timestamps {
+    /// `key` is that of the format: `avro.timestamp_mapping.legacy`.
+    pub(super) fn read(options: &OptionReader<'_>, key: &str) -> Result<Timestamps, OptionError> {
+        Ok(match options.boolean(key)? {
+            Some(false) => Timestamps::Local,
+            Some(true) | None => Timestamps::Instant,
+        })
+    }
+}
+
 /// The schema as JSON, of columns that [Avro has](super::types::on_the_wire).
-pub(super) fn json_of(columns: &Schema) -> String {
-    let mut record = record(columns.fields(), "record");
+pub(super) fn json_of(columns: &Schema, timestamps: Timestamps) -> String {
+    let mut record = record(columns.fields(), "record", timestamps);
     record["namespace"] = NAMESPACE.into();
     record.to_string()
 }
 
-fn record(fields: &Fields, name: &str) -> Value {
+fn record(fields: &Fields, name: &str, timestamps: Timestamps) -> Value {
     let fields: Vec<Value> = fields
         .iter()
         .map(|field| {
-            let own = schema_of(field, &format!("{name}_{}", field.name()));
+            let own = schema_of(field, &format!("{name}_{}", field.name()), timestamps);
             match field.is_nullable() {
                 true => json!({"name": field.name(), "type": own, "default": null}),
                 false => json!({"name": field.name(), "type": own}),
@@ -27,7 +49,7 @@ fn record(fields: &Fields, name: &str) -> Value {
     json!({"type": "record", "name": name, "fields": fields})
 }
 
-fn schema_of(field: &Field, name: &str) -> Value {
+fn schema_of(field: &Field, name: &str, timestamps: Timestamps) -> Value {
     let own = match field.data_type() {
         DataType::Boolean => json!("boolean"),
         DataType::Int32 => json!("int"),
@@ -41,16 +63,17 @@ fn schema_of(field: &Field, name: &str) -> Value {
         }
         DataType::Date32 => json!({"type": "int", "logicalType": "date"}),
         DataType::Time32(_) => json!({"type": "int", "logicalType": "time-millis"}),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            json!({"type": "long", "logicalType": "timestamp-micros"})
+        DataType::Timestamp(unit, zone) => {
+            let place = if zone.is_none() && timestamps == Timestamps::Local { "local-" } else { "" };
+            let unit = if *unit == TimeUnit::Microsecond { "micros" } else { "millis" };
+            json!({"type": "long", "logicalType": format!("{place}timestamp-{unit}")})
         }
-        DataType::Timestamp(..) => json!({"type": "long", "logicalType": "timestamp-millis"}),
-        DataType::List(item) => json!({"type": "array", "items": schema_of(item, name)}),
+        DataType::List(item) => json!({"type": "array", "items": schema_of(item, name, timestamps)}),
         DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(pair) => json!({"type": "map", "values": schema_of(&pair[1], name)}),
+            DataType::Struct(pair) => json!({"type": "map", "values": schema_of(&pair[1], name, timestamps)}),
             other => unreachable!("entries of a map are {other}"),
         },
-        DataType::Struct(fields) => record(fields, name),
+        DataType::Struct(fields) => record(fields, name, timestamps),
         other => unreachable!("avro has no {other}, which was said with the options"),
     };
     match field.is_nullable() {

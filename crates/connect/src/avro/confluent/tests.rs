@@ -214,12 +214,17 @@ fn the_schema_that_is_registered_is_flinks() {
             {"name": "t", "default": null, "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
         ]
     });
-    let json: serde_json::Value = serde_json::from_str(&schema::json_of(&columns)).unwrap();
+    let json_of = |columns: &Schema| schema::json_of(columns, Timestamps::Instant);
+    let json: serde_json::Value = serde_json::from_str(&json_of(&columns)).unwrap();
     assert_eq!(json, expected);
+    let local = schema::json_of(&columns, Timestamps::Local);
+    assert!(local.contains(r#""logicalType":"local-timestamp-millis""#), "{local}");
     // All of it can be written and read again.
     let columns = Arc::new(columns);
-    AvroEncoder::new(&columns, &schema::json_of(&columns)).unwrap();
-    Reading::new(&schema::json_of(&columns), Some(1), columns).map(drop).unwrap();
+    for json in [json_of(&columns), local] {
+        AvroEncoder::new(&columns, &json).unwrap();
+        Reading::new(&json, Some(1), Arc::clone(&columns)).map(drop).unwrap();
+    }
 }
 
 #[test]

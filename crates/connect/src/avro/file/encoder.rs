@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
-use super::MARK_BYTES;
+use super::{AvroFiles, MARK_BYTES};
 use crate::avro::codec::Codec;
 use crate::avro::types::on_the_wire;
 use crate::avro::varint::write_long;
@@ -38,12 +38,12 @@ impl AvroFileEncoder {
     /// # Errors
     /// If Avro cannot hold a column.
     pub(super) fn new(
-        codec: Codec,
+        AvroFiles { codec, timestamps }: AvroFiles,
         columns: &Schema,
         path: PathBuf,
     ) -> Result<AvroFileEncoder, ConnectError> {
         let failed = |message: String| ConnectError::Encode { path: path.clone(), format: "avro", message };
-        let json = schema::json_of(&on_the_wire(columns).map_err(failed)?);
+        let json = schema::json_of(&on_the_wire(columns).map_err(failed)?, timestamps);
         let encoder = AvroEncoder::new(columns, &json).map_err(failed)?;
         let (low, high) = (RandomState::new().hash_one(1), RandomState::new().hash_one(2));
         let mark = ((u128::from(high) << 64) | u128::from(low)).to_be_bytes();

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, TimeUnit};
 use proptest::prelude::*;
 use tempfile::{TempDir, tempdir};
 
@@ -25,7 +25,8 @@ fn rows(count: i64) -> RecordBatch {
 }
 
 fn encoded(rows: &RecordBatch, codec: Codec) -> Vec<u8> {
-    let mut encoder = AvroFileEncoder::new(codec, &rows.schema(), "x.avro".into()).unwrap();
+    let format = AvroFiles { codec, timestamps: Timestamps::Instant };
+    let mut encoder = AvroFileEncoder::new(format, &rows.schema(), "x.avro".into()).unwrap();
     let mut bytes = Vec::new();
     encoder.encode(rows, &mut bytes).unwrap();
     encoder.finish(&mut bytes).unwrap();
@@ -177,7 +178,7 @@ fn nothing_but_the_number_of_rows_is_read_where_no_column_is_wanted() {
 fn types_that_avro_does_not_have_are_refused_with_the_options() {
     let options = BTreeMap::from([("connector", "filesystem"), ("path", "x"), ("format", "avro")]);
     let options: Vec<(&str, &str)> = options.into_iter().collect();
-    let columns = [("t", DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, None))];
+    let columns = [("t", DataType::Timestamp(TimeUnit::Nanosecond, None))];
     let table = crate::fixture::table(Path::new("/"), &columns, &options);
     let error = crate::validate_source(&table).unwrap_err().to_string();
     assert!(error.contains("avro cannot hold column 't'"), "{error}");
@@ -214,6 +215,31 @@ proptest! {
             prop_assert_eq!(read.len() + dead.lines().count(), whole.len());
         }
     }
+}
+
+#[test]
+fn a_timestamp_is_an_instant_unless_it_is_to_be_local() {
+    let times = arrow::array::TimestampMillisecondArray::from(vec![Some(-1), None]);
+    let columns = [
+        ("t", crate::fixture::TIMESTAMP),
+        ("z", DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))),
+    ];
+    let columns_of = |legacy| {
+        let folder = tempdir().unwrap();
+        let options = [("avro.codec", "null"), ("avro.timestamp_mapping.legacy", legacy)];
+        let table = file_table(folder.path(), "avro", "x.avro", &columns, &options);
+        let rows: Vec<ArrayRef> = vec![Arc::new(times.clone()), Arc::new(times.clone().with_timezone("UTC"))];
+        let rows = RecordBatch::try_new(table.schema.clone(), rows).unwrap();
+        let spec = crate::SinkSpec { table: Arc::clone(&table) };
+        let mut sink = crate::open_sink(&spec, &crate::SinkEnvironment::default()).unwrap();
+        sink.write(&rows).unwrap();
+        sink.close().unwrap();
+        assert_eq!(drain(open(&table).unwrap().as_mut()), rows);
+        let text = std::fs::read(folder.path().join("x.avro")).unwrap();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        text.matches("\"timestamp-millis").count() * 10 + text.matches("\"local-timestamp-millis").count()
+    };
+    assert_eq!([columns_of("true"), columns_of("false")], [20, 11]);
 }
 
 #[test]
