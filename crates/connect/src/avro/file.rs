@@ -19,7 +19,7 @@ use arrow_avro::reader::read_header_info;
 use self::encoder::AvroFileEncoder;
 use super::codec::Codec;
 use super::datum::Reading;
-use super::schema::Timestamps;
+use super::schema::{self, Timestamps};
 use super::shape::Shape;
 use super::types::on_the_wire;
 use super::varint::read_long;
@@ -98,6 +98,8 @@ struct AvroFile {
     codec: Codec,
     mark: [u8; MARK_BYTES],
     shape: Arc<Shape>,
+    /// Stands before each record, where it might be null.
+    branch: Option<i64>,
     reading: Reading,
     packed: Vec<u8>,
     /// The block at hand, and where its next record begins.
@@ -128,6 +130,7 @@ impl AvroFile {
         let codec =
             found.compression().map_err(|error| error.to_string()).and_then(Codec::of).map_err(not)?;
         let json = found.writer_schema().map_err(|error| not(error.to_string()))?.json_string;
+        let (json, branch) = schema::record_of(&json).map_err(|why| not(format!("its schema: {why}")))?;
         let shape = Shape::of(&json).map_err(|why| not(format!("its schema: {why}")))?;
         let wanted = declared.project(columns).expect("columns of the table");
         let reading = checked(|| Reading::new(&json, None, Arc::new(wanted))).and_then(|reading| reading);
@@ -142,6 +145,7 @@ impl AvroFile {
             codec,
             mark,
             shape,
+            branch,
             reading,
             packed: Vec::new(),
             block: Vec::new(),
@@ -196,18 +200,26 @@ impl AvroFile {
         self.records.clear();
         let most = self.left.min(RECORDS_MAX as u64);
         for _ in 0..most {
-            let rest = &self.block[self.at..];
-            match self.shape.length(rest) {
-                Ok(bytes) => self.records.push(Some(&rest[..bytes])),
-                Err(error) => {
-                    self.fault = Some(told(&error));
-                    break;
-                }
+            if let Err(error) = self.take_record() {
+                self.fault = Some(told(&error));
+                break;
             }
-            self.at += self.records.get(self.records.len() - 1).len();
             self.left -= 1;
         }
         self.check_end();
+    }
+
+    /// The next of them. One that is null has no bytes, which is bad.
+    fn take_record(&mut self) -> std::io::Result<()> {
+        let mut rest = &self.block[self.at..];
+        let is_there = match self.branch {
+            Some(branch) => read_long(&mut rest)? == branch,
+            None => true,
+        };
+        let bytes = if is_there { self.shape.length(rest)? } else { 0 };
+        self.records.push(Some(&rest[..bytes]));
+        self.at = self.block.len() - rest.len() + bytes;
+        Ok(())
     }
 }
 

@@ -82,6 +82,26 @@ fn schema_of(field: &Field, name: &str, timestamps: Timestamps) -> Value {
     }
 }
 
+/// The schema of a record, and which branch it is where it stands beside null: Flink writes files of these.
+///
+/// # Errors
+/// If it is that of something else.
+pub(super) fn record_of(json: &str) -> Result<(String, Option<i64>), String> {
+    let schema: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let is_record = |schema: &Value| schema["type"] == "record";
+    match &schema {
+        Value::Array(branches) if branches.iter().filter(|branch| **branch != "null").count() == 1 => {
+            let record = branches
+                .iter()
+                .position(is_record)
+                .map(|place| (branches[place].to_string(), Some(place as i64)));
+            record.ok_or_else(|| "it is not of a record".to_owned())
+        }
+        record if is_record(record) => Ok((json.to_owned(), None)),
+        _ => Err("it is not of a record".to_owned()),
+    }
+}
+
 /// The schema of a record without those fields of records inside it that the columns do not have; `None` where these have all.
 pub(super) fn without_unread(json: &str, columns: &Schema) -> Option<String> {
     let mut schema: Value = serde_json::from_str(json).ok()?;

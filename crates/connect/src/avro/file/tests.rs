@@ -125,6 +125,17 @@ fn columns_are_found_by_name_and_misfits_are_bad_rows() {
 }
 
 #[test]
+fn a_record_may_stand_beside_null() {
+    let schema = r#"["null", {"type": "record", "name": "r", "fields": [{"name": "i", "type": "long"}]}]"#;
+    let folder = tempdir().unwrap();
+    // The second is null, which is no row.
+    let file = by_hand(schema, 3, &[2, 6, 0, 2, 8]);
+    assert_eq!(read(&table(&folder, &file, &[("i", DataType::Int64)])), (vec!["3".into(), "4".into()], None));
+    let letters = dead_letters(&folder.path().join("dead.jsonl"));
+    assert_eq!(letters, ["2: the record ends inside a value, after 0 bytes: "]);
+}
+
+#[test]
 fn what_is_wrong_with_a_file_is_told_behind_its_good_rows() {
     let schema = r#"{"type": "record", "name": "r", "fields": [{"name": "i", "type": "long"}]}"#;
     let folder = tempdir().unwrap();
@@ -157,6 +168,8 @@ fn what_is_wrong_with_a_file_is_told_behind_its_good_rows() {
     }
     let fault = read(&table(&folder, &good[..30], &columns)).1.unwrap();
     assert!(fault.contains("it has no header of such a file"), "{fault}");
+    let fault = read(&table(&folder, &by_hand(r#""long""#, 1, &[0]), &columns)).1.unwrap();
+    assert!(fault.ends_with("its schema: it is not of a record"), "{fault}");
     let own = r#"{"type": "record", "name": "r", "fields": [{"name": "i", "type": ["null", "r"]}]}"#;
     let fault = read(&table(&folder, &by_hand(own, 1, &[0]), &columns)).1.unwrap();
     assert!(fault.contains("its schema: 'r' is no type that is known there"), "{fault}");
