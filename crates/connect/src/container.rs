@@ -1,6 +1,8 @@
 //! Files that are more than lines of text: they say themselves what their columns are, are packed inside, and are complete
 //! with their end alone.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::ConnectError;
 use crate::dead_letter::BadRow;
 use crate::reader::Step;
@@ -17,4 +19,9 @@ pub(crate) trait Container: Send {
     fn held_bytes(&self) -> u64 {
         0
     }
+}
+
+/// The libraries take some damaged files for whole ones and panic in their middle.
+pub(crate) fn checked<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| "it is damaged".to_owned())
 }

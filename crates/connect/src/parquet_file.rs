@@ -1,7 +1,6 @@
 //! Reading one Parquet file, piece by piece. A damaged file is an error of its table, also where the library panics.
 
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +11,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
-use crate::container::Container;
+use crate::container::{Container, checked};
 use crate::dead_letter::BadRow;
 use crate::reader::Step;
 use crate::{ConnectError, PIECE_ROWS};
@@ -135,9 +134,4 @@ impl Container for ParquetFile {
         self.bytes_read.fetch_add(share(self.row) - share(before), Ordering::Relaxed);
         Ok(if rows.num_rows() > 0 { Step::Rows(rows) } else { Step::More })
     }
-}
-
-/// The library takes some damaged files for whole ones and panics in their middle.
-fn checked<T>(read: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| "it is damaged".to_owned())
 }

@@ -8,7 +8,6 @@ mod encoder;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +23,7 @@ use super::shape::Shape;
 use super::types::on_the_wire;
 use super::varint::read_long;
 use crate::compression::Compression;
-use crate::container::Container;
+use crate::container::{Container, checked};
 use crate::dead_letter::BadRow;
 use crate::format::Format;
 use crate::options::OptionReader;
@@ -253,7 +252,7 @@ impl Container for AvroFile {
         let places: Vec<usize> = (0..self.records.len()).collect();
         let (mut wrong, mut good) = (Vec::new(), Vec::new());
         let rows = checked(|| self.reading.decode(&self.records, &places, &mut wrong, &mut good))
-            .map_err(|fault| not_avro(&self.path, format!("it is damaged {}: {fault}", behind(self.row))))?;
+            .map_err(|fault| not_avro(&self.path, format!("{fault} {}", behind(self.row))))?;
         wrong.sort_by_key(|record| record.index);
         bad.extend(wrong.into_iter().map(|record| {
             let line = self.row + record.index as u64 + 1;
@@ -277,11 +276,6 @@ fn told(error: &std::io::Error) -> String {
         ErrorKind::UnexpectedEof => "a record does not end in its block".to_owned(),
         _ => error.to_string(),
     }
-}
-
-/// Whatever the library makes of a file that is not one.
-fn checked<T>(read: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(read)).map_err(|_| "the library that decodes it failed".to_owned())
 }
 
 #[cfg(test)]
