@@ -209,7 +209,7 @@ impl Table {
 
     /// The target of a look, ns.
     pub fn target_ns(&self) -> u64 {
-        Look::target_ns(self.cell.lock().intake.target_ns())
+        self.cell.lock().intake.target_ns()
     }
 
     /// Targets of those who read it have changed.

@@ -336,7 +336,7 @@ fn who_reads_for_windows_works_rows_off_before_more_are_taken_in() {
     let event_clock = Some(EventClock { event_origin: EventTime(0), processing_origin: ms(0), speed: 1.0 });
     for (rhythm, event_clock, step) in [
         // No row has said yet when they end.
-        (Some(windows), event_clock, Step::Amid { at: ms(8), behind: ms(158), due: ms(58) }),
+        (Some(windows), event_clock, Step::Amid { at: ms(8), behind: ms(208), due: ms(108) }),
         // None ever will.
         (Some(windows), None, Step::At { at: ms(8), due: ms(8) }),
         (Some(Rhythm::Rows), event_clock, Step::At { at: ms(8), due: ms(8) }),

@@ -6,7 +6,7 @@ use super::group::Group;
 use super::spacing::Ahead;
 use super::{Feed, Intake, IntakeContext, Step, TELL_TIME_EVERY_NS};
 use crate::pace::Pace;
-use crate::{Clock, Content, Look};
+use crate::{Clock, Content};
 
 impl<C: Content> Intake<C> {
     /// Says when to look again, after a look that has taken all that was due; the next row comes then.
@@ -60,11 +60,11 @@ impl<C: Content> Intake<C> {
             && self.groups.is_empty()
             && self.wants.as_ref().is_some_and(|wants| wants.window_ends().is_some())
             && self.pace().is_some_and(|pace| !pace.is_known());
-        waits_for_it.then(|| at.plus_ns(Look::target_ns(self.target_ns())))
+        waits_for_it.then(|| at.plus_ns(self.target_ns()))
     }
 
     /// A look in the midst of a window. The rows that wait for its end already have it as their deadline, and the target on top:
-    /// half a target further, this one is behind them, so that who has too much to do works rows off before taking more in. Else
+    /// a target further, this one is behind them, so that who has too much to do works rows off before taking more in. Else
     /// all that is due is taken in first, into new memory, which is dearer than the rows.
     pub(super) fn amid(&self, at: ProcessingTime, due: ProcessingTime) -> Step {
         Step::Amid { at, behind: due.plus_ns(self.target_ns()), due }

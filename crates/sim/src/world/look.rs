@@ -150,7 +150,7 @@ impl<C: Modelled> World<C> {
         let spare = std::mem::take(&mut state.spare);
         let copy = state.feed.split();
         let intake = Intake::of_split(OperatorId(number), split);
-        self.topology.set_target(place, Look::target_ns(intake.target_ns()));
+        self.topology.set_target(place, intake.target_ns());
         self.tables.push(Table::new(place, intake, copy, spare));
         let place_number = self.topology.table_number(place).expect("it is a table's");
         self.numbers[place_number] = number;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use laxity_graph::{EventClock, OperatorId, ProcessingTime, QueryId};
-use laxity_runtime::{Intake, Look, Outlet, Query, Reader, Rhythm};
+use laxity_runtime::{Intake, Outlet, Query, Reader, Rhythm};
 use laxity_workload::{Cost, QueryModel};
 
 use crate::feed::Feed;
@@ -130,7 +130,7 @@ pub(super) fn tables<C: Modelled>(
             let name =
                 format!("table {number}{}", if copy == 0 { String::new() } else { format!(" ({copy})") });
             opened.numbers.push(if copy == 0 { number } else { u32::MAX });
-            topology.add_table(machine, Look::target_ns(target_ns), name, cost)
+            topology.add_table(machine, target_ns, name, cost)
         };
         let own = place(0, intake.target_ns());
         // Those who leave have other targets than those who stay, so there are never more copies than that.
