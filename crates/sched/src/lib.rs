@@ -50,6 +50,6 @@ pub use recipe::{
 pub use scheduler::Scheduler;
 pub use shards::{Address, CROWD, Outlook, Placement, Shard, Shards, Top};
 pub use shed::{LeavesOut, Relief, ShedConfig, Shedder};
-pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot};
+pub use snapshot::{HeadSnapshot, Memory, OperatorSnapshot, QuerySnapshot, Snapshot, Waiting};
 pub use stream::{StreamSnapshot, Sweeping};
 pub use unit::Unit;

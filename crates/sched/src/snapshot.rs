@@ -1,10 +1,14 @@
 //! What a rank by cycle may know: the scheduler fills it in for our engine, an agent for any other.
 
+mod waiting;
+
 use std::sync::Arc;
 
 use laxity_graph::{OperatorId, ProcessingTime, QosCurve, QueryId, WindowShape};
 
 use crate::{RemoteCost, StreamSnapshot, Sweeping, Unit};
+
+pub use waiting::Waiting;
 
 /// What there is to know at one instant, for ranks that are recomputed every cycle. Outside our own engine a
 /// snapshot is all there is.

@@ -1,20 +1,16 @@
 //! The rank that rules where none is asked for. What is given up under overload is decided in `demand`.
 
 mod demand;
-mod parts;
 mod spent;
-mod waiting;
 
 use laxity_graph::{ProcessingTime, QueryId};
 
 use self::demand::{Demand, give_up, put_before};
-use self::parts::Parts;
 use self::spent::Spent;
-use self::waiting::Waiting;
 
 use crate::{
     Event, Fault, MemoryMode, MessageContext, Needs, Parameters, QuerySnapshot, Rank, RankRecipe, Releases,
-    Snapshot, Told, WaitBound,
+    Snapshot, Told, WaitBound, Waiting,
 };
 
 /// `laxity`: the default. Earliest deadline first, and the dearest promises stand back when not all can be kept.
@@ -113,6 +109,20 @@ pub struct Laxity {
     freeing: Vec<f64>,
 }
 
+/// Which parts are at work: all, unless one is switched off to see what it is worth.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    forecasts: bool,
+    overload: bool,
+    memory: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts { forecasts: true, overload: true, memory: true }
+    }
+}
+
 /// How often the demand is compared with the capacity. Picked: a few quanta, and a fraction of the shortest
 /// usual target.
 const REVIEW_NS: u64 = 10_000_000;
@@ -195,7 +205,10 @@ impl Rank for Laxity {
 impl Laxity {
     /// With its parameters: `laxity:overload=off`.
     pub(super) fn recipe(parameters: &mut Parameters<'_>) -> Result<RankRecipe, Fault> {
-        let (parts, label) = Parts::read(parameters)?;
+        let mut label = "laxity".to_owned();
+        let mut is_on = |part| parameters.is_on(part, &mut label);
+        let parts =
+            Parts { forecasts: is_on("forecasts")?, overload: is_on("overload")?, memory: is_on("memory")? };
         Ok(RankRecipe::new(label, move || Laxity { parts, ..Laxity::default() }))
     }
 

@@ -29,6 +29,18 @@ impl<'a> Parameters<'a> {
         place.is_some_and(|place| self.left.remove(place) == word)
     }
 
+    /// Whether a part is at work: `key=off` switches it off, and is then written behind the label of the rank.
+    pub fn is_on(&mut self, key: &str, label: &mut String) -> Result<bool, Fault> {
+        match self.named(key) {
+            None => Ok(true),
+            Some("off") => {
+                label.push_str(&format!(":{key}=off"));
+                Ok(false)
+            }
+            Some(other) => Err(self.refuse(&format!("{key}={other}"))),
+        }
+    }
+
     /// The next parameter without a key, as a time above 0.
     pub fn bare_duration_ns(&mut self) -> Result<Option<u64>, Fault> {
         let Some(text) = self.bare() else { return Ok(None) };

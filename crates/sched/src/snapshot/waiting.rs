@@ -1,11 +1,14 @@
+//! Which queries have work that waits, kept from one review to the next.
+
 use laxity_graph::QueryId;
 
 use crate::{QuerySnapshot, Snapshot};
 
 /// Queries that may have work that waits: those that had some at the last review, and those of which something changed since.
-/// Where ten thousand have a row now and then, a review looks at the few that have one now.
+/// Where ten thousand have a row now and then, a rank that reviews looks at the few that have one now: at each look
+/// [`refresh`](Waiting::refresh), [`queries`](Waiting::queries), then [`keep`](Waiting::keep).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Waiting {
+pub struct Waiting {
     /// In order of id.
     queries: Vec<QueryId>,
     graph: Option<u64>,
