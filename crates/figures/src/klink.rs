@@ -17,6 +17,7 @@
 
 mod bench;
 mod distributed;
+mod epoch_delays;
 mod estimate;
 mod fleet;
 mod memory;

@@ -19,6 +19,7 @@ mod auto;
 mod bucketed;
 mod calendar;
 mod chain;
+mod hr;
 mod klink;
 mod memory;
 mod min_cost;
@@ -42,6 +43,7 @@ use klink::CYCLE_NS;
 
 pub use auto::Auto;
 pub use chain::Chain;
+pub use hr::HighestRate;
 pub use klink::Klink;
 pub use memory::ByMemory;
 pub use min_cost::MinCost;
@@ -73,6 +75,17 @@ const CYCLE: &str = "a cycle, as in 60ms";
 
 /// One entry per rank.
 pub const RANKS: &[RankEntry] = &[
+    RankEntry {
+        takes: "global",
+        paper: "Klink §6.1.1, Lachesis §5.1",
+        line: "highest rate: most results per CPU time first",
+        ..RankEntry::new("hr", |parameters| {
+            Ok(match parameters.flag("global") {
+                true => RankRecipe::new("hr:global", HighestRate::global),
+                false => RankRecipe::new("hr", HighestRate::default),
+            })
+        })
+    },
     RankEntry {
         takes: SIGMA,
         paper: "Cameo §4.2",

@@ -2,7 +2,6 @@
 
 mod call;
 mod cost;
-mod epoch_delays;
 mod frontier;
 pub mod normal;
 mod selectivity;
@@ -10,7 +9,6 @@ mod swm;
 
 pub use call::CallCost;
 pub use cost::CostModel;
-pub use epoch_delays::EpochDelays;
 pub use frontier::Frontier;
 pub use selectivity::Selectivity;
 pub use swm::{SwmEstimator, SwmForecast};

@@ -30,9 +30,7 @@ mod unit;
 pub use backlog::{Backlog, QueryBacklog};
 pub use config::Config;
 pub use context::MessageContext;
-pub use estimate::{
-    CallCost, CostModel, EpochDelays, Frontier, Selectivity, SwmEstimator, SwmForecast, normal,
-};
+pub use estimate::{CallCost, CostModel, Frontier, Selectivity, SwmEstimator, SwmForecast, normal};
 pub use exchange::{CostReport, QueuedCost, RemoteCost, StreamReport, WayCost};
 pub use ladder::{Ladder, Spells};
 pub use lateness::{Cause, Lateness, Parts, Stamps};
@@ -42,7 +40,7 @@ pub use policy::{
     By, Composition, Cycled, Decorator, Dispatch, Event, Needs, Periodic, Perturbed, Plan, Rank, Reads,
     Scale, Ties, Told, Train, Traversal, WaitBound, rank_all, rank_heads, rank_operators, rank_queries,
 };
-pub use ranks::{CORE, Edf, Fcfs, Fifo, HighestRate, Laxity, Llf, SIGMA};
+pub use ranks::{CORE, Edf, Fcfs, Fifo, Laxity, Llf, SIGMA};
 pub use recipe::{
     Catalogue, Fault, Narrowing, Parameters, PlanEntry, PolicyDescription, Preset, RankEntry, RankRecipe,
     Recipe, UnknownPolicy, format_duration,

@@ -1,16 +1,15 @@
-//! The policies of the core: the default, those that it is made from, and the plain ones. One entry per rank.
+//! The policies of the core: the default, the deadline policies that it is compared with, and the plain ones. One entry
+//! per rank.
 
 mod edf;
 mod fcfs;
 mod fifo;
-mod hr;
 mod laxity;
 mod llf;
 
 pub use edf::Edf;
 pub use fcfs::Fcfs;
 pub use fifo::Fifo;
-pub use hr::HighestRate;
 pub use laxity::Laxity;
 pub use llf::Llf;
 
@@ -51,18 +50,7 @@ const RANKS: &[RankEntry] = &[
         line: "operators in the order in which they became ready",
         ..RankEntry::new("fifo", |_| Ok(RankRecipe::new("fifo", || Fifo)))
     },
-    RankEntry {
-        takes: "global",
-        paper: "Klink §6.1.1, Lachesis §5.1",
-        line: "highest rate: most results per CPU time first",
-        ..RankEntry::new("hr", |parameters| {
-            Ok(match parameters.flag("global") {
-                true => RankRecipe::new("hr:global", HighestRate::global),
-                false => RankRecipe::new("hr", HighestRate::default),
-            })
-        })
-    },
 ];
 
-/// What the core itself has: the default, what it is made from, and the plain ones.
+/// What the core itself has.
 pub const CORE: Catalogue = Catalogue { ranks: &[RANKS], plans: &[], narrowings: &[], presets: &[] };

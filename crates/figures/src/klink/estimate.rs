@@ -2,11 +2,12 @@
 //! measured.
 
 use laxity_graph::EventTime;
-use laxity_sched::{EpochDelays, SwmEstimator};
+use laxity_sched::SwmEstimator;
 use laxity_workload::{Batching, Delay, Rate, Stream, Watermarks};
 
 use super::PAPER;
 use super::bench::{Bench, Trial, chart};
+use super::epoch_delays::EpochDelays;
 use crate::experiment::simulate;
 use crate::{Axis, Data, ExperimentError, Figure, Marks, Run, Series, Table, Verdict};
 

@@ -21,8 +21,8 @@ use super::normal::deviations;
 ///
 /// Deviates from the paper in three ways.
 /// - *d is the SWM's own*, not a mean over the epoch's events. Events do not know by how much the source holds its
-///   watermark back, nor that watermarks come at intervals; the SWM's delay has both in it. The paper's statistic is
-///   [`crate::EpochDelays`].
+///   watermark back, nor that watermarks come at intervals; the SWM's delay has both in it. The figure klink-9c sets
+///   the paper's statistic beside it.
 /// - *The variance is predictive*: of one SWM to come, s²·(1 + 1/n + …). Eq. 6 is that of a mean over h epochs.
 /// - *Event time may run at any speed* (replays). The slope is that of real time unless a least-squares line
 ///   through the samples says otherwise; the uncertainty of a fitted slope is part of the variance.

@@ -1,16 +1,16 @@
-//! Klink's statistic of delays as the paper prints it. No rank goes by it: it is here to be compared with ours.
+//! Klink's statistic of delays as the paper prints it, to be compared with the one that ranks go by.
 
 use std::collections::VecDeque;
 
-use super::swm::SwmEstimator;
+use laxity_sched::SwmEstimator;
 
 /// The statistics of Klink §3.1 as printed: mean μ_n and mean square χ_n of the network delays of the events of each
 /// epoch, over the last h epochs.
 ///
-/// Kept to be compared with [`crate::SwmEstimator`], which schedules: Eq. 6 is the variance of a *mean* over
+/// Kept to be compared with [`SwmEstimator`], which schedules: Eq. 6 is the variance of a *mean* over
 /// h epochs. It shrinks as 1/h, and an interval made of it misses most SWMs.
 #[derive(Clone, Debug, Default)]
-pub struct EpochDelays {
+pub(super) struct EpochDelays {
     sum: f64,
     squares: f64,
     events: u64,
@@ -56,6 +56,7 @@ impl EpochDelays {
     }
 
     /// χ − μ²: the variance of one event's delay, which is what Eq. 6 is taken for.
+    #[cfg(test)]
     pub fn event_variance(&self) -> Option<f64> {
         let mean = self.mean_ns()?;
         Some(self.average(|(_, square)| square) - mean * mean)
@@ -68,6 +69,8 @@ impl EpochDelays {
 
 #[cfg(test)]
 mod tests {
+    use laxity_workload::Delay;
+
     use super::*;
 
     #[test]
@@ -95,5 +98,29 @@ mod tests {
             delays.end_epoch();
         }
         assert_eq!(delays.mean_ns(), Some(1.0), "what is older than h is forgotten");
+    }
+
+    #[test]
+    fn the_printed_variance_misses_nearly_all() {
+        for law in [Delay::KLINK_UNIFORM, Delay::KLINK_ZIPF] {
+            let mut law = law.sampler(7).unwrap();
+            let mut delay_ns = || law.sample_ns() as f64;
+            let (mut delays, mut inside, mut inside_events) = (EpochDelays::default(), 0, 0);
+            for _ in 0..1_000 {
+                for _ in 0..50 {
+                    delays.observe(delay_ns());
+                }
+                let swm = delay_ns();
+                if let Some(mean) = delays.mean_ns() {
+                    let covers = |variance: Option<f64>| (swm - mean).abs() <= 2.0 * variance.unwrap().sqrt();
+                    inside += u32::from(covers(delays.printed_variance()));
+                    inside_events += u32::from(covers(delays.event_variance()));
+                }
+                delays.observe(swm);
+                delays.end_epoch();
+            }
+            assert!(inside < 200, "{inside} of 999");
+            assert!(inside_events > 900, "{inside_events} of 999");
+        }
     }
 }

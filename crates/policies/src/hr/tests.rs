@@ -1,9 +1,9 @@
 //! Rates of small graphs by hand, and of random ones against all paths tried. Cannot catch: estimates that are wrong.
 
+use laxity_sched::Unit;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Unit;
 
 fn rates(global: bool, operators: &[(&[u32], f64, f64)]) -> Vec<f64> {
     let snapshot = Snapshot::of_query(operators);

@@ -1,8 +1,7 @@
 //! The rank for the least mean latency of rows, without targets: the paper's, and the variant of Haren and Lachesis.
 
 use laxity_graph::OperatorId;
-
-use crate::{Cycled, Needs, OperatorSnapshot, Rank, Reads, Scale, Snapshot, rank_operators};
+use laxity_sched::{Cycled, Needs, OperatorSnapshot, Rank, Reads, Scale, Snapshot, rank_operators};
 
 /// `hr`: the operator on the path to a sink that puts out most rows per CPU time goes first.
 ///
@@ -36,7 +35,7 @@ pub struct HighestRate {
 }
 
 /// How often rates are taken: Haren's period in Lachesis' evaluation (§6.4).
-pub(super) const HR_PERIOD_NS: u64 = 50_000_000;
+const PERIOD_NS: u64 = 50_000_000;
 
 /// A path to a sink, per row that comes out of it: rows that must go in, 1 / S, and time, C̄ / S.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +55,7 @@ impl HighestRate {
     }
 
     /// Takes all rates.
-    pub(super) fn learn(&mut self, snapshot: &Snapshot) {
+    fn learn(&mut self, snapshot: &Snapshot) {
         let ids = snapshot.operators.last().map_or(0, |operator| operator.id.index() + 1);
         self.tails.iter_mut().for_each(Vec::clear);
         self.tails.resize_with(ids, Vec::new);
@@ -77,7 +76,7 @@ impl HighestRate {
     }
 
     /// Rows put out per ns.
-    pub(super) fn rate(&self, id: OperatorId) -> f64 {
+    fn rate(&self, id: OperatorId) -> f64 {
         if self.global {
             let (rows, time_ns) = self.branches[id.index()];
             return rows / time_ns;
@@ -135,7 +134,7 @@ fn keep_undominated(tails: &mut Vec<Tail>) {
 impl Rank for HighestRate {
     fn needs(&self) -> Needs {
         let reads = Reads { costs: true, ..Reads::NOTHING };
-        Needs { scale: Scale::Logarithmic, reads, ..Needs::by_cycle(HR_PERIOD_NS) }
+        Needs { scale: Scale::Logarithmic, reads, ..Needs::by_cycle(PERIOD_NS) }
     }
 
     fn cycle<'a>(&'a mut self, snapshot: &Snapshot, priorities: &mut [f64]) -> Cycled<'a> {
