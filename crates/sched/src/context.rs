@@ -84,6 +84,13 @@ impl Channel {
     /// closes a window would be deferred to the end of the next one. A watermark w closes the windows that end at
     /// or before w + 1 (Flink). Bare watermarks and rows are followed apart, because rows run ahead of the
     /// watermark that closes their window.
+    ///
+    /// Deviates further in two ways. p_M is the watermark of the operator above as it sent the message, where the paper's
+    /// rows carry their own logical time. And whether a message closes a window is judged by its channel alone, so that of many
+    /// channels the first to cross an end counts as closing it, as the last does. To count the last alone (a message
+    /// that crosses while another channel is behind waits for the first end still open) was tried and gained nothing; no
+    /// figures of it were kept. At .99 of one server deferring so is worse than not deferring at all: medians without are
+    /// .65 to .77 of those with it (`cameo-7`).
     pub fn transform(&mut self, progress: EventTime, rows: u32, ends: WindowEnds) -> Option<EventTime> {
         let seen = if rows == 0 { &mut self.watermark } else { &mut self.data };
         let before = *seen;
