@@ -85,8 +85,8 @@ impl Channel {
     /// or before w + 1 (Flink). Bare watermarks and rows are followed apart, because rows run ahead of the
     /// watermark that closes their window.
     ///
-    /// Deviates further in two ways. p_M is the watermark of the operator above as it sent the message, where the paper's
-    /// rows carry their own logical time. And whether a message closes a window is judged by its channel alone, so that of many
+    /// Deviates further in two ways. Between operators p_M is the watermark of the one above as it sent the message, where the
+    /// paper's rows carry their own logical time. And whether a message closes a window is judged by its channel alone, so that of many
     /// channels the first to cross an end counts as closing it, as the last does. To count the last alone (a message
     /// that crosses while another channel is behind waits for the first end still open) was tried and gained nothing; no
     /// figures of it were kept. At .99 of one server deferring so is worse than not deferring at all: medians without are

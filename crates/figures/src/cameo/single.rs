@@ -23,8 +23,8 @@ pub(super) const FIGURE_7: Figure = Figure {
            shows a clear boundary between windows, the others run early messages of the next window first.",
     notes: "The load is ours: 90 % of four cores, by the rate. The caches that let Orleans keep up under IPQ4 are \
             not modelled. At .99 of the server Cameo without semantics is the better one: its median is .65 to .77 of Cameo's on \
-            IPQ1 to IPQ3. Of the paper's TRANSFORM two things are missing: rows do not carry their own logical time, but the \
-            watermark of the operator above, and a message closes a window when its own channel passes the end, though others \
+            IPQ1 to IPQ3. Of the paper's TRANSFORM two things are missing: rows do not carry their own logical time from operator \
+            to operator, but the watermark of the one above, and a message closes a window when its own channel passes the end, though others \
             are behind. To close by the last missing channel alone was tried and gained nothing; the other was not tried, so \
             that what makes the difference is not known.",
     run,
