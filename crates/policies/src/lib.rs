@@ -11,9 +11,13 @@
 //! | Aurora, superbox | query | `rr`, or utility and slack by cycle | a plan: min-cost, min-latency, min-memory | fraction 1 |
 //! | Klink | query | slack by cycle, 120 ms; the top n keep the n workers | by rank: the oldest message | quantum |
 //! | EdgeWise | operator | `qs`: by queue | – | 50 messages |
+//! | Umbra | query | `stride`: by turn, the least pass | by rank: the oldest message | quantum |
+//! | Jet's tasklets | operator | `rr`: by turn; any worker takes the next, where Jet's have tasklets of their own | – | 1 ms, what a call may take there |
+//! | as late as possible | query | `alap`: latest start by cycle, 10 ms | by rank | fraction 1 |
 //! | HR, Chain | operator | by cycle over costs and selectivities | – | quantum |
 //! | Haren | operator | any, made anew by cycle ([`laxity_sched::Periodic`]) | – | 10 rows |
 
+mod alap;
 mod applications;
 mod auto;
 mod bucketed;
@@ -32,15 +36,18 @@ mod rr;
 mod sbox;
 mod sjf;
 mod spanner;
+mod stride;
 mod superbox;
 mod tokens;
 
 use laxity_sched::{
     CORE, Catalogue, Narrowing, PlanEntry, Preset, RankEntry, RankRecipe, Recipe, SIGMA, UnknownPolicy,
+    format_duration,
 };
 
 use klink::CYCLE_NS;
 
+pub use alap::AsLateAsPossible;
 pub use auto::Auto;
 pub use chain::Chain;
 pub use hr::HighestRate;
@@ -56,6 +63,7 @@ pub use rr::RoundRobin;
 pub use sbox::Sbox;
 pub use sjf::Sjf;
 pub use spanner::Spanner;
+pub use stride::Stride;
 pub use tokens::Tokens;
 
 /// A policy as a user asks for it: `NAME[:PARAMETER]…[@PERIOD]`, or parts as in `unit=query,rank=qs,train=all`.
@@ -173,6 +181,26 @@ pub const RANKS: &[RankEntry] = &[
         line: "any ready operator; what every policy should beat",
         ..RankEntry::new("random", |_| Ok(RankRecipe::new("random", Random::default)))
     },
+    RankEntry {
+        takes: "a quantum, as in 4ms",
+        parts: "unit=query",
+        paper: "Umbra (SIGMOD 2021), §3",
+        line: "decaying stride: who used least goes first, and what runs long counts ever more",
+        ..RankEntry::new("stride", |parameters| {
+            let quantum_ns = parameters.bare_duration_ns()?.unwrap_or(stride::QUANTUM_NS);
+            let label = match quantum_ns {
+                stride::QUANTUM_NS => "stride".to_owned(),
+                _ => format!("stride:{}", format_duration(quantum_ns)),
+            };
+            Ok(RankRecipe::new(label, move || Stride::new(quantum_ns)))
+        })
+    },
+    RankEntry {
+        parts: "unit=query,train=all",
+        paper: "EDL, Chetto and Chetto 1989",
+        line: "as late as possible: what must begin now, else the largest batch",
+        ..RankEntry::new("alap", |_| Ok(RankRecipe::new("alap", AsLateAsPossible::default)))
+    },
 ];
 
 const PLANS: &[PlanEntry] = &[
@@ -197,6 +225,13 @@ const PRESETS: &[Preset] = &[
         takes_rank: true,
         paper: "Haren; Lachesis §6.4",
         line: "any rank, taken every 50 ms only, 10 rows a turn: haren:RANK@PERIOD",
+    },
+    Preset {
+        name: "jet",
+        parts: "rank=rr,train=time:1ms",
+        takes_rank: false,
+        paper: "Hazelcast Jet",
+        line: "cooperative tasklets: operators in turn, each until nothing waits for it or 1 ms is over",
     },
     Preset {
         name: "edgewise",

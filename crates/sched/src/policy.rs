@@ -198,6 +198,10 @@ pub enum Event {
     Ran {
         /// The query.
         query: QueryId,
+        /// The unit that the operator is or belongs to.
+        unit: u32,
+        /// Nothing else of that unit can run now.
+        rests: bool,
         /// Rows from a source; 0 where the operator is none.
         source_rows: u32,
         /// CPU time.

@@ -241,10 +241,6 @@ impl<T> Scheduler<T> {
         };
         self.view.touch(id);
         let source_rows = if operator.is_source { report.rows_in } else { 0 };
-        if self.needs.told.ran {
-            let (query, cpu_ns) = (operator.query, report.cpu_ns);
-            self.composition.rank.on(Event::Ran { query, source_rows, cpu_ns });
-        }
         if let Some(shedder) = self.shedder.as_deref_mut().filter(|shedder| shedder.is_on()) {
             shedder.on_run(operator.query, source_rows, report.cpu_ns);
         }
@@ -256,9 +252,14 @@ impl<T> Scheduler<T> {
         if !report.more {
             operator.observe_run();
         }
-        let (unit, has_work) = (operator.unit, operator.has_work());
+        let (query, unit, has_work) = (operator.query, operator.unit, operator.has_work());
         self.view.note_work(id, has_work);
         let ready = !self.block_if_downstream_is_full(id) && has_work;
+        if self.needs.told.ran {
+            let rests = !ready && self.ready.units[unit as usize].ready == 0;
+            let cpu_ns = report.cpu_ns;
+            self.composition.rank.on(Event::Ran { query, unit, rests, source_rows, cpu_ns });
+        }
         if self.workers[place].unit == Some(unit) {
             let state = &mut self.ready.units[unit as usize];
             if ready {

@@ -39,6 +39,32 @@ pub fn laxity(snapshot: &Snapshot) -> Priorities {
     })
 }
 
+/// By what is left until the query's work must be begun, two cycles early; behind all by rows while something is.
+pub fn latest_start(snapshot: &Snapshot) -> Priorities {
+    let mut priorities = Priorities::new();
+    for query in &snapshot.queries {
+        let of_query = || snapshot.operators.iter().filter(|operator| operator.query == query.id);
+        let with_work = || of_query().filter(|operator| operator.head.is_some());
+        let first_due = with_work().filter_map(|operator| operator.head).map(|head| head.deadline.0).min();
+        let work_ns = |operator: &OperatorSnapshot| {
+            let (call_ns, row_ns) = operator.cost;
+            let rows_ns = row_ns * operator.queued_rows as f64;
+            call_ns * operator.queued_messages as f64 + rows_ns + operator.path_cost_ns as f64
+        };
+        let rows: u64 = with_work().map(|operator| operator.queued_rows).sum();
+        let priority = match first_due {
+            None => f64::INFINITY,
+            Some(due) => {
+                let left_ns =
+                    due as f64 - with_work().map(work_ns).sum::<f64>() - 20e6 - snapshot.now.0 as f64;
+                if left_ns <= 0.0 { left_ns } else { 1.0 / (1.0 + rows as f64) }
+            }
+        };
+        priorities.extend(of_query().map(|operator| (operator.id.0, priority)));
+    }
+    priorities
+}
+
 /// All paths from an operator to a sink.
 fn paths(snapshot: &Snapshot, from: OperatorId) -> Vec<Vec<OperatorId>> {
     let operator = snapshot.operator(from).unwrap();

@@ -34,6 +34,8 @@ pub enum Oracle {
     Cycle(Literal, u64),
     /// Cyclic by id.
     Cyclic,
+    /// The least pass, with a quantum of so many ns.
+    Stride(u64),
     /// Nothing but the invariants.
     None,
 }
@@ -57,7 +59,7 @@ pub enum Key {
 pub const CYCLE_NS: u64 = 9_000;
 
 /// Policies by text whose picks are predicted one by one.
-const PREDICTED: [(&str, Oracle); 31] = [
+const PREDICTED: [(&str, Oracle); 36] = [
     ("llf", Oracle::Key(Key::Laxity)),
     ("llf:topology-only", Oracle::Key(Key::Laxity)),
     ("edf", Oracle::Key(Key::Deadline)),
@@ -88,12 +90,17 @@ const PREDICTED: [(&str, Oracle); 31] = [
     ("rank=sjf@9us", Oracle::Cycle(literal::cost, CYCLE_NS)),
     ("rank=hr@9us", Oracle::Cycle(literal::best_rate, CYCLE_NS)),
     ("rank=hr:global@9us", Oracle::Cycle(literal::global_rate, CYCLE_NS)),
+    ("jet", Oracle::Cyclic),
+    ("rank=stride", Oracle::Stride(1_000_000)),
+    ("rank=stride:200ns", Oracle::Stride(200)),
+    ("rank=stride:1us,train=messages:2", Oracle::Stride(1_000)),
+    ("rank=alap", Oracle::Cycle(literal::latest_start, 10_000_000)),
     ("rank=chain@9us", Oracle::Cycle(literal::chain, CYCLE_NS)),
     ("rank=chain@9us,train=messages:3", Oracle::Cycle(literal::chain, CYCLE_NS)),
 ];
 
 const UNITS: [&str; 3] = ["operator", "query", "spanner:2"];
-const RANKS: [&str; 22] = [
+const RANKS: [&str; 25] = [
     "laxity",
     "llf",
     "llf:sigma=1us",
@@ -114,6 +121,9 @@ const RANKS: [&str; 22] = [
     "sbox@9us",
     "fifo",
     "rr",
+    "stride:1us",
+    "alap",
+    "alap@9us",
     "random",
     "random@9us",
 ];

@@ -164,7 +164,7 @@ impl Rank for Laxity {
 
     fn on(&mut self, event: Event) {
         match event {
-            Event::Ran { query, source_rows, cpu_ns } => self.spent.ran(query, source_rows, cpu_ns),
+            Event::Ran { query, source_rows, cpu_ns, .. } => self.spent.ran(query, source_rows, cpu_ns),
             Event::Removed { query } => {
                 self.spent.forget(query);
                 if let Some(put_off_ns) = self.put_off_ns.get_mut(query.index()) {
