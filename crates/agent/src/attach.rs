@@ -130,7 +130,9 @@ pub fn run(options: Options) -> Result<(), AttachError> {
     for engine in &options.engines {
         engines.push(engine.connect(may_set_timers)?);
     }
+    let left_out: Vec<String> = uses.iter().filter_map(|used| used.policy.left_out()).collect();
     let mut agent = Agent::new(engines, uses, options.jobs.clone(), options.translator, options.ranges)?;
+    left_out.into_iter().for_each(|note| agent.note(note));
     match &raised {
         Some(Ok(_)) => {
             agent.note(format!("this agent runs at nice {}, to act while all cores are busy", OWN_NICE))

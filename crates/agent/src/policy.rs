@@ -139,6 +139,19 @@ impl Policy {
         }
     }
 
+    /// What its rank goes by and an engine that runs already does not tell, so that it has no effect: a line for the user.
+    pub fn left_out(&self) -> Option<String> {
+        let Kind::Rank(_, needs) = &self.kind else { return None };
+        let unknown =
+            [(needs.told.ran, "the CPU time of single runs"), (needs.holds_sources, "short memory")];
+        let unknown: Vec<&str> =
+            unknown.into_iter().filter(|(is_read, _)| *is_read).map(|(_, of)| of).collect();
+        let name = &self.name;
+        (!unknown.is_empty()).then(|| {
+            format!("policy {name}: what it decides by {} has no effect here", unknown.join(" and by "))
+        })
+    }
+
     /// What the rank asked to be told how often, in ns, where it says so.
     pub fn period_ns(&self) -> Option<u64> {
         match &self.kind {

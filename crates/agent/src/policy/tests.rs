@@ -40,6 +40,27 @@ fn a_short_target_goes_before_a_backlog() {
 }
 
 #[test]
+fn what_has_no_effect_here_is_said() {
+    let left_out = |policy: &str| policy.parse::<Policy>().unwrap().left_out();
+    let laxity = "policy laxity: what it decides by the CPU time of single runs and by short memory has no effect here";
+    assert_eq!(left_out("laxity").as_deref(), Some(laxity));
+    assert_eq!(
+        left_out("klink").as_deref(),
+        Some("policy klink: what it decides by short memory has no effect here")
+    );
+    assert_eq!(["llf", "edf", "qs", "static", "congestion"].map(left_out), [const { None }; 5]);
+}
+
+#[test]
+fn nothing_is_given_up_under_laxity() {
+    // A backlog of hours, far beyond any capacity: the order stays that of deadlines.
+    let (topology, mut readings) = case();
+    readings.set(Metric::QueueRows, [1e12; 4].map(Some).to_vec());
+    let schedule = |policy: &str| policy.parse::<Policy>().unwrap().schedule(&topology, &readings).priorities;
+    assert_eq!(schedule("laxity"), schedule("laxity:overload=off:memory=off"));
+}
+
+#[test]
 fn congestion_looks_behind() {
     // 40 rows before a queue of 100 are none too many.
     assert_eq!(priorities("congestion"), [0.0, 0.0, 0.0, -101f64.ln()].map(|p| p + 0.0));
