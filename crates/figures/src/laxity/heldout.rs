@@ -16,14 +16,18 @@ pub(super) const HELD_OUT: Figure = Figure {
     paper: PAPER,
     section: "workload/src/random.rs",
     says: "laxity is the best of all in deadlines met and in weighted utility at every load from 0.5 to 1.5, and at most \
-           5 % behind the best in p99 over target.",
+           5 % behind the best in p99 over target; at most 2 % behind the best of each tenth of the scenarios below capacity \
+           in met and utility, and 5 % in p99 over target.",
     notes: "Random workloads of judging seeds, run once, at the end. A result that is due and did not come counts as late: \
             due is what the policy with the most results of a query had. Tail: p99 of those due over target. MISSED: met at \
-            .75 to 1, where chain has 3 % more, all of it from one scenario of one query; in two of the ten tenths of the \
-            scenarios below capacity met is more than 2 % behind (that one, and sjf 6 %); and the tail at .75 to 1.25 (24 to 27 % \
-            behind the best, 5 allowed): chain and sjf put short work first, which laxity gave up since it makes p99 of near \
-            targets two to four times as long on threads. Judged twice, the second time with larger quanta where calls are dear and without a rule on what a \
-            result costs; run a third time after two days of other changes, which gave the same file to the last byte.",
+            .75 to 1, where chain has 3 % more, all of it from one scenario of one query; met and utility in two of the tenths \
+            below capacity (chain 45 and 7 %, that scenario; sjf 6 and 7 %); and the tail at .75 to 1.25 (24 to 27 % \
+            behind the best, 5 allowed) and in eight of the tenths (11 to 49 %): chain and sjf put short work first, which laxity \
+            gave up since it makes p99 of near targets two to four times as long on threads. Judged twice, the second time with \
+            larger quanta where calls are dear and without a rule on what a \
+            result costs; run a third time after two days of other changes, which gave the same file to the last byte. Not \
+            judged: the default as commit 4a5254e changed it afterwards (nothing is given up for what first rows are guessed \
+            to cost), and stride, jet and alap, which came later still.",
     run: |run| compare(run, run.pick(JUDGING, 0), &POLICIES),
     judge: judge_held_out,
 };
@@ -40,7 +44,11 @@ pub(super) const PARTS: Figure = Figure {
     judge: judge_parts,
 };
 
-const POLICIES: [&str; 14] = super::POLICIES;
+/// Those of the other figures, and three that are judged here alone.
+const POLICIES: [&str; 17] = [
+    "laxity", "llf", "edf", "sjf", "tokens", "klink", "sbox", "aurora", "hr", "chain", "qs", "fcfs", "fifo",
+    "rr", "stride", "jet", "alap",
+];
 
 /// The whole first, then without each part.
 const ABLATED: [&str; 4] = ["laxity", "laxity:forecasts=off", "laxity:overload=off", "llf"];
@@ -140,8 +148,8 @@ fn compare(run: &Run, first: u64, policies: &[&'static str]) -> Result<Data, Exp
     let mut table =
         Table::new(["seed", "cores", "load", "queries", "policy", "met", "utility", "tail", "mean_ms"]);
     let first = first + (run.seed - 1) * 10_000;
-    let mut series: Vec<[Series; 3]> =
-        policies.iter().map(|name| [(); 3].map(|()| Series::new(*name, vec![]))).collect();
+    let mut series: Vec<[Series; 4]> =
+        policies.iter().map(|name| [(); 4].map(|()| Series::new(*name, vec![]))).collect();
     for seed in first..first + run.pick(300, 1) {
         let drawn = random::drawn(seed)?;
         let all: Vec<(Vec<Fate>, f64)> =
@@ -165,7 +173,7 @@ fn compare(run: &Run, first: u64, policies: &[&'static str]) -> Result<Data, Exp
                 &seen.tail,
                 &seen.mean_ms,
             ]);
-            for (of, value) in of.iter_mut().zip([seen.met, seen.utility, seen.tail]) {
+            for (of, value) in of.iter_mut().zip([seen.met, seen.utility, seen.tail, seen.mean_ms]) {
                 of.points.push((drawn.load, value));
             }
         }
@@ -181,6 +189,7 @@ fn compare(run: &Run, first: u64, policies: &[&'static str]) -> Result<Data, Exp
         chart(0, "met", Axis::linear("share of what is due that met its target")),
         chart(1, "utility", Axis::linear("utility of what is due, weighted")),
         chart(2, "tail", Axis::log("p99 of latency / target")),
+        chart(3, "mean", Axis::log("mean latency (ms)")),
     ];
     Ok(Data { table, charts })
 }
@@ -190,10 +199,63 @@ const BANDS: [(f64, f64); 4] = [(0.5, 0.75), (0.75, 1.0), (1.0, 1.25), (1.25, 1.
 
 /// Geometric mean over the scenarios of a band.
 fn over(series: &Series, band: (f64, f64)) -> f64 {
-    let points = series.points.iter().filter(|point| point.0 >= band.0 && point.0 < band.1);
+    mean(series.points.iter().filter(|point| point.0 >= band.0 && point.0 < band.1).map(|point| point.1))
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) =
-        points.fold((0.0, 0.0), |(sum, count), point| (sum + point.1.max(1e-3).ln(), count + 1.0));
+        values.fold((0.0, 0.0), |(sum, count), value| (sum + value.max(1e-3).ln(), count + 1.0));
     (sum / f64::max(count, 1.0)).exp()
+}
+
+/// The first of these beside the best of the others by `value`: how far it is behind (1: as good), and the best's name and value.
+struct Behind<'a> {
+    mine: f64,
+    factor: f64,
+    best: &'a str,
+    theirs: f64,
+}
+
+impl<'a> Behind<'a> {
+    fn of(series: &'a [Series], higher: bool, value: impl Fn(&Series) -> f64) -> Behind<'a> {
+        let better = |a: f64, b: f64| if higher { a > b } else { a < b };
+        let best = series[1..].iter().reduce(|a, b| if better(value(b), value(a)) { b } else { a });
+        let best = best.expect("there are others");
+        let (mine, theirs) = (value(&series[0]), value(best));
+        let factor = if higher { theirs / mine } else { mine / theirs };
+        Behind { mine, factor, best: &best.name, theirs }
+    }
+
+    fn is_within(&self, factor: f64) -> bool {
+        self.factor <= factor + 1e-9
+    }
+}
+
+/// The tenths of the scenarios below capacity by load, each as their places among all.
+fn deciles(series: &Series) -> Vec<Vec<usize>> {
+    let load = |place: usize| series.points[place].0;
+    let mut below: Vec<usize> = (0..series.points.len()).filter(|&place| load(place) < 1.0).collect();
+    below.sort_by(|&a, &b| load(a).total_cmp(&load(b)));
+    (0..10).map(|tenth| below[tenth * below.len() / 10..(tenth + 1) * below.len() / 10].to_vec()).collect()
+}
+
+/// What is claimed of each tenth below capacity: of how many it holds, and where it does not.
+fn judge_deciles(data: &Data, claims: &mut Vec<bool>) -> String {
+    let mut missed = Vec::new();
+    for (name, higher, may) in [("met", true, 1.02), ("utility", true, 1.02), ("tail", false, 1.05)] {
+        let series = &data.chart(name).series;
+        for (tenth, places) in deciles(&series[0]).iter().enumerate() {
+            let of = |series: &Series| mean(places.iter().map(|&place| series.points[place].1));
+            let behind = Behind::of(series, higher, of);
+            claims.push(behind.is_within(may));
+            if !behind.is_within(may) {
+                let percent = 100.0 * (behind.factor - 1.0);
+                missed.push(format!("{name} in the {}. {percent:.0} % behind {}", tenth + 1, behind.best));
+            }
+        }
+    }
+    let missed = if missed.is_empty() { "none".to_owned() } else { missed.join(", ") };
+    format!("tenths of the scenarios below capacity, by load, where it is more than allowed behind: {missed}")
 }
 
 fn judge_held_out(data: &Data) -> Verdict {
@@ -202,18 +264,16 @@ fn judge_held_out(data: &Data) -> Verdict {
     for band in BANDS {
         let mut of_band = Vec::new();
         for (name, higher, may) in [("met", true, 1.0), ("utility", true, 1.0), ("tail", false, 1.05)] {
-            let series = &data.chart(name).series;
-            let value = |series: &Series| over(series, band);
-            let better = |a: f64, b: f64| if higher { a > b } else { a < b };
-            let best = series[1..].iter().reduce(|a, b| if better(value(b), value(a)) { b } else { a });
-            let (mine, best) = (value(&series[0]), best.expect("there are others"));
-            let behind = if higher { value(best) / mine } else { mine / value(best) };
-            claims.push(behind <= may + 1e-9);
-            of_band.push(format!("{name} {mine:.3} ({} {:.3})", best.name, value(best)));
+            let behind = Behind::of(&data.chart(name).series, higher, |series| over(series, band));
+            claims.push(behind.is_within(may));
+            of_band.push(format!("{name} {:.3} ({} {:.3})", behind.mine, behind.best, behind.theirs));
         }
+        let behind = Behind::of(&data.chart("mean").series, false, |series| over(series, band));
+        of_band.push(format!("mean {:.0} ms ({} {:.0} ms)", behind.mine, behind.best, behind.theirs));
         sees.push(format!("load {} to {}: {}", band.0, f64::min(band.1, 1.5), of_band.join(", ")));
     }
-    Verdict::of(format!("laxity (best other). {}", sees.join("; ")), &claims)
+    let deciles = judge_deciles(data, &mut claims);
+    Verdict::of(format!("laxity (best other). {}; {deciles}", sees.join("; ")), &claims)
 }
 
 fn judge_parts(data: &Data) -> Verdict {
