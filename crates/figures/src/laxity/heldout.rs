@@ -296,3 +296,30 @@ fn judge_parts(data: &Data) -> Verdict {
     }
     Verdict::of(sees.join("; "), &claims)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tenth_in_which_another_is_better_is_named() {
+        // Twenty scenarios below capacity, the highest load first, and one above. In the two of the least load laxity met .9.
+        let loads: Vec<f64> = (0..20).rev().map(|i| 0.5 + 0.02 * f64::from(i)).chain([1.2]).collect();
+        let series = |name: &str, of: &dyn Fn(f64) -> f64| {
+            Series::new(name, loads.iter().map(|&load| (load, of(load))).collect::<Vec<_>>())
+        };
+        let chart = |name: &str, of: &dyn Fn(f64) -> f64| Chart {
+            name: name.into(),
+            x: Axis::linear("load"),
+            y: Axis::linear(name),
+            marks: Marks::Points,
+            series: vec![series("laxity", of), series("llf", &|_| 1.0)],
+        };
+        let met = |load: f64| if (0.53..=1.0).contains(&load) { 1.0 } else { 0.9 };
+        let charts = vec![chart("met", &met), chart("utility", &|_| 0.99), chart("tail", &|_| 1.04)];
+        let mut claims = Vec::new();
+        let sees = judge_deciles(&Data { table: Table::new(["seed"]), charts }, &mut claims);
+        assert_eq!(claims.iter().filter(|held| **held).count(), 29);
+        assert!(sees.ends_with("behind: met in the 1. 11 % behind llf"), "{sees}");
+    }
+}
