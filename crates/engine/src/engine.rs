@@ -90,6 +90,7 @@ impl Engine {
             open_tables: OpenTables::default(),
             dispatch,
             process: Arc::new(Process::kept(config.memory_limit_bytes, config.credit_bytes)),
+            alarm: Arc::default(),
             sinks: Arc::new(SinkPool::new(clock)),
             checkpoints: Checkpoints::default(),
             restarts: Restarts::default(),
@@ -110,6 +111,8 @@ impl Engine {
                 }
             });
         }
+        let alarm = shared.alarm.clone();
+        shared.process.tells(move || alarm.ring());
         let holds_sources = shared.config.policy.recipe().is_some_and(|recipe| recipe.needs().holds_sources);
         shared.process.memory.hold_sources(holds_sources);
         let engine = Arc::downgrade(&shared);
