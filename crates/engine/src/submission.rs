@@ -273,6 +273,10 @@ impl Submission {
                 let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
                 // Dead letters are written by the query that refuses the row.
                 let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
+                // Who takes rows with others as they come is not told of time.
+                if source.follows_processing_time && rhythm == Rhythm::Rows {
+                    return None;
+                }
                 let outlets = Some(&outlets).filter(|outlets| outlets.len() == 1);
                 let outlet = outlets.map(|outlets| outlets[0].clone());
                 Some(Share { rows, view, rhythm, instance, outlet, batch_rows })
