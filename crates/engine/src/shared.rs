@@ -164,7 +164,7 @@ impl Shared {
     }
 
     pub(crate) fn remove_table(&self, table: &Table) {
-        table.close();
+        self.hand_over(&mut table.close());
         // Once, whoever finds out that it is done.
         if self.open_tables.remove(table) {
             self.dispatch.remove_query(table.query, &[table.id], self.clock.now());
