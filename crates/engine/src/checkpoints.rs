@@ -24,7 +24,7 @@ pub(crate) use self::keeping::{
     last_draft, output_entries,
 };
 pub use self::restore::complete;
-pub(crate) use self::restore::{Found, Restored, find};
+pub(crate) use self::restore::{Found, Restored, difference, find};
 use crate::clock::Clock;
 
 /// All that is kept of queries.

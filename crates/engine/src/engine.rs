@@ -23,14 +23,14 @@ use crate::load::Load;
 use crate::mailboxes::{Mailboxes, Merging};
 use crate::open_tables::OpenTables;
 use crate::plan::{QueryPlan, SubmitError};
-use crate::restarts::Restarts;
+use crate::restarts::{Beginning, Restarts};
 use crate::shared::Shared;
 use crate::sink_io::SinkPool;
 use crate::snapshot::{
     CheckpointSnapshot, EngineFigures, EngineSnapshot, OperatorMeasurement, QueryFigures, QuerySnapshot,
     RecordedFeed, WorkCosts,
 };
-use crate::submission::Submission;
+use crate::submission::{Predecessor, Submission, Unbegun};
 use crate::tables::Connectors;
 use crate::worker_times::WorkerTimes;
 use crate::{keeper, taking, worker};
@@ -46,7 +46,9 @@ const SINK_THREADS: usize = 2;
 /// [cancelled](Engine::cancel), [altered](Engine::alter) and [replaced](Engine::replace).
 pub struct Engine {
     shared: Arc<Shared>,
+    /// Held while tables and files are opened: taken by who brings a query in, and by nobody else.
     submission: Arc<Mutex<Submission>>,
+    unbegun: Arc<Unbegun>,
     workers: Mutex<Vec<JoinHandle<()>>>,
     sink_threads: Mutex<Vec<JoinHandle<()>>>,
     keeper: Mutex<Option<JoinHandle<()>>>,
@@ -90,6 +92,7 @@ impl Engine {
             open_tables: OpenTables::default(),
             dispatch,
             process: Arc::new(Process::kept(config.memory_limit_bytes, config.credit_bytes)),
+            alarm: Arc::default(),
             sinks: Arc::new(SinkPool::new(clock)),
             checkpoints: Checkpoints::default(),
             restarts: Restarts::default(),
@@ -110,6 +113,8 @@ impl Engine {
                 }
             });
         }
+        let alarm = shared.alarm.clone();
+        shared.process.tells(move || alarm.ring());
         let holds_sources = shared.config.policy.recipe().is_some_and(|recipe| recipe.needs().holds_sources);
         shared.process.memory.hold_sources(holds_sources);
         let engine = Arc::downgrade(&shared);
@@ -118,16 +123,18 @@ impl Engine {
                 engine.wake(tables);
             }
         });
-        let submission: Arc<Mutex<Submission>> = Arc::default();
+        let unbegun: Arc<Unbegun> = Arc::default();
+        let submission = Arc::new(Mutex::new(Submission::new(unbegun.clone())));
         let (engine, again) = (Arc::downgrade(&shared), submission.clone());
         shared.restarts.submits_by(move |plan, beginning| {
             let stopped = || SubmitError::Thread { source: std::io::ErrorKind::Interrupted.into() };
             let shared = engine.upgrade().ok_or_else(stopped)?;
-            again.lock().submit(&shared, plan, beginning)
+            again.lock().submit(&shared, plan, beginning, None)
         });
         Engine {
             shared,
             submission,
+            unbegun,
             workers: Mutex::default(),
             sink_threads: Mutex::default(),
             keeper: Mutex::default(),
@@ -176,7 +183,7 @@ impl Engine {
     /// As for [`submit`](Engine::submit).
     pub fn submit_from(&self, plan: QueryPlan, from: JoinFrom) -> Result<QueryId, SubmitError> {
         let mut submission = self.submission.lock();
-        let id = submission.submit(&self.shared, &Arc::new(plan), from.into())?;
+        let id = submission.submit(&self.shared, &Arc::new(plan), from.into(), None)?;
         if submission.has_started() {
             taking::start(&self.shared).map_err(|source| SubmitError::Thread { source })?;
         }
@@ -186,8 +193,7 @@ impl Engine {
     /// Ends a query while all others run. It is gone, and its name free, a little later ([`wait_gone`](Engine::wait_gone));
     /// its account stays until it is [forgotten](Engine::forget). False if there is no such query, or it has ended.
     pub fn cancel(&self, id: QueryId, ending: Ending) -> bool {
-        self.submission.lock().withdraw(id);
-        self.shared.cancel(id, ending)
+        self.unbegun.end(id, || self.shared.cancel(id, ending))
     }
 
     /// Promises a query something else, from what waits now on. False if there is no such query, or it has ended.
@@ -195,19 +201,64 @@ impl Engine {
         self.shared.alter(id, promise)
     }
 
-    /// Puts a query in the place of another, which may have its name and write its tables: the old one is drained, and the
-    /// new one reads on, with a state of its own that begins empty. Whether the new one can be made is seen before the old
-    /// one ends; only where a table of the new one cannot be opened after that, neither runs.
+    /// Puts a query in the place of another, which may have its name and write its tables. What can be refused is refused
+    /// while the old one runs on. Then:
+    ///
+    /// - A table that both read is handed on between two rows: those before are the old one's, those after the new one's,
+    ///   none is lost and none comes twice. Where the new one asks for columns that nobody reads it gets a copy of its own,
+    ///   and rows that come while that is opened reach both. A table that the old one does not read is read as by
+    ///   [`submit`](Engine::submit).
+    /// - A table that both write to the same place is written on, behind what is there; rows that the old one still has on
+    ///   their way come out among those of the new one.
+    /// - The old one is [drained](Ending::Drain). The new one begins with an empty state: windows that are open are nobody's.
+    ///
+    /// A query with checkpoints that is replaced under its name by one with checkpoints takes one, is dropped, and the new one
+    /// goes on from it; should a table or the store fail in between, neither runs. If only one of the two has checkpoints, they
+    /// cannot write one file. Of a query that has ended nothing is gone on with.
+    ///
+    /// Returns when nothing of the old one is on its way any more, or the time to drain is over.
     ///
     /// # Errors
-    /// As for [`submit`](Engine::submit).
+    /// As for [`submit`](Engine::submit), and [`SubmitError::TakenOver`].
     pub fn replace(&self, id: QueryId, plan: QueryPlan) -> Result<QueryId, SubmitError> {
         let shared = &self.shared;
-        Submission::try_out(&plan, shared.config.batch_rows)?;
-        // One that has ended already makes way too.
-        self.cancel(id, Ending::Drain);
-        self.wait_gone(id, shared.config.drain_timeout.saturating_mul(2));
-        self.submit(plan)
+        let plan = Arc::new(plan);
+        let mut submission = self.submission.lock();
+        let has_started = submission.has_started();
+        let wait_gone = || has_started && self.wait_gone(id, shared.config.drain_timeout.saturating_mul(2));
+        let before = Predecessor::of(shared, id);
+        let new = match &before {
+            Some(before) if before.is_gone_on_with(&plan) => {
+                before.can_be_gone_on_with(&plan, shared.config.batch_rows)?;
+                drop(submission);
+                if has_started {
+                    // Where it fails, the one before it counts.
+                    self.checkpoint(Some(&before.query.settings.name), shared.config.drain_timeout);
+                }
+                self.cancel(id, Ending::Drop);
+                wait_gone();
+                submission = self.submission.lock();
+                submission.submit(shared, &plan, Beginning::default(), None)?
+            }
+            Some(before) => {
+                submission.hands_over(before, &plan)?;
+                let new = submission.submit(shared, &plan, Beginning::default(), Some(before))?;
+                self.cancel(id, Ending::Drain);
+                new
+            }
+            None => {
+                drop(submission);
+                wait_gone();
+                submission = self.submission.lock();
+                submission.submit(shared, &plan, Beginning::default(), None)?
+            }
+        };
+        if submission.has_started() {
+            taking::start(shared).map_err(|source| SubmitError::Thread { source })?;
+        }
+        drop(submission);
+        wait_gone();
+        Ok(new)
     }
 
     /// Waits until nothing of a query is on its way any more, at most for `timeout`; true if so, or if there is no such

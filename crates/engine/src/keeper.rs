@@ -6,10 +6,34 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 use laxity_runtime::Query;
+use parking_lot::{Condvar, Mutex};
 
 use crate::process;
 use crate::restarts::Next;
 use crate::shared::Shared;
+
+/// What the keeper sleeps by.
+#[derive(Default)]
+pub(crate) struct Alarm {
+    has_rung: Mutex<bool>,
+    rings: Condvar,
+}
+
+impl Alarm {
+    /// Ends a wait, or the next one before it begins.
+    pub fn ring(&self) {
+        *self.has_rung.lock() = true;
+        self.rings.notify_all();
+    }
+
+    fn wait(&self, timeout: Duration) {
+        let mut has_rung = self.has_rung.lock();
+        if !*has_rung {
+            self.rings.wait_for(&mut has_rung, timeout);
+        }
+        *has_rung = false;
+    }
+}
 
 /// What the keeper does.
 pub(crate) fn body(shared: Arc<Shared>) -> impl FnOnce() + Send + 'static {
@@ -78,7 +102,8 @@ fn watch_memory(shared: &Arc<Shared>, rss_before: u64) {
             return;
         }
         let step = if is_near { NEAR.min(left) } else { left };
-        if shared.process.wait_for_ended(step) {
+        shared.alarm.wait(step);
+        if shared.process.take_call() {
             clear_up_ended(shared);
         }
         if is_near {

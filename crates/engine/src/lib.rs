@@ -17,6 +17,7 @@ mod load;
 mod mailboxes;
 mod open_tables;
 mod operator_threads;
+mod place;
 mod plan;
 mod process;
 mod refused;

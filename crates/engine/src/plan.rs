@@ -125,6 +125,17 @@ pub enum SubmitError {
         /// The table.
         table: String,
     },
+    /// It writes on what the query writes whose place it takes, and only one of them has checkpoints.
+    #[error(
+        "query {query:?} cannot write on {table:?}: what is written with checkpoints is cut back to one of them; cancel the query that \
+         writes it first, or write elsewhere"
+    )]
+    TakenOver {
+        /// The query.
+        query: String,
+        /// The table.
+        table: String,
+    },
     /// What is saved of it cannot be used, or it cannot be saved. The user can fix it.
     #[error("query {query:?}: {message}")]
     State {

@@ -99,6 +99,10 @@ impl Operator for LetterWriter {
         self.operator.follows_processing_time()
     }
 
+    fn waits_for_time(&self) -> bool {
+        self.operator.waits_for_time()
+    }
+
     fn event_times(&self) -> Option<(EventTime, EventTime)> {
         self.operator.event_times()
     }

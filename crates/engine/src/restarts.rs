@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::config::JoinFrom;
+use crate::place::Place;
 use crate::plan::{QueryPlan, SubmitError};
-use crate::submission::Place;
 
 /// The plans of queries that may be started again, and those that are about to be.
 #[derive(Default)]
@@ -107,6 +107,11 @@ impl Restarts {
     /// Whether it is to go on should the world end it.
     pub fn keeps(&self, id: QueryId) -> bool {
         self.state.lock().plans.contains_key(&id)
+    }
+
+    /// The plan of one that is to go on should the world end it.
+    pub fn plan_of(&self, id: QueryId) -> Option<Arc<QueryPlan>> {
+        self.state.lock().plans.get(&id).map(|kept| kept.plan.clone())
     }
 
     /// True while one is to be started.

@@ -16,6 +16,7 @@ use crate::checkpoints::Checkpoints;
 use crate::clock::Clock;
 use crate::config::EngineConfig;
 use crate::dispatch::Dispatch;
+use crate::keeper::Alarm;
 use crate::load::Load;
 use crate::open_tables::OpenTables;
 use crate::restarts::Restarts;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub open_tables: OpenTables,
     pub dispatch: Dispatch,
     pub process: Arc<Process>,
+    /// Rung when there is something to clear up.
+    pub alarm: Arc<Alarm>,
     pub sinks: Arc<SinkPool>,
     pub checkpoints: Checkpoints,
     pub restarts: Restarts,
@@ -161,7 +164,7 @@ impl Shared {
     }
 
     pub(crate) fn remove_table(&self, table: &Table) {
-        table.close();
+        self.hand_over(&mut table.close());
         // Once, whoever finds out that it is done.
         if self.open_tables.remove(table) {
             self.dispatch.remove_query(table.query, &[table.id], self.clock.now());

@@ -8,6 +8,7 @@
 mod encoding;
 mod finish;
 mod own_thread;
+mod places;
 mod turn;
 mod under_way;
 
@@ -26,6 +27,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use self::encoding::{Encoding, Ended, Open, Spare};
 pub(crate) use self::finish::Finish;
 use self::own_thread::OwnThread;
+pub(crate) use self::places::{Part, Places};
 use self::turn::Turn;
 use self::under_way::{UNDER_WAY_BYTES_MAX, UnderWay};
 use crate::clock::Clock;
@@ -86,6 +88,10 @@ struct SinkState {
     has_kept: bool,
     /// Several may write here.
     serves_all: bool,
+    /// What was encoded for one is part of what others write, whatever becomes of him.
+    is_one_stream: bool,
+    /// Where it writes, until it is complete.
+    part: Option<Part>,
     /// Where it says that it waits for somebody who is away.
     waiting: Waiting,
     spare: Spare,
@@ -175,6 +181,7 @@ pub(crate) struct Added<'a> {
     pub is_result: bool,
     /// Of a query with checkpoints, how it ends and the output's number.
     pub finish: Option<(Arc<Finish>, usize)>,
+    pub part: Option<Part>,
 }
 
 /// What an output says that was asked to prepare a checkpoint; nothing where it failed, and its query with it.
@@ -211,14 +218,14 @@ impl SinkPool {
 
     /// Adds an output of a query, and of others who [join](SinkPool::join) it.
     pub(crate) fn add(&self, query: &Arc<Query>, added: Added<'_>) -> Arc<Outlet> {
-        let Added { sink, waiting, table, writers, is_result, finish } = added;
+        let Added { sink, waiting, table, writers, is_result, finish, part } = added;
         let OpenSink { encoder, output, may_stall, serves_all } = sink;
         let mut encodings = self.encodings.write();
         let mut state = self.state.lock();
         let number = state.free.pop().unwrap_or(state.sinks.len());
         let outlet = Arc::new(Outlet::new(query.clone(), number, writers, is_result, output.is_none()));
         let serves_all = serves_all && output.is_some() && finish.is_none();
-        let encoding = Arc::new(Encoding::new(encoder, serves_all.then(|| table.clone())));
+        let encoding = Arc::new(Encoding::new(encoder, table.clone(), serves_all));
         encoding.lock().enter(&outlet);
         if serves_all {
             state.of_tables.insert(table.name.clone(), number);
@@ -235,6 +242,8 @@ impl SinkPool {
             has_written: false,
             has_kept: false,
             serves_all,
+            is_one_stream: serves_all,
+            part,
             waiting,
             spare: encoding.spare.clone(),
             finish: finish.filter(|_| is_result),
@@ -263,12 +272,32 @@ impl SinkPool {
         let encoding = self.encodings.read()[number].clone();
         let outlet = Arc::new(Outlet::new(query.clone(), number, writers, is_result, false));
         let joins = encoding.lock().join(table, &outlet);
-        let mut state = self.state.lock();
-        if let Some(waiting) = state.sinks[number].as_ref().filter(|_| joins).map(|sink| sink.waiting.clone())
-        {
-            state.waits.entry(query.id).or_default().push(waiting);
+        joins.then(|| self.state.lock().note_joined(&outlet))?;
+        Some(outlet)
+    }
+
+    /// Lets so many instances of a query write on where another one writes that it takes the place of, behind what that one has
+    /// written, also where others could not. `None` if that writes another table, or no more.
+    pub(crate) fn take_over(
+        &self,
+        query: &Arc<Query>,
+        from: &Arc<Outlet>,
+        table: &TableSpec,
+        writers: usize,
+        is_result: bool,
+    ) -> Option<Arc<Outlet>> {
+        if from.is_immediate {
+            return None;
         }
-        joins.then_some(outlet)
+        let encoding = self.encodings.read()[from.number].clone();
+        let outlet = Arc::new(Outlet::new(query.clone(), from.number, writers, is_result, false));
+        let joins = encoding.lock().follow(table, from, &outlet);
+        joins.then(|| {
+            let mut state = self.state.lock();
+            state.note_joined(&outlet);
+            state.sinks[from.number].iter_mut().for_each(|sink| sink.is_one_stream = true);
+        })?;
+        Some(outlet)
     }
 
     /// Takes rows off a worker's hands, counted as in flight: encodes them, and leaves the bytes to a thread.
@@ -458,10 +487,11 @@ impl SinkPool {
         let since = entry.under_way.since().unwrap_or_else(|| self.clock.now());
         entry.busy = Some(Busy { since, rows });
         let waits = entry.own.is_none();
+        let part = entry.part.take_if(|_| is_last);
         let mut turn = Turn {
             has_written: entry.has_written,
             has_kept: entry.has_kept,
-            serves_all: entry.serves_all,
+            is_one_stream: entry.is_one_stream,
             output: entry.output.take(),
             spare: entry.spare.clone(),
             finish: entry.finish.clone(),
@@ -474,6 +504,10 @@ impl SinkPool {
                 turn.wait_for_all(&self.clock);
             }
             let has_arrived = !turn.done.is_empty();
+            // Before its query is gone, whose place may be asked for then.
+            if let Some(part) = part {
+                part.complete();
+            }
             turn.done.drain(..).for_each(|(outlet, done)| self.release(&outlet.query, done));
             (turn, has_arrived)
         });
@@ -512,6 +546,13 @@ impl SinkPool {
 }
 
 impl PoolState {
+    /// One more writes to an output.
+    fn note_joined(&mut self, outlet: &Outlet) {
+        if let Some(sink) = &self.sinks[outlet.number] {
+            self.waits.entry(outlet.query.id).or_default().push(sink.waiting.clone());
+        }
+    }
+
     /// An output takes nothing more.
     fn complete(&mut self, number: usize) {
         if let Some(sink) = self.sinks[number].take() {

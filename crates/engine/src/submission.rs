@@ -2,7 +2,6 @@
 //! they can be; what fails half-way is undone.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,36 +13,55 @@ use laxity_runtime::{
     Source, expand,
 };
 use laxity_sched::OperatorSpec;
+use parking_lot::Mutex;
 
 use crate::chain_of_causes;
 use crate::checkpoints::Keeping;
 use crate::config::JoinFrom;
+use crate::place::Place;
 use crate::plan::{QueryPlan, SubmitError};
 use crate::restarts::Beginning;
 use crate::shared::Shared;
-use crate::tables::{Table, TableWaker, WayIn};
+use crate::sink_io::Places;
+use crate::tables::{Leaves, Table, TableWaker, WayIn};
 use crate::unit::Unit;
 
 mod build;
 mod kept;
-mod place;
+mod predecessor;
 
 use self::build::{Builder, letters_of};
 use self::kept::SavedSource;
-pub(crate) use self::place::{Place, saved_offsets};
+pub(crate) use self::predecessor::Predecessor;
 
 /// How queries come in: one at a time, each whole or not at all.
 #[derive(Default)]
 pub(crate) struct Submission {
-    /// What reads tables that are opened at the start.
-    waiting: Vec<Wanted>,
-    /// By the place that tables write to: how many outputs were opened. Tables of several files may bear one name.
-    parts: HashMap<PathBuf, usize>,
+    unbegun: Arc<Unbegun>,
+    /// Of what tables are written to. Tables of several files may bear one name.
+    places: Places,
     started: Option<ScanEnvironment>,
     /// What was read by sources that have had all there is, and will not read again.
     ended: Vec<ScanSpec>,
     /// Outputs that connect once tables are read: whose query ends before has no table to leave.
     to_connect: Vec<Arc<Outlet>>,
+}
+
+/// Those who are known and do not read yet, because tables are opened at the start.
+///
+/// Taken after the [`Submission`]'s lock and before those of [`Shared`]. Tables and files are opened without it, so that who
+/// ends a query, which takes it too, waits for none of them. Held from when a query is known to when all of it is: nobody
+/// clears up after half of one.
+#[derive(Default)]
+pub(crate) struct Unbegun(Mutex<Vec<Wanted>>);
+
+impl Unbegun {
+    /// Ends a query by `end`: it will not begin to read.
+    pub fn end(&self, query: QueryId, end: impl FnOnce() -> bool) -> bool {
+        let mut waiting = self.0.lock();
+        waiting.retain(|wanted| wanted.query.id != query);
+        end()
+    }
 }
 
 /// A query that is to read a table.
@@ -84,8 +102,8 @@ struct Share {
 enum Entrance {
     /// By a copy of its own.
     Opened(Box<Opened>),
-    /// With those who read it already.
-    Joins(Arc<Table>, Box<Wanted>),
+    /// With those who read it already; all that the query reads of it.
+    Joins(Arc<Table>, Vec<Wanted>),
 }
 
 /// A table that is open and not yet read.
@@ -116,16 +134,21 @@ struct Made {
 struct Undo {
     /// Opened for it.
     outlets: Vec<Arc<Outlet>>,
-    /// Places of which it got a part.
-    parts: Vec<PathBuf>,
 }
 
 impl Submission {
+    /// With those who do not read yet, for who ends queries.
+    pub fn new(unbegun: Arc<Unbegun>) -> Submission {
+        Submission { unbegun, ..Submission::default() }
+    }
+
+    /// `before`: the one that it takes the place of, which ends next.
     pub fn submit(
         &mut self,
         shared: &Arc<Shared>,
         plan: &Arc<QueryPlan>,
         beginning: Beginning,
+        before: Option<&Predecessor>,
     ) -> Result<QueryId, SubmitError> {
         let settings = plan.dataflow.settings.clone();
         let name = settings.name.clone();
@@ -137,22 +160,23 @@ impl Submission {
         if let Some((used, room)) = shared.dispatch.lacks_room(operators.into()) {
             return Err(SubmitError::ThreadRoom { query: name, needed: operators.into(), used, room });
         }
-        let Some(reserved) = shared.registry.write().reserve(&name, operators) else {
+        let Some(reserved) =
+            shared.registry.write().reserve_after(&name, operators, before.map(|before| before.query.id))
+        else {
             return Err(SubmitError::NameTaken { query: name });
         };
         let query = Arc::new(Query::new(reserved.id, settings, sinks, shared.process.clone()));
         let mut undo = Undo::default();
-        let made = self.make(shared, plan, &beginning, &query, reserved.first, &mut undo);
+        let made = self.make(shared, plan, &beginning, &query, reserved.first, before, &mut undo);
         let Made { instances, outlets, keeping, mut wanted, entrances, parts } = made.inspect_err(|_| {
             // Its files may be asked for again.
             undo.outlets.iter().for_each(|outlet| shared.sinks.discard(outlet));
             shared.sinks.forget(query.id);
-            for place in undo.parts {
-                *self.parts.entry(place).or_insert(1) -= 1;
-            }
             shared.registry.write().withdraw(&reserved);
         })?;
         self.to_connect.extend(outlets.iter().filter(|outlet| !outlet.is_immediate).cloned());
+        let unbegun = self.unbegun.clone();
+        let mut waiting = unbegun.0.lock();
         // Before anything of it runs: it may end at once, and who clears up after it looks for it here.
         if plan.state.is_some() {
             shared.restarts.keep(query.id, plan.clone(), beginning);
@@ -162,7 +186,7 @@ impl Submission {
             [wanted] if wanted.may_be_seated() => wanted.parts = Some(parts),
             _ => shared.dispatch.add_query(query.spec(), &parts.operators, &parts.units),
         }
-        self.waiting.extend(wanted);
+        waiting.extend(wanted);
         if let Some(keeping) = keeping {
             shared.checkpoints.keep(keeping, shared.clock.now());
         }
@@ -175,7 +199,8 @@ impl Submission {
         if query.settings.shed || query.settings.leaves_out {
             shared.relieves.store(true, Ordering::Relaxed);
         }
-        entrances.into_iter().for_each(|entrance| enter(shared, entrance));
+        entrances.into_iter().for_each(|entrance| enter(shared, entrance, before));
+        drop(waiting);
         if self.has_started() {
             self.connect(shared);
         }
@@ -191,22 +216,12 @@ impl Submission {
         self.started.is_some()
     }
 
-    /// Whether the query could run: all of it but its outputs is made, and let go again.
+    /// Whether the query can have what the other one writes.
     ///
     /// # Errors
-    /// As for [`submit`](Submission::submit).
-    pub fn try_out(plan: &QueryPlan, batch_rows: usize) -> Result<(), SubmitError> {
-        let query = || plan.dataflow.settings.name.clone();
-        for node in plan.dataflow.nodes() {
-            let factory = match &node.stage {
-                Stage::Operator(factory) => factory,
-                Stage::Source { operator, .. } => operator,
-                Stage::Sink(_) => continue,
-            };
-            let context = InstanceContext { instance: 0, parallelism: node.parallelism, batch_rows };
-            factory.make(&context).map_err(|source| SubmitError::Operator { query: query(), source })?;
-        }
-        Ok(())
+    /// If it cannot.
+    pub fn hands_over(&self, before: &Predecessor, plan: &QueryPlan) -> Result<(), SubmitError> {
+        before.gives_up(plan, &self.places)
     }
 
     /// A query that has read all there is.
@@ -217,12 +232,8 @@ impl Submission {
         }));
     }
 
-    /// The query will not begin to read.
-    pub fn withdraw(&mut self, query: QueryId) {
-        self.waiting.retain(|wanted| wanted.query.id != query);
-    }
-
     /// Makes the parts of a query and opens what it needs. Where it fails, what stands in `undo` is all that stays.
+    #[expect(clippy::too_many_arguments, reason = "what a submission knows; a struct would only rename it")]
     fn make(
         &mut self,
         shared: &Arc<Shared>,
@@ -230,24 +241,24 @@ impl Submission {
         beginning: &Beginning,
         query: &Arc<Query>,
         first: OperatorId,
+        before: Option<&Predecessor>,
         undo: &mut Undo,
     ) -> Result<Made, SubmitError> {
-        let Undo { outlets: opened, parts: parts_of_it } = undo;
-        let (parts, ended) = (&mut self.parts, &mut self.ended);
+        let Undo { outlets: opened } = undo;
+        let (places, ended) = (&self.places, &mut self.ended);
         let kept = plan.state.as_ref().map(|state| kept::find(shared, plan, state, query)).transpose()?;
         let mut own_parts = HashMap::new();
         let mut next_part = |sink: &SinkSpec| {
             let place = sink.place(&query.settings.name);
-            let next = match plan.state {
+            match plan.state {
                 // Whoever else runs, it finds again what it wrote.
-                Some(_) => own_parts.entry(place).or_insert(0),
-                None => {
-                    parts_of_it.push(place.clone());
-                    parts.entry(place).or_insert(0)
+                Some(_) => {
+                    let next: &mut usize = own_parts.entry(place.clone()).or_insert(0);
+                    *next += 1;
+                    places.note(place, *next - 1)
                 }
-            };
-            *next += 1;
-            *next - 1
+                None => places.take(place),
+            }
         };
         let mut builder = Builder {
             query,
@@ -256,6 +267,7 @@ impl Submission {
             letters: letters_of(&plan.dataflow),
             sinks: &shared.sinks,
             next_part: &mut next_part,
+            before,
             opened,
             finish: kept.as_ref().map(|kept| &kept.finish),
             restored: kept.as_ref().and_then(|kept| kept.found.restored.as_ref()),
@@ -273,6 +285,10 @@ impl Submission {
                 let instance = instances.iter().find(|instance| instance.id == source.operator)?.clone();
                 // Dead letters are written by the query that refuses the row.
                 let rhythm = rhythm.filter(|_| !RefusedRows::are_kept(&scan.table))?;
+                // Who takes rows with others as they come is not told of time.
+                if source.follows_processing_time && rhythm == Rhythm::Rows {
+                    return None;
+                }
                 let outlets = Some(&outlets).filter(|outlets| outlets.len() == 1);
                 let outlet = outlets.map(|outlets| outlets[0].clone());
                 Some(Share { rows, view, rhythm, instance, outlet, batch_rows })
@@ -301,8 +317,9 @@ impl Submission {
         let mut entrances = Vec::new();
         if let Some(started) = &self.started {
             for wanted in std::mem::take(&mut wanted) {
-                entrances.push(entrance(shared, wanted, beginning.from, started)?);
+                entrances.push(entrance(shared, wanted, beginning.from, started, before)?);
             }
+            entrances = joined_at_once(entrances);
         }
         let units = instances.iter().cloned().map(Unit::Operator).collect();
         Ok(Made { instances, outlets, keeping, wanted, entrances, parts: Parts { operators, units } })
@@ -311,14 +328,15 @@ impl Submission {
     /// How long it takes to open the tables of all queries so far, about: rows come due after that, so that none is late
     /// from the start.
     pub fn opening_ns(&self) -> u64 {
-        opening_ns(self.waiting.iter().map(|wanted| &wanted.spec.table))
+        opening_ns(self.unbegun.0.lock().iter().map(|wanted| &wanted.spec.table))
     }
 
     /// Opens the tables of all queries so far; who comes later opens its own or joins them.
     pub fn start(&mut self, shared: &Arc<Shared>, environment: ScanEnvironment) -> Result<(), SubmitError> {
         self.started = Some(environment.clone());
         // All before the first row is read: what one of them opens may be what another writes.
-        let groups = by_table(std::mem::take(&mut self.waiting));
+        let waiting = std::mem::take(&mut *self.unbegun.0.lock());
+        let groups = by_table(waiting);
         let read = columns_by_table(&groups, &self.ended);
         let open = |group: Vec<Wanted>| {
             let columns = match group[0].from {
@@ -335,7 +353,15 @@ impl Submission {
             let scan = &mut opened.scan;
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| scan.prepare()));
         }
-        opened.into_iter().for_each(|opened| begin(shared, opened));
+        let unbegun = self.unbegun.clone();
+        let _nobody_ends = unbegun.0.lock();
+        for mut opened in opened {
+            // Others have been ended meanwhile.
+            opened.readers.retain(|wanted| shared.registry.read().takes_in(wanted.query.id));
+            if !opened.readers.is_empty() {
+                begin(shared, opened);
+            }
+        }
         self.connect(shared);
         Ok(())
     }
@@ -388,6 +414,7 @@ fn entrance(
     mut wanted: Wanted,
     from: JoinFrom,
     started: &ScanEnvironment,
+    before: Option<&Predecessor>,
 ) -> Result<Entrance, SubmitError> {
     if wanted.from.is_some() && wanted.saved.is_none() {
         // It begins again: what gives nothing twice it reads with the others.
@@ -400,12 +427,15 @@ fn entrance(
         return Ok(Entrance::Opened(Box::new(open_for(shared, vec![wanted], &environment, columns)?)));
     }
     let read = match from {
-        JoinFrom::Now => shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns),
+        JoinFrom::Now => {
+            let own = before.and_then(|before| before.table(&wanted.spec));
+            own.or_else(|| shared.open_tables.find(&wanted.spec.table, &wanted.spec.columns))
+        }
         JoinFrom::Start => None,
     };
     let way_in = read.map(|table| (table.way_in(&wanted.spec.columns), table));
     let (environment, position) = match way_in {
-        Some((WayIn::Joins, table)) => return Ok(Entrance::Joins(table, Box::new(wanted))),
+        Some((WayIn::Joins, table)) => return Ok(Entrance::Joins(table, vec![wanted])),
         Some((WayIn::Copy(environment, position), _)) => (*environment, position),
         Some((WayIn::None, _)) => {
             return Err(SubmitError::Columns {
@@ -468,27 +498,60 @@ fn open_columns(
     Ok(Opened { spec, environment, position, waker, scan, readers })
 }
 
-fn enter(shared: &Arc<Shared>, entrance: Entrance) {
+/// Those that join one table do so with the same row.
+fn joined_at_once(entrances: Vec<Entrance>) -> Vec<Entrance> {
+    let mut joined: Vec<Entrance> = Vec::with_capacity(entrances.len());
+    for entrance in entrances {
+        let (table, mut wanted) = match entrance {
+            Entrance::Joins(table, wanted) => (table, wanted),
+            opened => {
+                joined.push(opened);
+                continue;
+            }
+        };
+        let same = joined.iter_mut().find_map(|entrance| match entrance {
+            Entrance::Joins(other, wanted) => Arc::ptr_eq(other, &table).then_some(wanted),
+            Entrance::Opened(_) => None,
+        });
+        match same {
+            Some(others) => others.append(&mut wanted),
+            None => joined.push(Entrance::Joins(table, wanted)),
+        }
+    }
+    joined
+}
+
+fn enter(shared: &Arc<Shared>, entrance: Entrance, before: Option<&Predecessor>) {
     match entrance {
         Entrance::Opened(opened) => begin(shared, *opened),
         Entrance::Joins(table, wanted) => {
-            let query = wanted.query.clone();
+            let Some(query) = wanted.first().map(|wanted| wanted.query.clone()) else { return };
             // Held over both: whoever takes the query out of its tables finds this one among them, or it is not joined.
             let mut registry = shared.registry.write();
             if !registry.takes_in(query.id) {
                 return;
             }
-            let columns = columns_of(&wanted, &table.spec);
-            let way = wanted.share.as_ref().map_or(Way::Alone, |share| {
-                let view = share.view_at(&columns).and_then(Result::ok);
-                table.way(share.rows_spec(), view.as_ref(), &columns)
-            });
-            let reader = reader(&wanted, &table.spec, way, shared.clock.now());
+            let reader = |wanted: &Wanted| {
+                let columns = columns_of(wanted, &table.spec);
+                let way = wanted.share.as_ref().map_or(Way::Alone, |share| {
+                    let view = share.view_at(&columns).and_then(Result::ok);
+                    table.way(share.rows_spec(), view.as_ref(), &columns)
+                });
+                reader(wanted, &table.spec, way, shared.clock.now())
+            };
+            let readers: Vec<Reader<ArrowRows>> = wanted.iter().map(reader).collect();
             let begins = |environment: &ScanEnvironment, position| {
                 let place = || Place::beginning(&table.spec.columns, environment, position);
-                shared.restarts.note_beginning(query.id, wanted.source.node, place);
+                for wanted in &wanted {
+                    shared.restarts.note_beginning(query.id, wanted.source.node, place);
+                }
             };
-            let joins = table.join(reader, shared.restarts.keeps(query.id).then_some(begins));
+            let leaves = before.filter(|before| before.reads(&table)).map(|before| Leaves {
+                query: &before.query,
+                memory: &shared.process.memory,
+                now: shared.clock.now(),
+            });
+            let joins = table.join(readers, shared.restarts.keeps(query.id).then_some(begins), leaves);
             let _ = joins && registry.reads(query.id, table.clone());
             drop(registry);
             if joins {
@@ -496,7 +559,7 @@ fn enter(shared: &Arc<Shared>, entrance: Entrance) {
                 shared.retarget(&table);
                 shared.dispatch.wake(table.id, shared.clock.now());
             } else {
-                begin_anew(shared, &table, *wanted);
+                wanted.into_iter().for_each(|wanted| begin_anew(shared, &table, wanted));
             }
         }
     }
@@ -639,6 +702,8 @@ fn reader(wanted: &Wanted, read: &ScanSpec, way: Way, start: ProcessingTime) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use arrow::datatypes::Schema;
 
     use super::*;

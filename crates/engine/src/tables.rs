@@ -37,6 +37,8 @@ pub(crate) struct Table {
 
 struct Cell {
     intake: Intake<ArrowRows>,
+    /// What those got last whose place others took. The next look hands it over, behind what the one before it has admitted.
+    left: Vec<Parcel<ArrowRows>>,
     /// The nearest target, as the scheduler was told last.
     target_ns: u64,
     /// `None` once it is done.
@@ -60,6 +62,13 @@ pub(crate) enum Reading {
     UpTo(ReadUpTo),
     /// It is to be asked again once it was looked at.
     Later,
+}
+
+/// A query whose place another one takes.
+pub(crate) struct Leaves<'a> {
+    pub query: &'a Query,
+    pub memory: &'a Memory,
+    pub now: ProcessingTime,
 }
 
 /// How a query that comes later gets to the rows of a table that others read.
@@ -193,7 +202,7 @@ impl Table {
             scan,
             rows: 0,
         };
-        let cell = Mutex::new(Cell { intake, target_ns, scan: Some(scan) });
+        let cell = Mutex::new(Cell { intake, left: Vec::new(), target_ns, scan: Some(scan) });
         Table { id, query, spec, environment, cell }
     }
 
@@ -230,17 +239,24 @@ impl Table {
     }
 
     /// One more reads it, from the next row on. False where there is no next row.
-    /// `begins`, if it is asked for, is told how a copy of the same columns would begin with the same row.
+    /// `begins`, if it is asked for, is told how a copy of the same columns would begin with the same row. Who `leaves` gets all
+    /// rows before that one, and none from it on.
     pub fn join(
         &self,
-        reader: Reader<ArrowRows>,
+        readers: Vec<Reader<ArrowRows>>,
         begins: Option<impl FnOnce(&ScanEnvironment, Position)>,
+        leaves: Option<Leaves<'_>>,
     ) -> bool {
         let mut cell = self.cell.lock();
-        let Cell { intake, scan, .. } = &mut *cell;
+        let Cell { intake, scan, left, .. } = &mut *cell;
         let Some(feed) = scan else { return false };
         let begins = begins.map(|tell| (tell, self.to_another_copy(intake.position(), feed)));
-        let joins = intake.join(reader).is_none();
+        // It ends for all of them or for none.
+        let joins = readers.into_iter().all(|reader| intake.join(reader).is_none());
+        if let Some(Leaves { query, memory, now }) = leaves.filter(|_| joins) {
+            intake.give_all::<Scanned>(query, now, left);
+            intake.leave(query, memory);
+        }
         if let Some((tell, (environment, position))) = begins.filter(|_| joins) {
             tell(&environment, position);
         }
@@ -358,7 +374,8 @@ impl Table {
     ) -> Looked {
         let started = context.clock.now();
         let mut cell = self.cell.lock();
-        let Cell { intake, scan, .. } = &mut *cell;
+        let Cell { intake, scan, left, .. } = &mut *cell;
+        staged.append(left);
         let Some(feed) = scan else {
             return Looked {
                 look: None,
@@ -417,7 +434,8 @@ impl Table {
         writes: &mut Vec<Write<ArrowRows>>,
     ) {
         let mut cell = self.cell.lock();
-        let Cell { intake, scan, .. } = &mut *cell;
+        let Cell { intake, scan, left, .. } = &mut *cell;
+        staged.append(left);
         let Some(feed) = scan.take() else { return };
         let mut around = context.intake(|_, _, _| Relief::default(), staged, writes);
         let complete = std::panic::AssertUnwindSafe(|| intake.complete(&feed, &mut around));
@@ -437,9 +455,11 @@ impl Table {
         self.cell.lock().intake.stop(why);
     }
 
-    /// Nothing more is read.
-    pub fn close(&self) {
-        self.cell.lock().scan = None;
+    /// Nothing more is read. What is left to be handed over.
+    pub fn close(&self) -> Vec<Parcel<ArrowRows>> {
+        let mut cell = self.cell.lock();
+        cell.scan = None;
+        std::mem::take(&mut cell.left)
     }
 }
 

@@ -186,6 +186,10 @@ impl Operator for Calc {
         Ok(Flow::Done)
     }
 
+    fn waits_for_time(&self) -> bool {
+        false
+    }
+
     fn save(&mut self) -> Result<OperatorState, StateError> {
         Ok(OperatorState::default())
     }

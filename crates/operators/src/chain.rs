@@ -250,6 +250,10 @@ impl Operator for Chain {
         self.links.first().is_some_and(|link| link.operator.follows_processing_time())
     }
 
+    fn waits_for_time(&self) -> bool {
+        self.links.iter().any(|link| link.operator.waits_for_time())
+    }
+
     /// The parts of each link, with the link's number before their names.
     fn save(&mut self) -> Result<OperatorState, StateError> {
         let mut state = OperatorState::default();

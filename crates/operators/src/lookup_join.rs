@@ -287,6 +287,10 @@ impl Operator for LookupJoin {
         Ok(Flow::Done)
     }
 
+    fn waits_for_time(&self) -> bool {
+        false
+    }
+
     /// The table is read again.
     fn save(&mut self) -> Result<OperatorState, StateError> {
         Ok(OperatorState::default())

@@ -96,6 +96,12 @@ pub trait Operator: Send {
         false
     }
 
+    /// Whether it may hold rows until a watermark comes, other than the last one. Where none in a query does, it is not told the
+    /// processing time.
+    fn waits_for_time(&self) -> bool {
+        true
+    }
+
     /// Of a source with event time: the least and the latest event time in the batch it took last.
     fn event_times(&self) -> Option<(EventTime, EventTime)> {
         None

@@ -313,6 +313,10 @@ impl Operator for OverAggregate {
         self.fire(out)
     }
 
+    fn waits_for_time(&self) -> bool {
+        !self.at_once
+    }
+
     fn save(&mut self) -> Result<OperatorState, StateError> {
         self.saved()
     }

@@ -223,6 +223,10 @@ impl Operator for Killed {
         self.operator.follows_processing_time()
     }
 
+    fn waits_for_time(&self) -> bool {
+        self.operator.waits_for_time()
+    }
+
     fn event_times(&self) -> Option<(EventTime, EventTime)> {
         self.event_times
     }

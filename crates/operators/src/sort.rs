@@ -150,6 +150,10 @@ impl Operator for Sort {
         Ok(self.send(out))
     }
 
+    fn waits_for_time(&self) -> bool {
+        false
+    }
+
     fn save(&mut self) -> Result<OperatorState, StateError> {
         let left = self.left.map(|left| left as u64);
         let own = vec![

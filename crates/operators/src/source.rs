@@ -208,6 +208,10 @@ impl Operator for SourceOperator {
         state.finish()
     }
 
+    fn waits_for_time(&self) -> bool {
+        false
+    }
+
     fn event_times(&self) -> Option<(EventTime, EventTime)> {
         self.generator.as_ref()?.event_times()
     }

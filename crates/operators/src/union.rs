@@ -50,6 +50,10 @@ impl Operator for Union {
         Ok(Flow::Done)
     }
 
+    fn waits_for_time(&self) -> bool {
+        false
+    }
+
     fn save(&mut self) -> Result<OperatorState, StateError> {
         Ok(OperatorState::default())
     }

@@ -248,6 +248,10 @@ impl Operator for Unnest {
         Ok(Flow::Done)
     }
 
+    fn waits_for_time(&self) -> bool {
+        false
+    }
+
     fn save(&mut self) -> Result<OperatorState, StateError> {
         Ok(OperatorState::default())
     }

@@ -146,6 +146,10 @@ impl Content for ArrowRows {
         operator.follows_processing_time()
     }
 
+    fn waits_for_time(operator: &Box<dyn Operator>) -> bool {
+        operator.waits_for_time()
+    }
+
     fn ended() -> Box<dyn Operator> {
         Box::new(Ended)
     }

@@ -180,6 +180,12 @@ pub trait Content: Sized + 'static {
     /// Whether a source that runs this operator is to be told the processing time as its watermark.
     fn follows_processing_time(operator: &Self::Operator) -> bool;
 
+    /// Whether it may hold rows until a watermark comes. Where no operator of a query does, its sources are not told the time.
+    fn waits_for_time(operator: &Self::Operator) -> bool {
+        let _ = operator;
+        true
+    }
+
     /// An operator that takes everything and answers nothing: stands where that of an ended query was.
     fn ended() -> Self::Operator;
 

@@ -80,7 +80,7 @@ pub struct Source {
     pub node: NodeId,
     /// Its instance, which takes the rows by channel 0.
     pub operator: OperatorId,
-    /// It is told the processing time as its watermark.
+    /// It is told the processing time as its watermark, which some operator of the query waits for.
     pub follows_processing_time: bool,
 }
 
@@ -119,6 +119,7 @@ pub fn expand<S, B: Blueprint<S>>(
         }
     }
 
+    let mut waits_for_time = false;
     for (index, node) in flow.nodes().iter().enumerate() {
         let role = blueprint.role(&node.stage);
         if role == Role::Sink {
@@ -128,6 +129,7 @@ pub fn expand<S, B: Blueprint<S>>(
         expanded.outlets.extend(late.iter().map(|(outlet, _)| outlet.clone()));
         for instance in 0..node.parallelism {
             let operator = blueprint.operator(NodeId(index), &node.stage, instance, node.parallelism)?;
+            waits_for_time |= B::Content::waits_for_time(&operator);
             if role == Role::Source {
                 let follows_processing_time = B::Content::follows_processing_time(&operator);
                 let (node, operator) = (NodeId(index), ids[index][instance]);
@@ -172,6 +174,7 @@ pub fn expand<S, B: Blueprint<S>>(
             )));
         }
     }
+    expanded.sources.iter_mut().for_each(|source| source.follows_processing_time &= waits_for_time);
     Ok(expanded)
 }
 

@@ -391,6 +391,16 @@ impl<C: Content> Intake<C> {
         None
     }
 
+    /// Admits all that a query was offered so far, whatever credit it has: it is about to leave, and another one takes what
+    /// comes from here on.
+    pub fn give_all<F: Feed<C>>(&mut self, query: &Query, now: ProcessingTime, staged: &mut Vec<Parcel<C>>) {
+        let is_it = |reader: &&mut Reader<C>| std::ptr::eq(&*reader.query, query);
+        for reader in self.readers.iter_mut().filter(is_it) {
+            reader.admit_all::<F>(None, None, self.last_arrival, now, staged);
+        }
+        self.each_group(|group| group.give_all::<F>(query, now, staged));
+    }
+
     /// A query reads it no longer: what it has not admitted is dropped. True if nobody is left.
     pub fn leave(&mut self, query: &Query, memory: &Memory) -> bool {
         let (target_ns, mut wants) = (query.target_ns(), self.wants.take().unwrap_or_default());

@@ -1,13 +1,13 @@
+use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use laxity_graph::QueryId;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::Memory;
 
 /// What all queries of a process share.
-#[derive(Debug)]
 pub struct Process {
     /// Bytes of them all, and the bound on those.
     pub memory: Memory,
@@ -16,8 +16,8 @@ pub struct Process {
     ended: Mutex<Ended>,
     /// Some query has ended.
     has_ended: AtomicBool,
-    /// Told with every end, and by [`Process::wake`].
-    comes: Condvar,
+    /// Called with every end, and by [`Process::wake`].
+    told: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Process {
             credit_bytes,
             ended: Mutex::default(),
             has_ended: AtomicBool::new(false),
-            comes: Condvar::new(),
+            told: OnceLock::new(),
         }
     }
 
@@ -44,26 +44,35 @@ impl Process {
         Process { memory: Memory::kept(memory_limit_bytes), ..Process::new(memory_limit_bytes, credit_bytes) }
     }
 
+    /// How who clears up hears that there is something to [look at](Process::take_call): on whichever thread it came about.
+    /// Once, before the first end.
+    pub fn tells(&self, told: impl Fn() + Send + Sync + 'static) {
+        let _ = self.told.set(Box::new(told));
+    }
+
     pub(crate) fn on_ended(&self, query: QueryId) {
         self.ended.lock().queries.push(query);
         self.has_ended.store(true, Ordering::Release);
-        self.comes.notify_all();
+        self.tell();
     }
 
-    /// Lets who clears up wait until a query has ended, or something is to be looked at, but for no longer; true if that is
-    /// so. Of one thread.
-    pub fn wait_for_ended(&self, timeout: Duration) -> bool {
-        let mut ended = self.ended.lock();
-        if ended.queries.is_empty() && !ended.is_woken {
-            self.comes.wait_for(&mut ended, timeout);
-        }
-        std::mem::take(&mut ended.is_woken) || !ended.queries.is_empty()
-    }
-
-    /// Ends a [wait](Process::wait_for_ended), or the next one before it begins.
+    /// Something of an ended query has changed.
     pub fn wake(&self) {
         self.ended.lock().is_woken = true;
-        self.comes.notify_all();
+        self.tell();
+    }
+
+    fn tell(&self) {
+        if let Some(told) = self.told.get() {
+            told();
+        }
+    }
+
+    /// Whether a query has ended that nobody has [taken](Process::take_ended), or something of one has changed since the last
+    /// call.
+    pub fn take_call(&self) -> bool {
+        let mut ended = self.ended.lock();
+        std::mem::take(&mut ended.is_woken) || !ended.queries.is_empty()
     }
 
     /// Those that have ended since the last call.
@@ -73,5 +82,12 @@ impl Process {
             return Vec::new();
         }
         std::mem::take(&mut self.ended.lock().queries)
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Process");
+        shown.field("memory", &self.memory).field("ended", &self.ended).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! The driver does what follows from each step, without this in its hands: [`Retiring`] says what.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use laxity_graph::{IdSpace, OperatorId, ProcessingTime, QueryId};
@@ -20,8 +20,8 @@ pub struct Registry<C: Content, T> {
     owners: Vec<Option<Arc<Query>>>,
     /// Of operators and tables.
     ids: IdSpace,
-    /// Of queries that are not gone.
-    names: HashSet<String>,
+    /// Of queries that are not gone, and whose each is: of one that takes the place of another, its own.
+    names: HashMap<String, QueryId>,
     /// Of queries and tables. Never given again.
     next_query: u32,
     /// Take in no more rows and work off what they have, until then at most.
@@ -67,6 +67,8 @@ pub struct Reserved {
     pub first: OperatorId,
     name: String,
     operators: u32,
+    /// Who had the name before.
+    before: Option<QueryId>,
 }
 
 /// A query that has ended. What is to be done, in this order: no table admits anything for it any more; the scheduler
@@ -89,7 +91,7 @@ impl<C: Content, T> Default for Registry<C, T> {
             entries: BTreeMap::new(),
             owners: Vec::new(),
             ids: IdSpace::default(),
-            names: HashSet::new(),
+            names: HashMap::new(),
             next_query: 0,
             draining: Vec::new(),
             departing: Vec::new(),
@@ -107,16 +109,27 @@ impl<C: Content, T> Registry<C, T> {
 
     /// Names and ids for a query of so many operators; `None` where its name is that of one that is not gone.
     pub fn reserve(&mut self, name: &str, operators: u32) -> Option<Reserved> {
-        if !self.names.insert(name.to_owned()) {
+        self.reserve_after(name, operators, None)
+    }
+
+    /// As [`reserve`](Registry::reserve), where the name may be that of a query that is about to end.
+    pub fn reserve_after(&mut self, name: &str, operators: u32, ending: Option<QueryId>) -> Option<Reserved> {
+        let before = self.names.get(name).copied();
+        if before.is_some() && before != ending {
             return None;
         }
         let first = OperatorId(self.ids.take(operators));
-        Some(Reserved { id: self.query_id(), first, name: name.to_owned(), operators })
+        let id = self.query_id();
+        self.names.insert(name.to_owned(), id);
+        Some(Reserved { id, first, name: name.to_owned(), operators, before })
     }
 
     /// Nothing comes of it, and nothing knows its ids.
     pub fn withdraw(&mut self, reserved: &Reserved) {
-        self.names.remove(&reserved.name);
+        match reserved.before.filter(|&before| !self.is_gone(before)) {
+            Some(before) => self.names.insert(reserved.name.clone(), before),
+            None => self.names.remove(&reserved.name),
+        };
         self.ids.give_back(reserved.first.0, reserved.operators);
     }
 
@@ -249,7 +262,10 @@ impl<C: Content, T> Registry<C, T> {
                 continue;
             }
             entry.stage = Stage::Gone;
-            self.names.remove(&entry.query.settings.name);
+            let name = &entry.query.settings.name;
+            if self.names.get(name) == Some(&id) {
+                self.names.remove(name);
+            }
             let instances = entry.instances.clone();
             if entry.is_forgotten {
                 self.entries.remove(&id);

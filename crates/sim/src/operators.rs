@@ -475,6 +475,10 @@ impl Content for CalledRows {
         called.operator.as_ref().is_some_and(ArrowRows::follows_processing_time)
     }
 
+    fn waits_for_time(called: &Called) -> bool {
+        called.operator.as_ref().is_none_or(ArrowRows::waits_for_time)
+    }
+
     fn ended() -> Called {
         unreachable!("the first error ends the simulation")
     }

@@ -230,7 +230,8 @@ fn committed(
 }
 
 /// The first line in which the two differ.
-fn difference(was: &[String], is: &[String]) -> Option<String> {
+/// The first line in which two queries differ.
+pub(crate) fn difference(was: &[String], is: &[String]) -> Option<String> {
     let line = |lines: &[String], place: usize| match lines.get(place) {
         Some(line) => format!("'{}'", line.trim()),
         None => "nothing".to_owned(),

@@ -18,8 +18,10 @@ pub(super) struct Encoding {
 pub(super) struct Open {
     /// Those that still write here, by their address.
     outlets: HashMap<usize, Arc<Outlet>>,
-    /// What they write, if others may join them.
-    table: Option<Arc<TableSpec>>,
+    /// What they write.
+    table: Arc<TableSpec>,
+    /// Others may join them.
+    serves_all: bool,
     /// `None` once the output is complete.
     encoder: Option<Box<dyn Encoder>>,
     spare: Spare,
@@ -35,10 +37,11 @@ pub(super) enum Ended {
 
 impl Encoding {
     /// Of an output that nobody writes to.
-    pub fn new(encoder: Box<dyn Encoder>, table: Option<Arc<TableSpec>>) -> Encoding {
+    pub fn new(encoder: Box<dyn Encoder>, table: Arc<TableSpec>, serves_all: bool) -> Encoding {
         let spare = Spare::default();
         let (encoder, outlets) = (Some(encoder), HashMap::new());
-        Encoding { open: Mutex::new(Open { outlets, table, encoder, spare: spare.clone() }), spare }
+        let open = Open { outlets, table, serves_all, encoder, spare: spare.clone() };
+        Encoding { open: Mutex::new(open), spare }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Open> {
@@ -49,7 +52,16 @@ impl Encoding {
 impl Open {
     /// One more writes here. False if that cannot be: the output is complete, or another table's by now.
     pub fn join(&mut self, table: &TableSpec, outlet: &Arc<Outlet>) -> bool {
-        let is_it = self.encoder.is_some() && self.table.as_ref().is_some_and(|own| own.is(table));
+        let is_it = self.encoder.is_some() && self.serves_all && self.table.is(table);
+        if is_it {
+            self.enter(outlet);
+        }
+        is_it
+    }
+
+    /// One writes here that takes the place of another. False if that one writes something else, or no more.
+    pub fn follow(&mut self, table: &TableSpec, before: &Arc<Outlet>, outlet: &Arc<Outlet>) -> bool {
+        let is_it = self.is_written_by(before) && self.table.is(table);
         if is_it {
             self.enter(outlet);
         }

@@ -63,7 +63,7 @@ impl Output for Kept {
 }
 
 fn added(sink: OpenSink, table: &Arc<TableSpec>) -> Added<'_> {
-    Added { sink, waiting: Waiting::default(), table, writers: 1, is_result: true, finish: None }
+    Added { sink, waiting: Waiting::default(), table, writers: 1, is_result: true, finish: None, part: None }
 }
 
 struct Outputs {

@@ -18,7 +18,8 @@ pub(super) struct Turn {
     pub has_written: bool,
     /// One that ended before had not failed.
     pub has_kept: bool,
-    pub serves_all: bool,
+    /// What was encoded is written whatever became of its query.
+    pub is_one_stream: bool,
     pub output: Option<Box<dyn Output>>,
     pub spare: Spare,
     pub finish: Option<(Arc<Finish>, usize)>,
@@ -80,10 +81,10 @@ impl Turn {
 
     /// Writes rows in one go. Where others write too, what was encoded is part of the stream whatever became of its query.
     fn send(&mut self, writes: Vec<Queued>, clock: &Clock) {
-        let (has_output, serves_all) = (self.output.is_some(), self.serves_all);
+        let (has_output, is_one_stream) = (self.output.is_some(), self.is_one_stream);
         let goes = |write: &Queued| match &write.what {
             Bytes::Rows { bytes, .. } => {
-                has_output && !bytes.is_empty() && (serves_all || !write.outlet.query.failed())
+                has_output && !bytes.is_empty() && (is_one_stream || !write.outlet.query.failed())
             }
             _ => false,
         };

@@ -10,7 +10,8 @@ use laxity_runtime::{ArrowRows, Blueprint, LateShape, LateWay, Outlet, Query, Ro
 use crate::checkpoints::Restored;
 use crate::plan::{LatePlan, SubmitError};
 use crate::refused::LetterWriter;
-use crate::sink_io::{Added, Finish, SinkPool};
+use crate::sink_io::{Added, Finish, Part, SinkPool};
+use crate::submission::Predecessor;
 
 /// Makes a query's parts out of its plan: operators by their factories, outlets by their connectors.
 pub(super) struct Builder<'a> {
@@ -21,7 +22,9 @@ pub(super) struct Builder<'a> {
     pub letters: Option<&'a Arc<TableSpec>>,
     pub sinks: &'a Arc<SinkPool>,
     /// Numbers those who write to one place.
-    pub next_part: &'a mut dyn FnMut(&SinkSpec) -> usize,
+    pub next_part: &'a mut dyn FnMut(&SinkSpec) -> Part,
+    /// Whose outputs it writes on.
+    pub before: Option<&'a Predecessor>,
     /// What was opened, also if the rest could not be made.
     pub opened: &'a mut Vec<Arc<Outlet>>,
     /// Of a query with checkpoints: how it ends.
@@ -51,29 +54,41 @@ impl Builder<'_> {
         let number = self.opened.len();
         // What others write too cannot be taken back for one.
         let joined = match self.finish {
-            None => self.sinks.join(self.query, &spec.table, writers, is_result),
+            None => self
+                .take_over(spec, writers, is_result)
+                .or_else(|| self.sinks.join(self.query, &spec.table, writers, is_result)),
             Some(_) => None,
         };
         let outlet = match joined {
             Some(outlet) => outlet,
             None => {
                 let waiting = Waiting::default();
+                let part = (self.next_part)(spec);
                 let environment = SinkEnvironment {
                     waiting: waiting.clone(),
                     query: self.name(),
-                    part: (self.next_part)(spec),
+                    part: part.number(),
                     is_checkpointed: self.finish.is_some(),
                     resume: self.restored.and_then(|restored| restored.output(number)),
                 };
                 let sink = open_sink(spec, &environment)
                     .map_err(|source| SubmitError::Connect { query: self.name(), source })?;
                 let finish = self.finish.map(|finish| (finish.clone(), number));
-                self.sinks
-                    .add(self.query, Added { sink, waiting, table: &spec.table, writers, is_result, finish })
+                let (table, part) = (&spec.table, Some(part));
+                self.sinks.add(self.query, Added { sink, waiting, table, writers, is_result, finish, part })
             }
         };
         self.opened.push(outlet.clone());
         Ok(outlet)
+    }
+
+    /// Where the one before it writes the same table to the same place, and it does not yet.
+    fn take_over(&self, spec: &SinkSpec, writers: usize, is_result: bool) -> Option<Arc<Outlet>> {
+        let before = self.before?;
+        let is_there = spec.place(&before.query.settings.name) == spec.place(&self.query.settings.name);
+        let is_free = |from: &&Arc<Outlet>| self.opened.iter().all(|own| own.number != from.number);
+        let mut outlets = before.outlets.iter().filter(|_| is_there).filter(is_free);
+        outlets.find_map(|from| self.sinks.take_over(self.query, from, &spec.table, writers, is_result))
     }
 }
 

@@ -11,12 +11,12 @@ use laxity_operators::{OperatorState, SharedStage, Stage, WindowsState};
 use laxity_runtime::{ArrowRows, Instance, LastCheckpoint, Outlet, Query, Source, Taken};
 use parking_lot::Mutex;
 
-use super::place::Place;
 use crate::chain_of_causes;
 use crate::checkpoints::{
     Asking, Found, Keeping, KeptOutlet, KeptSource, KeptWindows, Restored, counts_of,
     find as find_checkpoint, instance_state, not_busy,
 };
+use crate::place::Place;
 use crate::plan::{QueryPlan, StatePlan, SubmitError};
 use crate::shared::Shared;
 use crate::sink_io::Finish;

@@ -7,8 +7,8 @@ use laxity_operators::{OperatorState, SavedTemplate};
 use laxity_state::SourceEntry;
 
 use crate::checkpoints::{Keeping, KeptSource};
+use crate::place::saved_offsets;
 use crate::shared::Shared;
-use crate::submission::saved_offsets;
 use crate::tables::{Reading, Table};
 
 /// A query that reads with others and gets nothing is saved once in so many times though, at least: its tables have been

@@ -82,6 +82,15 @@ fn the_ends_of_a_frame_are_our_own() {
     }
 }
 
+#[test]
+fn the_clock_is_waited_for_where_a_row_waits_for_its_millisecond_to_end() {
+    let rows = OverFrame::Rows { preceding: Some(3) };
+    let range = |preceding_ms| OverFrame::Range { preceding_ms };
+    let waits = |frame, processing_time| operator(spec(frame, vec![0], processing_time), 10).waits_for_time();
+    assert!(waits(range(Some(5)), true) && !waits(range(None), true) && !waits(rows, true));
+    assert!(waits(rows, false) && waits(range(None), false), "event time");
+}
+
 /// The aggregates of a frame.
 fn computed(row: &Row, frame: &[&Row]) -> String {
     let values: Vec<i64> = frame.iter().filter_map(|row| row.value).collect();

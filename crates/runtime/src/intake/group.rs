@@ -69,6 +69,8 @@ pub(super) struct Group<C: Content> {
     arrival: ProcessingTime,
     /// Where the clock moves the watermark on.
     clocked: Option<Clocked>,
+    /// Members that are told of time.
+    timed: usize,
     /// How the watermark follows the clock.
     pub pace: Pace,
     offered: Arc<Offered>,
@@ -186,6 +188,7 @@ impl<C: Content> Group<C> {
             watermark: EventTime::MIN,
             arrival: ProcessingTime::ZERO,
             clocked: None,
+            timed: 0,
             pace: Pace::default(),
             offered: Arc::default(),
             ended: None,
@@ -296,6 +299,7 @@ impl<C: Content> Group<C> {
         if audience.is_none_or(|(.., is_first)| is_first) {
             self.front.join(number, &spec);
         }
+        self.timed += usize::from(rhythm != Rhythm::Rows);
         reader.query.share(Some(&self.offered));
         let template =
             seat.and_then(|(place, _)| Some(self.as_one[place].as_ref()?.record.as_ref()?.place()));
@@ -340,6 +344,7 @@ impl<C: Content> Group<C> {
     fn take_out(&mut self, number: u32) -> Option<Member<C>> {
         let mut member = self.members[number as usize].take()?;
         self.let_go(&mut member);
+        self.timed -= usize::from(member.rhythm != Rhythm::Rows);
         match member.audience {
             Some((at, audience)) => self.leave_audience(at, audience, number, &member.spec),
             None => self.front.leave(number, &member.spec),
@@ -419,6 +424,10 @@ impl<C: Content> Group<C> {
 
     /// Moves windows on processing time on, of all at once.
     pub fn tell_time(&mut self, now: ProcessingTime, unix_start_ms: i64) {
+        // Who gets rows as they come is not told of time.
+        if self.timed == 0 {
+            return;
+        }
         let is_due = self.clocked.is_none_or(|clocked| now >= clocked.told.plus_ns(TELL_TIME_EVERY_NS));
         if !is_due || self.ended.is_some() {
             return;
@@ -437,7 +446,7 @@ impl<C: Content> Group<C> {
 
     /// When it was told the time last, if that moves its windows on.
     pub fn told_time(&self) -> Option<ProcessingTime> {
-        self.clocked.map(|clocked| clocked.told)
+        self.clocked.filter(|_| self.timed > 0).map(|clocked| clocked.told)
     }
 
     /// Takes rows of the table, and finds out whose they are.

@@ -190,14 +190,14 @@ impl World {
         }
         let id = self.registry.table_id();
         let more = u64::from(self.random.next_u32() % 500);
-        let feed = Counting {
+        let feed = Fickle::new(Counting {
             start: now,
             next: least,
             end: if more < 100 { latest + more } else { u64::MAX },
             // Soon where the last of them was.
             gap_ns: 20_000,
             at_once: 1 + u64::from(self.random.next_u32() % 40),
-        };
+        });
         let begins = Position { rows: least, dead_rows: 0 };
         let mut intake = Intake::new(id, readers).from(begins);
         let seated = intake.take_seated();

@@ -427,7 +427,7 @@ impl Front for ByRest {
 }
 
 /// So many numbers each `gap_ns`, from a start on, up to an end.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Counting {
     pub start: ProcessingTime,
     pub next: u64,
@@ -451,6 +451,84 @@ impl Feed<Numbers> for Counting {
         let numbers = (self.next..until).collect();
         self.next = until;
         Ok(FeedEvent::Batch(numbers, arrival))
+    }
+
+    fn prepare(&mut self) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    fn prepared_until(&self) -> Option<ProcessingTime> {
+        None
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+
+    fn held_bytes(&self) -> u64 {
+        64
+    }
+
+    fn event_clock(&self) -> Option<EventClock> {
+        None
+    }
+
+    fn dead_rows(&self) -> u64 {
+        0
+    }
+
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+
+    fn project(batch: &Vec<u64>, _: &[usize]) -> Vec<u64> {
+        batch.clone()
+    }
+}
+
+/// Such numbers, of which some fail to come and some are late.
+#[derive(Debug)]
+pub struct Fickle {
+    pub numbers: Counting,
+    /// There is no going on from this one.
+    pub fails_at: Option<u64>,
+    /// Those before it are there.
+    pub there: u64,
+    pub has_failed: bool,
+    pub is_waiting: bool,
+}
+
+impl Fickle {
+    pub fn new(numbers: Counting) -> Fickle {
+        Fickle { numbers, fails_at: None, there: u64::MAX, has_failed: false, is_waiting: false }
+    }
+
+    /// Another copy, from there on.
+    pub fn copy_from(&self, next: u64) -> Fickle {
+        let numbers = Counting { next, ..self.numbers };
+        Fickle { numbers, has_failed: false, is_waiting: false, ..*self }
+    }
+
+    /// Some more are there.
+    pub fn bring(&mut self) {
+        self.there = self.numbers.next + 50;
+        self.is_waiting = false;
+    }
+}
+
+impl Feed<Numbers> for Fickle {
+    type Error = String;
+
+    fn poll(&mut self, now: ProcessingTime) -> Result<FeedEvent<Vec<u64>>, String> {
+        if self.fails_at.is_some_and(|number| number <= self.numbers.next) {
+            self.has_failed = true;
+            return Err("it cannot be read on".into());
+        }
+        if self.numbers.next >= self.there {
+            self.is_waiting = true;
+            return Ok(FeedEvent::Waiting);
+        }
+        self.numbers.poll(now)
     }
 
     fn prepare(&mut self) -> Result<bool, String> {

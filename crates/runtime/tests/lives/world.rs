@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use laxity_graph::{
-    Dataflow, Input, LatencyTarget, Node, NodeId, OperatorId, Partitioning, ProcessingTime, QueryId,
-    QuerySettings, WorkerId,
+    Dataflow, Input, LatencyTarget, Node, NodeId, OperatorId, Partitioning, ProcessingTime, QosCurve,
+    QueryId, QuerySettings, WorkerId,
 };
 use laxity_runtime::{
     Blueprint, Clock, Given, InFlight, Instance, Intake, IntakeContext, LateWay, Outcome, Outlet, Parcel,
@@ -22,7 +22,7 @@ use laxity_sched::{Config, Grant, OperatorSpec, QuerySpec, Relief, RunReport, Sh
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-use super::numbers::{Counting, Every, Numbers, Pass, Rest};
+use super::numbers::{Counting, Every, Fickle, Numbers, Pass, Rest};
 
 const WORKERS: u32 = 3;
 const AT_ONCE: usize = 10;
@@ -47,7 +47,7 @@ pub struct World {
     /// Are to be taken out of these tables, and have so long to work off what they have.
     draining: Vec<(Arc<Query>, Vec<OperatorId>, ProcessingTime)>,
     /// Copies that are being opened.
-    splits: Vec<(Split<Numbers>, Counting)>,
+    splits: Vec<(Split<Numbers>, Fickle)>,
     living: Vec<QueryId>,
     ended: Vec<QueryId>,
     names: u64,
@@ -96,6 +96,10 @@ pub struct Seen {
     pub drained: u64,
     pub dropped: u64,
     pub altered: u64,
+    pub given_a_curve: u64,
+    pub tables_failed: u64,
+    pub waited: u64,
+    pub brought: u64,
     pub failed: u64,
     pub finished: u64,
     pub went_while_running: u64,
@@ -120,7 +124,7 @@ pub struct Seen {
 struct Table {
     query: QueryId,
     intake: Intake<Numbers>,
-    feed: Counting,
+    feed: Fickle,
     look: Option<ProcessingTime>,
 }
 
@@ -250,6 +254,7 @@ impl World {
             (402..=412, Some(query)) => self.hold(query),
             (413..=440, _) => self.look_at_held(pick),
             (441, _) => self.restore(),
+            (442..=443, _) => self.bring(pick),
             (87..=109, _) => {
                 self.now.0.set(self.now.0.get() + u64::from(self.random.next_u32() % 1_000_000));
             }
@@ -363,13 +368,18 @@ impl World {
             None => reader,
         };
         let endless = !self.random.next_u32().is_multiple_of(4);
-        let feed = Counting {
+        let mut feed = Fickle::new(Counting {
             start: now,
             next: 0,
             end: if endless { u64::MAX } else { u64::from(self.random.next_u32() % 500) },
             gap_ns: 100_000 << (self.random.next_u32() % 5),
             at_once: 1 + u64::from(self.random.next_u32() % 40),
-        };
+        });
+        let fails = self.random.next_u32().is_multiple_of(16);
+        feed.fails_at = fails.then(|| u64::from(self.random.next_u32() % 1_000));
+        if self.random.next_u32().is_multiple_of(8) {
+            feed.there = u64::from(self.random.next_u32() % 100);
+        }
         let id = self.registry.table_id();
         self.open(id, Intake::new(id, vec![reader]), feed, now);
         assert!(self.registry.reads(query.id, id));
@@ -395,7 +405,7 @@ impl World {
         }
     }
 
-    fn open(&mut self, id: OperatorId, intake: Intake<Numbers>, feed: Counting, now: ProcessingTime) {
+    fn open(&mut self, id: OperatorId, intake: Intake<Numbers>, feed: Fickle, now: ProcessingTime) {
         let query = self.registry.query_id();
         let spec = QuerySpec { id: query, target_ns: intake.target_ns() / 2, weight: 1.0, qos: None };
         let operator = OperatorSpec { id, query, upstream: Vec::new(), window: None, channels: 1 };
@@ -418,7 +428,11 @@ impl World {
         }
         let ns = 1_000_000 << (self.random.next_u32() % 8);
         let latency_target = LatencyTarget::new(Duration::from_nanos(ns)).unwrap();
-        entry.query.alter(Promise { latency_target, qos: None, weight: 2.0 });
+        let latencies = [(Duration::from_nanos(ns / 2), 1.0), (Duration::from_nanos(2 * ns), 0.0)];
+        let qos = self.random.next_u32().is_multiple_of(2).then(|| QosCurve::new(latencies).unwrap());
+        self.seen.given_a_curve += u64::from(qos.is_some());
+        let weight = f64::from(1 + self.random.next_u32() % 8) / 2.0;
+        entry.query.alter(Promise { latency_target, qos, weight });
         let now = self.now.now();
         self.shards.alter_query(entry.query.spec(), now);
         for id in entry.tables().to_vec() {
@@ -441,6 +455,16 @@ impl World {
         if let Some(output) = self.outputs.values_mut().nth(place) {
             output.stalled = until;
         }
+    }
+
+    /// What a table waited for is there.
+    fn bring(&mut self, pick: usize) {
+        let waiting = || self.tables.iter().filter(|(_, table)| table.feed.is_waiting).map(|(&id, _)| id);
+        let place = pick % waiting().count().max(1);
+        let Some(id) = waiting().nth(place) else { return };
+        self.tables.get_mut(&id).unwrap().feed.bring();
+        self.wake(vec![id]);
+        self.seen.brought += 1;
     }
 
     /// One write of one output.
@@ -584,13 +608,15 @@ impl World {
         let (step, split) = intake.attend(feed, &mut context);
         // Of restored ones, as the table comes to where they were.
         let seated = intake.take_seated();
+        self.seen.tables_failed += u64::from(feed.has_failed);
+        self.seen.waited += u64::from(feed.is_waiting && step == Step::Waiting(None));
         self.seen.restored_as_one += seated.len() as u64;
         self.seen.done_as_one += writes.len() as u64;
         self.relieve(seated);
         self.take(writes);
         if let Some(split) = split {
             let of = &self.tables[&id].feed;
-            let feed = Counting { next: split.position.rows, ..Counting { ..*of } };
+            let feed = of.copy_from(split.position.rows);
             self.splits.push((split, feed));
             let now = self.now.now();
             self.retarget(id, now);

@@ -7,7 +7,7 @@ use laxity_graph::{EventTime, OperatorId, ProcessingTime};
 
 use super::super::{Feed, IntakeContext, Relieves};
 use super::{Group, HELD_ROWS_MAX, KEPT_BYTES_MAX, KEPT_MAX, Member, Visit};
-use crate::{Clock, Content, Front, Rhythm};
+use crate::{Clock, Content, Front, Parcel, Query, Rhythm};
 
 impl<C: Content> Group<C> {
     pub(super) fn next_due(&mut self) -> Option<u32> {
@@ -111,6 +111,25 @@ impl<C: Content> Group<C> {
             self.dismiss(number);
         } else {
             self.set_timer(number);
+        }
+        Ok(())
+    }
+
+    /// Gives a query that is about to leave what is held for it, whatever credit it has. One whose work is done with that of
+    /// others holds its rows there, in windows that do not end for it.
+    pub fn give_all<F: Feed<C>>(
+        &mut self,
+        query: &Query,
+        now: ProcessingTime,
+        staged: &mut Vec<Parcel<C>>,
+    ) -> Result<(), C::Error> {
+        for number in self.by_query.get(&query.id).cloned().unwrap_or_default() {
+            let is_it =
+                |member: &mut Member<C>| member.seat.is_none() && std::ptr::eq(&*member.reader.query, query);
+            let Some(mut member) = self.members[number as usize].take_if(is_it) else { continue };
+            let given = self.hand_over_all::<F>(number, &mut member, now, staged);
+            self.members[number as usize] = Some(member);
+            given?;
         }
         Ok(())
     }

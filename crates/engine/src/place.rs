@@ -21,7 +21,7 @@ pub(crate) struct Place {
 /// What those have in common who can be served by one copy of a table. Rows that are counted are read from the least place
 /// on, and who is ahead leaves out what he has had; offsets of parts have no order, so they must be the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Start {
+pub(crate) struct Start {
     columns: Vec<usize>,
     after_records: u64,
     offsets: Option<Vec<((String, i32), i64)>>,
@@ -30,6 +30,7 @@ pub(super) struct Start {
 }
 
 impl Place {
+    /// What a checkpoint says of a source, of a table that has these columns now.
     ///
     /// # Errors
     /// The columns that were read and are not there any more, by whoever, where the place is counted in rows: those that had no
@@ -65,7 +66,7 @@ impl Place {
         }
     }
 
-    pub(super) fn start(&self) -> Start {
+    pub(crate) fn start(&self) -> Start {
         let offsets = self.offsets.as_ref().map(|place| place.offsets.clone().into_iter().collect());
         let files = self.offsets.iter().flat_map(|place| place.files.places()).collect();
         let Place { columns, after_records, start_wall_ms, .. } = self.clone();
