@@ -71,6 +71,12 @@ pub trait SourceConnector: Sync {
     /// Whether the table ends.
     fn is_bounded(&self, table: &TableSpec) -> bool;
 
+    /// False if a query that goes on from a checkpoint cannot go on in the midst of the table: reading always begins with
+    /// the first row, and the rows may be others by then.
+    fn is_read_on(&self, _table: &TableSpec) -> bool {
+        true
+    }
+
     /// About how long a table takes to open, with its first rows made ready, on a core to itself. By default that of a small file.
     fn opening_ns(&self) -> u64 {
         300_000

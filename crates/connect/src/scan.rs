@@ -232,6 +232,11 @@ pub fn is_bounded(table: &TableSpec) -> bool {
     source_of(&OptionReader::new(table)).is_ok_and(|source| source.is_bounded(table))
 }
 
+/// Whether a query that goes on from a checkpoint can go on in the midst of the table: see [`SourceConnector::is_read_on`].
+pub fn is_read_on(table: &TableSpec) -> bool {
+    source_of(&OptionReader::new(table)).map_or(true, |source| source.is_read_on(table))
+}
+
 /// About how long opening the table takes: see [`SourceConnector::opening_ns`].
 pub fn opening_ns(table: &TableSpec) -> u64 {
     source_of(&OptionReader::new(table)).map_or(0, |source| source.opening_ns())
