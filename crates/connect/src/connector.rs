@@ -179,12 +179,18 @@ const BUILT_IN: &[&dyn Connector] = &[
 
 static REGISTERED: RwLock<Vec<&'static dyn Connector>> = RwLock::new(Vec::new());
 
+/// Taken for every table: how many read or write it is the engine's to say.
+const OF_FLINK: [&str; 2] = ["scan.parallelism", "sink.parallelism"];
+
 /// What is chosen by the option 'connector' among those that have a `part`; others are refused with this sentence.
 pub(crate) fn chosen<T: ?Sized>(
     options: &OptionReader<'_>,
     part: fn(&'static dyn Connector) -> Option<&'static T>,
     refused: &str,
 ) -> Result<&'static T, OptionError> {
+    for key in OF_FLINK {
+        options.count(key, 1)?;
+    }
     let all = all();
     let choices: Vec<(&str, &'static T)> =
         all.iter().filter_map(|connector| Some((connector.name(), part(*connector)?))).collect();
