@@ -388,6 +388,34 @@ def one_consumer_serves_many_queries():
         same([int(row[0]) for row in rows(f"shared{query}.csv")], [n for n in range(500) if n % 6 == query])
 
 
+def records_that_are_gone_are_not_passed_over():
+    t = topic("retained")
+    put(t, "n BIGINT", [[n] for n in range(100)])
+    sql = (
+        "SET 'execution.checkpointing.interval' = '200 ms';\nSET 'pipeline.name' = 'retained';\n"
+        + table("t", "n BIGINT", t, EARLIEST)
+        + "CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'retained', 'format' = 'csv');\n"
+        "INSERT INTO o SELECT n FROM t;"
+    )
+    process = start(sql, "--state", "state-retained")
+    written = lambda: sum(len(rows(path)) for path in (WORK / "retained").glob("[!.]*"))  # noqa: E731
+    wait_for(lambda: written() == 100, "rows", process)
+    time.sleep(1)
+    process.kill()
+    process.wait()
+    put(t, "n BIGINT", [[n] for n in range(100, 200)])
+    kafka("delete-records", t, "0", "150")
+    process = start(sql, "--state", "state-retained")
+    said = ended(process, 20, 1)
+    assert "the records from which to read are not there any more" in said, said
+    # Who says where to go on is taken at his word.
+    sql = sql.replace("'scan.startup", "'properties.auto.offset.reset' = 'earliest', 'scan.startup")
+    process = start(sql, "--state", "state-retained")
+    wait_for(lambda: written() == 150, "rows that are still there", process)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+
+
 def a_killed_broker_loses_nothing():
     first, second = topic("before", 2), topic("after", 2)
     columns = "n BIGINT"
@@ -597,6 +625,7 @@ TESTS = [
     an_idle_partition_holds_nothing_up,
     partitions_that_are_added_are_read,
     one_consumer_serves_many_queries,
+    records_that_are_gone_are_not_passed_over,
     a_killed_broker_loses_nothing,
     exactly_once_through_kills,
     a_row_waits_for_the_brokers_alone,
