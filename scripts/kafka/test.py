@@ -363,6 +363,47 @@ def an_idle_partition_holds_nothing_up():
     same([row[1] for row in rows("idle.csv")][:6], ["1000"] * 6)
 
 
+def topics_that_come_keep_their_watermarks():
+    """Partitions are counted as they are found, which after a restart is in another order."""
+    first, second = topic("mix-b"), "mix-a"
+    hour = 3_600_000
+
+    def put_times(of_topic, times):
+        put(of_topic, "ms BIGINT", [[ms] for ms in times])
+
+    pattern = [("topic", None), ("topic-pattern", "mix-."), ("scan.topic-partition-discovery.interval", "300 ms")]
+    sql = (
+        "SET 'execution.checkpointing.interval' = '200 ms';\nSET 'pipeline.name' = 'mixed';\n"
+        + table("t", TIMED, None, EARLIEST, *pattern)
+        + "CREATE TABLE counts (start_at TIMESTAMP(3), n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'mixed', "
+        "'format' = 'csv');\n" + WINDOWS
+    )
+
+    def counts():
+        files = sorted((WORK / "mixed").glob("[!.]*")) if (WORK / "mixed").exists() else []
+        return [row[1] for path in files for row in rows(path)]
+
+    process = start(sql, "--state", "state-mixed")
+    put_times(first, range(0, 25_000, 10))
+    wait_for(lambda: len(counts()) == 2, "windows of the first topic", process)
+    topic(second)
+    put_times(second, range(20_000, 25_000, 10))
+    time.sleep(1.5)
+    # From here on the first is ahead, and held back by the second.
+    put_times(first, range(hour, hour + 25_000, 10))
+    time.sleep(1.5)
+    process.kill()
+    process.wait()
+    process = start(sql, "--state", "state-mixed")
+    time.sleep(1)
+    put_times(second, range(25_000, 60_001, 10))
+    wait_for(lambda: len(counts()) >= 6, "windows of the second topic", process)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    # The third window has the second's rows beside those of the first.
+    same(counts()[:6], ["1000", "1000", "1500", "1000", "1000", "1000"])
+
+
 def partitions_that_are_added_are_read():
     t = topic("grows")
     sql = table("t", "ms BIGINT", t, EARLIEST, ("scan.topic-partition-discovery.interval", "300 ms"))
@@ -623,6 +664,7 @@ TESTS = [
     poison_is_counted_with_its_place,
     each_partition_has_its_watermark,
     an_idle_partition_holds_nothing_up,
+    topics_that_come_keep_their_watermarks,
     partitions_that_are_added_are_read,
     one_consumer_serves_many_queries,
     records_that_are_gone_are_not_passed_over,

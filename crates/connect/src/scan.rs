@@ -171,10 +171,19 @@ pub struct RestoredScan {
 pub struct ScanPosition {
     /// The next one's, by topic and partition. A part that is not among them begins at its beginning.
     pub offsets: BTreeMap<(String, i32), i64>,
+    /// These parts by their numbers in [`SplitColumn`](crate::SplitColumn), which a scan that goes on from here gives them again.
+    pub numbered: Arc<Vec<(String, i32)>>,
     /// Of files that are followed. One that is not among them is new.
     pub files: FilesRead,
     /// Rows put aside before it.
     pub dead_rows: u64,
+}
+
+impl ScanPosition {
+    /// The offsets by the numbers of their parts.
+    pub fn offsets_by_number(&self) -> impl Iterator<Item = (&(String, i32), i64)> {
+        self.numbered.iter().filter_map(|part| Some((part, *self.offsets.get(part)?)))
+    }
 }
 
 impl ScanEnvironment {

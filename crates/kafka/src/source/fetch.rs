@@ -3,11 +3,11 @@
 // The time of the outside is asked for here, and nowhere where rows are.
 #![allow(clippy::disallowed_methods)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use laxity_connect::{ConnectError, RecordSchemas, Records, SchemaFault, Waiting};
+use laxity_connect::{ConnectError, RecordSchemas, Records, ScanPosition, SchemaFault, Waiting};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
@@ -27,7 +27,7 @@ pub(crate) struct Fetch {
     pub options: SourceOptions,
     pub wanted: Wanted,
     /// Offsets by partition that go before the option 'scan.startup.mode'.
-    pub resume: Option<BTreeMap<(String, i32), i64>>,
+    pub resume: Option<ScanPosition>,
     pub handover: Arc<Handover>,
     /// Where it says that the brokers, or a registry, do not answer.
     pub waiting: Waiting,
@@ -110,6 +110,8 @@ struct Reader {
     batches: Batches<Quiet>,
     partitions: Vec<Followed>,
     by_place: HashMap<Arc<str>, HashMap<i32, i32>>,
+    /// Numbers of splits, also of partitions that are not there any more.
+    splits: HashMap<(String, i32), i32>,
     chunk: Chunk,
     /// Of values and of keys, where they lie with a registry.
     schemas: Vec<Schemas>,
@@ -159,6 +161,8 @@ impl Reader {
         let schemas = schemas
             .into_iter()
             .filter_map(|(of_keys, source)| source.map(|source| Schemas { of_keys, source, last: None }));
+        let numbered = fetch.resume.iter().flat_map(|resume| resume.numbered.iter().cloned());
+        let splits = numbered.zip(0..).collect();
         Reader {
             schemas: schemas.collect(),
             fetch,
@@ -166,6 +170,7 @@ impl Reader {
             consumer,
             partitions: Vec::new(),
             by_place: HashMap::new(),
+            splits,
             chunk: Chunk::default(),
             trouble: None,
             looked_for_partitions: Instant::now(),
@@ -387,7 +392,9 @@ impl Reader {
         let mut followed = Vec::new();
         for (topic, number) in new {
             let start = self.start_of(&topic, number, at_first)?;
-            let partition = Partition { topic, number, start };
+            let split = self.splits.len() as i32;
+            let split = *self.splits.entry((topic.to_string(), number)).or_insert(split);
+            let partition = Partition { topic, number, split, start };
             let end = self.end_of(&partition)?;
             let is_done = end.is_some_and(|end| start >= end);
             if !is_done {
@@ -466,7 +473,7 @@ impl Reader {
         let find =
             |place: &Place| place.find(&self.consumer, topic, number).map_err(|fault| self.judged(fault));
         if let Some(resume) = &self.fetch.resume {
-            return match resume.get(&(topic.to_string(), number)) {
+            return match resume.offsets.get(&(topic.to_string(), number)) {
                 Some(offset) => Ok(*offset),
                 None => Ok(find(&Place::Earliest)?.unwrap_or(0)),
             };
