@@ -417,6 +417,46 @@ def partitions_that_are_added_are_read():
     same(sorted(int(row[0]) for row in rows("grown.csv")), list(range(400)))
 
 
+def several_topics_are_one_table():
+    names = [topic(f"several-{n}", 2) for n in range(2)]
+    for n, name in enumerate(names):
+        put(name, "n BIGINT", [[i] for i in range(100 * n, 100 * n + 100)])
+    found, _ = get(";".join(names), "n BIGINT")
+    same(sorted(int(row[0]) for row in found), list(range(200)))
+
+
+def a_topic_that_is_deleted_ends_its_readers():
+    t = topic("gone", 2)
+    put(t, "n BIGINT", [[n] for n in range(10)])
+    sql = table("t", "n BIGINT", t, EARLIEST) + file("o", "n BIGINT", "gone.csv") + "INSERT INTO o SELECT n FROM t;"
+    process = start(sql)
+    wait_for(lambda: len(rows("gone.csv")) == 10, "rows", process)
+    kafka("topic", "--delete", "--topic", t)
+    said = ended(process, 60, 1)
+    assert "topic 'gone': there is no such topic" in said, said
+
+
+def a_group_goes_on_where_it_has_committed():
+    t = topic("grouped")
+    put(t, "n BIGINT", [[n] for n in range(10)])
+    group = ("properties.group.id", "readers")
+    committing = [("properties.enable.auto.commit", "true"), ("properties.auto.commit.interval.ms", "100")]
+    sql = table("t", "n BIGINT", t, EARLIEST, group, *committing) + file("o", "n BIGINT", "grouped.csv")
+    process = start(sql + "INSERT INTO o SELECT n FROM t;")
+    wait_for(lambda: len(rows("grouped.csv")) == 10, "rows", process)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    put(t, "n BIGINT", [[n] for n in range(10, 20)])
+
+    def numbers(*options):
+        return [int(row[0]) for row in get(t, "n BIGINT", group, *options)[0]]
+
+    same(numbers(("scan.startup.mode", "group-offsets")), list(range(10, 20)))
+    same(numbers(("scan.startup.mode", None)), list(range(10, 20)))
+    same(numbers(("scan.bounded.mode", "group-offsets")), list(range(10)))
+
+
 def one_consumer_serves_many_queries():
     t = topic("shared")
     put(t, "n BIGINT", [[n] for n in range(500)])
@@ -666,6 +706,9 @@ TESTS = [
     an_idle_partition_holds_nothing_up,
     topics_that_come_keep_their_watermarks,
     partitions_that_are_added_are_read,
+    several_topics_are_one_table,
+    a_topic_that_is_deleted_ends_its_readers,
+    a_group_goes_on_where_it_has_committed,
     one_consumer_serves_many_queries,
     records_that_are_gone_are_not_passed_over,
     a_killed_broker_loses_nothing,

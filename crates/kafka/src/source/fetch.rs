@@ -39,6 +39,9 @@ const WAIT: Duration = Duration::from_millis(200);
 /// Messages handed over at once, at most.
 const CHUNK_MESSAGES: usize = 1_024;
 
+/// Of topics that give nothing for so long it is asked whether they are there: nothing that is brought says that one was deleted.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// A topic that is not there is looked for so often, with growing pauses: a broker that has just started may not know it.
 const LOOKS_FOR_TOPIC: u32 = 2;
 
@@ -118,6 +121,8 @@ struct Reader {
     /// When the brokers ceased to answer, and how often they were asked since.
     trouble: Option<Trouble>,
     looked_for_partitions: Instant,
+    /// When records came last.
+    brought: Instant,
     looks_for_topic: u32,
 }
 
@@ -174,6 +179,7 @@ impl Reader {
             chunk: Chunk::default(),
             trouble: None,
             looked_for_partitions: Instant::now(),
+            brought: Instant::now(),
             looks_for_topic: 0,
         }
     }
@@ -248,6 +254,7 @@ impl Reader {
             Err(fault) => faults.push(fault),
         });
         if self.chunk.len() > 0 {
+            self.brought = Instant::now();
             self.no_trouble();
         }
         for fault in faults {
@@ -355,10 +362,14 @@ impl Reader {
 
     /// Looks for new partitions where that is due, and whether the brokers answer again.
     fn look_for_partitions(&mut self) -> Result<(), Fault> {
-        let is_due = match (&self.trouble, self.fetch.options.discovery) {
-            (Some(trouble), _) => trouble.asked.elapsed().as_secs() >= error::pause_s(trouble.failures),
-            (None, Some(interval)) => self.looked_for_partitions.elapsed() >= interval,
-            (None, None) => false,
+        let looked = self.looked_for_partitions.elapsed();
+        let is_due = match &self.trouble {
+            Some(trouble) => trouble.asked.elapsed().as_secs() >= error::pause_s(trouble.failures),
+            None => {
+                let is_named = matches!(self.fetch.options.topics, Topics::Named(_));
+                let is_silent = is_named && self.brought.elapsed() >= SILENCE && looked >= SILENCE;
+                is_silent || self.fetch.options.discovery.is_some_and(|interval| looked >= interval)
+            }
         };
         if !is_due {
             return Ok(());
@@ -384,8 +395,8 @@ impl Reader {
             !self.by_place.get(topic).is_some_and(|of| of.contains_key(number))
         };
         let new: Vec<(Arc<str>, i32)> = found.into_iter().filter(is_new).collect();
-        let is_bounded = self.fetch.options.end.is_some();
-        if new.is_empty() || (is_bounded && !at_first) {
+        let follows = at_first || self.fetch.options.discovery.is_some();
+        if new.is_empty() || !follows {
             return Ok(());
         }
         let mut assigned = TopicPartitionList::new();
