@@ -188,6 +188,26 @@ def a_killed_server_loses_nothing():
     assert f"waiting for PostgreSQL at 127.0.0.1:{PORT}/postgres" in said and "answers again" in said, said
 
 
+def two_tables_do_not_commit_as_one():
+    psql("CREATE TABLE windows (start_at TIMESTAMP, n BIGINT)")
+    psql("CREATE TABLE tardy (n BIGINT)")
+    write_csv("in.csv", [[1], [2]])
+    once = ("laxity.delivery-guarantee", "exactly-once")
+    source = "n BIGINT, at_time AS TO_TIMESTAMP_LTZ(n, 3), WATERMARK FOR at_time AS at_time"
+    sql = (
+        "SET 'execution.checkpointing.interval' = '150 ms';\nSET 'laxity.late.table' = 'tardy';\n"
+        + file("i", source, "in.csv")
+        + table("windows", "start_at TIMESTAMP(3), n BIGINT", once)
+        + table("tardy", "n BIGINT", once)
+        + "INSERT INTO windows SELECT CAST(window_start AS TIMESTAMP(3)), COUNT(*) FROM "
+        "TABLE(TUMBLE(TABLE i, DESCRIPTOR(at_time), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;\n"
+    )
+    said = run(sql, "--state", "state-two", code=2)
+    assert '"windows" and "tardy" are both written exactly once' in said and "write one of them at least once" in said, said
+    run(sql.replace(table("tardy", "n BIGINT", once), table("tardy", "n BIGINT")), "--state", "state-two")
+    same(psql("SELECT n FROM windows"), [["2"]])
+
+
 def what_is_wrong_is_said():
     write_csv("in.csv", [["x"]])
     source = file("i", "s STRING", "in.csv")
@@ -326,6 +346,7 @@ TESTS = [
     a_key_is_written_over,
     rows_are_looked_up,
     a_killed_server_loses_nothing,
+    two_tables_do_not_commit_as_one,
     what_is_wrong_is_said,
 ]
 

@@ -118,6 +118,11 @@ pub trait SinkConnector: Sync {
         Ok(None)
     }
 
+    /// Whether the outside keeps such a record of this table. Two of them cannot be brought up to one checkpoint at once.
+    fn keeps_record(&self, _table: &TableSpec, _options: &OptionReader<'_>) -> bool {
+        false
+    }
+
     /// What a query with checkpoints is promised here.
     fn delivery(&self, _table: &TableSpec, _options: &OptionReader<'_>) -> Delivery {
         Delivery::AtLeastOnce

@@ -106,7 +106,7 @@ pub use scan::{
 };
 pub use sink::{
     Encoder, OpenSink, Output, RestOfPrepare, SinkEnvironment, SinkSpec, committed_checkpoint, delivery,
-    open_sink, validate_sink,
+    keeps_record, open_sink, validate_sink,
 };
 pub use table::{ConnectError, OptionError, TableSpec};
 pub use waiting::{Wait, Waiting};

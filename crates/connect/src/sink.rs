@@ -204,6 +204,12 @@ pub fn delivery(table: &TableSpec) -> Result<Delivery, OptionError> {
     Ok(sink_of(&options)?.delivery(table, &options))
 }
 
+/// Whether the outside keeps a record of what was committed to the table: see [`SinkConnector::keeps_record`].
+pub fn keeps_record(table: &TableSpec) -> bool {
+    let options = OptionReader::new(table);
+    sink_of(&options).is_ok_and(|sink| sink.keeps_record(table, &options))
+}
+
 /// Checks the WITH clause of a table that a query writes, without touching files.
 ///
 /// # Errors

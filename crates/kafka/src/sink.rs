@@ -212,6 +212,10 @@ impl SinkConnector for KafkaSink {
         of.committed(&writer, env.resume.is_some()).map(Some)
     }
 
+    fn keeps_record(&self, _table: &TableSpec, options: &OptionReader<'_>) -> bool {
+        SinkOptions::read(options).is_ok_and(|settings| settings.guarantee == Guarantee::ExactlyOnce)
+    }
+
     fn delivery(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Delivery {
         match SinkOptions::read(options).map(|settings| settings.guarantee) {
             Ok(Guarantee::ExactlyOnce) => Delivery::ExactlyOnce,
