@@ -651,6 +651,33 @@ def exactly_once_through_kills_of_the_broker():
     print(f"    {count} rows through {kills} kills of the broker, {starts} starts: 0 lost, 0 doubled")
 
 
+def a_transaction_that_was_open_for_too_long_is_made_again():
+    """The process stands still, and the brokers abort what it has not committed."""
+    t = topic("stopped")
+    count = 3000
+    once = [("sink.delivery-guarantee", "exactly-once"), ("sink.transactional-id-prefix", "stopped"),
+            ("properties.transaction.timeout.ms", "1000")]
+    sql = (
+        "SET 'execution.checkpointing.interval' = '300 ms';\n"
+        f"CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '300', 'number-of-rows' = '{count}', "
+        f"'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{count - 1}');\n"
+        + table("o", "n BIGINT", t, *once)
+        + "INSERT INTO o SELECT n FROM g;"
+    )
+    process = start(sql, "--state", "state-stopped")
+    time.sleep(3)
+    process.send_signal(signal.SIGSTOP)
+    # The brokers look for such transactions every second.
+    time.sleep(4)
+    process.send_signal(signal.SIGCONT)
+    said = ended(process, 60)
+    found, _ = get(t, "n BIGINT", ("properties.isolation.level", "read_committed"))
+    same(sorted(int(row[0]) for row in found), list(range(count)))
+    assert "longer than 'properties.transaction.timeout.ms' allows" in said and "another program" not in said, said
+    said = run(sql.replace("300 ms", "1 s"), "--state", "state-refused", code=2)
+    assert "'properties.transaction.timeout.ms'" in said and "checkpoints more frequent" in said, said
+
+
 def certificates_and_passwords_are_checked():
     t = topic("secure")
     secure = {
@@ -715,6 +742,7 @@ TESTS = [
     exactly_once_through_kills,
     a_row_waits_for_the_brokers_alone,
     exactly_once_through_kills_of_the_broker,
+    a_transaction_that_was_open_for_too_long_is_made_again,
     certificates_and_passwords_are_checked,
     what_is_not_there_is_said,
 ]

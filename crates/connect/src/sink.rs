@@ -170,6 +170,8 @@ pub struct SinkEnvironment {
     pub part: usize,
     /// The query has checkpoints: the output will be asked to [`prepare`](Output::prepare).
     pub is_checkpointed: bool,
+    /// How often, where that is known.
+    pub checkpoint_interval: Option<Duration>,
     /// Where the output says that it waits for somebody who is away.
     pub waiting: Waiting,
     /// Where to go on, for a query that was restored; what came behind is taken back where that can be. `None` to begin.

@@ -258,6 +258,7 @@ impl Submission {
             next_part: &mut next_part,
             opened,
             finish: kept.as_ref().map(|kept| &kept.finish),
+            interval: plan.state.as_ref().map(|state| state.interval),
             restored: kept.as_ref().and_then(|kept| kept.found.restored.as_ref()),
         };
         let Expanded { instances, operators, sources, outlets } =

@@ -1,6 +1,7 @@
 //! How the instances and outputs of a query are made of its plan.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use laxity_connect::{RefusedRows, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, Waiting, open_sink};
 use laxity_graph::{Dataflow, NodeId, RowErrors};
@@ -26,6 +27,8 @@ pub(super) struct Builder<'a> {
     pub opened: &'a mut Vec<Arc<Outlet>>,
     /// Of a query with checkpoints: how it ends.
     pub finish: Option<&'a Arc<Finish>>,
+    /// How often checkpoints are taken of it.
+    pub interval: Option<Duration>,
     /// What it goes on from.
     pub restored: Option<&'a Restored>,
 }
@@ -63,6 +66,7 @@ impl Builder<'_> {
                     query: self.name(),
                     part: (self.next_part)(spec),
                     is_checkpointed: self.finish.is_some(),
+                    checkpoint_interval: self.interval,
                     resume: self.restored.and_then(|restored| restored.output(number)),
                 };
                 let sink = open_sink(spec, &environment)
