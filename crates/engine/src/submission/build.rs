@@ -120,7 +120,7 @@ impl Blueprint<Stage<ScanSpec, SinkSpec>> for Builder<'_> {
         let letters =
             RefusedRows::open(table).map_err(|source| SubmitError::Connect { query: self.name(), source })?;
         Ok(match letters {
-            Some(letters) => Box::new(LetterWriter { operator, letters, query: self.name() }),
+            Some(letters) => Box::new(LetterWriter { operator, letters, query: self.query.clone() }),
             None => operator,
         })
     }
