@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A Kafka broker of one node to test with: install | start | stop | kill | topic … | url.
+# A Kafka broker of one node to test with: install | start | stop | kill | topic … |
+# delete-records TOPIC PARTITION OFFSET | url.
 #
 #   KAFKA_HOME   where it is put; default target/kafka-VERSION
 #   KAFKA_DATA   its log, configuration and topics; default KAFKA_HOME/data
@@ -74,6 +75,7 @@ offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.num.partitions=4
 transaction.state.log.min.isr=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
@@ -147,5 +149,9 @@ topic)
     shift
     java_with 128m org.apache.kafka.tools.TopicCommand --bootstrap-server "$(url)" "$@"
     ;;
-*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+delete-records) # All before that one.
+    printf '{"version":1,"partitions":[{"topic":"%s","partition":%s,"offset":%s}]}' "$2" "$3" "$4" >"$DATA/delete.json"
+    java_with 128m org.apache.kafka.tools.DeleteRecordsCommand --bootstrap-server "$(url)" --offset-json-file "$DATA/delete.json"
+    ;;
+*) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

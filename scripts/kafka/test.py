@@ -363,6 +363,47 @@ def an_idle_partition_holds_nothing_up():
     same([row[1] for row in rows("idle.csv")][:6], ["1000"] * 6)
 
 
+def topics_that_come_keep_their_watermarks():
+    """Partitions are counted as they are found, which after a restart is in another order."""
+    first, second = topic("mix-b"), "mix-a"
+    hour = 3_600_000
+
+    def put_times(of_topic, times):
+        put(of_topic, "ms BIGINT", [[ms] for ms in times])
+
+    pattern = [("topic", None), ("topic-pattern", "mix-."), ("scan.topic-partition-discovery.interval", "300 ms")]
+    sql = (
+        "SET 'execution.checkpointing.interval' = '200 ms';\nSET 'pipeline.name' = 'mixed';\n"
+        + table("t", TIMED, None, EARLIEST, *pattern)
+        + "CREATE TABLE counts (start_at TIMESTAMP(3), n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'mixed', "
+        "'format' = 'csv');\n" + WINDOWS
+    )
+
+    def counts():
+        files = sorted((WORK / "mixed").glob("[!.]*")) if (WORK / "mixed").exists() else []
+        return [row[1] for path in files for row in rows(path)]
+
+    process = start(sql, "--state", "state-mixed")
+    put_times(first, range(0, 25_000, 10))
+    wait_for(lambda: len(counts()) == 2, "windows of the first topic", process)
+    topic(second)
+    put_times(second, range(20_000, 25_000, 10))
+    time.sleep(1.5)
+    # From here on the first is ahead, and held back by the second.
+    put_times(first, range(hour, hour + 25_000, 10))
+    time.sleep(1.5)
+    process.kill()
+    process.wait()
+    process = start(sql, "--state", "state-mixed")
+    time.sleep(1)
+    put_times(second, range(25_000, 60_001, 10))
+    wait_for(lambda: len(counts()) >= 6, "windows of the second topic", process)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    # The third window has the second's rows beside those of the first.
+    same(counts()[:6], ["1000", "1000", "1500", "1000", "1000", "1000"])
+
+
 def partitions_that_are_added_are_read():
     t = topic("grows")
     sql = table("t", "ms BIGINT", t, EARLIEST, ("scan.topic-partition-discovery.interval", "300 ms"))
@@ -376,6 +417,46 @@ def partitions_that_are_added_are_read():
     same(sorted(int(row[0]) for row in rows("grown.csv")), list(range(400)))
 
 
+def several_topics_are_one_table():
+    names = [topic(f"several-{n}", 2) for n in range(2)]
+    for n, name in enumerate(names):
+        put(name, "n BIGINT", [[i] for i in range(100 * n, 100 * n + 100)])
+    found, _ = get(";".join(names), "n BIGINT")
+    same(sorted(int(row[0]) for row in found), list(range(200)))
+
+
+def a_topic_that_is_deleted_ends_its_readers():
+    t = topic("gone", 2)
+    put(t, "n BIGINT", [[n] for n in range(10)])
+    sql = table("t", "n BIGINT", t, EARLIEST) + file("o", "n BIGINT", "gone.csv") + "INSERT INTO o SELECT n FROM t;"
+    process = start(sql)
+    wait_for(lambda: len(rows("gone.csv")) == 10, "rows", process)
+    kafka("topic", "--delete", "--topic", t)
+    said = ended(process, 60, 1)
+    assert "topic 'gone': there is no such topic" in said, said
+
+
+def a_group_goes_on_where_it_has_committed():
+    t = topic("grouped")
+    put(t, "n BIGINT", [[n] for n in range(10)])
+    group = ("properties.group.id", "readers")
+    committing = [("properties.enable.auto.commit", "true"), ("properties.auto.commit.interval.ms", "100")]
+    sql = table("t", "n BIGINT", t, EARLIEST, group, *committing) + file("o", "n BIGINT", "grouped.csv")
+    process = start(sql + "INSERT INTO o SELECT n FROM t;")
+    wait_for(lambda: len(rows("grouped.csv")) == 10, "rows", process)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    ended(process)
+    put(t, "n BIGINT", [[n] for n in range(10, 20)])
+
+    def numbers(*options):
+        return [int(row[0]) for row in get(t, "n BIGINT", group, *options)[0]]
+
+    same(numbers(("scan.startup.mode", "group-offsets")), list(range(10, 20)))
+    same(numbers(("scan.startup.mode", None)), list(range(10, 20)))
+    same(numbers(("scan.bounded.mode", "group-offsets")), list(range(10)))
+
+
 def one_consumer_serves_many_queries():
     t = topic("shared")
     put(t, "n BIGINT", [[n] for n in range(500)])
@@ -386,6 +467,34 @@ def one_consumer_serves_many_queries():
     run(sql)
     for query in range(6):
         same([int(row[0]) for row in rows(f"shared{query}.csv")], [n for n in range(500) if n % 6 == query])
+
+
+def records_that_are_gone_are_not_passed_over():
+    t = topic("retained")
+    put(t, "n BIGINT", [[n] for n in range(100)])
+    sql = (
+        "SET 'execution.checkpointing.interval' = '200 ms';\nSET 'pipeline.name' = 'retained';\n"
+        + table("t", "n BIGINT", t, EARLIEST)
+        + "CREATE TABLE o (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'retained', 'format' = 'csv');\n"
+        "INSERT INTO o SELECT n FROM t;"
+    )
+    process = start(sql, "--state", "state-retained")
+    written = lambda: sum(len(rows(path)) for path in (WORK / "retained").glob("[!.]*"))  # noqa: E731
+    wait_for(lambda: written() == 100, "rows", process)
+    time.sleep(1)
+    process.kill()
+    process.wait()
+    put(t, "n BIGINT", [[n] for n in range(100, 200)])
+    kafka("delete-records", t, "0", "150")
+    process = start(sql, "--state", "state-retained")
+    said = ended(process, 20, 1)
+    assert "the records from which to read are not there any more" in said, said
+    # Who says where to go on is taken at his word.
+    sql = sql.replace("'scan.startup", "'properties.auto.offset.reset' = 'earliest', 'scan.startup")
+    process = start(sql, "--state", "state-retained")
+    wait_for(lambda: written() == 150, "rows that are still there", process)
+    process.send_signal(signal.SIGINT)
+    ended(process)
 
 
 def a_killed_broker_loses_nothing():
@@ -542,6 +651,33 @@ def exactly_once_through_kills_of_the_broker():
     print(f"    {count} rows through {kills} kills of the broker, {starts} starts: 0 lost, 0 doubled")
 
 
+def a_transaction_that_was_open_for_too_long_is_made_again():
+    """The process stands still, and the brokers abort what it has not committed."""
+    t = topic("stopped")
+    count = 3000
+    once = [("sink.delivery-guarantee", "exactly-once"), ("sink.transactional-id-prefix", "stopped"),
+            ("properties.transaction.timeout.ms", "1000")]
+    sql = (
+        "SET 'execution.checkpointing.interval' = '300 ms';\n"
+        f"CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '300', 'number-of-rows' = '{count}', "
+        f"'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{count - 1}');\n"
+        + table("o", "n BIGINT", t, *once)
+        + "INSERT INTO o SELECT n FROM g;"
+    )
+    process = start(sql, "--state", "state-stopped")
+    time.sleep(3)
+    process.send_signal(signal.SIGSTOP)
+    # The brokers look for such transactions every second.
+    time.sleep(4)
+    process.send_signal(signal.SIGCONT)
+    said = ended(process, 60)
+    found, _ = get(t, "n BIGINT", ("properties.isolation.level", "read_committed"))
+    same(sorted(int(row[0]) for row in found), list(range(count)))
+    assert "longer than 'properties.transaction.timeout.ms' allows" in said and "another program" not in said, said
+    said = run(sql.replace("300 ms", "1 s"), "--state", "state-refused", code=2)
+    assert "'properties.transaction.timeout.ms'" in said and "checkpoints more frequent" in said, said
+
+
 def certificates_and_passwords_are_checked():
     t = topic("secure")
     secure = {
@@ -595,12 +731,18 @@ TESTS = [
     poison_is_counted_with_its_place,
     each_partition_has_its_watermark,
     an_idle_partition_holds_nothing_up,
+    topics_that_come_keep_their_watermarks,
     partitions_that_are_added_are_read,
+    several_topics_are_one_table,
+    a_topic_that_is_deleted_ends_its_readers,
+    a_group_goes_on_where_it_has_committed,
     one_consumer_serves_many_queries,
+    records_that_are_gone_are_not_passed_over,
     a_killed_broker_loses_nothing,
     exactly_once_through_kills,
     a_row_waits_for_the_brokers_alone,
     exactly_once_through_kills_of_the_broker,
+    a_transaction_that_was_open_for_too_long_is_made_again,
     certificates_and_passwords_are_checked,
     what_is_not_there_is_said,
 ]

@@ -188,6 +188,26 @@ def a_killed_server_loses_nothing():
     assert f"waiting for PostgreSQL at 127.0.0.1:{PORT}/postgres" in said and "answers again" in said, said
 
 
+def two_tables_do_not_commit_as_one():
+    psql("CREATE TABLE windows (start_at TIMESTAMP, n BIGINT)")
+    psql("CREATE TABLE tardy (n BIGINT)")
+    write_csv("in.csv", [[1], [2]])
+    once = ("laxity.delivery-guarantee", "exactly-once")
+    source = "n BIGINT, at_time AS TO_TIMESTAMP_LTZ(n, 3), WATERMARK FOR at_time AS at_time"
+    sql = (
+        "SET 'execution.checkpointing.interval' = '150 ms';\nSET 'laxity.late.table' = 'tardy';\n"
+        + file("i", source, "in.csv")
+        + table("windows", "start_at TIMESTAMP(3), n BIGINT", once)
+        + table("tardy", "n BIGINT", once)
+        + "INSERT INTO windows SELECT CAST(window_start AS TIMESTAMP(3)), COUNT(*) FROM "
+        "TABLE(TUMBLE(TABLE i, DESCRIPTOR(at_time), INTERVAL '1' SECOND)) GROUP BY window_start, window_end;\n"
+    )
+    said = run(sql, "--state", "state-two", code=2)
+    assert '"windows" and "tardy" are both written exactly once' in said and "write one of them at least once" in said, said
+    run(sql.replace(table("tardy", "n BIGINT", once), table("tardy", "n BIGINT")), "--state", "state-two")
+    same(psql("SELECT n FROM windows"), [["2"]])
+
+
 def what_is_wrong_is_said():
     write_csv("in.csv", [["x"]])
     source = file("i", "s STRING", "in.csv")
@@ -285,14 +305,48 @@ def a_query_goes_on_when_the_server_is_back():
     print(f"    {count} rows through 2 restarts of the server: 0 lost, 0 doubled")
 
 
+def a_table_has_no_place_to_go_on_from():
+    """A query that is killed amid a table does not count rows twice: it is refused until it is said that it is to begin anew."""
+    count = 600_000
+    psql(f"CREATE TABLE long AS SELECT n FROM generate_series(1::BIGINT, {count}) n")
+    psql("CREATE TABLE copied (n BIGINT)")
+    sql = (
+        "SET 'execution.checkpointing.interval' = '50 ms';\nSET 'pipeline.name' = 'copy';\n"
+        + table("long", "n BIGINT")
+        + table("copied", "n BIGINT", ("laxity.delivery-guarantee", "exactly-once"))
+        + "INSERT INTO copied SELECT n FROM long;\n"
+    )
+    process = start(sql, "--state", "state-copy")
+    until = time.monotonic() + 40
+    while int(psql("SELECT COUNT(*) FROM copied")[0][0]) == 0:
+        assert time.monotonic() < until and process.poll() is None, process.log.read_text()
+    process.kill()
+    process.wait()
+    seen = int(psql("SELECT COUNT(*) FROM copied")[0][0])
+    assert seen < count, "it was to be killed amid the table"
+    said = run(sql, "--state", "state-copy", code=2)
+    assert "can only be read from the beginning" in said and "--state-ignore 'copy'" in said, said
+    same(int(psql("SELECT COUNT(*) FROM copied")[0][0]), seen)
+    psql("TRUNCATE copied")
+    run(sql, "--state", "state-copy", "--state-ignore", "copy")
+    same(psql("SELECT COUNT(*), COUNT(DISTINCT n) FROM copied"), [[str(count), str(count)]])
+    path = WORK / "copy.sql"
+    path.write_text(sql)
+    explained = subprocess.run([LAXITY, "explain", path], check=True, capture_output=True, text=True, timeout=30)
+    assert "copied at least once: long cannot be read on in its midst" in explained.stdout, explained.stdout
+    print(f"    killed after {seen} rows of {count}")
+
+
 TESTS = [
     exactly_once_through_kills,
     a_query_goes_on_when_the_server_is_back,
+    a_table_has_no_place_to_go_on_from,
     rows_come_back,
     many_rows_are_one_table,
     a_key_is_written_over,
     rows_are_looked_up,
     a_killed_server_loses_nothing,
+    two_tables_do_not_commit_as_one,
     what_is_wrong_is_said,
 ]
 

@@ -71,6 +71,12 @@ pub trait SourceConnector: Sync {
     /// Whether the table ends.
     fn is_bounded(&self, table: &TableSpec) -> bool;
 
+    /// False if a query that goes on from a checkpoint cannot go on in the midst of the table: reading always begins with
+    /// the first row, and the rows may be others by then.
+    fn is_read_on(&self, _table: &TableSpec) -> bool {
+        true
+    }
+
     /// About how long a table takes to open, with its first rows made ready, on a core to itself. By default that of a small file.
     fn opening_ns(&self) -> u64 {
         300_000
@@ -110,6 +116,11 @@ pub trait SinkConnector: Sync {
         _options: &OptionReader<'_>,
     ) -> Result<Option<u64>, ConnectError> {
         Ok(None)
+    }
+
+    /// Whether the outside keeps such a record of this table. Two of them cannot be brought up to one checkpoint at once.
+    fn keeps_record(&self, _table: &TableSpec, _options: &OptionReader<'_>) -> bool {
+        false
     }
 
     /// What a query with checkpoints is promised here.
@@ -173,12 +184,18 @@ const BUILT_IN: &[&dyn Connector] = &[
 
 static REGISTERED: RwLock<Vec<&'static dyn Connector>> = RwLock::new(Vec::new());
 
+/// Taken for every table: how many read or write it is the engine's to say.
+const OF_FLINK: [&str; 2] = ["scan.parallelism", "sink.parallelism"];
+
 /// What is chosen by the option 'connector' among those that have a `part`; others are refused with this sentence.
 pub(crate) fn chosen<T: ?Sized>(
     options: &OptionReader<'_>,
     part: fn(&'static dyn Connector) -> Option<&'static T>,
     refused: &str,
 ) -> Result<&'static T, OptionError> {
+    for key in OF_FLINK {
+        options.count(key, 1)?;
+    }
     let all = all();
     let choices: Vec<(&str, &'static T)> =
         all.iter().filter_map(|connector| Some((connector.name(), part(*connector)?))).collect();

@@ -56,6 +56,12 @@ impl CsvOptions {
         if quote == Some(delimiter) || escape == Some(delimiter) {
             return Err(options.error("csv.field-delimiter", "also the quote or escape character"));
         }
+        let scientific = "csv.write-bigdecimal-in-scientific-notation";
+        if options.boolean(scientific)? == Some(true) {
+            return Err(
+                options.error(scientific, "'true' is not supported: a DECIMAL is written in plain digits")
+            );
+        }
         Ok(CsvOptions {
             delimiter,
             quote,

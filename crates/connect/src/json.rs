@@ -47,6 +47,14 @@ pub(crate) fn read_format(
     _schema: &Schema,
     options: &OptionReader<'_>,
 ) -> Result<Arc<dyn Format>, OptionError> {
+    if options.boolean("json.fail-on-missing-field")? == Some(true) {
+        let message =
+            "'true' is not supported: a missing field is NULL, and the row dead where its column is NOT NULL";
+        return Err(options.error("json.fail-on-missing-field", message));
+    }
+    // In JSON 1E-7 and 0.0000001 are one number.
+    options.boolean("json.encode.decimal-as-plain-number")?;
+    options.choice("json.map-null-key.mode", &[("FAIL", ())])?;
     let formats = [("SQL", false), ("ISO-8601", true)];
     Ok(Arc::new(JsonOptions {
         iso_timestamps: options.choice("json.timestamp-format.standard", &formats)?.unwrap_or(false),

@@ -102,11 +102,11 @@ pub use recovery::{Delivery, OutputPosition};
 pub use root::ROOT_OPTION;
 pub use scan::{
     Preparation, RecordPlace, RestoredScan, Scan, ScanEnvironment, ScanEvent, ScanPosition, ScanSpec,
-    ScannedBatch, is_bounded, open_scan, opening_ns, validate_source,
+    ScannedBatch, is_bounded, is_read_on, open_scan, opening_ns, validate_source,
 };
 pub use sink::{
     Encoder, OpenSink, Output, RestOfPrepare, SinkEnvironment, SinkSpec, committed_checkpoint, delivery,
-    open_sink, validate_sink,
+    keeps_record, open_sink, validate_sink,
 };
 pub use table::{ConnectError, OptionError, TableSpec};
 pub use waiting::{Wait, Waiting};

@@ -171,10 +171,19 @@ pub struct RestoredScan {
 pub struct ScanPosition {
     /// The next one's, by topic and partition. A part that is not among them begins at its beginning.
     pub offsets: BTreeMap<(String, i32), i64>,
+    /// These parts by their numbers in [`SplitColumn`](crate::SplitColumn), which a scan that goes on from here gives them again.
+    pub numbered: Arc<Vec<(String, i32)>>,
     /// Of files that are followed. One that is not among them is new.
     pub files: FilesRead,
     /// Rows put aside before it.
     pub dead_rows: u64,
+}
+
+impl ScanPosition {
+    /// The offsets by the numbers of their parts.
+    pub fn offsets_by_number(&self) -> impl Iterator<Item = (&(String, i32), i64)> {
+        self.numbered.iter().filter_map(|part| Some((part, *self.offsets.get(part)?)))
+    }
 }
 
 impl ScanEnvironment {
@@ -230,6 +239,11 @@ pub fn validate_source(table: &TableSpec) -> Result<(), OptionError> {
 /// Whether a table that can be read ends: all but replays for ever, topics and generators without a bound.
 pub fn is_bounded(table: &TableSpec) -> bool {
     source_of(&OptionReader::new(table)).is_ok_and(|source| source.is_bounded(table))
+}
+
+/// Whether a query that goes on from a checkpoint can go on in the midst of the table: see [`SourceConnector::is_read_on`].
+pub fn is_read_on(table: &TableSpec) -> bool {
+    source_of(&OptionReader::new(table)).map_or(true, |source| source.is_read_on(table))
 }
 
 /// About how long opening the table takes: see [`SourceConnector::opening_ns`].

@@ -170,6 +170,8 @@ pub struct SinkEnvironment {
     pub part: usize,
     /// The query has checkpoints: the output will be asked to [`prepare`](Output::prepare).
     pub is_checkpointed: bool,
+    /// How often, where that is known.
+    pub checkpoint_interval: Option<Duration>,
     /// Where the output says that it waits for somebody who is away.
     pub waiting: Waiting,
     /// Where to go on, for a query that was restored; what came behind is taken back where that can be. `None` to begin.
@@ -202,6 +204,12 @@ pub fn committed_checkpoint(spec: &SinkSpec, env: &SinkEnvironment) -> Result<Op
 pub fn delivery(table: &TableSpec) -> Result<Delivery, OptionError> {
     let options = OptionReader::new(table);
     Ok(sink_of(&options)?.delivery(table, &options))
+}
+
+/// Whether the outside keeps a record of what was committed to the table: see [`SinkConnector::keeps_record`].
+pub fn keeps_record(table: &TableSpec) -> bool {
+    let options = OptionReader::new(table);
+    sink_of(&options).is_ok_and(|sink| sink.keeps_record(table, &options))
 }
 
 /// Checks the WITH clause of a table that a query writes, without touching files.

@@ -1,5 +1,7 @@
 //! How far a restored query had read a table, and how that is read on for several at once.
 
+use std::sync::Arc;
+
 use arrow::datatypes::Schema;
 use laxity_connect::{FilePlace, RecordPlace, RestoredScan, ScanEnvironment, ScanPosition};
 use laxity_graph::EventTime;
@@ -67,7 +69,7 @@ impl Place {
     }
 
     pub(crate) fn start(&self) -> Start {
-        let offsets = self.offsets.as_ref().map(|place| place.offsets.clone().into_iter().collect());
+        let offsets = self.offsets.as_ref().map(|place| of_parts(place));
         let files = self.offsets.iter().flat_map(|place| place.files.places()).collect();
         let Place { columns, after_records, start_wall_ms, .. } = self.clone();
         Start { columns, after_records, offsets, files, start_wall_ms }
@@ -117,10 +119,15 @@ pub(crate) fn saved_offsets(place: ScanPosition) -> Offsets {
         FileRead { path, bytes, lines, skips_line, records, is_whole, front_bytes, front_crc }
     };
     Offsets {
+        next: of_parts(&place).into_iter().map(|((topic, part), next)| (topic, part, next)).collect(),
         files: place.files.places().into_iter().map(file).collect(),
-        next: place.offsets.into_iter().map(|((topic, part), next)| (topic, part, next)).collect(),
         dead_rows: place.dead_rows,
     }
+}
+
+/// The number of a part is in what operators hold.
+fn of_parts(place: &ScanPosition) -> Vec<((String, i32), i64)> {
+    place.offsets_by_number().map(|(part, next)| (part.clone(), next)).collect()
 }
 
 /// And back.
@@ -132,6 +139,7 @@ fn restored_offsets(offsets: &Offsets) -> ScanPosition {
     };
     ScanPosition {
         offsets: offsets.next.iter().map(|(topic, part, next)| ((topic.clone(), *part), *next)).collect(),
+        numbered: Arc::new(offsets.next.iter().map(|(topic, part, _)| (topic.clone(), *part)).collect()),
         files: offsets.files.iter().map(file).collect(),
         dead_rows: offsets.dead_rows,
     }
@@ -156,6 +164,20 @@ mod tests {
         assert_eq!(Place::of(&entry, &a), Err(vec!["b".to_string()]));
         let none_yet = SourceEntry { rows: 0, ..entry };
         assert_eq!(Place::of(&none_yet, &a).unwrap().columns, [0]);
+    }
+
+    #[test]
+    fn parts_keep_their_numbers() {
+        let next = vec![("b".to_owned(), 0, 7), ("a".to_owned(), 0, 9)];
+        let offsets = Offsets { next, ..Offsets::default() };
+        assert_eq!(saved_offsets(restored_offsets(&offsets)), offsets);
+        let at = |next: &[(&str, i32, i64)]| {
+            let next = next.iter().map(|(topic, part, next)| (topic.to_string(), *part, *next)).collect();
+            let offsets = Some(Offsets { next, ..Offsets::default() });
+            Place::of(&SourceEntry { offsets, ..SourceEntry::default() }, &Schema::empty()).unwrap()
+        };
+        let place = at(&[("b", 0, 7), ("a", 0, 9)]);
+        assert_ne!(place.start(), at(&[("a", 0, 9), ("b", 0, 7)]).start(), "no copy serves both");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Rows that an operator refuses, on their way to the dead letters of a table.
 
+use std::sync::Arc;
+
 use laxity_connect::RefusedRows;
 use laxity_graph::{Approximation, EventClock, EventTime, ProcessingTime};
 use laxity_operators::{
     DeadRows, Flow, Operator, OperatorError, OperatorState, Outbox, StateError, StreamBatch,
 };
+use laxity_runtime::Query;
 
 use crate::chain_of_causes;
 
@@ -12,16 +15,19 @@ use crate::chain_of_causes;
 pub(crate) struct LetterWriter {
     pub operator: Box<dyn Operator>,
     pub letters: RefusedRows,
-    pub query: String,
+    pub query: Arc<Query>,
 }
 
 impl LetterWriter {
     fn write(&self, refused: &[DeadRows]) -> Result<(), OperatorError> {
         for dead in refused {
-            let written = self.letters.put(&self.query, &dead.rows, &dead.reason.to_string());
-            written.map_err(|error| OperatorError::Row {
-                operator: "dead letters".into(),
-                message: chain_of_causes(&error),
+            let name = &self.query.settings.name;
+            let written = self.letters.put(name, &dead.rows, &dead.reason.to_string());
+            written.map_err(|error| {
+                if error.may_pass() {
+                    self.query.note_that_it_passes();
+                }
+                OperatorError::Row { operator: "dead letters".into(), message: chain_of_causes(&error) }
             })?;
         }
         Ok(())

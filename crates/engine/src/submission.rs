@@ -270,6 +270,7 @@ impl Submission {
             before,
             opened,
             finish: kept.as_ref().map(|kept| &kept.finish),
+            interval: plan.state.as_ref().map(|state| state.interval),
             restored: kept.as_ref().and_then(|kept| kept.found.restored.as_ref()),
         };
         let Expanded { instances, operators, sources, outlets } =

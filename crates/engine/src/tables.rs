@@ -562,6 +562,10 @@ impl Feed<ArrowRows> for Scanned {
         self.scan.progress()
     }
 
+    fn may_pass(error: &Failed) -> bool {
+        error.0.may_pass()
+    }
+
     fn project(batch: &StreamBatch, columns: &[usize]) -> StreamBatch {
         StreamBatch::on_time(batch.rows.project(columns).expect("columns of this table"))
     }

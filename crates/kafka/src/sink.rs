@@ -9,6 +9,8 @@ mod output;
 mod tests;
 mod transactions;
 
+use std::time::Duration;
+
 use laxity_connect::{
     ConnectError, DeadLetterOptions, Delivery, Direction, OpenSink, OptionError, OptionReader, Output,
     SinkConnector, SinkEnvironment, TableSpec,
@@ -62,6 +64,8 @@ enum Partitioner {
 const GUARANTEE: &str = "sink.delivery-guarantee";
 const PARTITIONER: &str = "sink.partitioner";
 const PREFIX: &str = "sink.transactional-id-prefix";
+const TIMEOUT: &str = "transaction.timeout.ms";
+const TIMEOUT_DEFAULT: &str = "900000";
 
 impl SinkOptions {
     fn read(options: &OptionReader<'_>) -> Result<SinkOptions, OptionError> {
@@ -110,6 +114,12 @@ impl SinkOptions {
         set_defaults(&mut client, guarantee);
         Ok(SinkOptions { client, topic, formats, guarantee, transactional_id_prefix: prefix, partitioner })
     }
+
+    /// Brokers abort a transaction that is open for longer.
+    fn transaction_timeout(&self) -> Duration {
+        let given = self.client.get(TIMEOUT).unwrap_or(TIMEOUT_DEFAULT);
+        Duration::from_millis(given.parse().unwrap_or(u64::MAX))
+    }
 }
 
 /// So that a table that is written too may be read.
@@ -146,7 +156,7 @@ fn set_defaults(client: &mut ClientConfig, guarantee: Guarantee) {
     ];
     if guarantee == Guarantee::ExactlyOnce {
         // As long as brokers allow if nobody has told them otherwise: a checkpoint may be late.
-        defaults.push(("transaction.timeout.ms", "900000"));
+        defaults.push((TIMEOUT, TIMEOUT_DEFAULT));
     }
     if guarantee == Guarantee::AtLeastOnce {
         defaults.push(("message.timeout.ms", "0"));
@@ -185,6 +195,14 @@ impl SinkConnector for KafkaSink {
             let message = "'exactly-once' commits with checkpoints: SET 'execution.checkpointing.interval', or take 'at-least-once'";
             return Err(options.error(GUARANTEE, message).into());
         }
+        let timeout = settings.transaction_timeout();
+        if let Some(interval) = env.checkpoint_interval.filter(|interval| once && *interval >= timeout) {
+            let message = format!(
+                "{timeout:?}, and a transaction is open from one checkpoint to the next, {interval:?}: the brokers would abort \
+                 it; let it be longer, or checkpoints more frequent"
+            );
+            return Err(options.error(&format!("properties.{TIMEOUT}"), message).into());
+        }
         // A partition for each query is what 'fixed' says, and a transaction ends with a query's own checkpoint.
         let serves_all = settings.partitioner != Partitioner::Fixed && !env.is_checkpointed;
         let encoder = KafkaEncoder::new(&settings, &table.schema);
@@ -210,6 +228,10 @@ impl SinkConnector for KafkaSink {
         let of = Transactions::new(&settings, &table.name, &env.query);
         let writer = KafkaOutput::new(table.name.clone(), settings, env.part, env.waiting.clone());
         of.committed(&writer, env.resume.is_some()).map(Some)
+    }
+
+    fn keeps_record(&self, _table: &TableSpec, options: &OptionReader<'_>) -> bool {
+        SinkOptions::read(options).is_ok_and(|settings| settings.guarantee == Guarantee::ExactlyOnce)
     }
 
     fn delivery(&self, _table: &TableSpec, options: &OptionReader<'_>) -> Delivery {

@@ -73,7 +73,7 @@ impl SourceOptions {
         // Of the same table where it is written.
         crate::sink::ask_for_options(options);
         options.finish()?;
-        set_defaults(&mut client, &start, end.is_some());
+        set_defaults(&mut client, end.is_some());
         Ok(SourceOptions {
             client,
             topics,
@@ -89,17 +89,13 @@ impl SourceOptions {
 }
 
 /// Where the client's own defaults are not Flink's, or not ours.
-fn set_defaults(client: &mut ClientConfig, start: &Place, is_bounded: bool) {
-    let reset = match start {
-        Place::Earliest => "earliest",
-        Place::Latest | Place::Timestamp(_) => "latest",
-        Place::Group | Place::Specific(_) => "error",
-    };
+fn set_defaults(client: &mut ClientConfig, is_bounded: bool) {
     let defaults = [
         // Asked for even where there is no group; nothing is committed unless the user wants it.
         ("group.id", "laxity"),
         ("enable.auto.commit", "false"),
-        ("auto.offset.reset", reset),
+        // Where reading begins is found before; this is for records that are gone when they are to be read.
+        ("auto.offset.reset", "error"),
         ("isolation.level", "read_uncommitted"),
         // What is brought ahead counts against nobody's bound, and librdkafka's 64 MB are many for a thousand tables.
         ("queued.max.messages.kbytes", "16384"),

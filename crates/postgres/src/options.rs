@@ -1,5 +1,7 @@
 //! The WITH clause: where the server is, who asks, and which table.
 
+use std::time::Duration;
+
 use laxity_connect::{OptionError, OptionReader};
 
 /// How the connection is protected: `sslmode` of the URL, as libpq and the JDBC driver mean it.
@@ -31,6 +33,15 @@ pub(crate) struct ServerTable {
 
 const URL: &str = "url";
 const START: &str = "jdbc:postgresql://";
+
+/// How long a server may take to answer, unless the URL says otherwise. The JDBC driver's.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A host that is silent is asked so by the system whether it is there, and the connection is lost if it says nothing: one that was
+/// switched off, or a cable that was cut, is known after a minute. A server that works on a long statement answers.
+const ASKED_AFTER: Duration = Duration::from_secs(30);
+const ASKED_EVERY: Duration = Duration::from_secs(10);
+const ASKED_TIMES: u32 = 3;
 
 /// Of the same table where it is read, written, or looked up in.
 const OF_FLINK: &[&str] = &[
@@ -80,6 +91,10 @@ impl ServerTable {
             config.host("localhost");
         }
         config.application_name("laxity");
+        config.connect_timeout(CONNECT_TIMEOUT);
+        // The system's own first question comes after two hours.
+        config.keepalives_idle(ASKED_AFTER).keepalives_interval(ASKED_EVERY).keepalives_retries(ASKED_TIMES);
+        config.tcp_user_timeout(ASKED_AFTER + ASKED_EVERY * ASKED_TIMES);
         let mut found = ServerTable {
             service: format!("PostgreSQL at {place}"),
             config,
@@ -105,7 +120,7 @@ impl ServerTable {
 
     /// A parameter of the URL. Values are not quoted back: one may be a secret.
     fn set(&mut self, key: &str, value: &str, options: &OptionReader<'_>) -> Result<(), OptionError> {
-        let seconds = |value: &str| value.parse().ok().map(std::time::Duration::from_secs);
+        let seconds = |value: &str| value.parse().ok().map(Duration::from_secs);
         let config = &mut self.config;
         match key {
             "user" => {
@@ -126,6 +141,9 @@ impl ServerTable {
                 }
                 None => return Err(options.error(URL, format!("'{key}' is not a number of seconds"))),
             },
+            "tcpKeepAlive" => {
+                config.keepalives(value != "false");
+            }
             "ssl" if value == "false" => self.encryption = Encryption::Disable,
             "ssl" => self.encryption = Encryption::VerifyFull,
             "sslrootcert" => self.root_certificate = Some(value.to_owned()),
@@ -144,15 +162,11 @@ impl ServerTable {
                 }
             }
             // Of Java's driver: nothing here corresponds to them.
-            "reWriteBatchedInserts"
-            | "tcpKeepAlive"
-            | "prepareThreshold"
-            | "stringtype"
-            | "socketTimeout" => {}
+            "reWriteBatchedInserts" | "prepareThreshold" | "stringtype" | "socketTimeout" => {}
             _ => {
                 let message = format!(
                     "its parameter '{key}' is not known; there are user, password, currentSchema, ApplicationName, \
-                     connectTimeout, ssl, sslmode and sslrootcert"
+                     connectTimeout, tcpKeepAlive, ssl, sslmode and sslrootcert"
                 );
                 return Err(options.error(URL, message));
             }
@@ -232,6 +246,17 @@ pub(crate) mod tests {
         assert_eq!(found.config.get_ports(), [5433]);
         assert_eq!(found.encryption, Encryption::VerifyAuthority);
         assert_eq!(found.config.get_options(), Some("-c search_path=s"));
+        assert_eq!(found.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn a_silent_server_is_not_waited_for_for_hours() {
+        let config = read(&[]).unwrap().config;
+        assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(10)));
+        assert!(config.get_keepalives());
+        assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(60)));
+        let config = read(&[("url", "jdbc:postgresql://h/d?tcpKeepAlive=false")]).unwrap().config;
+        assert!(!config.get_keepalives());
     }
 
     #[test]

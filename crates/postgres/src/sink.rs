@@ -93,6 +93,10 @@ impl SinkConnector for PostgresSink {
         transactions::committed(&server, &writer, env).map(Some)
     }
 
+    fn keeps_record(&self, table: &TableSpec, options: &OptionReader<'_>) -> bool {
+        SinkOptions::read(table, options).is_ok_and(|settings| settings.is_once)
+    }
+
     fn delivery(&self, table: &TableSpec, options: &OptionReader<'_>) -> Delivery {
         match SinkOptions::read(table, options) {
             Ok(SinkOptions { is_once: true, .. }) => Delivery::ExactlyOnce,

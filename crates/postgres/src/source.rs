@@ -71,6 +71,11 @@ impl SourceConnector for PostgresSource {
     fn is_bounded(&self, _table: &TableSpec) -> bool {
         true
     }
+
+    /// Rows of a server's table have no order.
+    fn is_read_on(&self, _table: &TableSpec) -> bool {
+        false
+    }
 }
 
 impl LookupConnector for PostgresSource {

@@ -72,6 +72,11 @@ pub trait Feed<C: Content> {
     /// Part of a bounded table read so far, 0 to 1.
     fn progress(&self) -> Option<f64>;
 
+    /// Whether who has checkpoints may go on from the last one after this error, a little later.
+    fn may_pass(_error: &Self::Error) -> bool {
+        false
+    }
+
     /// Some of the columns of its rows.
     fn project(batch: &C::Batch, columns: &[usize]) -> C::Batch;
 }
@@ -589,7 +594,7 @@ impl<C: Content> Intake<C> {
             // Called before its time: to prepare, or because somebody has his credit back.
             return match self.prepare(feed, now, context.load) {
                 Ok(step) => step,
-                Err(error) => self.fail(&error),
+                Err(error) => self.fail::<F>(&error),
             };
         }
         self.ending = None;
@@ -598,7 +603,7 @@ impl<C: Content> Intake<C> {
             let until = self.read_next(asked.unwrap_or(now), feed.event_clock());
             let event = match feed.poll(until) {
                 Ok(event) => event,
-                Err(error) => return self.fail(&error),
+                Err(error) => return self.fail::<F>(&error),
             };
             self.count(feed);
             if let FeedEvent::NotBefore(_) | FeedEvent::Waiting = event {
@@ -635,7 +640,7 @@ impl<C: Content> Intake<C> {
                     self.appoint_next(due, feed.event_clock(), started, now, context);
                     return match self.prepare(feed, now, context.load) {
                         Ok(step) => step,
-                        Err(error) => self.fail(&error),
+                        Err(error) => self.fail::<F>(&error),
                     };
                 }
                 FeedEvent::Waiting => {
@@ -786,7 +791,10 @@ impl<C: Content> Intake<C> {
     }
 
     /// Ends all who read it.
-    fn fail(&mut self, error: &impl Display) -> Step {
+    fn fail<F: Feed<C>>(&mut self, error: &F::Error) -> Step {
+        if F::may_pass(error) {
+            self.readers().for_each(|reader| reader.query.note_that_it_passes());
+        }
         self.stop(&error.to_string());
         Step::Done
     }

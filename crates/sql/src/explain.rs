@@ -78,13 +78,19 @@ pub(crate) fn checkpoints_text(
             text.push_str(" in the folder that --state names, or none")
         }
     }
+    let begins_again = dataflow.nodes().iter().find_map(|node| match &node.stage {
+        Stage::Source { scan, .. } if !laxity_connect::is_read_on(&scan.table) => Some(&scan.table.name),
+        _ => None,
+    });
     for node in dataflow.nodes() {
         let Stage::Sink(SinkSpec { table }) = &node.stage else { continue };
-        let often = match laxity_connect::delivery(table) {
-            Ok(Delivery::ExactlyOnce) => "exactly once",
-            Ok(Delivery::AtLeastOnce) | Err(_) => "at least once",
+        let _ = match (laxity_connect::delivery(table), begins_again) {
+            (Ok(Delivery::ExactlyOnce), None) => write!(text, ", {} exactly once", table.name),
+            (Ok(Delivery::ExactlyOnce), Some(of)) => {
+                write!(text, ", {} at least once: {of} cannot be read on in its midst", table.name)
+            }
+            (Ok(Delivery::AtLeastOnce) | Err(_), _) => write!(text, ", {} at least once", table.name),
         };
-        let _ = write!(text, ", {} {often}", table.name);
     }
     text
 }

@@ -82,7 +82,7 @@ fn is_none(records: &u64) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Offsets {
-    /// By topic and partition: the offset of the next record.
+    /// By topic and partition: the offset of the next record. In the order in which operators count the partitions.
     pub next: Vec<(String, i32, i64)>,
     /// Of files that are followed: how far each was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

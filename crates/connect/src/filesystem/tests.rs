@@ -211,6 +211,19 @@ fn options_are_checked_without_files() {
     ];
     assert_eq!(check(&replay), Ok(()));
     assert_eq!(check(&[("laxity.max.event.ahead", "1 h")]), Ok(()));
+    let of_flink = [
+        ("scan.parallelism", "4"),
+        ("sink.parallelism", "1"),
+        ("csv.write-bigdecimal-in-scientific-notation", "false"),
+    ];
+    assert_eq!(check(&of_flink), Ok(()));
+    let of_flink = [
+        ("format", "json"),
+        ("json.fail-on-missing-field", "false"),
+        ("json.encode.decimal-as-plain-number", "true"),
+        ("json.map-null-key.mode", "FAIL"),
+    ];
+    assert_eq!(check(&of_flink), Ok(()));
     for (options, message) in [
         (
             vec![("connector", "-")],
@@ -238,6 +251,16 @@ fn options_are_checked_without_files() {
         (
             vec![("csv.quote-character", "'"), ("csv.disable-quote-character", "true")],
             "the quote character is disabled",
+        ),
+        (
+            vec![("csv.write-bigdecimal-in-scientific-notation", "true")],
+            "'true' is not supported: a DECIMAL is written in plain digits",
+        ),
+        (vec![("scan.parallelism", "0")], "'0' is not a whole number from 1 on"),
+        (vec![("format", "json"), ("json.fail-on-missing-field", "true")], "'true' is not supported"),
+        (
+            vec![("format", "json"), ("json.map-null-key.mode", "DROP")],
+            "'DROP' is not known; expected 'FAIL'",
         ),
         (vec![("csv.header", "1")], "'1' is not 'true' or 'false'"),
         (

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
-use laxity_connect::{OutputPosition, SinkEnvironment, SinkSpec, committed_checkpoint, open_sink};
+use laxity_connect::{
+    OutputPosition, SinkEnvironment, SinkSpec, committed_checkpoint, keeps_record, open_sink,
+};
 use laxity_state::{Checkpoint, Checkpoints as Stored, Manifest, QueryFolder, StateFolder};
 
 use super::{Checkpoints, Store};
@@ -43,6 +45,8 @@ pub(crate) fn find(
     plan: &StatePlan,
     outputs: &[(SinkSpec, usize)],
 ) -> Result<Found, SubmitError> {
+    let refused = |message: String| SubmitError::State { query: query.into(), message };
+    one_keeps_record(outputs).map_err(&refused)?;
     let failed = |source| SubmitError::Store { query: query.into(), source };
     let open = checkpoints.folder(&plan.folder, plan.mirror.as_ref()).map_err(failed)?;
     let folder = open.query(query);
@@ -55,7 +59,6 @@ pub(crate) fn find(
     for damaged in &stored.damaged {
         tracing::warn!(query, file = %damaged.path.display(), reason = damaged.reason, "the checkpoint cannot be used");
     }
-    let refused = |message: String| SubmitError::State { query: query.into(), message };
     let anew =
         format!("begin anew with --state-ignore '{query}', or remove {}", store.folder.path().display());
     let mut candidates: Vec<&Checkpoint> =
@@ -115,6 +118,21 @@ pub(crate) fn find(
         None => refused(format!("none of its checkpoints can be used; {anew}")),
     })?;
     Ok(Found { store, next, restored: Some(restored) })
+}
+
+/// Of two outputs that commit by themselves, one may have committed a checkpoint when the process ends that the other never
+/// can: what that had written is gone with its transaction.
+fn one_keeps_record(outputs: &[(SinkSpec, usize)]) -> Result<(), String> {
+    let names = outputs.iter().map(|(spec, _)| &spec.table);
+    let kept: Vec<&str> =
+        names.filter(|table| keeps_record(table)).map(|table| table.name.as_str()).collect();
+    match kept[..] {
+        [one, other, ..] => Err(format!(
+            "{one:?} and {other:?} are both written exactly once, each in transactions of its own, which do not commit as one: \
+             write one of them at least once, or into files"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Which of these queries nothing is left to be done for: the last checkpoint says so, and the outputs do not say otherwise.

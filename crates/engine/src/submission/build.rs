@@ -1,6 +1,7 @@
 //! How the instances and outputs of a query are made of its plan.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use laxity_connect::{RefusedRows, ScanSpec, SinkEnvironment, SinkSpec, TableSpec, Waiting, open_sink};
 use laxity_graph::{Dataflow, NodeId, RowErrors};
@@ -29,6 +30,8 @@ pub(super) struct Builder<'a> {
     pub opened: &'a mut Vec<Arc<Outlet>>,
     /// Of a query with checkpoints: how it ends.
     pub finish: Option<&'a Arc<Finish>>,
+    /// How often checkpoints are taken of it.
+    pub interval: Option<Duration>,
     /// What it goes on from.
     pub restored: Option<&'a Restored>,
 }
@@ -69,6 +72,7 @@ impl Builder<'_> {
                     query: self.name(),
                     part: part.number(),
                     is_checkpointed: self.finish.is_some(),
+                    checkpoint_interval: self.interval,
                     resume: self.restored.and_then(|restored| restored.output(number)),
                 };
                 let sink = open_sink(spec, &environment)
@@ -131,7 +135,7 @@ impl Blueprint<Stage<ScanSpec, SinkSpec>> for Builder<'_> {
         let letters =
             RefusedRows::open(table).map_err(|source| SubmitError::Connect { query: self.name(), source })?;
         Ok(match letters {
-            Some(letters) => Box::new(LetterWriter { operator, letters, query: self.name() }),
+            Some(letters) => Box::new(LetterWriter { operator, letters, query: self.query.clone() }),
             None => operator,
         })
     }

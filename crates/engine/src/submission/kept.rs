@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use arrow::datatypes::Schema;
-use laxity_connect::SinkSpec;
+use laxity_connect::{SinkSpec, TableSpec};
 use laxity_graph::{EventTime, NodeId, OperatorId};
 use laxity_operators::{OperatorState, SharedStage, Stage, WindowsState};
 use laxity_runtime::{ArrowRows, Instance, LastCheckpoint, Outlet, Query, Source, Taken};
@@ -146,7 +145,7 @@ impl Kept {
             return Ok((keeping, sources.iter().map(beginning).collect()));
         };
         let begins = |source: &Source| match &plan.dataflow.node(source.node).stage {
-            Stage::Source { scan, .. } => begins(&query, source, &scan.table.schema, &restored),
+            Stage::Source { scan, .. } => begins(&query, source, &scan.table, &restored),
             _ => Ok(From::Beginning),
         };
         let from = sources.iter().map(|source| Ok((source.operator, begins(source)?)));
@@ -215,13 +214,24 @@ fn give_back(
     Ok(complete)
 }
 
-fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) -> Result<From, String> {
+fn begins(query: &Query, source: &Source, table: &TableSpec, restored: &Restored) -> Result<From, String> {
     let Some(entry) = restored.manifest.sources.iter().find(|entry| entry.node == source.node.0) else {
         return Ok(From::Beginning);
     };
     if entry.has_ended {
         query.note_ended(source.operator);
         return Ok(From::Ended);
+    }
+    if !laxity_connect::is_read_on(table) {
+        // Its operators hold what they made of those rows.
+        if entry.rows > 0 {
+            return Err(format!(
+                "its checkpoint was taken amid table {}, which can only be read from the beginning: begin anew with \
+                 --state-ignore '{}', and empty its outputs before, as all rows come again",
+                entry.table, query.settings.name
+            ));
+        }
+        return Ok(From::Beginning);
     }
     if !entry.is_repeatable && entry.offsets.is_none() {
         tracing::warn!(
@@ -231,7 +241,7 @@ fn begins(query: &Query, source: &Source, schema: &Schema, restored: &Restored) 
         );
         return Ok(From::Beginning);
     }
-    let place = Place::of(entry, schema).map_err(|gone| {
+    let place = Place::of(entry, &table.schema).map_err(|gone| {
         format!(
             "table {} had column {} when it was checkpointed, and how far it was read is counted in rows that could be read with it: \
              put it back, or begin the query anew",

@@ -14,13 +14,18 @@ use laxity_connect::{
     ConnectError, Preparation, Scan, ScanEvent, ScanPosition, ScanSpec, SinkSpec, TableSpec, open_scan,
 };
 use laxity_engine::{Ending, Engine, EngineConfig, JoinFrom, Outcome, QueryPlan, StatePlan};
-use laxity_graph::{Dataflow, EventClock, Input, Node, Partitioning, ProcessingTime, QueryId, QuerySettings};
-use laxity_operators::{OperatorFactory, Stage};
+use laxity_graph::{
+    Dataflow, EventClock, EventTime, Input, Node, Partitioning, ProcessingTime, QueryId, QuerySettings,
+};
+use laxity_operators::{
+    DeadReason, DeadRows, Flow, Operator, OperatorError, OperatorFactory, OperatorState, Outbox, Stage,
+    StateError, StreamBatch,
+};
 
 use super::{Pass, table_of};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
-const RECORDS: u64 = 20_000;
+pub(super) const RECORDS: u64 = 20_000;
 
 /// Gives no more than so many batches.
 struct Gate {
@@ -73,6 +78,34 @@ impl Scan for Gate {
     }
 }
 
+struct RefuseFirst(Pass);
+
+impl Operator for RefuseFirst {
+    fn on_batch(
+        &mut self,
+        input: usize,
+        batch: StreamBatch,
+        ingested: ProcessingTime,
+        out: &mut Outbox,
+    ) -> Result<Flow, OperatorError> {
+        out.dead.push(DeadRows { rows: batch.rows.slice(0, 1), reason: DeadReason::NullTime });
+        let rest = batch.rows.slice(1, batch.rows.num_rows() - 1);
+        self.0.on_batch(input, StreamBatch::on_time(rest), ingested, out)
+    }
+
+    fn on_watermark(&mut self, watermark: EventTime, out: &mut Outbox) -> Result<Flow, OperatorError> {
+        self.0.on_watermark(watermark, out)
+    }
+
+    fn save(&mut self) -> Result<OperatorState, StateError> {
+        self.0.save()
+    }
+
+    fn restore(&mut self, state: OperatorState) -> Result<(), StateError> {
+        self.0.restore(state)
+    }
+}
+
 fn table(folder: &Path, path: &str, columns: &[&str]) -> Arc<TableSpec> {
     let field = |name: &&str| Field::new(*name, DataType::Int64, true);
     table_of(folder, path, Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>())))
@@ -102,6 +135,8 @@ pub(super) struct Run<'a> {
     pub engine: Engine,
     table: Arc<TableSpec>,
     pub input: Arc<GatedInput>,
+    /// Operators refuse the first row of each batch.
+    pub refuses: bool,
     ids: HashMap<&'static str, QueryId>,
 }
 
@@ -116,7 +151,13 @@ impl Run<'_> {
             Ok(Box::new(Gate { scan, given: 0, input: of_scans.clone() }))
         });
         let table = table(folder, "in.csv", &COLUMNS);
-        Run { folder, engine, table, input, ids: HashMap::new() }
+        Run { folder, engine, table, input, refuses: false, ids: HashMap::new() }
+    }
+
+    /// Rows that cannot be read are put aside there.
+    pub fn puts_aside(&mut self, path: &str) {
+        let table = Arc::make_mut(&mut self.table);
+        table.options.insert("laxity.dead-letter.path".into(), path.into());
     }
 
     /// One in which `a` has had three pieces.
@@ -139,7 +180,10 @@ impl Run<'_> {
         };
         let column = COLUMNS.iter().position(|column| name.starts_with(column)).unwrap();
         let scan = ScanSpec { table: self.table.clone(), columns: vec![column, 3] };
-        let operator = OperatorFactory::new(|_| Ok(Box::new(Pass)));
+        let operator = match self.refuses {
+            true => OperatorFactory::new(|_| Ok(Box::new(RefuseFirst(Pass)))),
+            false => OperatorFactory::new(|_| Ok(Box::new(Pass))),
+        };
         let source = Stage::Source { scan, operator, shared: None, view: None };
         let source = flow.push(node("source", vec![], source)).unwrap();
         let forward = vec![Input { from: source, partitioning: Partitioning::Forward }];

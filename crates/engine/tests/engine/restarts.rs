@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use laxity_engine::{JoinFrom, Outcome, QuerySnapshot};
 
-use super::positions::{Run, TIMEOUT, good, good_of_pieces, has, write_input, written};
+use super::positions::{RECORDS, Run, TIMEOUT, good, good_of_pieces, has, write_input, written};
 
 /// Where a query writes, until there is room.
 fn full(folder: &Path, name: &str) -> PathBuf {
@@ -49,6 +49,33 @@ fn one_that_began_with_the_engine_begins_again_at_the_first_row() {
     let both: Vec<u64> = good(0, 0).into_iter().filter(|i| has(1, *i)).collect();
     assert!(written(folder.path(), "b") == both);
     assert!(written(folder.path(), "a") == both, "the rows that it would have got beside the other");
+}
+
+#[test]
+fn dead_letters_without_room_hold_up_who_has_checkpoints() {
+    // Of rows that cannot be read, and of those that an operator refuses.
+    for refuses in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        write_input(folder.path());
+        if refuses {
+            let all_can_be_read: String = (0..RECORDS).map(|i| format!("1,1,1,{i}\n")).collect();
+            fs::write(folder.path().join("in.csv"), all_can_be_read).unwrap();
+        }
+        let path = full(folder.path(), "dead");
+        let mut run = Run::new(folder.path(), 3);
+        run.puts_aside("dead.csv");
+        run.refuses = refuses;
+        run.submit("a", JoinFrom::Now);
+        run.engine.start().unwrap();
+        until_failed(&run, "a");
+        fs::remove_file(&path).unwrap();
+        run.finish();
+        let rows = written(folder.path(), "a");
+        let letters = fs::read_to_string(path).unwrap().lines().count();
+        assert!(letters > 0);
+        assert_eq!(rows.len() + letters, RECORDS as usize, "{refuses}");
+        assert!(refuses || rows == good(0, 0));
+    }
 }
 
 #[test]

@@ -232,13 +232,19 @@ impl KafkaOutput {
 /// What a person can do something about, where the client knows more than the call that failed.
 pub(super) fn reason(producer: &BaseProducer<Deliveries>, fault: &KafkaError) -> String {
     match producer.client().fatal_error() {
-        Some((RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced, _)) => {
+        Some(_) if is_fenced(producer) => {
             "another program writes under its 'sink.transactional-id-prefix': the same file, run twice?"
                 .to_owned()
         }
         Some((_, said)) => said,
         None => producer.context().quiet.text(fault),
     }
+}
+
+/// The brokers take nothing from this producer any more.
+pub(super) fn is_fenced(producer: &BaseProducer<Deliveries>) -> bool {
+    let fatal = producer.client().fatal_error().map(|(code, _)| code);
+    matches!(fatal, Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced))
 }
 
 /// The bytes behind their header, put together in `framed` where there is one.

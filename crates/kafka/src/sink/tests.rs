@@ -2,10 +2,11 @@
 //! none runs here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use laxity_connect::{Encoder, OptionReader, SinkConnector, TableSpec};
+use laxity_connect::{Encoder, OptionReader, SinkConnector, SinkEnvironment, TableSpec};
 
 use super::encoder::KafkaEncoder;
 use super::frame::Frame;
@@ -43,6 +44,25 @@ fn every_wrong_option_is_named() {
         };
         assert!(said.starts_with(expected), "{options:?}: {said}");
     }
+}
+
+#[test]
+fn a_transaction_has_to_last_from_checkpoint_to_checkpoint() {
+    let once = [("sink.delivery-guarantee", "exactly-once"), ("sink.transactional-id-prefix", "x")];
+    let open = |more: &[(&str, &str)], seconds| {
+        let table = table(&[], &[&once, more].concat());
+        let env = SinkEnvironment {
+            is_checkpointed: true,
+            checkpoint_interval: Some(Duration::from_secs(seconds)),
+            ..SinkEnvironment::default()
+        };
+        KafkaSink.open(&table, &env, &OptionReader::new(&table)).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(open(&[], 899), Ok(()));
+    assert!(open(&[], 900).unwrap_err().contains("'properties.transaction.timeout.ms' of table t: 900s"));
+    let short = [("properties.transaction.timeout.ms", "60000")];
+    assert_eq!(open(&short, 59), Ok(()));
+    assert!(open(&short, 61).unwrap_err().contains("checkpoints more frequent"));
 }
 
 fn records_of(table: &TableSpec) -> Vec<(Option<String>, String)> {

@@ -4,9 +4,11 @@
 //! each transaction commits, with its rows, the number of its checkpoint as the offset of a consumer group, and who
 //! starts again asks for that number. Where it is n, the rows up to checkpoint n are there and no others; the engine then
 //! goes on from n, and what was written after it was never seen.
+// How long a transaction has been open is asked for here, and nowhere where rows are.
+#![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use laxity_connect::{ConnectError, Output, OutputPosition};
 use rdkafka::config::ClientConfig;
@@ -19,7 +21,7 @@ use super::SinkOptions;
 use super::deliveries::ANY_WRITE;
 use super::frame::Frame;
 use super::opening::Opening;
-use super::output::{KafkaOutput, Open};
+use super::output::{KafkaOutput, Open, is_fenced};
 use crate::client::Quiet;
 use crate::error;
 use crate::offsets::ASK;
@@ -51,7 +53,8 @@ pub(super) struct TransactionalOutput {
 
 struct Lane {
     open: Open,
-    has_begun: bool,
+    /// When its transaction began.
+    began: Option<Instant>,
 }
 
 /// The partition in whose name checkpoints are numbered: every topic has it.
@@ -145,9 +148,9 @@ impl TransactionalOutput {
     }
 
     fn begin(writer: &KafkaOutput, lane: &mut Lane) -> Result<(), ConnectError> {
-        if !lane.has_begun {
+        if lane.began.is_none() {
             writer.persist(&mut lane.open, |producer| producer.begin_transaction())?;
-            lane.has_begun = true;
+            lane.began = Some(Instant::now());
         }
         Ok(())
     }
@@ -156,6 +159,18 @@ impl TransactionalOutput {
         let (writer, of) = (&self.writer, &self.of);
         let Some(lanes) = &mut self.open else { return Ok(()) };
         let lane = &mut lanes[lane];
+        let committed = TransactionalOutput::commit_open(writer, of, lane, checkpoint);
+        committed.map_err(|error| TransactionalOutput::judged(writer, lane, error))?;
+        lane.began = None;
+        Ok(())
+    }
+
+    fn commit_open(
+        writer: &KafkaOutput,
+        of: &Transactions,
+        lane: &mut Lane,
+        checkpoint: u64,
+    ) -> Result<(), ConnectError> {
         TransactionalOutput::begin(writer, lane)?;
         writer.wait(&mut lane.open)?;
         let consumer = of.consumer(writer)?;
@@ -166,9 +181,29 @@ impl TransactionalOutput {
         };
         writer
             .persist(&mut lane.open, |producer| producer.send_offsets_to_transaction(&number, &group, ASK))?;
-        writer.persist(&mut lane.open, |producer| producer.commit_transaction(ASK))?;
-        lane.has_begun = false;
-        Ok(())
+        writer.persist(&mut lane.open, |producer| producer.commit_transaction(ASK))
+    }
+
+    /// Brokers abort what is open for too long by the same means by which another program would.
+    fn judged(writer: &KafkaOutput, lane: &Lane, error: ConnectError) -> ConnectError {
+        let timeout = writer.options.transaction_timeout();
+        match lane.began.map(|began| began.elapsed()) {
+            Some(open) if open >= timeout && is_fenced(&lane.open.producer) => writer.lost(format!(
+                "its transaction was open for {open:.1?}, longer than 'properties.transaction.timeout.ms' allows ({timeout:?}), and \
+                 the brokers have aborted it"
+            )),
+            _ => error,
+        }
+    }
+
+    fn write_open(writer: &KafkaOutput, lane: &mut Lane, bytes: &[u8]) -> Result<(), ConnectError> {
+        TransactionalOutput::begin(writer, lane)?;
+        let mut rest = bytes;
+        while let Some(frame) = Frame::take(&mut rest) {
+            writer.send(&mut lane.open, &frame, ANY_WRITE)?;
+        }
+        lane.open.producer.poll(Duration::ZERO);
+        writer.check(&lane.open)
     }
 }
 
@@ -194,7 +229,7 @@ impl Output for TransactionalOutput {
                 return Ok(pause);
             }
         }
-        self.open = Some(opening.map(|one| Lane { open: one.open, has_begun: false }));
+        self.open = Some(opening.map(|one| Lane { open: one.open, began: None }));
         if std::mem::replace(&mut self.is_new, false) {
             self.commit_lane(self.current, 0)?;
         }
@@ -205,13 +240,8 @@ impl Output for TransactionalOutput {
         self.opened()?;
         let Some(lanes) = &mut self.open else { return Ok(()) };
         let lane = &mut lanes[self.current];
-        TransactionalOutput::begin(&self.writer, lane)?;
-        let mut rest = bytes;
-        while let Some(frame) = Frame::take(&mut rest) {
-            self.writer.send(&mut lane.open, &frame, ANY_WRITE)?;
-        }
-        lane.open.producer.poll(Duration::ZERO);
-        self.writer.check(&lane.open)
+        let written = TransactionalOutput::write_open(&self.writer, lane, bytes);
+        written.map_err(|error| TransactionalOutput::judged(&self.writer, lane, error))
     }
 
     /// Rows that come from now on are in the other transaction. Whether the brokers have those before is seen when they
@@ -234,8 +264,12 @@ impl Output for TransactionalOutput {
 
     /// What no checkpoint has committed is not to be seen: it is made again from the last one.
     fn close(&mut self) -> Result<(), ConnectError> {
-        for mut lane in self.open.take().into_iter().flatten().filter(|lane| lane.has_begun) {
-            self.writer.persist(&mut lane.open, |producer| producer.abort_transaction(ASK))?;
+        for mut lane in self.open.take().into_iter().flatten().filter(|lane| lane.began.is_some()) {
+            let aborted = self.writer.persist(&mut lane.open, |producer| producer.abort_transaction(ASK));
+            // Who takes a producer's right to write has aborted what it had open.
+            if aborted.is_err() && !is_fenced(&lane.open.producer) {
+                return aborted;
+            }
         }
         Ok(())
     }

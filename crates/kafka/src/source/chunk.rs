@@ -21,6 +21,8 @@ pub(crate) struct Wanted {
 pub(crate) struct Partition {
     pub topic: Arc<str>,
     pub number: i32,
+    /// Its number in the column of splits, the same after a restart, whichever partitions are found first then.
+    pub split: i32,
     /// Offset of the first message that is read of it.
     pub start: i64,
 }

@@ -79,9 +79,11 @@ impl Beside {
                 let mut splits = ListBuilder::new(Int32Builder::with_capacity(rows.len() + awaited.len()))
                     .with_field(item);
                 for row in rows {
-                    splits.values().append_value(chunk.splits[row]);
+                    splits.values().append_value(of_split(row).split);
                     if row == range.start {
-                        splits.values().append_slice(awaited);
+                        splits
+                            .values()
+                            .extend(awaited.iter().map(|&place| Some(partitions[place as usize].split)));
                     }
                     splits.append(true);
                 }

@@ -3,11 +3,11 @@
 // The time of the outside is asked for here, and nowhere where rows are.
 #![allow(clippy::disallowed_methods)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use laxity_connect::{ConnectError, RecordSchemas, Records, SchemaFault, Waiting};
+use laxity_connect::{ConnectError, RecordSchemas, Records, ScanPosition, SchemaFault, Waiting};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
@@ -27,7 +27,7 @@ pub(crate) struct Fetch {
     pub options: SourceOptions,
     pub wanted: Wanted,
     /// Offsets by partition that go before the option 'scan.startup.mode'.
-    pub resume: Option<BTreeMap<(String, i32), i64>>,
+    pub resume: Option<ScanPosition>,
     pub handover: Arc<Handover>,
     /// Where it says that the brokers, or a registry, do not answer.
     pub waiting: Waiting,
@@ -38,6 +38,9 @@ const WAIT: Duration = Duration::from_millis(200);
 
 /// Messages handed over at once, at most.
 const CHUNK_MESSAGES: usize = 1_024;
+
+/// Of topics that give nothing for so long it is asked whether they are there: nothing that is brought says that one was deleted.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// A topic that is not there is looked for so often, with growing pauses: a broker that has just started may not know it.
 const LOOKS_FOR_TOPIC: u32 = 2;
@@ -110,12 +113,16 @@ struct Reader {
     batches: Batches<Quiet>,
     partitions: Vec<Followed>,
     by_place: HashMap<Arc<str>, HashMap<i32, i32>>,
+    /// Numbers of splits, also of partitions that are not there any more.
+    splits: HashMap<(String, i32), i32>,
     chunk: Chunk,
     /// Of values and of keys, where they lie with a registry.
     schemas: Vec<Schemas>,
     /// When the brokers ceased to answer, and how often they were asked since.
     trouble: Option<Trouble>,
     looked_for_partitions: Instant,
+    /// When records came last.
+    brought: Instant,
     looks_for_topic: u32,
 }
 
@@ -159,6 +166,8 @@ impl Reader {
         let schemas = schemas
             .into_iter()
             .filter_map(|(of_keys, source)| source.map(|source| Schemas { of_keys, source, last: None }));
+        let numbered = fetch.resume.iter().flat_map(|resume| resume.numbered.iter().cloned());
+        let splits = numbered.zip(0..).collect();
         Reader {
             schemas: schemas.collect(),
             fetch,
@@ -166,9 +175,11 @@ impl Reader {
             consumer,
             partitions: Vec::new(),
             by_place: HashMap::new(),
+            splits,
             chunk: Chunk::default(),
             trouble: None,
             looked_for_partitions: Instant::now(),
+            brought: Instant::now(),
             looks_for_topic: 0,
         }
     }
@@ -243,6 +254,7 @@ impl Reader {
             Err(fault) => faults.push(fault),
         });
         if self.chunk.len() > 0 {
+            self.brought = Instant::now();
             self.no_trouble();
         }
         for fault in faults {
@@ -350,10 +362,14 @@ impl Reader {
 
     /// Looks for new partitions where that is due, and whether the brokers answer again.
     fn look_for_partitions(&mut self) -> Result<(), Fault> {
-        let is_due = match (&self.trouble, self.fetch.options.discovery) {
-            (Some(trouble), _) => trouble.asked.elapsed().as_secs() >= error::pause_s(trouble.failures),
-            (None, Some(interval)) => self.looked_for_partitions.elapsed() >= interval,
-            (None, None) => false,
+        let looked = self.looked_for_partitions.elapsed();
+        let is_due = match &self.trouble {
+            Some(trouble) => trouble.asked.elapsed().as_secs() >= error::pause_s(trouble.failures),
+            None => {
+                let is_named = matches!(self.fetch.options.topics, Topics::Named(_));
+                let is_silent = is_named && self.brought.elapsed() >= SILENCE && looked >= SILENCE;
+                is_silent || self.fetch.options.discovery.is_some_and(|interval| looked >= interval)
+            }
         };
         if !is_due {
             return Ok(());
@@ -379,15 +395,17 @@ impl Reader {
             !self.by_place.get(topic).is_some_and(|of| of.contains_key(number))
         };
         let new: Vec<(Arc<str>, i32)> = found.into_iter().filter(is_new).collect();
-        let is_bounded = self.fetch.options.end.is_some();
-        if new.is_empty() || (is_bounded && !at_first) {
+        let follows = at_first || self.fetch.options.discovery.is_some();
+        if new.is_empty() || !follows {
             return Ok(());
         }
         let mut assigned = TopicPartitionList::new();
         let mut followed = Vec::new();
         for (topic, number) in new {
             let start = self.start_of(&topic, number, at_first)?;
-            let partition = Partition { topic, number, start };
+            let split = self.splits.len() as i32;
+            let split = *self.splits.entry((topic.to_string(), number)).or_insert(split);
+            let partition = Partition { topic, number, split, start };
             let end = self.end_of(&partition)?;
             let is_done = end.is_some_and(|end| start >= end);
             if !is_done {
@@ -466,7 +484,7 @@ impl Reader {
         let find =
             |place: &Place| place.find(&self.consumer, topic, number).map_err(|fault| self.judged(fault));
         if let Some(resume) = &self.fetch.resume {
-            return match resume.get(&(topic.to_string(), number)) {
+            return match resume.offsets.get(&(topic.to_string(), number)) {
                 Some(offset) => Ok(*offset),
                 None => Ok(find(&Place::Earliest)?.unwrap_or(0)),
             };

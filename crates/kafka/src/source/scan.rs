@@ -39,6 +39,8 @@ pub(crate) struct KafkaScan {
     positions: Vec<i64>,
     /// Of partitions that were not found yet.
     resumed: BTreeMap<(String, i32), i64>,
+    /// By the number of the split.
+    numbered: Arc<Vec<(String, i32)>>,
     idleness: Idleness,
     dead: DeadLetters,
     arrival: Arrival,
@@ -122,6 +124,7 @@ impl KafkaScan {
             partitions: Vec::new(),
             positions: Vec::new(),
             resumed: resume.map(|position| position.offsets.clone()).unwrap_or_default(),
+            numbered: resume.map(|position| Arc::clone(&position.numbered)).unwrap_or_default(),
             idleness: Idleness::new(options.idle_after),
             dead: dead.after(resume.map_or(0, |position| position.dead_rows)),
             arrival: options.arrival,
@@ -129,7 +132,7 @@ impl KafkaScan {
             start_wall: env.start_wall,
             gave_rows: false,
         };
-        let resume = resume.map(|position| position.offsets.clone());
+        let resume = resume.cloned();
         let (table, waiting) = (spec.table.name.clone(), env.waiting.clone());
         Fetch { table, options, wanted, resume, handover, waiting }.start()?;
         Ok(scan)
@@ -145,6 +148,10 @@ impl KafkaScan {
         if self.partitions.len() > self.positions.len() {
             let new = &self.partitions[self.positions.len()..];
             self.positions.extend(new.iter().map(|partition| partition.start));
+            let unseen = new.iter().filter(|partition| partition.split as usize >= self.numbered.len());
+            let unseen: Vec<_> =
+                unseen.map(|partition| (partition.topic.to_string(), partition.number)).collect();
+            Arc::make_mut(&mut self.numbered).extend(unseen);
             self.idleness.know(self.partitions.len(), now);
         }
         taken
@@ -255,6 +262,7 @@ impl Scan for KafkaScan {
         // Where it begins is not known yet.
         (!offsets.is_empty()).then(|| ScanPosition {
             offsets,
+            numbered: Arc::clone(&self.numbered),
             dead_rows: self.dead.count(),
             ..ScanPosition::default()
         })
