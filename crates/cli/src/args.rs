@@ -35,6 +35,12 @@ pub enum Command {
     Submit(SubmitArgs),
     /// Look at what queries have saved.
     State(StateArgs),
+    /// Have a run that goes on run the queries of these files too.
+    Add(AddArgs),
+    /// Promise a query of a run that goes on something else: target, weight, usefulness.
+    Alter(AlterArgs),
+    /// End a query of a run that goes on.
+    Cancel(CancelArgs),
     /// Have a run that goes on save what its queries hold, now.
     Checkpoint(CheckpointArgs),
     /// Schedule the threads of an engine that runs already: Flink, Storm or any other.
@@ -54,7 +60,7 @@ pub struct AgentArgs {
 }
 
 /// What `run` takes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = RUN_AFTER_HELP)]
 pub struct RunArgs {
     /// What to read.
@@ -111,6 +117,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "[QUERY=]N")]
     pub at: Vec<At>,
 
+    /// Be asked in this folder, which is made if need be: 'laxity add FOLDER FILE', 'alter', 'cancel' [default: in the state
+    /// folder, if there is one].
+    #[arg(long, value_name = "FOLDER")]
+    pub control: Option<PathBuf>,
+
     /// Write what happened as JSON.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -141,7 +152,7 @@ pub struct RunArgs {
 }
 
 /// The SQL that a command reads.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SqlArgs {
     /// SQL files, Flink's dialect. Paths in a file are relative to the file. '-' is the standard input.
     #[arg(required = true, value_name = "FILE")]
@@ -174,6 +185,66 @@ pub enum StateCommand {
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
+}
+
+/// What `add` takes.
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// That of the run, as given to 'run --state' or 'run --control'.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+
+    /// SQL files, each with settings and tables of its own. Tables that are declared as those of queries that run are
+    /// read with them, from the next row on. '-' is the standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// A query of the same name makes way: what it has read is worked off, and the new one goes on with the next row and
+    /// a state that begins empty, in the files that the old one wrote.
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// What `alter` takes.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("promise").args(["target", "weight", "qos"]).required(true).multiple(true))]
+pub struct AlterArgs {
+    /// That of the run, as given to 'run --state' or 'run --control'.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+
+    /// Which query.
+    #[arg(value_name = "QUERY")]
+    pub query: String,
+
+    /// Its latency target, from what waits now on: '50 ms'.
+    #[arg(long, value_name = "DURATION")]
+    pub target: Option<HumaneDuration>,
+
+    /// Its importance, 1 if nobody says.
+    #[arg(long, value_name = "NUMBER")]
+    pub weight: Option<f64>,
+
+    /// How useful a result is by its latency, as 'laxity.qos' has it: '(0 ms,1) (50 ms,1) (1 s,0)'; '' for what the target
+    /// says.
+    #[arg(long, value_name = "POINTS")]
+    pub qos: Option<String>,
+}
+
+/// What `cancel` takes.
+#[derive(Debug, Args)]
+pub struct CancelArgs {
+    /// That of the run, as given to 'run --state' or 'run --control'.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+
+    /// Which query.
+    #[arg(value_name = "QUERY")]
+    pub query: String,
+
+    /// Drop what it has read and not written, instead of working that off.
+    #[arg(long)]
+    pub drop: bool,
 }
 
 /// What `checkpoint` takes.

@@ -3,6 +3,7 @@
 mod agent;
 mod approx;
 mod args;
+mod ask;
 mod bench;
 mod desk;
 mod explain;
@@ -67,7 +68,10 @@ fn dispatch(command: &Command, screen: &Screen) -> Result<ExitCode, Failure> {
         Command::Simulate(args) => simulate::simulate(args, screen)?,
         Command::Bench(args) => (bench::bench(args, screen)?, 0),
         Command::State(args) => (state::state(args)?, 0),
-        Command::Checkpoint(args) => (desk::ask(args)?, 0),
+        Command::Checkpoint(args) => (ask::checkpoint(args)?, 0),
+        Command::Add(args) => (ask::add(args)?, 0),
+        Command::Alter(args) => (ask::alter(args)?, 0),
+        Command::Cancel(args) => (ask::cancel(args)?, 0),
         Command::Submit(args) => return submit::submit(args).map(|()| ExitCode::SUCCESS),
         Command::Attach(args) => return Err(agent::become_agent("attach", args.args.clone())),
         Command::Restore(args) => return Err(agent::become_agent("restore", args.args.clone())),

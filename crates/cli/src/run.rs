@@ -17,10 +17,10 @@ use laxity_engine::{
 use laxity_graph::{Dataflow, ProcessingTime};
 use laxity_operators::Stage;
 use laxity_sql::{LateSink, PathPlace, PlannedQuery};
-use laxity_state::StateError;
+use laxity_state::{Mirror, StateError};
 
 use crate::args::RunArgs;
-use crate::desk::Desk;
+use crate::desk::{Admission, Clerk, Desk};
 use crate::failure::{FILE_REFUSED, Failure, QUERY_FAILED, ROWS_DROPPED, SUCCESS};
 use crate::pace::{Pace, Query};
 use crate::policy::Switch;
@@ -62,10 +62,14 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
     state::check_names(args, &script.queries)?;
     state::check_places(args, &script.queries)?;
     // Before the run, so that a mistyped path does not cost one.
+    if let Some(folder) = &args.control {
+        let made = std::fs::create_dir_all(folder);
+        made.map_err(|error| Failure::User(format!("--control {}: {error}", folder.display())))?;
+    }
     let report = args.report.as_deref().map(create).transpose()?;
     let stop_request = StopRequest::listen().context("cannot listen to signals")?;
 
-    let mut start = Start { clock, queries: script.queries, cpu_before_ns: 0 };
+    let mut start = Start { clock, queries: script.queries, pace: None, cpu_before_ns: 0 };
     if let Some(share) = args.pace {
         match start.paced(share.0, &files, &config, screen, &stop_request)? {
             Some(paced) => start = paced,
@@ -73,30 +77,31 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
         }
     }
     if let Some(speed) = args.speed {
-        let (queries, told) = Pace::given(speed.0, &start.queries)?.apply(start.queries);
+        let pace = Pace::given(speed.0, &start.queries)?;
+        let (queries, told) = pace.apply(start.queries);
         screen.say(&told);
-        start.queries = queries;
+        start = Start { queries, pace: Some(pace), ..start };
     }
-    let Start { clock, queries, cpu_before_ns } = start;
+    let Start { clock, queries, pace, cpu_before_ns } = start;
     let policy = config.policy.name().to_string();
     let show = Show::choose(args, queries.iter().any(prints));
     let mirror = state::mirror(args)?;
     state::check_sets(args, &queries)?;
-    let plans = queries.into_iter().map(|query| {
-        let state = state::plan(args, mirror.as_ref(), &query);
-        let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };
-        QueryPlan { state, ..plan(dataflow, query.late) }
-    });
+    let plans = queries.into_iter().map(|query| plan_of(args, mirror.as_ref(), query));
     let plans = state::by_what_is_left(plans.collect(), screen);
     if plans.left.is_empty() {
         return Ok(ExitCode::from(if files_refused > 0 { FILE_REFUSED } else { SUCCESS }));
     }
-    let folders: BTreeSet<PathBuf> =
+    let mut folders: BTreeSet<PathBuf> =
         plans.left.iter().filter_map(|plan| plan.state.as_ref()).map(|state| state.folder.clone()).collect();
+    folders.extend(args.control.clone());
     let begun = begin(plans, &config, clock, |error| refused_at(error, &paths), files.are_apart(), screen)?;
     let Begun { engine, refused: queries_refused } = begun;
     let engine = Arc::new(engine);
-    let _desks = Desk::open_all(&folders, &engine, screen);
+    let admission =
+        Admission { args: args.clone(), mirror, pace, processing_origin_ms: clock.unix_start_ms() };
+    let clerk = Arc::new(Clerk::new(Arc::downgrade(&engine), admission));
+    let _desks = Desk::open_all(&folders, &clerk, screen);
 
     let mut watch = Watch::new(args, screen, workers, policy, show, cpu_before_ns);
     let mut switches = args.switches.clone();
@@ -106,7 +111,10 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
         let since_start = Duration::from_nanos(clock.now().since_ns(started));
         let until_switch = switches.last().map_or(LOOK, |next| next.after.saturating_sub(since_start));
         if engine.wait(LOOK.min(until_switch)) {
-            break;
+            clerk.wait_idle();
+            if engine.wait(Duration::ZERO) {
+                break;
+            }
         }
         if until_switch < LOOK
             && let Some(next) = switches.pop()
@@ -123,6 +131,7 @@ pub fn run(args: &RunArgs, screen: &Screen) -> Result<ExitCode, Failure> {
             break;
         }
     }
+    clerk.close();
     engine.stop_watched(|left| watch.drain(&engine, left));
 
     let mut last = engine.snapshot();
@@ -193,6 +202,8 @@ struct Start {
     /// Reads zero when the run begins.
     clock: Clock,
     queries: Vec<PlannedQuery>,
+    /// At which their tables are offered, if not at that of the files.
+    pace: Option<Pace>,
     /// CPU time that the process had taken by then, ns.
     cpu_before_ns: u64,
 }
@@ -216,7 +227,7 @@ impl Start {
         let script = files.compile(clock.unix_start_ms(), screen)?.script;
         let (queries, told) = pace.apply(script.queries);
         screen.say(&format!("{}\n{told}", pace.told));
-        Ok(Some(Start { clock, queries, cpu_before_ns: pace.cpu_ns }))
+        Ok(Some(Start { clock, queries, cpu_before_ns: pace.cpu_ns, pace: Some(pace) }))
     }
 }
 
@@ -238,7 +249,14 @@ fn create(path: &std::path::Path) -> Result<OutputClaim, Failure> {
     OutputClaim::create(path).map_err(|error| Failure::User(format!("--report: {error}")))
 }
 
-/// A query as the engine takes it.
+/// A query as a run takes it.
+pub(crate) fn plan_of(args: &RunArgs, mirror: Option<&Arc<Mirror>>, query: PlannedQuery) -> QueryPlan {
+    let state = state::plan(args, mirror, &query);
+    let dataflow = if args.header { with_header(&query.dataflow) } else { query.dataflow };
+    QueryPlan { state, ..plan(dataflow, query.late) }
+}
+
+/// A query as the engine takes it, without checkpoints.
 pub(crate) fn plan(dataflow: Dataflow<Stage<ScanSpec, SinkSpec>>, late: Option<LateSink>) -> QueryPlan {
     let late = late.map(|late| LatePlan { sink: late.sink, node: late.node, columns: late.columns });
     QueryPlan { dataflow, late, state: None }
@@ -261,7 +279,7 @@ pub(crate) fn refused(error: SubmitError) -> Failure {
 }
 
 /// The same, with the place where the SQL names the file that cannot be opened.
-fn refused_at(error: SubmitError, paths: &[PathPlace]) -> Failure {
+pub(crate) fn refused_at(error: SubmitError, paths: &[PathPlace]) -> Failure {
     let place = match &error {
         SubmitError::Connect { source: ConnectError::Io { path, .. }, .. } => {
             paths.iter().find(|known| known.path == *path).map(|known| known.place.clone())

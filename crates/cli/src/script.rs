@@ -129,7 +129,7 @@ impl Files {
 }
 
 /// The script with every file of its tables kept below the folder.
-fn kept_within(mut script: Script, root: &Path) -> Script {
+pub fn kept_within(mut script: Script, root: &Path) -> Script {
     let keep = |table: &TableSpec| {
         let mut table = table.clone();
         if table.options.get("connector").is_some_and(|connector| connector == "filesystem") {
@@ -161,7 +161,8 @@ pub fn with_sinks(dataflow: &Query, change: impl Fn(&TableSpec) -> TableSpec) ->
     changed
 }
 
-fn read_one(path: &Path) -> anyhow::Result<(SqlFile, Option<InputClaim>)> {
+/// A file, and that nothing may be written over it meanwhile. `-` is the standard input.
+pub fn read_one(path: &Path) -> anyhow::Result<(SqlFile, Option<InputClaim>)> {
     let (text, claim) = if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read the standard input")?;

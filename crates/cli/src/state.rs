@@ -13,7 +13,7 @@ use laxity_sql::PlannedQuery;
 use laxity_state::{Checkpoint, Checkpoints, Manifest, Mirror, SourceEntry, StateError, StateFolder};
 
 use crate::args::{RunArgs, StateArgs, StateCommand};
-use crate::desk::written;
+use crate::ask::written;
 use crate::failure::Failure;
 use crate::quantity::{short_bytes, short_duration};
 use crate::screen::Screen;

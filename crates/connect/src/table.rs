@@ -2,7 +2,7 @@
 //! user can fix it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -30,9 +30,15 @@ impl TableSpec {
         std::ptr::eq(self, other)
             || *name == other.name
                 && *options == other.options
-                && *base == other.base
+                && is_one_folder(base, &other.base)
                 && (Arc::ptr_eq(schema, &other.schema) || *schema == other.schema)
     }
+}
+
+/// However they are written: a file may be named from elsewhere.
+fn is_one_folder(one: &Path, other: &Path) -> bool {
+    let from_root = |folder: &Path| std::path::absolute(Path::new(".").join(folder)).ok();
+    one == other || from_root(one).zip(from_root(other)).is_some_and(|(one, other)| one == other)
 }
 
 /// A WITH option that cannot be used. The user can fix it.

@@ -509,6 +509,20 @@ impl Engine {
     pub fn query(&self, id: QueryId) -> Option<QuerySnapshot> {
         self.shared.registry.read().get(id).map(|entry| self.shared.snapshot_of(entry))
     }
+
+    /// The query of that name that has not ended, and what it is promised.
+    pub fn named(&self, name: &str) -> Option<(QueryId, Promise)> {
+        let registry = self.shared.registry.read();
+        let mut living = registry.entries().map(|entry| &entry.query).filter(|query| !query.stopped());
+        living.find(|query| query.settings.name == name).map(|query| (query.id, query.promise()))
+    }
+
+    /// Names of the queries that have not ended.
+    pub fn running(&self) -> Vec<String> {
+        let registry = self.shared.registry.read();
+        let living = registry.entries().map(|entry| &entry.query).filter(|query| !query.stopped());
+        living.map(|query| query.settings.name.clone()).collect()
+    }
 }
 
 impl Drop for Engine {

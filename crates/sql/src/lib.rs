@@ -55,5 +55,5 @@ pub use error::{SqlError, SqlErrorKind};
 pub use flink_script::{FlinkJob, FlinkScript, FlinkStatement, flink_script};
 pub use lower::LookupSource;
 pub use policy::PolicySetting;
-pub use settings::SessionSettings;
+pub use settings::{SessionSettings, qos_curve};
 pub use shared_with::shared_with;

@@ -10,6 +10,7 @@ use laxity_graph::{CheckpointPlace, Checkpoints, LatencyTarget, QosCurve, QueryS
 use laxity_text::{closest, distance};
 
 use self::setting::Setting;
+pub use self::setting::qos_curve;
 use crate::approximate::Approximate;
 use crate::error::Fault;
 

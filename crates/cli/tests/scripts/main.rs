@@ -15,6 +15,7 @@ mod one_table;
 mod sharing;
 mod statement_sets;
 mod virtual_time;
+mod while_it_runs;
 
 use std::fs;
 use std::io::Cursor;

@@ -74,7 +74,7 @@ impl Setting<'_> {
     }
 
     pub fn curve(&self) -> Result<QosCurve, Box<Fault>> {
-        parse_curve(self.value).map_err(|what| {
+        qos_curve(self.value).map_err(|what| {
             self.invalid(format!("'laxity.qos': {what}")).hint(
                 "write points of latency and utility, the latency rising, the utility falling from 1 to 0: \
                  '(0 ms,1) (50 ms,1) (1 s,0)'",
@@ -134,8 +134,11 @@ impl Setting<'_> {
     }
 }
 
-/// A utility curve as written, `(0 ms,1) (50 ms,1) (1 s,0)`; commas between points are optional.
-fn parse_curve(text: &str) -> Result<QosCurve, String> {
+/// A utility curve as `laxity.qos` has it, `(0 ms,1) (50 ms,1) (1 s,0)`; commas between points are optional.
+///
+/// # Errors
+/// Says which point is wrong, and what is.
+pub fn qos_curve(text: &str) -> Result<QosCurve, String> {
     let mut points = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_utility_curve_is_read_point_by_point() {
-        let written = parse_curve("(0 ms,1) (50 ms, 1),(1 s,0.25)").unwrap();
+        let written = qos_curve("(0 ms,1) (50 ms, 1),(1 s,0.25)").unwrap();
         let points: Vec<(u64, f64)> =
             written.points().iter().map(|point| (point.latency_ns / 1_000_000, point.utility)).collect();
         assert_eq!(points, [(0, 1.0), (50, 1.0), (1_000, 0.25)]);
@@ -173,7 +176,7 @@ mod tests {
             ("(0 ms,1) (1 s,2)", "point 2 has utility 2; expected a number from 0 to 1"),
             ("(1 s,1) (1 s,0)", "latencies must rise"),
         ] {
-            let said = parse_curve(wrong).unwrap_err();
+            let said = qos_curve(wrong).unwrap_err();
             assert!(said.contains(says), "{wrong}: {said}");
         }
     }
