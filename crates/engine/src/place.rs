@@ -69,7 +69,7 @@ impl Place {
     }
 
     pub(crate) fn start(&self) -> Start {
-        let offsets = self.offsets.as_ref().map(|place| of_parts(place));
+        let offsets = self.offsets.as_ref().map(of_parts);
         let files = self.offsets.iter().flat_map(|place| place.files.places()).collect();
         let Place { columns, after_records, start_wall_ms, .. } = self.clone();
         Start { columns, after_records, offsets, files, start_wall_ms }
