@@ -49,7 +49,7 @@ impl OpenTables {
         let ids = inner.by_name.get(&spec.name)?;
         let alike = || {
             let tables = ids.iter().map(|id| &inner.by_id[id]);
-            tables.filter(|table| is_same(&table.spec.table, spec))
+            tables.filter(|table| table.spec.table.is(spec))
         };
         alike().find(|table| table.has_columns(columns)).or_else(|| alike().next()).cloned()
     }
@@ -62,13 +62,4 @@ impl OpenTables {
     pub fn count(&self) -> usize {
         self.0.lock().by_id.len()
     }
-}
-
-/// Whether the two declare one table: files of several users may give one name to several.
-fn is_same(one: &TableSpec, other: &TableSpec) -> bool {
-    std::ptr::eq(one, other)
-        || one.name == other.name
-            && one.options == other.options
-            && one.base == other.base
-            && one.schema == other.schema
 }

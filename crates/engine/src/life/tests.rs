@@ -246,9 +246,12 @@ fn what_is_dropped_holds_nothing_and_harms_nobody() {
         let (engine, _) = engine(policy, shards);
         let staying = engine.submit(asked("staying", folder.path()).plan()).unwrap();
         // It falls ever further behind, so that messages of it wait and one runs when it goes.
-        let slow = Asked { takes: Duration::from_millis(5), ..asked("slow", folder.path()) };
+        let slow = Asked { takes: Duration::from_millis(50), ..asked("slow", folder.path()) };
         let slow = engine.submit(slow.plan()).unwrap();
         until_out(&engine, slow, 100);
+        while engine.query(slow).unwrap().rows_queued == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert!(engine.cancel(slow, Ending::Drop));
         assert!(engine.wait_gone(slow, TIMEOUT));
         let out = engine.query(staying).unwrap().rows_out;
