@@ -14,6 +14,7 @@ mod under_way;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -315,6 +316,7 @@ impl SinkPool {
                 let encoding = self.encodings.read()[outlet.number].clone();
                 // Held until what was encoded is queued: the order of the one is that of the other.
                 let mut open = encoding.lock();
+                let is_taken = open.is_written_by(&outlet);
                 let encoded = open.encode(&outlet, &batch.rows).map(|bytes| {
                     let rows = Bytes::Rows { bytes, rows, stamps, window_end, ready };
                     let returned_credit = outlet.query.settle(rows.in_flight(), held);
@@ -327,8 +329,12 @@ impl SinkPool {
                     Some(false) => {}
                     None => {
                         // Nowhere to go, or held back by the format until there are more rows.
-                        if !outlet.query.failed() {
+                        if is_taken && !outlet.query.failed() {
                             outlet.count(rows, &stamps, window_end, ready, ready);
+                        }
+                        // It was cancelled while this was worked out.
+                        if !is_taken && outlet.is_result && !outlet.query.failed() {
+                            outlet.query.rows_dropped.fetch_add(u64::from(rows), Relaxed);
                         }
                         outlet.written(&stamps);
                         self.release(&outlet.query, held);

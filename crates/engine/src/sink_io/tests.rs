@@ -205,6 +205,9 @@ fn queries_that_write_one_table_write_one_stream() {
     outputs.pool.close(&late);
     outputs.pool.close(&apart);
     outputs.until(|| late.query.outcome() == Outcome::Finished && apart.query.drained());
+    // Nor is what comes then told to be out.
+    outputs.write(&late, 7);
+    assert_eq!((rows_out(&late), late.query.rows_dropped.load(SeqCst)), (0, 7));
     assert_eq!(outputs.process.memory.used_bytes(), 0);
     outputs.stop();
 }
