@@ -124,7 +124,7 @@ pub(crate) fn open(
                 "another query writes to this file, and one with checkpoints wants a file of its own; give a folder"
             }
             false => {
-                "another table is written to this file, or it was complete before; give a folder, where each gets a file of its own"
+                "another table is written to this file; give a folder, where each gets a file of its own"
             }
         };
         return Err(options.error("path", message).into());
