@@ -1,3 +1,5 @@
+//! Marks of columns: the METADATA keys that a connector has, and PRIMARY KEY.
+
 use std::collections::{BTreeSet, HashMap};
 
 use arrow::datatypes::{DataType, Field};

@@ -1,3 +1,5 @@
+//! The rank of who begins a query's work at the last moment, for the largest batches.
+
 use laxity_sched::{Cycled, Needs, OperatorSnapshot, QuerySnapshot, Rank, Reads, Snapshot, rank_queries};
 
 /// `alap`: a query's work is begun as late as it can be to be done in time, so that it is done in few large batches.

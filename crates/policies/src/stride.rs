@@ -1,3 +1,5 @@
+//! The rank of shares that shrink for a query with what it uses.
+
 use laxity_graph::QueryId;
 use laxity_sched::{Event, Needs, Rank, Told, WaitBound};
 

@@ -1,3 +1,5 @@
+//! What all queries of a process share: memory, and the list of those that have ended for who clears up after them.
+
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

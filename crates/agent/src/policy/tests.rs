@@ -1,3 +1,5 @@
+//! How policies that a person names are taken by the agent, and what is said that they leave out.
+
 use std::time::Duration;
 
 use super::*;

@@ -247,7 +247,6 @@ fn committed(
     Ok(said.map(|(number, _)| number))
 }
 
-/// The first line in which the two differ.
 /// The first line in which two queries differ.
 pub(crate) fn difference(was: &[String], is: &[String]) -> Option<String> {
     let line = |lines: &[String], place: usize| match lines.get(place) {

@@ -1,3 +1,5 @@
+//! A shard behind its lock, and what is known of it without: the best priority, whether work waits, when to look next.
+
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
