@@ -316,25 +316,27 @@ impl SinkPool {
                 let encoding = self.encodings.read()[outlet.number].clone();
                 // Held until what was encoded is queued: the order of the one is that of the other.
                 let mut open = encoding.lock();
-                let is_taken = open.is_written_by(&outlet);
                 let encoded = open.encode(&outlet, &batch.rows).map(|bytes| {
                     let rows = Bytes::Rows { bytes, rows, stamps, window_end, ready };
                     let returned_credit = outlet.query.settle(rows.in_flight(), held);
                     self.push(Queued { outlet: outlet.clone(), what: rows });
                     returned_credit
                 });
+                let is_taken = encoded.is_some() || open.is_written_by(&outlet);
                 drop(open);
                 match encoded {
                     Some(true) => self.tell(&outlet.query),
                     Some(false) => {}
                     None => {
-                        // Nowhere to go, or held back by the format until there are more rows.
-                        if is_taken && !outlet.query.failed() {
-                            outlet.count(rows, &stamps, window_end, ready, ready);
-                        }
-                        // It was cancelled while this was worked out.
-                        if !is_taken && outlet.is_result && !outlet.query.failed() {
-                            outlet.query.rows_dropped.fetch_add(u64::from(rows), Relaxed);
+                        match is_taken {
+                            _ if outlet.query.failed() => {}
+                            // Nowhere to go, or held back by the format until there are more rows.
+                            true => outlet.count(rows, &stamps, window_end, ready, ready),
+                            // It was cancelled while this was worked out.
+                            false if outlet.is_result => {
+                                outlet.query.rows_dropped.fetch_add(u64::from(rows), Relaxed);
+                            }
+                            false => {}
                         }
                         outlet.written(&stamps);
                         self.release(&outlet.query, held);
